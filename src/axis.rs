@@ -1,0 +1,181 @@
+//! The axes: the things a policy can say, which every backend must answer.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// One thing a policy can say.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Axis {
+    /// Processor time.
+    Cpu,
+    /// Device nodes and their ioctls.
+    Devices,
+    /// Environment variables and inherited file descriptors.
+    Environment,
+    /// Which files may be executed.
+    Execute,
+    /// Signals, abstract and pathname sockets, SysV objects, message queues, keyrings.
+    Ipc,
+    /// Memory.
+    Memory,
+    /// Existence, size, mode and times of files, and changing modes and times.
+    Metadata,
+    /// Sockets of every family.
+    Network,
+    /// How much of stdout and stderr is kept.
+    Output,
+    /// Number of processes and threads.
+    Pids,
+    /// Which files may be read and which directories listed.
+    Read,
+    /// New processes.
+    Spawn,
+    /// Wall time, the end of the whole process tree included.
+    Time,
+    /// Which files may be written, made, renamed or removed.
+    Write,
+}
+
+impl Axis {
+    /// Every axis, in the order in which reports list them.
+    pub const ALL: [Self; 14] = [
+        Self::Read,
+        Self::Write,
+        Self::Execute,
+        Self::Network,
+        Self::Spawn,
+        Self::Ipc,
+        Self::Metadata,
+        Self::Devices,
+        Self::Environment,
+        Self::Memory,
+        Self::Pids,
+        Self::Cpu,
+        Self::Output,
+        Self::Time,
+    ];
+
+    /// Returns the axis's name as profiles, logs and reports spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Devices => "devices",
+            Self::Environment => "environment",
+            Self::Execute => "execute",
+            Self::Ipc => "ipc",
+            Self::Memory => "memory",
+            Self::Metadata => "metadata",
+            Self::Network => "network",
+            Self::Output => "output",
+            Self::Pids => "pids",
+            Self::Read => "read",
+            Self::Spawn => "spawn",
+            Self::Time => "time",
+            Self::Write => "write",
+        }
+    }
+}
+
+impl fmt::Display for Axis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One value for each axis. There is no `Default` and there are no optional fields: a new axis must be answered
+/// everywhere before the crate compiles.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(missing_docs, reason = "each field is the axis of its name")]
+pub struct Axes<T> {
+    pub cpu: T,
+    pub devices: T,
+    pub environment: T,
+    pub execute: T,
+    pub ipc: T,
+    pub memory: T,
+    pub metadata: T,
+    pub network: T,
+    pub output: T,
+    pub pids: T,
+    pub read: T,
+    pub spawn: T,
+    pub time: T,
+    pub write: T,
+}
+
+impl<T> Axes<T> {
+    /// Returns the value of one axis.
+    pub const fn of(&self, axis: Axis) -> &T {
+        match axis {
+            Axis::Cpu => &self.cpu,
+            Axis::Devices => &self.devices,
+            Axis::Environment => &self.environment,
+            Axis::Execute => &self.execute,
+            Axis::Ipc => &self.ipc,
+            Axis::Memory => &self.memory,
+            Axis::Metadata => &self.metadata,
+            Axis::Network => &self.network,
+            Axis::Output => &self.output,
+            Axis::Pids => &self.pids,
+            Axis::Read => &self.read,
+            Axis::Spawn => &self.spawn,
+            Axis::Time => &self.time,
+            Axis::Write => &self.write,
+        }
+    }
+
+    /// Makes a value for every axis.
+    pub fn from_fn(mut f: impl FnMut(Axis) -> T) -> Self {
+        Self {
+            cpu: f(Axis::Cpu),
+            devices: f(Axis::Devices),
+            environment: f(Axis::Environment),
+            execute: f(Axis::Execute),
+            ipc: f(Axis::Ipc),
+            memory: f(Axis::Memory),
+            metadata: f(Axis::Metadata),
+            network: f(Axis::Network),
+            output: f(Axis::Output),
+            pids: f(Axis::Pids),
+            read: f(Axis::Read),
+            spawn: f(Axis::Spawn),
+            time: f(Axis::Time),
+            write: f(Axis::Write),
+        }
+    }
+
+    /// Iterates over all axes in the order of [`Axis::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = (Axis, &T)> {
+        Axis::ALL.into_iter().map(|axis| (axis, self.of(axis)))
+    }
+}
+
+/// Whether a profile insists on an axis.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Demand {
+    /// Not enforced means refused.
+    Required,
+    /// Not enforced is reported.
+    Wanted,
+}
+
+/// What a backend does about one axis.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Coverage {
+    /// The axis holds but for `gap`.
+    Degraded {
+        /// What enforces it as far as it goes.
+        by: &'static str,
+        /// What is missing.
+        gap: &'static str,
+    },
+    /// The axis holds as the profile says.
+    Enforced {
+        /// What enforces it.
+        by: &'static str,
+    },
+    /// The backend does nothing about it.
+    Ignored,
+}

@@ -1,0 +1,16 @@
+//! hookjail runs the shell hooks of AI-agent runtimes confined, ends them on time, and says truthfully what happened.
+//!
+//! A request travels in one direction. Each stage takes the value of the stage before by move:
+//!
+//! ```text
+//! wire::decode → admission → policy::resolve → audit::start → sandbox::confine → Confined::run → contract::interpret → audit::end → wire::encode
+//!  Request        Admitted    Plan              Announced      Confined           Ended           Verdict                Recorded     reply
+//! ```
+//!
+//! A hook can be started only through [`sandbox::Confined`]; a reply can be encoded only from [`audit::Recorded`].
+//! "Ran unannounced", "ran unconfined" and "answered unaudited" do not compile (`tests/compile-fail/`).
+
+pub mod axis;
+pub mod contract;
+pub mod pb;
+pub mod request;
