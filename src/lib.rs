@@ -13,4 +13,5 @@
 pub mod axis;
 pub mod contract;
 pub mod pb;
+pub mod policy;
 pub mod request;

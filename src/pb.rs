@@ -1,7 +1,6 @@
 //! The generated messages, clients and servers of `hookjail.v1`, and their descriptors.
 
-#![expect(missing_docs, clippy::all, clippy::pedantic, reason = "generated; the documentation is in proto/")]
-#![expect(unreachable_pub, missing_debug_implementations, reason = "generated")]
+#![expect(clippy::pedantic, clippy::use_self, clippy::wildcard_enum_match_arm, reason = "generated code")]
 
 tonic::include_proto!("hookjail.v1");
 

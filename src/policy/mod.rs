@@ -1,0 +1,172 @@
+//! Profiles and what they become: profile files → [`Policy`] → plan. Pure: knows neither tokio nor tonic nor the kernel.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use crate::{
+    axis::{Axes, Demand},
+    request::ProfileName,
+};
+
+/// A profile, resolved: inheritance applied, every key present, validated whole.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// In one line, what it is for.
+    pub description: String,
+    /// SHA-256 of the resolved form, lower-case hex. Equal digests mean equal confinement.
+    pub digest: String,
+    /// Which axes must be enforced.
+    pub demands: Axes<Demand>,
+    /// What the hook finds in its environment.
+    pub environment: Environment,
+    /// Which files it can reach.
+    pub files: Files,
+    /// Who can have a hook run under it.
+    pub granted_by: GrantedBy,
+    /// Resource limits.
+    pub limits: Limits,
+    /// Whether it may change modes, owners, times and extended attributes.
+    pub metadata: Metadata,
+    /// Its name.
+    pub name: ProfileName,
+    /// What it may do on the network.
+    pub network: Network,
+    /// Which new tasks it may start.
+    pub spawn: Spawn,
+    /// How long it may take.
+    pub time: Time,
+    /// Where it starts.
+    pub working_dir: WorkingDir,
+}
+
+/// What the hook finds in its environment. `HOME` and `TMPDIR` are always the scratch directory.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Environment {
+    /// Names a request may set: exact, or a prefix followed by `*`.
+    pub allow: Vec<String>,
+    /// `PATH`, and where programs without a slash are looked for: absolute directories.
+    pub path: Vec<PathBuf>,
+    /// Variables the profile sets, `LANG` among them.
+    pub set: BTreeMap<String, String>,
+}
+
+/// Which files a hook can reach.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Files {
+    /// Granted beside the system's: a request can narrow these.
+    pub named: Vec<GrantSpec>,
+    /// What programs need to run at all. An entry marked `optional` may be absent from a host.
+    pub system: Vec<GrantSpec>,
+}
+
+/// One granted path, before it is opened.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct GrantSpec {
+    /// How it may be used.
+    pub access: Access,
+    /// Whether a host without it is acceptable (`/lib64` on some distributions). Never true for named grants.
+    pub optional: bool,
+    /// Where.
+    pub place: Place,
+}
+
+/// Where a grant lies.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Place {
+    /// An absolute path without `.` and `..`.
+    Path(PathBuf),
+    /// `${workspace}`, or a path below it.
+    Workspace(PathBuf),
+}
+
+/// How a granted path may be used.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Access {
+    /// Read, list and execute.
+    Execute,
+    /// Read and list.
+    Read,
+    /// Read, list, execute, write, make, rename and remove.
+    Write,
+    /// Read and write of an existing file, nothing else (`/dev/null`).
+    WriteFile,
+}
+
+/// Who can have a hook run under a profile.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum GrantedBy {
+    /// A request names it.
+    Anyone,
+    /// Only hooks for which the operator's configuration names it.
+    Operator,
+}
+
+/// Resource limits of one run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Limits {
+    /// RLIMIT_AS in bytes, a backstop where no cgroup limits memory; `None` = no limit.
+    pub address_space: Option<u64>,
+    /// RLIMIT_FSIZE in bytes.
+    pub file_size: u64,
+    /// What happens to a hook that prints more than `output_bytes`.
+    pub on_output_limit: OnOutputLimit,
+    /// RLIMIT_NOFILE.
+    pub open_files: u64,
+    /// Captured bytes a stream.
+    pub output_bytes: u64,
+    /// RLIMIT_NPROC where the hook has a uid of its own.
+    pub tasks: u64,
+}
+
+/// What happens to a hook that prints more than is kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum OnOutputLimit {
+    /// The rest is read, counted and thrown away but for the tail.
+    Drain,
+    /// The run is ended.
+    Kill,
+}
+
+/// Whether a hook may change modes, owners, times and extended attributes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Metadata {
+    /// It may, as far as its user may.
+    Change,
+    /// It may not.
+    Keep,
+}
+
+/// What a hook may do on the network.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Network {
+    /// No socket of any family.
+    None,
+    /// Outbound IPv4 and IPv6; no listening, no other family.
+    Outbound,
+}
+
+/// Which new tasks a hook may start.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Spawn {
+    /// Processes that cannot leave the process group.
+    Processes,
+    /// Threads only. Executing another program in place is allowed.
+    Threads,
+}
+
+/// How long a run may take.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Time {
+    /// Where neither request nor hook nor contract says.
+    pub default: Duration,
+    /// More than this is refused.
+    pub maximum: Duration,
+}
+
+/// Where a hook starts when the request does not say.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WorkingDir {
+    /// In its scratch directory.
+    Scratch,
+    /// In the workspace.
+    Workspace,
+}
