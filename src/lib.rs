@@ -14,4 +14,7 @@ pub mod axis;
 pub mod contract;
 pub mod pb;
 pub mod policy;
+pub mod process;
+pub mod refusal;
 pub mod request;
+pub mod sys;

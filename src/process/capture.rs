@@ -1,0 +1,147 @@
+//! Output, bounded while it is read.
+
+use std::{collections::VecDeque, io};
+
+use bytes::Bytes;
+use tokio::{
+    net::unix::pipe,
+    sync::{Notify, mpsc},
+};
+
+/// How much of a cut output's end is kept.
+const TAIL: usize = 64 * 1024;
+
+/// Which output.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Stream {
+    /// Standard error.
+    Stderr,
+    /// Standard output.
+    Stdout,
+}
+
+/// A piece of output, for callers that watch a run.
+pub type Chunk = (Stream, Bytes);
+
+/// What was printed: the first bytes, the last bytes of what did not fit, and how many there were.
+#[derive(Debug, Default)]
+pub struct Captured {
+    /// The first bytes, up to the cap.
+    pub head: Vec<u8>,
+    /// The last bytes, up to 64 KiB, if the output was longer than the cap; they may overlap nothing of `head`.
+    pub tail: Vec<u8>,
+    /// How many bytes were printed.
+    pub total: u64,
+}
+
+impl Captured {
+    /// Whether more was printed than `head` holds.
+    pub fn truncated(&self) -> bool {
+        self.total > self.head.len() as u64
+    }
+}
+
+/// Reads one output to its end and keeps what the cap allows.
+#[derive(Debug)]
+pub(super) struct Capture {
+    cap: usize,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    total: u64,
+    stream: Stream,
+}
+
+impl Capture {
+    pub(super) const fn new(stream: Stream, cap: usize) -> Self {
+        Self { cap, head: Vec::new(), tail: VecDeque::new(), total: 0, stream }
+    }
+
+    /// Reads until the pipe ends; tells `on_over` when the cap is passed. Cancel-safe: what was read is in `self`.
+    pub(super) async fn read(
+        &mut self,
+        pipe: &pipe::Receiver,
+        chunks: Option<&mpsc::Sender<Chunk>>,
+        on_over: Option<&Notify>,
+    ) -> io::Result<()> {
+        let mut buffer = [0_u8; 16 * 1024];
+        loop {
+            // No memory is held while nothing comes: thousands of hooks may be waiting.
+            pipe.readable().await?;
+            loop {
+                match pipe.try_read(&mut buffer) {
+                    Ok(0) => return Ok(()),
+                    Ok(count) => {
+                        let piece = &buffer[..count];
+                        self.keep(piece);
+                        if let Some(chunks) = chunks {
+                            // A closed receiver is a client that is gone; the run's cancellation deals with that.
+                            drop(chunks.send((self.stream, Bytes::copy_from_slice(piece))).await);
+                        }
+                        if let Some(on_over) = on_over.filter(|_| self.total > self.cap as u64) {
+                            on_over.notify_one();
+                        }
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, piece: &[u8]) {
+        self.total += piece.len() as u64;
+        let fits = piece.len().min(self.cap - self.head.len());
+        let (head, rest) = piece.split_at(fits);
+        self.head.extend_from_slice(head);
+        let excess = (self.tail.len() + rest.len()).saturating_sub(TAIL);
+        self.tail.drain(..excess.min(self.tail.len()));
+        self.tail.extend(&rest[rest.len().saturating_sub(TAIL)..]);
+    }
+
+    pub(super) fn finish(self) -> Captured {
+        Captured { head: self.head, tail: self.tail.into(), total: self.total }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_and_tail_of_a_long_output_are_kept() {
+        let mut capture = Capture::new(Stream::Stdout, 10);
+        for _ in 0..20_000 {
+            capture.keep(b"0123456789");
+        }
+        capture.keep(b"the end");
+        let captured = capture.finish();
+        assert_eq!(captured.head, b"0123456789");
+        assert_eq!(captured.total, 200_007);
+        assert_eq!(captured.tail.len(), TAIL);
+        assert!(captured.tail.ends_with(b"789the end"));
+        assert!(captured.truncated());
+    }
+
+    #[test]
+    fn an_output_that_fits_exactly_is_not_truncated() {
+        let mut capture = Capture::new(Stream::Stdout, 4);
+        capture.keep(b"ab");
+        capture.keep(b"cd");
+        let captured = capture.finish();
+        assert_eq!((captured.head.as_slice(), captured.tail.len()), (b"abcd".as_slice(), 0));
+        assert!(!captured.truncated());
+    }
+
+    #[test]
+    fn one_piece_over_cap_and_tail_keeps_its_last_bytes() {
+        let mut capture = Capture::new(Stream::Stdout, 2);
+        let mut piece = vec![b'x'; 3 * TAIL];
+        piece.extend_from_slice(b"end");
+        capture.keep(&piece);
+        let captured = capture.finish();
+        assert_eq!(captured.head, b"xx");
+        assert!(captured.tail.ends_with(b"xend"));
+        assert_eq!(captured.tail.len(), TAIL);
+    }
+}

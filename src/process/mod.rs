@@ -1,0 +1,11 @@
+//! The running child: feeds stdin, captures output, keeps the deadline, kills the tree, reaps.
+//!
+//! This module knows nothing of confinement: it is handed a started child and its pipes.
+
+mod capture;
+mod running;
+
+pub use self::{
+    capture::{Captured, Chunk, Stream},
+    running::{Cause, Ended, Pipes, Running, Supervision},
+};

@@ -1,0 +1,276 @@
+//! One started child, from its release to the death of its tree.
+
+use std::{
+    future::pending,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use nix::{
+    errno::Errno,
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    net::unix::pipe,
+    sync::{Notify, mpsc},
+    time::{sleep, sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::capture::{Capture, Captured, Chunk, Stream};
+use crate::{
+    policy::OnOutputLimit,
+    sys::{self, Keeper, Reaped},
+};
+
+/// How long output may still come once the tree is dead. Nothing of the run is left by then, so this only runs out where
+/// a foreign process holds the pipe.
+const DRAIN: Duration = Duration::from_millis(250);
+
+/// How long the rest of a killed tree may take to be reaped before that is reported instead of waited for.
+const REAP: Duration = Duration::from_secs(5);
+
+/// The daemon's ends of a child's pipes.
+#[derive(Debug)]
+pub struct Pipes {
+    /// Read end of its standard error.
+    pub stderr: pipe::Receiver,
+    /// Write end of its standard input.
+    pub stdin: pipe::Sender,
+    /// Read end of its standard output.
+    pub stdout: pipe::Receiver,
+}
+
+/// What ends a run besides the child itself.
+#[derive(Debug)]
+pub struct Supervision {
+    /// Ends the run when cancelled.
+    pub cancel: CancellationToken,
+    /// Where output goes as it comes, if anywhere.
+    pub chunks: Option<mpsc::Sender<Chunk>>,
+    /// Ends the run when it passes.
+    pub deadline: Instant,
+    /// What happens when a stream passes `output_bytes`.
+    pub on_output_limit: OnOutputLimit,
+    /// How much of each stream is kept.
+    pub output_bytes: usize,
+}
+
+/// What ended a run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Cause {
+    /// The caller's cancellation.
+    Canceled,
+    /// Our deadline.
+    Deadline,
+    /// The child's own end.
+    Itself,
+    /// Too much output under a profile that ends the run for it.
+    OutputLimit,
+}
+
+/// A run's end: facts only.
+#[derive(Debug)]
+pub struct Ended {
+    /// What ended it.
+    pub cause: Cause,
+    /// How the first process ended and what it used; `None` if it could not be waited for within bounds.
+    pub leader: Option<Reaped>,
+    /// Somebody still held an output pipe when the tree was dead.
+    pub output_held_open: bool,
+    /// What was printed to stderr.
+    pub stderr: Captured,
+    /// What was printed to stdout.
+    pub stdout: Captured,
+    /// Whether every process of the tree is known to be dead and reaped.
+    pub tree_reaped: bool,
+    /// From release to the death of the tree.
+    pub wall: Duration,
+}
+
+/// A started child with its process group. Dropping it kills the tree.
+#[derive(Debug)]
+pub struct Running {
+    group: Group,
+    pidfd: AsyncFd<OwnedFd>,
+    pipes: Pipes,
+    released: Instant,
+}
+
+/// The child's process group; kills it when dropped.
+#[derive(Debug)]
+struct Group {
+    id: Pid,
+    keeper: Arc<Keeper>,
+    place: Option<usize>,
+    reaped: bool,
+}
+
+impl Running {
+    /// Takes charge of a child that leads its own process group.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of registering the child's descriptor with the runtime; the tree is then killed.
+    pub fn new(pid: i32, pidfd: OwnedFd, pipes: Pipes, keeper: Arc<Keeper>) -> io::Result<Self> {
+        let place = keeper.watch(pid);
+        let group = Group { id: Pid::from_raw(pid), keeper, place, reaped: false };
+        if place.is_none() {
+            return Err(io::Error::other("the keeper's table is full"));
+        }
+        let pidfd = AsyncFd::with_interest(pidfd, Interest::READABLE)?;
+        Ok(Self { group, pidfd, pipes, released: Instant::now() })
+    }
+
+    /// Returns the first process's id. It stays valid until the run has ended: the process is reaped nowhere else.
+    pub fn pid(&self) -> i32 {
+        self.group.id.as_raw()
+    }
+
+    /// Feeds the event and waits for the end of the whole tree.
+    pub async fn finish(mut self, event: Bytes, supervision: Supervision) -> Ended {
+        let Supervision { cancel, chunks, deadline, on_output_limit, output_bytes } = supervision;
+        let over = Notify::new();
+        let on_over = (on_output_limit == OnOutputLimit::Kill).then_some(&over);
+        let mut stdout = Capture::new(Stream::Stdout, output_bytes);
+        let mut stderr = Capture::new(Stream::Stderr, output_bytes);
+        let Pipes { stderr: stderr_pipe, stdin, stdout: stdout_pipe } = self.pipes;
+
+        let (cause, output_held_open) = {
+            let chunks = chunks.as_ref();
+            let reads = async {
+                // A pipe that cannot be read is a pipe at its end: the capture says how much came.
+                let (out, err) = tokio::join!(
+                    stdout.read(&stdout_pipe, chunks, on_over),
+                    stderr.read(&stderr_pipe, chunks, on_over),
+                );
+                drop((out, err));
+            };
+            let feed = feed(stdin, event);
+            tokio::pin!(reads, feed);
+            let (mut reading, mut feeding) = (true, true);
+            let cause = loop {
+                tokio::select! {
+                    biased;
+                    () = exited(&self.pidfd) => break Cause::Itself,
+                    () = cancel.cancelled() => break Cause::Canceled,
+                    () = sleep_until(deadline.into()) => break Cause::Deadline,
+                    () = over.notified() => break Cause::OutputLimit,
+                    () = &mut reads, if reading => reading = false,
+                    () = &mut feed, if feeding => feeding = false,
+                }
+            };
+            self.group.kill();
+            // The tree is dying: end-of-file comes at once unless a foreign process holds the pipe.
+            (cause, reading && timeout(DRAIN, &mut reads).await.is_err())
+        };
+        let leader = self.reap_leader().await;
+        let tree_reaped = self.group.reap().await && leader.is_some();
+        Ended {
+            cause,
+            leader,
+            output_held_open,
+            stderr: stderr.finish(),
+            stdout: stdout.finish(),
+            tree_reaped,
+            wall: self.released.elapsed(),
+        }
+    }
+
+    /// Kills and reaps the tree of a child that must not run on.
+    pub async fn abort(mut self) {
+        self.group.kill();
+        drop(self.reap_leader().await);
+        self.group.reap().await;
+    }
+
+    async fn reap_leader(&self) -> Option<Reaped> {
+        let wait = async {
+            loop {
+                match sys::reap(self.pidfd.get_ref().as_fd()) {
+                    Ok(Some(reaped)) => return Some(reaped),
+                    Ok(None) => exited(&self.pidfd).await,
+                    Err(error) => {
+                        tracing::error!(%error, pid = self.group.id.as_raw(), "hook cannot be waited for");
+                        return None;
+                    }
+                }
+            }
+        };
+        timeout(REAP, wait).await.ok().flatten()
+    }
+}
+
+impl Group {
+    fn kill(&self) {
+        match killpg(self.id, Signal::SIGKILL) {
+            // ESRCH: all of it is gone already.
+            Ok(()) | Err(Errno::ESRCH) => {}
+            Err(error) => tracing::error!(%error, group = self.id.as_raw(), "process group cannot be killed"),
+        }
+    }
+
+    /// Reaps what the leader left behind: orphans of a subreaper are its children. Returns whether nothing is left.
+    async fn reap(&mut self) -> bool {
+        let give_up = Instant::now() + REAP;
+        loop {
+            match sys::reap_group(self.id.as_raw()) {
+                Ok(Some(_)) => {}
+                Ok(None) if Instant::now() < give_up => sleep(Duration::from_millis(1)).await,
+                Ok(None) => {
+                    tracing::error!(group = self.id.as_raw(), "killed process group does not end");
+                    return false;
+                }
+                // ECHILD: nothing left.
+                Err(_) => {
+                    self.reaped = true;
+                    return true;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.kill();
+        }
+        if let Some(place) = self.place {
+            self.keeper.forget(place);
+        }
+    }
+}
+
+/// Waits until the child has ended; it stays a zombie.
+async fn exited(pidfd: &AsyncFd<OwnedFd>) {
+    match pidfd.readable().await {
+        // A pidfd stays readable once its process has ended, so the readiness is kept.
+        Ok(mut guard) => guard.retain_ready(),
+        // The runtime is shutting down: the run's cancellation comes with it.
+        Err(_) => pending().await,
+    }
+}
+
+/// Writes the event and closes stdin. A hook that does not read, or stops reading, is fine.
+async fn feed(stdin: pipe::Sender, event: Bytes) {
+    let mut rest = &event[..];
+    while !rest.is_empty() {
+        match stdin.try_write(rest) {
+            Ok(count) => rest = &rest[count..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if stdin.writable().await.is_err() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // EPIPE: it closed its stdin.
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Why a request was not run, and what broke on our side. What a hook did is neither: that is an outcome.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::request::InvalidField;
+
+/// Why a request was not run. The strings are API: never rename one.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[expect(missing_docs, reason = "each variant is the reason of its name; see docs/specification.md")]
+pub enum Reason {
+    AuditUnavailable,
+    BackendUnconfirmed,
+    CallerIsAHook,
+    ConsentRequired,
+    Deadline,
+    DigestMismatch,
+    Draining,
+    EventTooLarge,
+    GrantMissing,
+    InvalidRequest,
+    NotAllowlisted,
+    Overloaded,
+    PeerNotAllowed,
+    PeerUnknown,
+    PolicyUnenforceable,
+    ProfileUnknown,
+    ProfileWidened,
+    RequestIdConflict,
+    Unsupported,
+}
+
+impl Reason {
+    /// Every reason.
+    pub const ALL: [Self; 19] = [
+        Self::AuditUnavailable,
+        Self::BackendUnconfirmed,
+        Self::CallerIsAHook,
+        Self::ConsentRequired,
+        Self::Deadline,
+        Self::DigestMismatch,
+        Self::Draining,
+        Self::EventTooLarge,
+        Self::GrantMissing,
+        Self::InvalidRequest,
+        Self::NotAllowlisted,
+        Self::Overloaded,
+        Self::PeerNotAllowed,
+        Self::PeerUnknown,
+        Self::PolicyUnenforceable,
+        Self::ProfileUnknown,
+        Self::ProfileWidened,
+        Self::RequestIdConflict,
+        Self::Unsupported,
+    ];
+
+    /// Returns the stable name, as in `ErrorInfo.reason`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AuditUnavailable => "AUDIT_UNAVAILABLE",
+            Self::BackendUnconfirmed => "BACKEND_UNCONFIRMED",
+            Self::CallerIsAHook => "CALLER_IS_A_HOOK",
+            Self::ConsentRequired => "CONSENT_REQUIRED",
+            Self::Deadline => "DEADLINE",
+            Self::DigestMismatch => "DIGEST_MISMATCH",
+            Self::Draining => "DRAINING",
+            Self::EventTooLarge => "EVENT_TOO_LARGE",
+            Self::GrantMissing => "GRANT_MISSING",
+            Self::InvalidRequest => "INVALID_REQUEST",
+            Self::NotAllowlisted => "NOT_ALLOWLISTED",
+            Self::Overloaded => "OVERLOADED",
+            Self::PeerNotAllowed => "PEER_NOT_ALLOWED",
+            Self::PeerUnknown => "PEER_UNKNOWN",
+            Self::PolicyUnenforceable => "POLICY_UNENFORCEABLE",
+            Self::ProfileUnknown => "PROFILE_UNKNOWN",
+            Self::ProfileWidened => "PROFILE_WIDENED",
+            Self::RequestIdConflict => "REQUEST_ID_CONFLICT",
+            Self::Unsupported => "UNSUPPORTED",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// We would not run it.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// The field at fault, where it is one.
+    pub field: Option<InvalidField>,
+    /// What the caller or an operator can act on.
+    pub message: String,
+    /// More facts, by stable names.
+    pub metadata: BTreeMap<String, String>,
+    /// The stable reason.
+    pub reason: Reason,
+}
+
+impl Refusal {
+    /// Refuses for a reason, in words.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { field: None, message: message.into(), metadata: BTreeMap::new(), reason }
+    }
+
+    /// Adds a fact.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.metadata.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Refuses because of one field.
+    pub fn field(reason: Reason, field: InvalidField) -> Self {
+        Self { message: field.to_string(), field: Some(field), metadata: BTreeMap::new(), reason }
+    }
+}
+
+impl From<InvalidField> for Refusal {
+    fn from(field: InvalidField) -> Self {
+        Self::field(Reason::InvalidRequest, field)
+    }
+}
+
+/// Something broke on our side. The caller learns the request's id only; this text is for the log.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing}")]
+pub struct Fault {
+    doing: String,
+    #[source]
+    cause: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl Fault {
+    /// Says what was being done when what broke.
+    pub fn new(doing: impl Into<String>, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { doing: doing.into(), cause: cause.into() }
+    }
+}
+
+/// Why a request did not come to its outcome.
+#[derive(Debug, thiserror::Error)]
+pub enum Stop {
+    /// Something broke.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// We would not.
+    #[error(transparent)]
+    Refusal(#[from] Refusal),
+}
+
+impl From<InvalidField> for Stop {
+    fn from(field: InvalidField) -> Self {
+        Self::Refusal(field.into())
+    }
+}
+
+/// Renders an error with its causes, once, for a log or a terminal.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,129 @@
+//! The system calls that a self-test's child tries.
+
+use std::{
+    ffi::OsStr,
+    os::fd::{AsRawFd, BorrowedFd},
+    ffi::CString,
+    sync::atomic::{AtomicIsize, Ordering},
+};
+
+use super::{
+    job::{address, c_string},
+    raw,
+};
+
+/// One system call that a self-test's child tries after its last restriction, and what came of it.
+///
+/// Only calls that are harmless to the daemon can be made: the constructors are the list.
+#[derive(Debug)]
+pub struct Attempt {
+    after: After,
+    arguments: [usize; 6],
+    number: i64,
+    /// Only keeps alive what `arguments` points to.
+    _path: Option<CString>,
+    result: AtomicIsize,
+}
+
+/// What to do with a call's success.
+#[derive(Clone, Copy, Debug)]
+enum After {
+    /// Close the descriptor it returned.
+    Close,
+    /// Nothing.
+    Leave,
+    /// Wait for the process it made; in that process, exit.
+    Reap,
+}
+
+/// No attempt returns this.
+const NOT_TRIED: isize = isize::MIN;
+
+impl Attempt {
+    /// Opens a path with `O_*` flags and a mode; `None` if the path holds a NUL byte.
+    pub fn open(path: &OsStr, flags: i32, mode: u32) -> Option<Self> {
+        let path = c_string(path.to_owned())?;
+        let at = libc::AT_FDCWD as usize;
+        let arguments = [at, address(&path), (flags | libc::O_CLOEXEC) as usize, mode as usize, 0, 0];
+        Some(Self { _path: Some(path), ..Self::call(libc::SYS_openat, arguments, After::Close) })
+    }
+
+    /// Truncates a file by its path to zero; `None` if the path holds a NUL byte.
+    pub fn truncate(path: &OsStr) -> Option<Self> {
+        let path = c_string(path.to_owned())?;
+        let arguments = [address(&path), 0, 0, 0, 0, 0];
+        Some(Self { _path: Some(path), ..Self::call(libc::SYS_truncate, arguments, After::Leave) })
+    }
+
+    /// Changes a file's mode; `None` if the path holds a NUL byte.
+    pub fn change_mode(path: &OsStr, mode: u32) -> Option<Self> {
+        let path = c_string(path.to_owned())?;
+        let arguments = [address(&path), mode as usize, 0, 0, 0, 0];
+        Some(Self { _path: Some(path), ..Self::call(libc::SYS_chmod, arguments, After::Leave) })
+    }
+
+    /// Makes a socket.
+    pub fn socket(domain: i32, kind: i32, protocol: i32) -> Self {
+        Self::call(libc::SYS_socket, [domain as usize, kind as usize, protocol as usize, 0, 0, 0], After::Close)
+    }
+
+    /// Makes a new process, which exits at once.
+    pub fn fork() -> Self {
+        Self::call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0], After::Reap)
+    }
+
+    /// Sends a signal; 0 only asks whether it could be sent.
+    pub fn signal(pid: i32, signal: i32) -> Self {
+        Self::call(libc::SYS_kill, [pid as usize, signal as usize, 0, 0, 0, 0], After::Leave)
+    }
+
+    /// Asks a descriptor for its flags: succeeds if the child still has it.
+    pub fn descriptor(fd: BorrowedFd<'_>) -> Self {
+        Self::call(libc::SYS_fcntl, [fd.as_raw_fd() as usize, libc::F_GETFD as usize, 0, 0, 0, 0], After::Leave)
+    }
+
+    /// Makes a session of its own.
+    pub fn new_session() -> Self {
+        Self::call(libc::SYS_setsid, [0; 6], After::Leave)
+    }
+
+    /// Makes a System V shared memory segment that nobody else can find.
+    pub fn shared_memory() -> Self {
+        let flags = (libc::IPC_CREAT | 0o600) as usize;
+        Self::call(libc::SYS_shmget, [libc::IPC_PRIVATE as usize, 4096, flags, 0, 0, 0], After::Leave)
+    }
+
+    /// Returns what the kernel answered: a value, or `-errno`; `None` where the child did not come to it.
+    pub fn result(&self) -> Option<isize> {
+        match self.result.load(Ordering::Acquire) {
+            NOT_TRIED => None,
+            result => Some(result),
+        }
+    }
+
+    const fn call(number: i64, arguments: [usize; 6], after: After) -> Self {
+        Self { after, arguments, number, _path: None, result: AtomicIsize::new(NOT_TRIED) }
+    }
+
+    /// Makes the call, in the child.
+    pub(super) fn make(&self) {
+        // SAFETY: the constructors build number and arguments; the only pointers are to `self.path`, which lives as long as
+        // the job that the sleeping parent holds. `clone` without CLONE_VM copies the memory, so the new process may run
+        // on this stack.
+        let result = unsafe { raw::syscall(self.number, self.arguments) };
+        match self.after {
+            After::Reap if result == 0 => raw::exit(0),
+            After::Reap if result > 0 => {
+                let any = (libc::__WALL) as usize;
+                // SAFETY: wait4 with null pointers for status and usage writes nothing.
+                unsafe { raw::syscall(libc::SYS_wait4, [result as usize, 0, any, 0, 0, 0]) };
+            }
+            After::Close if result >= 0 => {
+                // SAFETY: closes the descriptor that the call above just made in this child's own table.
+                unsafe { raw::syscall(libc::SYS_close, [result as usize, 0, 0, 0, 0, 0]) };
+            }
+            After::Close | After::Leave | After::Reap => {}
+        }
+        self.result.store(result, Ordering::Release);
+    }
+}

@@ -1,0 +1,299 @@
+//! What a child needs, prepared, and what it reports.
+
+use std::{
+    ffi::{CStr, CString, OsString},
+    os::{
+        fd::{AsRawFd, OwnedFd, RawFd},
+        unix::ffi::OsStringExt,
+    },
+    ptr,
+    sync::{
+        Mutex,
+        atomic::{AtomicI32, AtomicU32, Ordering},
+    },
+};
+
+use super::Attempt;
+
+/// A step of the child, in the order in which the child takes them.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[repr(u32)]
+pub enum Step {
+    /// Not begun.
+    Begin = 0,
+    /// All signal dispositions to their defaults.
+    Signals = 1,
+    /// A process group of its own.
+    ProcessGroup = 2,
+    /// Pipes to 0, 1 and 2.
+    Stdio = 3,
+    /// Bounding set, groups, gid and uid.
+    Identity = 4,
+    /// Every capability set empty.
+    Capabilities = 5,
+    /// Dies with the thread that started it.
+    ParentDeathSignal = 6,
+    /// The working directory.
+    WorkingDirectory = 7,
+    /// The Landlock domain.
+    Landlock = 8,
+    /// No descriptor but 0 to 2 and the program's, which closes on exec.
+    CloseFds = 9,
+    /// The granted canary opens.
+    CanaryGranted = 10,
+    /// The ungranted canary is refused with EACCES.
+    CanaryDenied = 11,
+    /// Resource limits.
+    Limits = 12,
+    /// The closing seccomp filter.
+    ClosingFilter = 13,
+    /// No signal blocked.
+    SignalMask = 14,
+    /// The program is executed, or the attempts are made.
+    Release = 15,
+}
+
+impl Step {
+    const ALL: [Self; 16] = [
+        Self::Begin,
+        Self::Signals,
+        Self::ProcessGroup,
+        Self::Stdio,
+        Self::Identity,
+        Self::Capabilities,
+        Self::ParentDeathSignal,
+        Self::WorkingDirectory,
+        Self::Landlock,
+        Self::CloseFds,
+        Self::CanaryGranted,
+        Self::CanaryDenied,
+        Self::Limits,
+        Self::ClosingFilter,
+        Self::SignalMask,
+        Self::Release,
+    ];
+
+    /// Returns the step's name as reports and logs spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Begin => "begin",
+            Self::Signals => "signals",
+            Self::ProcessGroup => "process_group",
+            Self::Stdio => "stdio",
+            Self::Identity => "identity",
+            Self::Capabilities => "capabilities",
+            Self::ParentDeathSignal => "parent_death_signal",
+            Self::WorkingDirectory => "working_directory",
+            Self::Landlock => "landlock",
+            Self::CloseFds => "close_fds",
+            Self::CanaryGranted => "canary_granted",
+            Self::CanaryDenied => "canary_denied",
+            Self::Limits => "limits",
+            Self::ClosingFilter => "closing_filter",
+            Self::SignalMask => "signal_mask",
+            Self::Release => "release",
+        }
+    }
+
+    pub(super) const fn bit(self) -> u32 {
+        1 << (self as u32)
+    }
+}
+
+/// What the child says it did. Written by the child, read by the parent once the child has executed or gone.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub(super) done: AtomicU32,
+    pub(super) errno: AtomicI32,
+    pub(super) step: AtomicU32,
+}
+
+impl Report {
+    /// Returns the step that the child took last.
+    pub fn step(&self) -> Step {
+        let last = self.step.load(Ordering::Acquire);
+        Step::ALL.into_iter().find(|step| *step as u32 == last).unwrap_or(Step::Begin)
+    }
+
+    /// Returns the errno at which the child stopped, or 0.
+    pub fn errno(&self) -> i32 {
+        self.errno.load(Ordering::Acquire)
+    }
+
+    /// Whether the child took this step successfully.
+    pub fn did(&self, step: Step) -> bool {
+        self.done.load(Ordering::Acquire) & step.bit() != 0
+    }
+}
+
+/// Whose rights the hook has, where the daemon can choose.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Identity {
+    /// Group id; the only group.
+    pub gid: u32,
+    /// Highest capability number this kernel knows; all up to it leave the bounding set.
+    pub last_capability: u32,
+    /// User id; never 0.
+    pub uid: u32,
+}
+
+/// Two files, one granted and one not, by which a child proves its own confinement.
+#[derive(Clone, Debug)]
+pub struct Canaries {
+    /// Must refuse to open, with EACCES and nothing else.
+    pub denied: CString,
+    /// Must open.
+    pub granted: CString,
+}
+
+/// The filter that the child loads last. Some of its constants are the child's own ids, which only the child knows.
+#[derive(Clone, Debug)]
+pub struct Closing {
+    /// Indexes of instructions whose constant becomes minus the child's process id, as 32 bits.
+    pub own_group_slots: Vec<usize>,
+    /// Indexes of instructions whose constant becomes the child's process id.
+    pub own_pid_slots: Vec<usize>,
+    /// The program; at most [`Closing::MAX`] instructions.
+    pub program: Vec<libc::sock_filter>,
+}
+
+impl Closing {
+    /// The longest closing program: the child copies it to its stack, since it cannot allocate.
+    pub const MAX: usize = 256;
+}
+
+/// What the child does once it is confined.
+#[derive(Debug)]
+pub enum Action {
+    /// Makes system calls and records their results: a self-test.
+    Attempt(Vec<Attempt>),
+    /// Executes a program.
+    Execute {
+        /// Arguments, the program's name among them.
+        argv: Vec<CString>,
+        /// Environment, `NAME=value`.
+        environment: Vec<CString>,
+        /// The program, opened for reading.
+        program: OwnedFd,
+    },
+}
+
+/// What a [`Job`] is made of.
+#[derive(Debug)]
+pub struct JobParts {
+    /// What the child does once confined.
+    pub action: Action,
+    /// Proof of confinement; `None` runs without the proof and is for unconfined runs only.
+    pub canaries: Option<Canaries>,
+    /// The last filter, if any.
+    pub closing: Option<Closing>,
+    /// Whose rights; `None` keeps the daemon's user.
+    pub identity: Option<Identity>,
+    /// Hard and soft resource limits: `RLIMIT_*` and value.
+    pub limits: Vec<(u32, u64)>,
+    /// The Landlock ruleset, if any.
+    pub ruleset: Option<OwnedFd>,
+    /// The child's ends of stdin, stdout and stderr.
+    pub stdio: [OwnedFd; 3],
+    /// Where it starts.
+    pub working_dir: OwnedFd,
+}
+
+/// A prepared child: everything it needs, by value, so that it has nothing to look up.
+#[derive(Debug)]
+pub struct Job {
+    pub(super) argv: PointerList,
+    pub(super) environment: PointerList,
+    /// Whether `launch` is in its clone; guards the meaning of `pidfd`.
+    pub(super) in_flight: Mutex<bool>,
+    pub(super) limits: Vec<(u32, libc::rlimit64)>,
+    pub(super) parts: JobParts,
+    pub(super) pidfd: AtomicI32,
+    pub(super) report: Report,
+}
+
+impl Job {
+    /// Prepares a child.
+    ///
+    /// # Errors
+    ///
+    /// Returns the parts where the closing program is longer than [`Closing::MAX`], or one of its slots lies outside.
+    pub fn new(parts: JobParts) -> Result<Self, Box<JobParts>> {
+        let fits = parts.closing.as_ref().is_none_or(|closing| {
+            let length = closing.program.len();
+            length <= Closing::MAX
+                && closing.own_pid_slots.iter().chain(&closing.own_group_slots).all(|slot| *slot < length)
+        });
+        if !fits {
+            return Err(Box::new(parts));
+        }
+        let (argv, environment) = match &parts.action {
+            Action::Execute { argv, environment, program: _ } => (PointerList::to(argv), PointerList::to(environment)),
+            Action::Attempt(_) => (PointerList::to(&[]), PointerList::to(&[])),
+        };
+        let limits = parts
+            .limits
+            .iter()
+            .map(|(resource, value)| (*resource, libc::rlimit64 { rlim_cur: *value, rlim_max: *value }))
+            .collect();
+        Ok(Self {
+            argv,
+            environment,
+            in_flight: Mutex::new(false),
+            limits,
+            parts,
+            pidfd: AtomicI32::new(-1),
+            report: Report::default(),
+        })
+    }
+
+    /// Returns what the child reported so far.
+    pub const fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Returns the self-test's attempts, if that is what this job is.
+    pub fn attempts(&self) -> &[Attempt] {
+        match &self.parts.action {
+            Action::Attempt(attempts) => attempts,
+            Action::Execute { .. } => &[],
+        }
+    }
+
+    pub(super) fn program(&self) -> Option<RawFd> {
+        match &self.parts.action {
+            Action::Execute { program, .. } => Some(program.as_raw_fd()),
+            Action::Attempt(_) => None,
+        }
+    }
+}
+
+/// A null-terminated list of pointers to strings, as `execve` wants it.
+#[derive(Debug)]
+pub(super) struct PointerList(Vec<*const libc::c_char>);
+
+// SAFETY: the pointers lead into CStrings that the same Job owns and never changes; moving a CString does not move its
+// bytes. They are read by the kernel only.
+unsafe impl Send for PointerList {}
+// SAFETY: as above; nothing is ever written through them.
+unsafe impl Sync for PointerList {}
+
+impl PointerList {
+    fn to(strings: &[CString]) -> Self {
+        Self(strings.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect())
+    }
+
+    pub(super) fn address(&self) -> usize {
+        self.0.as_ptr().addr()
+    }
+}
+
+/// Turns a string into a C string; `None` if it holds a NUL byte.
+pub(super) fn c_string(text: OsString) -> Option<CString> {
+    CString::new(text.into_vec()).ok()
+}
+
+/// Returns the address of a C string's first byte.
+pub(super) fn address(text: &CStr) -> usize {
+    text.as_ptr().addr()
+}

@@ -1,0 +1,66 @@
+//! The few calls that no safe wrapper offers, or offers too much of.
+
+use std::io;
+
+use nix::{
+    fcntl::{OFlag, open},
+    sys::{
+        prctl,
+        signal::{SigSet, SigmaskHow, sigprocmask},
+        stat::Mode,
+    },
+};
+
+/// Opens `/dev/null` at 0, 1 and 2 where the process was started without them: a pipe must never *be* one of these.
+///
+/// # Errors
+///
+/// Returns the error of `open`.
+pub fn occupy_standard_fds() -> io::Result<()> {
+    loop {
+        let fd = open("/dev/null", OFlag::O_RDWR, Mode::empty())?;
+        if std::os::fd::AsRawFd::as_raw_fd(&fd) > 2 {
+            return Ok(());
+        }
+        // Stays open for the life of the process.
+        std::mem::forget(fd);
+    }
+}
+
+/// Makes orphans of hooks children of this process, so that it can wait for all of a tree.
+///
+/// # Errors
+///
+/// Returns the error of `prctl`.
+pub fn become_subreaper() -> io::Result<()> {
+    Ok(prctl::set_child_subreaper(true)?)
+}
+
+/// Blocks every signal in the calling thread.
+///
+/// # Errors
+///
+/// Returns the error of `sigprocmask`.
+pub fn block_all_signals() -> io::Result<()> {
+    Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None)?)
+}
+
+/// Gives up new privileges and loads seccomp filters, first to last, on the calling thread alone, for ever.
+///
+/// # Errors
+///
+/// Returns the error of `prctl` or `seccomp`; then the thread may hold some of the filters and must not start hooks.
+pub fn load_filters(programs: &[Vec<libc::sock_filter>]) -> io::Result<()> {
+    prctl::set_no_new_privs()?;
+    for program in programs {
+        let length = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let filter = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
+        // SAFETY: seccomp(SECCOMP_SET_MODE_FILTER, 0, &sock_fprog) reads `length` instructions from the slice and does not
+        // write to it.
+        let loaded = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter) };
+        if loaded != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}

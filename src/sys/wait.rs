@@ -1,0 +1,80 @@
+//! Waiting for children, with what they used.
+
+use std::{
+    io, mem,
+    os::fd::{AsRawFd, BorrowedFd},
+    time::Duration,
+};
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WaitStatus {
+    /// It exited with this code.
+    Exited(i32),
+    /// This signal ended it.
+    Signaled(i32),
+}
+
+/// A reaped process and what it and the children it waited for used.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Reaped {
+    /// Highest resident set, bytes.
+    pub max_rss_bytes: u64,
+    /// How it ended.
+    pub status: WaitStatus,
+    /// Processor time in the kernel.
+    pub system: Duration,
+    /// Processor time in user mode.
+    pub user: Duration,
+}
+
+/// Reaps a child if it has ended; `None` if it still runs. Never blocks.
+///
+/// # Errors
+///
+/// Returns the error of `waitid`; `ECHILD` if it is not, or no longer, a child of this process.
+pub fn reap(pidfd: BorrowedFd<'_>) -> io::Result<Option<Reaped>> {
+    // A descriptor is never negative.
+    wait(libc::P_PIDFD, pidfd.as_raw_fd().unsigned_abs())
+}
+
+/// Reaps one ended child of a process group; `None` if those that are left still run. Never blocks.
+///
+/// # Errors
+///
+/// Returns the error of `waitid`; `ECHILD` if no child of this process is left in the group.
+pub fn reap_group(group: i32) -> io::Result<Option<Reaped>> {
+    wait(libc::P_PGID, group.unsigned_abs())
+}
+
+fn wait(kind: libc::idtype_t, id: libc::id_t) -> io::Result<Option<Reaped>> {
+    // SAFETY: all-zero bytes are a valid siginfo_t, which is plain data.
+    let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
+    // SAFETY: all-zero bytes are a valid rusage, which is plain data.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::__WALL;
+    // SAFETY: the system call, unlike the C function, takes a fifth argument for the usage; both pointers are to locals of
+    // the right type.
+    let result = unsafe { libc::syscall(libc::SYS_waitid, kind, id, &raw mut info, options, &raw mut usage) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: waitid has filled the SIGCHLD form of the structure, or left the zeros.
+    let pid = unsafe { info.si_pid() };
+    if pid == 0 {
+        return Ok(None);
+    }
+    // SAFETY: as above.
+    let value = unsafe { info.si_status() };
+    let status = if info.si_code == libc::CLD_EXITED { WaitStatus::Exited(value) } else { WaitStatus::Signaled(value) };
+    Ok(Some(Reaped {
+        max_rss_bytes: usage.ru_maxrss.unsigned_abs().saturating_mul(1024),
+        status,
+        system: duration(usage.ru_stime),
+        user: duration(usage.ru_utime),
+    }))
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_micros(time.tv_usec.unsigned_abs())
+}
