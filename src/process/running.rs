@@ -15,7 +15,7 @@ use nix::{
     unistd::Pid,
 };
 use tokio::{
-    io::{Interest, unix::AsyncFd},
+    io::unix::AsyncFd,
     net::unix::pipe,
     sync::{Notify, mpsc},
     time::{sleep, sleep_until, timeout},
@@ -123,7 +123,7 @@ impl Running {
         if place.is_none() {
             return Err(io::Error::other("the keeper's table is full"));
         }
-        let pidfd = AsyncFd::with_interest(pidfd, Interest::READABLE)?;
+        let pidfd = sys::watch(pidfd)?;
         Ok(Self { group, pidfd, pipes, released: Instant::now() })
     }
 
@@ -133,13 +133,14 @@ impl Running {
     }
 
     /// Feeds the event and waits for the end of the whole tree.
-    pub async fn finish(mut self, event: Bytes, supervision: Supervision) -> Ended {
+    pub async fn finish(self, event: Bytes, supervision: Supervision) -> Ended {
         let Supervision { cancel, chunks, deadline, on_output_limit, output_bytes } = supervision;
         let over = Notify::new();
         let on_over = (on_output_limit == OnOutputLimit::Kill).then_some(&over);
         let mut stdout = Capture::new(Stream::Stdout, output_bytes);
         let mut stderr = Capture::new(Stream::Stderr, output_bytes);
-        let Pipes { stderr: stderr_pipe, stdin, stdout: stdout_pipe } = self.pipes;
+        let Self { mut group, pidfd, pipes, released } = self;
+        let Pipes { stderr: stderr_pipe, stdin, stdout: stdout_pipe } = pipes;
 
         let (cause, output_held_open) = {
             let chunks = chunks.as_ref();
@@ -157,7 +158,7 @@ impl Running {
             let cause = loop {
                 tokio::select! {
                     biased;
-                    () = exited(&self.pidfd) => break Cause::Itself,
+                    () = exited(&pidfd) => break Cause::Itself,
                     () = cancel.cancelled() => break Cause::Canceled,
                     () = sleep_until(deadline.into()) => break Cause::Deadline,
                     () = over.notified() => break Cause::OutputLimit,
@@ -165,12 +166,12 @@ impl Running {
                     () = &mut feed, if feeding => feeding = false,
                 }
             };
-            self.group.kill();
+            group.kill();
             // The tree is dying: end-of-file comes at once unless a foreign process holds the pipe.
             (cause, reading && timeout(DRAIN, &mut reads).await.is_err())
         };
-        let leader = self.reap_leader().await;
-        let tree_reaped = self.group.reap().await && leader.is_some();
+        let leader = reap_leader(&pidfd, group.id).await;
+        let tree_reaped = group.reap().await && leader.is_some();
         Ended {
             cause,
             leader,
@@ -178,31 +179,15 @@ impl Running {
             stderr: stderr.finish(),
             stdout: stdout.finish(),
             tree_reaped,
-            wall: self.released.elapsed(),
+            wall: released.elapsed(),
         }
     }
 
     /// Kills and reaps the tree of a child that must not run on.
     pub async fn abort(mut self) {
         self.group.kill();
-        drop(self.reap_leader().await);
+        drop(reap_leader(&self.pidfd, self.group.id).await);
         self.group.reap().await;
-    }
-
-    async fn reap_leader(&self) -> Option<Reaped> {
-        let wait = async {
-            loop {
-                match sys::reap(self.pidfd.get_ref().as_fd()) {
-                    Ok(Some(reaped)) => return Some(reaped),
-                    Ok(None) => exited(&self.pidfd).await,
-                    Err(error) => {
-                        tracing::error!(%error, pid = self.group.id.as_raw(), "hook cannot be waited for");
-                        return None;
-                    }
-                }
-            }
-        };
-        timeout(REAP, wait).await.ok().flatten()
     }
 }
 
@@ -245,6 +230,22 @@ impl Drop for Group {
             self.keeper.forget(place);
         }
     }
+}
+
+async fn reap_leader(pidfd: &AsyncFd<OwnedFd>, id: Pid) -> Option<Reaped> {
+    let wait = async {
+        loop {
+            match sys::reap(pidfd.get_ref().as_fd()) {
+                Ok(Some(reaped)) => return Some(reaped),
+                Ok(None) => exited(pidfd).await,
+                Err(error) => {
+                    tracing::error!(%error, pid = id.as_raw(), "hook cannot be waited for");
+                    return None;
+                }
+            }
+        }
+    };
+    timeout(REAP, wait).await.ok().flatten()
 }
 
 /// Waits until the child has ended; it stays a zombie.

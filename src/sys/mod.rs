@@ -25,5 +25,5 @@ pub use self::{
     keeper::Keeper,
     misc::{become_subreaper, load_filters, occupy_standard_fds, block_all_signals},
     spawn::{Launch, Stack, launch},
-    wait::{Reaped, WaitStatus, reap, reap_group},
+    wait::{Reaped, WaitStatus, reap, reap_group, watch},
 };

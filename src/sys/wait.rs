@@ -2,9 +2,11 @@
 
 use std::{
     io, mem,
-    os::fd::{AsRawFd, BorrowedFd},
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
     time::Duration,
 };
+
+use tokio::io::{Interest, unix::AsyncFd};
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -77,4 +79,15 @@ fn wait(kind: libc::idtype_t, id: libc::id_t) -> io::Result<Option<Reaped>> {
 
 fn duration(time: libc::timeval) -> Duration {
     Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_micros(time.tv_usec.unsigned_abs())
+}
+
+/// Registers a pidfd with the runtime: it becomes readable when its process ends.
+///
+/// # Errors
+///
+/// Returns the error of the registration.
+pub fn watch(pidfd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an OwnedFd is open, and the same descriptor, for as long as the AsyncFd owns it; it is only lent out by
+    // shared reference.
+    Ok(unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }?)
 }
