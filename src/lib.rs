@@ -12,6 +12,8 @@
 
 pub mod axis;
 pub mod contract;
+pub mod event;
+mod json;
 pub mod pb;
 pub mod policy;
 pub mod process;
