@@ -53,7 +53,8 @@ impl ProfileFile {
     ///
     /// The text is not TOML, a key is unknown or has a value that cannot be, or a list names something twice.
     pub fn parse(text: &str) -> Result<Self, ProfileCause> {
-        let deserializer = toml::Deserializer::parse(text).map_err(|error| ProfileCause::Syntax(Box::new(error)))?;
+        let deserializer = toml::Deserializer::parse(text)
+            .map_err(|error| ProfileCause::Syntax(Box::new(error)))?;
         let file: Self =
             serde_path_to_error::deserialize(deserializer).map_err(|error| ProfileCause::Key {
                 key: error.path().to_string(),

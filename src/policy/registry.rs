@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     ffi::OsStr,
     fs::{self, File, Metadata, OpenOptions},
-    io::Read,
+    io::{self, Read},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
@@ -212,7 +212,10 @@ fn read_file(path: &Path) -> Result<String, ProfileCause> {
     check_owner(&metadata)?;
 
     let mut text = String::new();
-    file.take(MAX_FILE).read_to_string(&mut text)?;
+    file.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(io::Error::from(io::ErrorKind::FileTooLarge).into());
+    }
     Ok(text)
 }
 

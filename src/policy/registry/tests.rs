@@ -16,7 +16,16 @@ fn every_shipped_profile_loads() {
     let registry = Registry::builtin().unwrap();
 
     let names: Vec<&str> = registry.iter().map(|policy| policy.name.as_str()).collect();
-    assert_eq!(names, ["network", "pipeline", "strict", "workspace-ro", "workspace-rw"]);
+    assert_eq!(
+        names,
+        [
+            "network",
+            "pipeline",
+            "strict",
+            "workspace-ro",
+            "workspace-rw"
+        ]
+    );
 }
 
 #[test]
@@ -24,28 +33,98 @@ fn shipped_profiles_differ_from_strict_in_what_they_are_for() {
     let registry = Registry::builtin().unwrap();
     let of = |name: &str| {
         let policy = find(&registry, name);
-        let named: Vec<(String, Access)> =
-            policy.files.named.iter().map(|grant| (grant.place.to_string(), grant.access)).collect();
-        let [(place, access)] = named.as_slice() else { panic!("{named:?}") };
+        let named: Vec<(String, Access)> = policy
+            .files
+            .named
+            .iter()
+            .map(|grant| (grant.place.to_string(), grant.access))
+            .collect();
+        let [(place, access)] = named.as_slice() else {
+            panic!("{named:?}")
+        };
         assert_eq!(place, "${workspace}");
-        (policy.spawn, policy.network, policy.metadata, policy.granted_by, policy.working_dir, *access)
+        (
+            policy.spawn,
+            policy.network,
+            policy.metadata,
+            policy.granted_by,
+            policy.working_dir,
+            *access,
+        )
     };
     use {Access::*, GrantedBy::*, WorkingDir::*};
 
-    assert_eq!(of("strict"), (Spawn::Threads, Network::None, Metadata::Keep, Anyone, Scratch, Read));
-    assert_eq!(of("pipeline"), (Spawn::Processes, Network::None, Metadata::Keep, Anyone, Scratch, Read));
-    assert_eq!(of("workspace-ro"), (Spawn::Processes, Network::None, Metadata::Keep, Anyone, Workspace, Execute));
-    assert_eq!(of("workspace-rw"), (Spawn::Processes, Network::None, Metadata::Change, Anyone, Workspace, Write));
-    assert_eq!(of("network"), (Spawn::Processes, Network::Outbound, Metadata::Keep, Operator, Scratch, Read));
+    assert_eq!(
+        of("strict"),
+        (
+            Spawn::Threads,
+            Network::None,
+            Metadata::Keep,
+            Anyone,
+            Scratch,
+            Read
+        )
+    );
+    assert_eq!(
+        of("pipeline"),
+        (
+            Spawn::Processes,
+            Network::None,
+            Metadata::Keep,
+            Anyone,
+            Scratch,
+            Read
+        )
+    );
+    assert_eq!(
+        of("workspace-ro"),
+        (
+            Spawn::Processes,
+            Network::None,
+            Metadata::Keep,
+            Anyone,
+            Workspace,
+            Execute
+        )
+    );
+    assert_eq!(
+        of("workspace-rw"),
+        (
+            Spawn::Processes,
+            Network::None,
+            Metadata::Change,
+            Anyone,
+            Workspace,
+            Write
+        )
+    );
+    assert_eq!(
+        of("network"),
+        (
+            Spawn::Processes,
+            Network::Outbound,
+            Metadata::Keep,
+            Operator,
+            Scratch,
+            Read
+        )
+    );
 }
 
 #[test]
 fn strict_requires_every_axis_but_those_a_host_may_lack() {
     let strict = find(&Registry::builtin().unwrap(), "strict");
 
-    let wanted: Vec<Axis> =
-        strict.demands.iter().filter(|(_, d)| **d == Demand::Wanted).map(|(axis, _)| axis).collect();
-    assert_eq!(wanted, [Axis::Metadata, Axis::Memory, Axis::Pids, Axis::Cpu]);
+    let wanted: Vec<Axis> = strict
+        .demands
+        .iter()
+        .filter(|(_, d)| **d == Demand::Wanted)
+        .map(|(axis, _)| axis)
+        .collect();
+    assert_eq!(
+        wanted,
+        [Axis::Metadata, Axis::Memory, Axis::Pids, Axis::Cpu]
+    );
 }
 
 #[test]
@@ -76,16 +155,31 @@ fn a_resolved_profile_is_a_profile_file_of_the_same_digest() {
 #[test]
 fn a_directory_adds_profiles_and_replaces_shipped_ones() {
     let (first, second) = (Dir::new(), Dir::new());
-    first.write("lint.toml", "description = \"first\"\nextends = \"workspace-ro\"");
-    first.write("strict.toml", &find(&Registry::builtin().unwrap(), "strict").to_toml().replace("30m", "5m"));
+    first.write(
+        "lint.toml",
+        "description = \"first\"\nextends = \"workspace-ro\"",
+    );
+    first.write(
+        "strict.toml",
+        &find(&Registry::builtin().unwrap(), "strict")
+            .to_toml()
+            .replace("30m", "5m"),
+    );
     first.write("README", "not a profile");
-    second.write("lint.toml", "description = \"second\"\nextends = \"pipeline\"");
+    second.write(
+        "lint.toml",
+        "description = \"second\"\nextends = \"pipeline\"",
+    );
 
     let registry = Registry::load(&[first.path(), second.path()], &[]).unwrap();
 
     assert_eq!(find(&registry, "lint").description, "second");
     for profile in ["strict", "lint", "workspace-rw"] {
-        assert_eq!(find(&registry, profile).time.maximum.as_secs(), 300, "{profile} follows strict");
+        assert_eq!(
+            find(&registry, profile).time.maximum.as_secs(),
+            300,
+            "{profile} follows strict"
+        );
     }
 }
 
@@ -93,9 +187,25 @@ fn a_directory_adds_profiles_and_replaces_shipped_ones() {
 fn a_profile_is_found_by_its_exact_name_only() {
     let registry = Registry::builtin().unwrap();
 
-    assert!(registry.find(&ProfileName::parse("strict").unwrap()).is_some());
-    assert!(registry.find(&ProfileName::parse("stric").unwrap()).is_none());
-    for never in ["../strict", "/strict", "Strict", "ѕtrict", "strict\0", "strict.toml", ""] {
+    assert!(
+        registry
+            .find(&ProfileName::parse("strict").unwrap())
+            .is_some()
+    );
+    assert!(
+        registry
+            .find(&ProfileName::parse("stric").unwrap())
+            .is_none()
+    );
+    for never in [
+        "../strict",
+        "/strict",
+        "Strict",
+        "ѕtrict",
+        "strict\0",
+        "strict.toml",
+        "",
+    ] {
         assert_eq!(ProfileName::parse(never), None, "{never:?}");
     }
 }
@@ -106,17 +216,33 @@ fn parents_that_are_missing_or_go_in_circles_are_refused() {
         (vec![("a", "nowhere")], "`extends` names `nowhere`"),
         (vec![("a", "../strict")], "`extends` names `../strict`"),
         (vec![("a", "a")], "`a` → `a`"),
-        (vec![("a", "b"), ("b", "c"), ("c", "a")], "`a` → `b` → `c` → `a`"),
-        (vec![("a", "b"), ("b", "c"), ("c", "b")], "`a` → `b` → `c` → `b`"),
-        (vec![("strict", "pipeline")], "`extends` goes round in a circle"),
+        (
+            vec![("a", "b"), ("b", "c"), ("c", "a")],
+            "`a` → `b` → `c` → `a`",
+        ),
+        (
+            vec![("a", "b"), ("b", "c"), ("c", "b")],
+            "`a` → `b` → `c` → `b`",
+        ),
+        (
+            vec![("strict", "pipeline")],
+            "`extends` goes round in a circle",
+        ),
     ];
     for (files, expected) in cases {
         let dir = Dir::new();
         for (child, parent) in files {
-            dir.write(&format!("{child}.toml"), &format!("description = \"d\"\nextends = \"{parent}\""));
+            dir.write(
+                &format!("{child}.toml"),
+                &format!("description = \"d\"\nextends = \"{parent}\""),
+            );
         }
         let error = dir.load().unwrap_err();
-        assert!(error.cause.to_string().contains(expected), "{expected}: {}", error.cause);
+        assert!(
+            error.cause.to_string().contains(expected),
+            "{expected}: {}",
+            error.cause
+        );
     }
 }
 
@@ -127,7 +253,13 @@ fn the_error_names_the_file() {
 
     let error = dir.load().unwrap_err();
 
-    assert_eq!(error.to_string(), format!("cannot load profile `{}`", dir.path().join("bad.toml").display()));
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "cannot load profile `{}`",
+            dir.path().join("bad.toml").display()
+        )
+    );
     assert_eq!(error.cause.to_string(), "`description` cannot be read");
 }
 
@@ -141,7 +273,11 @@ fn a_rule_is_applied_to_what_is_inherited_too() {
 
     let error = dir.load().unwrap_err();
 
-    assert!(matches!(error.cause, ProfileCause::BelowWritable { .. }), "{}", error.cause);
+    assert!(
+        matches!(error.cause, ProfileCause::BelowWritable { .. }),
+        "{}",
+        error.cause
+    );
 }
 
 #[test]
@@ -149,7 +285,10 @@ fn a_file_name_that_is_no_profile_name_is_refused() {
     for file in ["Upper.toml", "1.toml", "a b.toml", ".toml.toml"] {
         let dir = Dir::new();
         dir.write(file, "description = \"d\"\nextends = \"strict\"");
-        assert!(matches!(dir.load().unwrap_err().cause, ProfileCause::Name), "{file}");
+        assert!(
+            matches!(dir.load().unwrap_err().cause, ProfileCause::Name),
+            "{file}"
+        );
     }
 }
 
@@ -206,7 +345,28 @@ fn links_and_other_things_than_files_are_refused() {
 
     let dir = Dir::new();
     symlink(elsewhere.path(), dir.path().join("profiles")).unwrap();
-    assert_insecure(Registry::load(&[dir.path().join("profiles")], &[]), "not a directory");
+    assert_insecure(
+        Registry::load(&[dir.path().join("profiles")], &[]),
+        "not a directory",
+    );
+}
+
+#[test]
+fn a_file_longer_than_any_profile_is_refused_and_not_cut() {
+    let dir = Dir::new();
+    let comment = "#".repeat(1 << 20);
+    dir.write(
+        "p.toml",
+        &format!("description = \"d\"\nextends = \"strict\"\n{comment}"),
+    );
+
+    let error = dir.load().unwrap_err();
+
+    assert!(
+        matches!(error.cause, ProfileCause::Unreadable(_)),
+        "{}",
+        error.cause
+    );
 }
 
 #[test]
@@ -215,7 +375,11 @@ fn a_directory_that_does_not_exist_is_refused() {
 
     let error = Registry::load(&[dir.path().join("none")], &[]).unwrap_err();
 
-    assert!(matches!(error.cause, ProfileCause::Unreadable(_)), "{}", error.cause);
+    assert!(
+        matches!(error.cause, ProfileCause::Unreadable(_)),
+        "{}",
+        error.cause
+    );
 }
 
 #[test]
@@ -226,7 +390,13 @@ fn a_grant_that_reaches_the_daemons_own_is_refused() {
     symlink(&state, daemon.path().join("alias")).unwrap();
     fs::create_dir(daemon.path().join("beside")).unwrap();
 
-    for (grant, reaches) in [("", true), ("state", true), ("state/journal", true), ("alias", true), ("beside", false)] {
+    for (grant, reaches) in [
+        ("", true),
+        ("state", true),
+        ("state/journal", true),
+        ("alias", true),
+        ("beside", false),
+    ] {
         let dir = Dir::new();
         let path = daemon.path().join(grant).components().collect::<PathBuf>();
         dir.write(
@@ -241,7 +411,14 @@ fn a_grant_that_reaches_the_daemons_own_is_refused() {
 
         match loaded {
             Ok(_) => assert!(!reaches, "{grant}"),
-            Err(ProfileError { cause: ProfileCause::Forbidden { forbidden, grant: named }, .. }) => {
+            Err(ProfileError {
+                cause:
+                    ProfileCause::Forbidden {
+                        forbidden,
+                        grant: named,
+                    },
+                ..
+            }) => {
                 assert!(reaches, "{grant}");
                 assert_eq!((forbidden, named), (state.clone(), path));
             }
@@ -278,7 +455,10 @@ impl Dir {
 }
 
 fn find(registry: &Registry, name: &str) -> Policy {
-    registry.find(&ProfileName::parse(name).unwrap()).unwrap().clone()
+    registry
+        .find(&ProfileName::parse(name).unwrap())
+        .unwrap()
+        .clone()
 }
 
 #[track_caller]
