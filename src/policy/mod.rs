@@ -1,6 +1,15 @@
 //! Profiles and what they become: profile files → [`Policy`] → plan. Pure: knows neither tokio nor tonic nor the kernel.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+pub mod environment;
+pub mod forbidden;
+pub mod narrow;
+pub mod profile;
+pub mod registry;
+mod units;
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
 
 use crate::{
     axis::{Axes, Demand},
@@ -12,7 +21,8 @@ use crate::{
 pub struct Policy {
     /// In one line, what it is for.
     pub description: String,
-    /// SHA-256 of the resolved form, lower-case hex. Equal digests mean equal confinement.
+    /// SHA-256 of the resolved profile but for its name and description, lower-case hex. Equal digests mean equal
+    /// profiles. A policy that a request narrowed keeps its profile's digest, so this is no key for what a run may do.
     pub digest: String,
     /// Which axes must be enforced.
     pub demands: Axes<Demand>,
@@ -75,11 +85,29 @@ pub enum Place {
     /// An absolute path without `.` and `..`.
     Path(PathBuf),
     /// `${workspace}`, or a path below it.
-    Workspace(PathBuf),
+    Workspace {
+        /// What follows `${workspace}/`; empty for the workspace itself.
+        below: PathBuf,
+        /// Whether the grant falls away where a request binds no workspace, instead of refusing the request.
+        if_bound: bool,
+    },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => write!(f, "{}", path.display()),
+            Self::Workspace { below, .. } if below.as_os_str().is_empty() => {
+                f.write_str("${workspace}")
+            }
+            Self::Workspace { below, .. } => write!(f, "${{workspace}}/{}", below.display()),
+        }
+    }
 }
 
 /// How a granted path may be used.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Access {
     /// Read, list and execute.
     Execute,
@@ -91,8 +119,35 @@ pub enum Access {
     WriteFile,
 }
 
+impl Access {
+    /// Returns its name as profiles and reports spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Execute => "execute",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::WriteFile => "write-file",
+        }
+    }
+
+    /// Whether it changes nothing.
+    pub const fn is_read_only(self) -> bool {
+        match self {
+            Self::Execute | Self::Read => true,
+            Self::Write | Self::WriteFile => false,
+        }
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// Who can have a hook run under a profile.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum GrantedBy {
     /// A request names it.
     Anyone,
@@ -118,7 +173,8 @@ pub struct Limits {
 }
 
 /// What happens to a hook that prints more than is kept.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum OnOutputLimit {
     /// The rest is read, counted and thrown away but for the tail.
     Drain,
@@ -127,7 +183,8 @@ pub enum OnOutputLimit {
 }
 
 /// Whether a hook may change modes, owners, times and extended attributes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Metadata {
     /// It may, as far as its user may.
     Change,
@@ -136,7 +193,8 @@ pub enum Metadata {
 }
 
 /// What a hook may do on the network.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Network {
     /// No socket of any family.
     None,
@@ -145,7 +203,8 @@ pub enum Network {
 }
 
 /// Which new tasks a hook may start.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Spawn {
     /// Processes that cannot leave the process group.
     Processes,
@@ -163,7 +222,8 @@ pub struct Time {
 }
 
 /// Where a hook starts when the request does not say.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum WorkingDir {
     /// In its scratch directory.
     Scratch,

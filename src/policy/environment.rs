@@ -1,0 +1,318 @@
+//! The environment of a hook: the profile's variables and those of the request that the profile lets in.
+//!
+//! Nothing is inherited from the daemon.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
+
+use crate::{policy::Policy, request::InvalidField};
+
+/// Returns the whole environment of a hook, sorted by name. `PATH` is the profile's, `HOME` and `TMPDIR` are `scratch`.
+///
+/// # Errors
+///
+/// A variable of the request is not on the profile's list, is one that no list can open, or contains a NUL byte.
+pub fn build(
+    policy: &Policy,
+    scratch: &Path,
+    request_env: &BTreeMap<String, OsString>,
+) -> Result<Vec<(OsString, OsString)>, InvalidField> {
+    let mut all: BTreeMap<OsString, OsString> = policy
+        .environment
+        .set
+        .iter()
+        .map(|(name, value)| (name.into(), value.into()))
+        .collect();
+
+    for (name, value) in request_env {
+        let invalid =
+            |problem: String| Err(InvalidField::new(format!("hook.env[{name}]"), problem));
+        if is_closed_to_requests(name) {
+            return invalid(
+                "decides what code is found or loaded; no profile opens it to a request".into(),
+            );
+        }
+        if !policy
+            .environment
+            .allow
+            .iter()
+            .any(|pattern| matches(pattern, name))
+        {
+            return invalid(format!(
+                "is not on profile `{}`'s list (`environment.allow`)",
+                policy.name
+            ));
+        }
+        if value.as_bytes().contains(&0) {
+            return invalid("contains a NUL byte".into());
+        }
+        all.insert(name.into(), value.clone());
+    }
+
+    let path: Vec<&OsStr> = policy
+        .environment
+        .path
+        .iter()
+        .map(|dir| dir.as_os_str())
+        .collect();
+    all.insert("PATH".into(), path.join(OsStr::new(":")));
+    all.insert("HOME".into(), scratch.into());
+    all.insert("TMPDIR".into(), scratch.into());
+    Ok(all.into_iter().collect())
+}
+
+/// Whether no request can set a variable, whatever a profile allows.
+pub(super) fn is_closed_to_requests(name: &str) -> bool {
+    CLOSED
+        .iter()
+        .chain(&PROFILE_ONLY)
+        .any(|pattern| matches(pattern, name))
+}
+
+/// Whether not even a profile can set a variable.
+pub(super) fn is_closed(name: &str) -> bool {
+    CLOSED.iter().any(|pattern| matches(pattern, name))
+}
+
+/// Whether a name is one that a shell could set: `[A-Za-z_][A-Za-z0-9_]*`.
+pub(super) fn is_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => pattern == name,
+    }
+}
+
+/// Neither a request nor a profile sets these: they change what the loader or a shell runs before the hook's first
+/// line, or they are the daemon's to say.
+const CLOSED: [&str; 19] = [
+    "BASHOPTS",
+    "BASH_ENV",
+    "BASH_FUNC_*",
+    "BASH_LOADABLES_PATH",
+    "DYLD_*",
+    "ENV",
+    "GCONV_PATH",
+    "GETCONF_DIR",
+    "GLIBC_TUNABLES",
+    "HOME",
+    "HOOKJAIL_*",
+    "IFS",
+    "LD_*",
+    "PATH",
+    "PS4",
+    "SHELLOPTS",
+    "TEMP",
+    "TMP",
+    "TMPDIR",
+];
+
+/// A profile can set these, for it is the operator's; a request cannot: they make interpreters and common tools load
+/// code, read other files or start other programs.
+const PROFILE_ONLY: [&str; 61] = [
+    "AWKLIBPATH",
+    "AWKPATH",
+    "BROWSER",
+    "BUN_*",
+    "BUNDLE_*",
+    "CARGO_*",
+    "CDPATH",
+    "CLASSPATH",
+    "CORECLR_*",
+    "CURL_*",
+    "DENO_*",
+    "DOTNET_*",
+    "EDITOR",
+    "FPATH",
+    "GEM_*",
+    "GIT_*",
+    "GLOBIGNORE",
+    "GOFLAGS",
+    "HOSTALIASES",
+    "INPUTRC",
+    "JAVA_*",
+    "JDK_*",
+    "KRB5_*",
+    "LESS*",
+    "LOCALDOMAIN",
+    "LOCPATH",
+    "LUA_*",
+    "MAKEFLAGS",
+    "MALLOC_*",
+    "MANPAGER",
+    "NLSPATH",
+    "NODE_*",
+    "NPM_*",
+    "OPENSSL_*",
+    "PAGER",
+    "PERL*",
+    "PHPRC",
+    "PHP_*",
+    "PROMPT_COMMAND",
+    "PS1",
+    "PS2",
+    "PYTHON*",
+    "RES_OPTIONS",
+    "RESOLV_*",
+    "RUBY*",
+    "RUSTC*",
+    "RUSTFLAGS",
+    "RUSTUP_*",
+    "SHELL",
+    "SSH_*",
+    "SSLKEYLOGFILE",
+    "TAR_OPTIONS",
+    "TERMCAP",
+    "TERMINFO*",
+    "TZDIR",
+    "VISUAL",
+    "WGETRC",
+    "XDG_*",
+    "ZDOTDIR",
+    "_JAVA_OPTIONS",
+    "npm_*",
+];
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+    use crate::{policy::registry::Registry, request::ProfileName};
+
+    #[test]
+    fn a_hook_finds_what_the_profile_sets_and_the_scratch_directory() {
+        let built = build(&strict(), Path::new("/scratch/1"), &BTreeMap::new()).unwrap();
+
+        let expected = [
+            ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_OPTIONAL_LOCKS", "0"),
+            ("GIT_PAGER", "cat"),
+            ("HOME", "/scratch/1"),
+            ("LANG", "C.UTF-8"),
+            ("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"),
+            ("TMPDIR", "/scratch/1"),
+        ];
+        assert_eq!(
+            built,
+            expected.map(|(name, value)| (name.into(), value.into()))
+        );
+    }
+
+    #[test]
+    fn a_request_sets_what_the_profile_lists() {
+        let request = env(&[
+            ("HOOK_NAME", "lint"),
+            ("LANG", "de_DE.UTF-8"),
+            ("LC_ALL", "C"),
+        ]);
+
+        let built = build(&strict(), Path::new("/s"), &request).unwrap();
+
+        for (name, value) in request {
+            assert!(built.contains(&(name.into(), value)));
+        }
+        assert_eq!(built.iter().filter(|(name, _)| name == "LANG").count(), 1);
+    }
+
+    #[test]
+    fn a_name_not_on_the_list_is_refused() {
+        for name in ["FOO", "HOOK", "LC", "hook_name", "LANGUAGE", "TZX", ""] {
+            let refused = build(&strict(), Path::new("/s"), &env(&[(name, "1")])).unwrap_err();
+            let problem = "is not on profile `strict`'s list (`environment.allow`)";
+            assert_eq!(
+                refused,
+                InvalidField::new(format!("hook.env[{name}]"), problem)
+            );
+        }
+    }
+
+    #[test]
+    fn no_list_opens_what_decides_which_code_runs() {
+        let names = [
+            "BASHOPTS",
+            "BASH_ENV",
+            "BASH_FUNC_ls%%",
+            "DYLD_INSERT_LIBRARIES",
+            "ENV",
+            "GCONV_PATH",
+            "GIT_SSH_COMMAND",
+            "GLIBC_TUNABLES",
+            "HOME",
+            "HOSTALIASES",
+            "IFS",
+            "JAVA_TOOL_OPTIONS",
+            "LD_AUDIT",
+            "LD_LIBRARY_PATH",
+            "LD_PRELOAD",
+            "LOCPATH",
+            "MALLOC_CHECK_",
+            "NLSPATH",
+            "NODE_OPTIONS",
+            "PATH",
+            "PERL5LIB",
+            "PERL5OPT",
+            "PS4",
+            "PYTHONPATH",
+            "PYTHONSTARTUP",
+            "RES_OPTIONS",
+            "RUBYOPT",
+            "SHELLOPTS",
+            "SSH_AUTH_SOCK",
+            "TERMINFO",
+            "TMPDIR",
+            "_JAVA_OPTIONS",
+        ];
+        let mut policy = strict();
+        policy.environment.allow = vec!["*".into()];
+        policy.environment.allow.extend(names.map(String::from));
+
+        for name in names {
+            let refused = build(&policy, Path::new("/s"), &env(&[(name, "1")])).unwrap_err();
+            assert_eq!(refused.field, format!("hook.env[{name}]"));
+            assert!(refused.problem.contains("no profile opens it"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_value_with_a_nul_byte_is_refused() {
+        let request = BTreeMap::from([("TZ".to_owned(), OsString::from_vec(b"UTC\0x".to_vec()))]);
+
+        let refused = build(&strict(), Path::new("/s"), &request).unwrap_err();
+
+        assert_eq!(
+            refused,
+            InvalidField::new("hook.env[TZ]", "contains a NUL byte")
+        );
+    }
+
+    #[test]
+    fn a_value_need_not_be_text() {
+        let request = BTreeMap::from([("TZ".to_owned(), OsString::from_vec(vec![0xff]))]);
+
+        let built = build(&strict(), Path::new("/s"), &request).unwrap();
+
+        assert!(built.contains(&("TZ".into(), OsString::from_vec(vec![0xff]))));
+    }
+
+    fn strict() -> Policy {
+        let name = ProfileName::parse("strict").unwrap();
+        Registry::builtin().unwrap().find(&name).unwrap().clone()
+    }
+
+    fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, OsString> {
+        pairs
+            .iter()
+            .map(|&(name, value)| (name.into(), value.into()))
+            .collect()
+    }
+}

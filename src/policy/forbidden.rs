@@ -1,0 +1,208 @@
+//! What no grant may reach: the daemon's own state, socket and configuration.
+//!
+//! Reads the file system, because a path says little: the same directory may be reached through a link or a bind mount.
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+/// Paths that no grant may equal, contain or lie in.
+#[derive(Debug, Default)]
+pub struct Forbidden(Vec<Located>);
+
+impl Forbidden {
+    /// Locates the forbidden paths. They need not exist yet.
+    ///
+    /// # Errors
+    ///
+    /// One of them cannot be examined.
+    pub fn locate(paths: &[PathBuf]) -> io::Result<Self> {
+        paths
+            .iter()
+            .map(|path| Located::find(path))
+            .collect::<io::Result<_>>()
+            .map(Self)
+    }
+
+    /// Returns the forbidden path that a grant equals, contains or lies in.
+    ///
+    /// Paths are compared as the file system resolves them and by device and inode, so that an alias by link or bind
+    /// mount is seen. A grant that *contains* the mount point of such an alias is not.
+    ///
+    /// # Errors
+    ///
+    /// The granted path cannot be examined.
+    pub fn reached_by(&self, grant: &Path) -> io::Result<Option<&Path>> {
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        let grant = Located::find(grant)?;
+        let hit = self
+            .0
+            .iter()
+            .find(|forbidden| grant.holds(forbidden) || forbidden.holds(&grant));
+        Ok(hit.map(|forbidden| forbidden.given.as_path()))
+    }
+}
+
+/// A path and what it stands for.
+#[derive(Debug)]
+struct Located {
+    /// Device and inode of every existing directory on the way, the root last.
+    chain: Vec<(u64, u64)>,
+    /// As it was given.
+    given: PathBuf,
+    /// Device and inode, where it exists.
+    inode: Option<(u64, u64)>,
+    /// Without links, as far as it exists.
+    path: PathBuf,
+}
+
+impl Located {
+    fn find(given: &Path) -> io::Result<Self> {
+        let path = resolve(given)?;
+        let mut chain = Vec::new();
+        for ancestor in path.ancestors() {
+            chain.extend(inode(ancestor)?);
+        }
+        Ok(Self {
+            chain,
+            given: given.to_owned(),
+            inode: inode(&path)?,
+            path,
+        })
+    }
+
+    /// Whether `other` is this or lies in it.
+    fn holds(&self, other: &Self) -> bool {
+        other.path.starts_with(&self.path)
+            || self.inode.is_some_and(|inode| other.chain.contains(&inode))
+    }
+}
+
+/// Resolves the part of a path that exists and appends the rest.
+fn resolve(path: &Path) -> io::Result<PathBuf> {
+    for ancestor in path.ancestors() {
+        match fs::canonicalize(ancestor) {
+            Ok(found) => {
+                let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
+                return Ok(if rest.as_os_str().is_empty() {
+                    found
+                } else {
+                    found.join(rest)
+                });
+            }
+            Err(error) if is_absent(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(path.to_owned())
+}
+
+fn inode(path: &Path) -> io::Result<Option<(u64, u64)>> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(Some((metadata.dev(), metadata.ino()))),
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_path_itself_what_it_holds_and_what_holds_it_are_reached() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        fs::create_dir_all(state.join("journal")).unwrap();
+        fs::create_dir(dir.path().join("other")).unwrap();
+        let forbidden = Forbidden::locate(std::slice::from_ref(&state)).unwrap();
+
+        for grant in [
+            dir.path(),
+            &state,
+            &state.join("journal"),
+            &state.join("not-yet"),
+        ] {
+            assert_eq!(
+                forbidden.reached_by(grant).unwrap(),
+                Some(state.as_path()),
+                "{}",
+                grant.display()
+            );
+        }
+        for grant in [dir.path().join("other"), dir.path().join("state2")] {
+            assert_eq!(
+                forbidden.reached_by(&grant).unwrap(),
+                None,
+                "{}",
+                grant.display()
+            );
+        }
+    }
+
+    #[test]
+    fn an_alias_by_link_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        fs::create_dir_all(state.join("journal")).unwrap();
+        symlink(&state, dir.path().join("alias")).unwrap();
+        symlink(state.join("journal"), dir.path().join("inner")).unwrap();
+        let forbidden = Forbidden::locate(std::slice::from_ref(&state)).unwrap();
+
+        for grant in ["alias", "alias/journal", "inner"] {
+            assert_eq!(
+                forbidden.reached_by(&dir.path().join(grant)).unwrap(),
+                Some(state.as_path()),
+                "{grant}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_alias_by_inode_is_seen() {
+        // What a bind mount looks like: another path, the same device and inode. A hard link needs no privilege.
+        let dir = tempfile::tempdir().unwrap();
+        let key = dir.path().join("key");
+        fs::write(&key, "").unwrap();
+        fs::hard_link(&key, dir.path().join("alias")).unwrap();
+        let forbidden = Forbidden::locate(std::slice::from_ref(&key)).unwrap();
+
+        assert_eq!(
+            forbidden.reached_by(&dir.path().join("alias")).unwrap(),
+            Some(key.as_path())
+        );
+    }
+
+    #[test]
+    fn a_path_that_does_not_exist_yet_is_forbidden_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("later/state");
+        let forbidden = Forbidden::locate(std::slice::from_ref(&state)).unwrap();
+
+        assert_eq!(
+            forbidden.reached_by(&state.join("x")).unwrap(),
+            Some(state.as_path())
+        );
+        assert_eq!(
+            forbidden.reached_by(&dir.path().join("later")).unwrap(),
+            Some(state.as_path())
+        );
+        assert_eq!(
+            forbidden.reached_by(&dir.path().join("earlier")).unwrap(),
+            None
+        );
+    }
+}

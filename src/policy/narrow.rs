@@ -1,0 +1,300 @@
+//! What a request makes of a policy: `${workspace}` bound, and only less allowed than the profile allows.
+//!
+//! Pure: paths are compared as text. That a path is what it says, and not a link, is settled where it is opened.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::{
+    Access, Files, GrantSpec, Network, Place, Policy, Spawn, WorkingDir, profile::ungrantable,
+};
+use crate::request::{Narrow, ProfileName};
+
+/// Applies to a policy what a request binds and takes away. All named grants of the result are absolute paths.
+///
+/// A path under `narrow.read` keeps read and execute as far as the grant it lies in has them; one under `narrow.write`
+/// is writable. An empty list leaves the profile's grants of that kind as they are. A hook whose workspace is no longer
+/// granted starts in its scratch directory.
+///
+/// # Errors
+///
+/// The profile needs a workspace and none is bound, the bound one cannot be granted, or the request asks for more than
+/// the profile allows.
+pub fn narrow(policy: &Policy, bound: Option<&Path>, narrow: &Narrow) -> Result<Policy, Widened> {
+    let granted = bind(policy, bound)?;
+
+    let read = pick(policy, &granted, List::Read, &narrow.read)?;
+    let write = pick(policy, &granted, List::Write, &narrow.write)?;
+    let (readable, writable): (Vec<_>, Vec<_>) = granted
+        .into_iter()
+        .partition(|grant| grant.access.is_read_only());
+    let mut named = if narrow.write.is_empty() {
+        writable
+    } else {
+        write
+    };
+    for grant in if narrow.read.is_empty() {
+        readable
+    } else {
+        read
+    } {
+        // Asking to read what one also asks to write, or to read it twice, adds nothing.
+        if !named.iter().any(|other| other.place == grant.place) {
+            named.push(grant);
+        }
+    }
+    if narrow.without_named_grants {
+        named.clear();
+    }
+    named.sort();
+    named.dedup();
+
+    let mut narrowed = Policy {
+        files: Files {
+            named,
+            system: policy.files.system.clone(),
+        },
+        ..policy.clone()
+    };
+    check_below_writable(&narrowed.files, "narrow.read")?;
+    if let Some(asked) = narrow.output_bytes {
+        if asked > policy.limits.output_bytes {
+            let (allowed, profile) = (policy.limits.output_bytes, policy.name.clone());
+            return Err(Widened::Output {
+                allowed,
+                asked,
+                profile,
+            });
+        }
+        narrowed.limits.output_bytes = asked;
+    }
+    if narrow.without_network {
+        narrowed.network = Network::None;
+    }
+    if narrow.without_spawn {
+        narrowed.spawn = Spawn::Threads;
+    }
+    if !bound.is_some_and(|workspace| {
+        narrowed
+            .files
+            .named
+            .iter()
+            .any(|grant| covers(grant, workspace))
+    }) {
+        narrowed.working_dir = WorkingDir::Scratch;
+    }
+    Ok(narrowed)
+}
+
+/// A request asks for more than its profile allows, or leaves out what the profile needs.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Widened {
+    /// A read-only grant would lie below a writable one.
+    #[error(
+        "`{field}` leaves `{inner}` read-only below the writable `{outer}`: grants add up, so it could be written all the \
+         same; choose paths that do not contain each other"
+    )]
+    BelowWritable {
+        /// The field of the request.
+        field: &'static str,
+        /// The read-only grant.
+        inner: String,
+        /// The writable one.
+        outer: String,
+    },
+    /// More output would be kept.
+    #[error(
+        "`narrow.output_bytes` asks for {asked}, and profile `{profile}` allows {allowed} (`limits.output`)"
+    )]
+    Output {
+        /// What the profile allows.
+        allowed: u64,
+        /// What the request asks for.
+        asked: u64,
+        /// The profile.
+        profile: ProfileName,
+    },
+    /// A path lies in no grant that could be narrowed to it.
+    #[error(
+        "`{field}` asks for `{path}`, which lies in none of profile `{profile}`'s {grants} (`files.named`)"
+    )]
+    Path {
+        /// The field of the request.
+        field: String,
+        /// Which grants could have covered it.
+        grants: &'static str,
+        /// The path asked for.
+        path: PathBuf,
+        /// The profile.
+        profile: ProfileName,
+    },
+    /// The profile needs a workspace that the request does not give, or gives wrongly. Not a widening, but found here.
+    #[error("`hook.workspace` {problem}")]
+    Workspace {
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+impl Widened {
+    /// Returns the path of the field to blame.
+    pub fn field(&self) -> &str {
+        match self {
+            Self::BelowWritable { field, .. } => field,
+            Self::Output { .. } => "narrow.output_bytes",
+            Self::Path { field, .. } => field,
+            Self::Workspace { .. } => "hook.workspace",
+        }
+    }
+}
+
+/// Turns the named grants into absolute paths.
+fn bind(policy: &Policy, bound: Option<&Path>) -> Result<Vec<GrantSpec>, Widened> {
+    let mut named = Vec::new();
+    for grant in &policy.files.named {
+        let path = match (&grant.place, bound) {
+            (Place::Path(path), _) => path.clone(),
+            (Place::Workspace { below, .. }, Some(workspace)) => workspace_path(workspace)?
+                .components()
+                .chain(below.components())
+                .collect(),
+            (Place::Workspace { if_bound: true, .. }, None) => continue,
+            (
+                Place::Workspace {
+                    if_bound: false, ..
+                },
+                None,
+            ) => {
+                let problem = format!(
+                    "is not set, and profile `{}` grants `{}`",
+                    policy.name, grant.place
+                );
+                return Err(Widened::Workspace { problem });
+            }
+        };
+        named.push(GrantSpec {
+            access: grant.access,
+            optional: grant.optional,
+            place: Place::Path(path),
+        });
+    }
+    let files = Files {
+        named,
+        system: policy.files.system.clone(),
+    };
+    check_below_writable(&files, "hook.workspace")?;
+    Ok(files.named)
+}
+
+fn workspace_path(workspace: &Path) -> Result<PathBuf, Widened> {
+    let problem = match normal(workspace) {
+        None => "must be an absolute path without `..`".to_owned(),
+        Some(path) => match ungrantable(&path) {
+            None => return Ok(path),
+            Some(why) => format!("cannot be `{}`: {why}", path.display()),
+        },
+    };
+    Err(Widened::Workspace { problem })
+}
+
+fn check_below_writable(files: &Files, field: &'static str) -> Result<(), Widened> {
+    match files.below_writable() {
+        None => Ok(()),
+        Some((inner, outer)) => Err(Widened::BelowWritable {
+            field,
+            inner: inner.place.to_string(),
+            outer: outer.place.to_string(),
+        }),
+    }
+}
+
+/// Which of the two lists of a request.
+#[derive(Clone, Copy)]
+enum List {
+    Read,
+    Write,
+}
+
+impl List {
+    /// Returns what of a grant's access a path under this list keeps.
+    const fn keeps(self, access: Access) -> Option<Access> {
+        match (self, access) {
+            // Who may write may execute: what remains without writing is what a `workspace-ro` would have.
+            (Self::Read, Access::Execute | Access::Write) => Some(Access::Execute),
+            (Self::Read, Access::Read) => Some(Access::Read),
+            // Reading a tree is more than reading one file.
+            (Self::Read, Access::WriteFile) | (Self::Write, Access::Execute | Access::Read) => None,
+            (Self::Write, Access::Write | Access::WriteFile) => Some(access),
+        }
+    }
+
+    const fn field(self) -> &'static str {
+        match self {
+            Self::Read => "narrow.read",
+            Self::Write => "narrow.write",
+        }
+    }
+
+    const fn grants(self) -> &'static str {
+        match self {
+            Self::Read => "readable grants",
+            Self::Write => "writable grants",
+        }
+    }
+}
+
+/// Finds what each path asked for may be used for: as much as the grants it lies in allow together.
+fn pick(
+    policy: &Policy,
+    granted: &[GrantSpec],
+    list: List,
+    asked: &[PathBuf],
+) -> Result<Vec<GrantSpec>, Widened> {
+    let mut picked = Vec::new();
+    for (index, path) in asked.iter().enumerate() {
+        let outside = || Widened::Path {
+            field: format!("{}[{index}]", list.field()),
+            grants: list.grants(),
+            path: path.clone(),
+            profile: policy.name.clone(),
+        };
+        // `/granted/../other` begins with `/granted` too.
+        let path = normal(path).ok_or_else(outside)?;
+        let covering = granted.iter().filter(|grant| covers(grant, &path));
+        let access = covering
+            .filter_map(|grant| list.keeps(grant.access))
+            .max_by_key(|access| power(*access));
+        let access = access.ok_or_else(outside)?;
+        picked.push(GrantSpec {
+            access,
+            optional: false,
+            place: Place::Path(path),
+        });
+    }
+    Ok(picked)
+}
+
+fn covers(grant: &GrantSpec, path: &Path) -> bool {
+    match &grant.place {
+        Place::Path(granted) if grant.access == Access::WriteFile => path == granted,
+        Place::Path(granted) => path.starts_with(granted),
+        Place::Workspace { .. } => false,
+    }
+}
+
+const fn power(access: Access) -> u8 {
+    match access {
+        Access::Read => 0,
+        Access::WriteFile => 1,
+        Access::Execute => 2,
+        Access::Write => 3,
+    }
+}
+
+/// Returns an absolute path without `..` in its plain spelling.
+fn normal(path: &Path) -> Option<PathBuf> {
+    let plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
+    plain.then(|| path.components().collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,786 @@
+//! Profile files: their format, what `extends` means, and the rules that a resolved profile must keep.
+//!
+//! A file starts from its parent: a single value replaces the parent's; lists add to the parent's, and a grant on a
+//! path that the parent also grants takes that grant's place. This module sees text only; [`super::registry`] reads
+//! directories.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{
+    Access, Environment, Files, GrantSpec, GrantedBy, Limits, Metadata, Network, OnOutputLimit,
+    Place, Policy, Spawn, Time, WorkingDir, environment,
+    units::{Bound, Size, Span},
+};
+use crate::{
+    axis::{Axes, Axis, Demand},
+    request::ProfileName,
+};
+
+/// A profile file, as written.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileFile {
+    description: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extends: Option<String>,
+    granted_by: Option<GrantedBy>,
+    metadata: Option<Metadata>,
+    network: Option<Network>,
+    spawn: Option<Spawn>,
+    working_dir: Option<WorkingDir>,
+    #[serde(default)]
+    axes: AxesSection,
+    #[serde(default)]
+    environment: EnvironmentSection,
+    #[serde(default)]
+    files: FilesSection,
+    #[serde(default)]
+    limits: LimitsSection,
+    #[serde(default)]
+    time: TimeSection,
+}
+
+impl ProfileFile {
+    /// Reads the text of a profile file.
+    ///
+    /// # Errors
+    ///
+    /// The text is not TOML, a key is unknown or has a value that cannot be, or a list names something twice.
+    pub fn parse(text: &str) -> Result<Self, ProfileCause> {
+        let deserializer = toml::Deserializer::parse(text)
+            .map_err(|error| ProfileCause::Syntax(Box::new(error)))?;
+        let file: Self =
+            serde_path_to_error::deserialize(deserializer).map_err(|error| ProfileCause::Key {
+                key: error.path().to_string(),
+                source: Box::new(error.into_inner()),
+            })?;
+        file.axes.check()?;
+        once(
+            "files.named",
+            file.files
+                .named
+                .iter()
+                .map(|grant| grant.0.place.to_string()),
+        )?;
+        once(
+            "files.system",
+            file.files
+                .system
+                .iter()
+                .map(|grant| grant.0.place.to_string()),
+        )?;
+        Ok(file)
+    }
+
+    /// Returns the name of the profile it starts from, as written.
+    pub(super) fn extends(&self) -> Option<&str> {
+        self.extends.as_deref()
+    }
+
+    /// Puts this file on top of its parent.
+    pub(super) fn over(self, parent: Self) -> Self {
+        Self {
+            axes: self.axes.over(parent.axes),
+            description: self.description,
+            environment: self.environment.over(parent.environment),
+            extends: None,
+            files: self.files.over(parent.files),
+            granted_by: self.granted_by.or(parent.granted_by),
+            limits: self.limits.over(parent.limits),
+            metadata: self.metadata.or(parent.metadata),
+            network: self.network.or(parent.network),
+            spawn: self.spawn.or(parent.spawn),
+            time: self.time.over(parent.time),
+            working_dir: self.working_dir.or(parent.working_dir),
+        }
+    }
+
+    /// Makes the policy: every key present, every rule kept.
+    pub(super) fn resolve(self, name: ProfileName) -> Result<Policy, ProfileCause> {
+        let description = match self.description.trim() {
+            "" => {
+                return Err(broken(
+                    "description",
+                    "is blank; say in one line what the profile is for",
+                ));
+            }
+            text if text.contains(char::is_control) => {
+                return Err(broken(
+                    "description",
+                    "has more than one line; keep it to one",
+                ));
+            }
+            text => text.to_owned(),
+        };
+        let mut policy = Policy {
+            demands: self.axes.resolve()?,
+            description,
+            digest: String::new(),
+            environment: self.environment.resolve()?,
+            files: self.files.resolve()?,
+            granted_by: self.granted_by.ok_or(ProfileCause::Missing("granted_by"))?,
+            limits: self.limits.resolve()?,
+            metadata: self.metadata.ok_or(ProfileCause::Missing("metadata"))?,
+            name,
+            network: self.network.ok_or(ProfileCause::Missing("network"))?,
+            spawn: self.spawn.ok_or(ProfileCause::Missing("spawn"))?,
+            time: self.time.resolve()?,
+            working_dir: self
+                .working_dir
+                .ok_or(ProfileCause::Missing("working_dir"))?,
+        };
+        if policy.working_dir == WorkingDir::Workspace
+            && !policy.files.named.iter().any(is_whole_workspace)
+        {
+            let rule = "is \"workspace\", which no grant covers for every request; grant `${workspace}` in `files.named` \
+                        without `if_bound`";
+            return Err(broken("working_dir", rule));
+        }
+        policy.digest = Self::from(&policy).digest();
+        Ok(policy)
+    }
+
+    /// Hashes everything but the description, as JSON: its form, unlike that of TOML, does not change with the writer.
+    fn digest(mut self) -> String {
+        self.description.clear();
+        let canonical = serde_json::to_vec(&self)
+            .expect("strings, integers, lists and string-keyed maps are JSON");
+        Sha256::digest(canonical)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+}
+
+impl From<&Policy> for ProfileFile {
+    fn from(policy: &Policy) -> Self {
+        let of = |demand| {
+            policy
+                .demands
+                .iter()
+                .filter(move |(_, d)| **d == demand)
+                .map(|(axis, _)| axis)
+                .collect()
+        };
+        let path = |dir: &PathBuf| dir.display().to_string();
+        Self {
+            axes: AxesSection {
+                required: of(Demand::Required),
+                wanted: of(Demand::Wanted),
+            },
+            description: policy.description.clone(),
+            environment: EnvironmentSection {
+                allow: policy.environment.allow.clone(),
+                path: policy.environment.path.iter().map(path).collect(),
+                set: policy.environment.set.clone(),
+            },
+            extends: None,
+            files: FilesSection {
+                named: policy.files.named.iter().cloned().map(NamedGrant).collect(),
+                system: policy
+                    .files
+                    .system
+                    .iter()
+                    .cloned()
+                    .map(SystemGrant)
+                    .collect(),
+            },
+            granted_by: Some(policy.granted_by),
+            limits: LimitsSection {
+                address_space: Some(
+                    policy
+                        .limits
+                        .address_space
+                        .map_or(Bound::None, |bytes| Bound::At(Size(bytes))),
+                ),
+                file_size: Some(Size(policy.limits.file_size)),
+                on_limit: Some(policy.limits.on_output_limit),
+                open_files: Some(policy.limits.open_files),
+                output: Some(Size(policy.limits.output_bytes)),
+                tasks: Some(policy.limits.tasks),
+            },
+            metadata: Some(policy.metadata),
+            network: Some(policy.network),
+            spawn: Some(policy.spawn),
+            time: TimeSection {
+                default: Some(Span(policy.time.default)),
+                maximum: Some(Span(policy.time.maximum)),
+            },
+            working_dir: Some(policy.working_dir),
+        }
+    }
+}
+
+impl Policy {
+    /// Returns the resolved profile as the text of a profile file that extends nothing.
+    pub fn to_toml(&self) -> String {
+        toml::to_string_pretty(&ProfileFile::from(self))
+            .expect("strings, integers, lists and string-keyed maps are TOML")
+    }
+}
+
+/// Why a profile cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileCause {
+    /// A read-only grant lies below a writable one.
+    #[error(
+        "`files` grants `{inner}` read-only below the writable `{outer}`: grants add up, so it could be written all the \
+         same; leave one of them out or move it"
+    )]
+    BelowWritable {
+        /// The read-only grant.
+        inner: String,
+        /// The writable one.
+        outer: String,
+    },
+    /// A profile extends itself.
+    #[error(
+        "`extends` goes round in a circle ({0}); let one of them extend nothing or another profile"
+    )]
+    Circle(String),
+    /// A grant reaches what belongs to the daemon.
+    #[error(
+        "`files` grants `{grant}`, which reaches the daemon's own `{forbidden}`; grant something beside it"
+    )]
+    Forbidden {
+        /// What belongs to the daemon.
+        forbidden: PathBuf,
+        /// The granted path.
+        grant: PathBuf,
+    },
+    /// A file or directory that others than root and the daemon's user could have made or changed.
+    #[error("{0}")]
+    Insecure(&'static str),
+    /// A key is unknown or its value cannot be.
+    #[error("`{key}` cannot be read")]
+    Key {
+        /// The path of the key.
+        key: String,
+        /// What is wrong.
+        source: Box<toml::de::Error>,
+    },
+    /// Neither the file nor what it extends has a key.
+    #[error("`{0}` is missing; set it here or extend a profile that has it")]
+    Missing(&'static str),
+    /// A file whose name is no profile name.
+    #[error(
+        "the file's name is no profile name: 1 to 64 of `a-z 0-9 - _`, starting with a letter, then `.toml`"
+    )]
+    Name,
+    /// A value breaks a rule.
+    #[error("`{key}` {rule}")]
+    Rule {
+        /// The path of the key.
+        key: String,
+        /// Which rule, and what would be right.
+        rule: String,
+    },
+    /// The text is not TOML.
+    #[error("it is not TOML")]
+    Syntax(#[source] Box<toml::de::Error>),
+    /// The parent does not exist.
+    #[error(
+        "`extends` names `{0}`, and no profile has that name; `hookjail profile list` shows those there are"
+    )]
+    UnknownParent(String),
+    /// It cannot be read.
+    #[error("it cannot be read")]
+    Unreadable(#[from] std::io::Error),
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct AxesSection {
+    required: Vec<Axis>,
+    wanted: Vec<Axis>,
+}
+
+impl AxesSection {
+    fn check(&self) -> Result<(), ProfileCause> {
+        once(
+            "axes",
+            self.required
+                .iter()
+                .chain(&self.wanted)
+                .map(|axis| axis.name().to_owned()),
+        )
+    }
+
+    /// An axis that a child names leaves the parent's list.
+    fn over(mut self, parent: Self) -> Self {
+        let mine: BTreeSet<Axis> = self.required.iter().chain(&self.wanted).copied().collect();
+        self.required.extend(
+            parent
+                .required
+                .into_iter()
+                .filter(|axis| !mine.contains(axis)),
+        );
+        self.wanted.extend(
+            parent
+                .wanted
+                .into_iter()
+                .filter(|axis| !mine.contains(axis)),
+        );
+        self
+    }
+
+    fn resolve(self) -> Result<Axes<Demand>, ProfileCause> {
+        if let Some(axis) = Axis::ALL
+            .into_iter()
+            .find(|axis| !self.required.contains(axis) && !self.wanted.contains(axis))
+        {
+            return Err(broken(
+                "axes",
+                format!("does not name `{axis}`; put it under `required` or `wanted`"),
+            ));
+        }
+        let demand = |axis| {
+            if self.required.contains(&axis) {
+                Demand::Required
+            } else {
+                Demand::Wanted
+            }
+        };
+        Ok(Axes::from_fn(demand))
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct EnvironmentSection {
+    allow: Vec<String>,
+    path: Vec<String>,
+    set: BTreeMap<String, String>,
+}
+
+impl EnvironmentSection {
+    fn over(self, mut parent: Self) -> Self {
+        parent.allow.extend(self.allow);
+        parent.path.extend(self.path);
+        parent.set.extend(self.set);
+        parent
+    }
+
+    fn resolve(mut self) -> Result<Environment, ProfileCause> {
+        for pattern in &self.allow {
+            let stem = pattern.strip_suffix('*').unwrap_or(pattern);
+            if !environment::is_name(stem) {
+                let rule = format!(
+                    "has `{pattern}`, which is neither a name (`[A-Za-z_][A-Za-z0-9_]*`) nor the start of one and `*`"
+                );
+                return Err(broken("environment.allow", rule));
+            }
+            // A shorter prefix such as `G*` stays acceptable: what it must not open is refused name by name.
+            if environment::is_closed_to_requests(stem) {
+                let rule = format!(
+                    "has `{pattern}`, which no profile can open to requests; leave it out, or give it a value in `environment.set`"
+                );
+                return Err(broken("environment.allow", rule));
+            }
+        }
+        for (name, value) in &self.set {
+            let key = || format!("environment.set.{name}");
+            if !environment::is_name(name) {
+                return Err(broken(key(), "is not a name (`[A-Za-z_][A-Za-z0-9_]*`)"));
+            }
+            if environment::is_closed(name) {
+                return Err(broken(
+                    key(),
+                    "is not for profiles to set: it decides what code is loaded, or the daemon sets it",
+                ));
+            }
+            if value.contains('\0') {
+                return Err(broken(key(), "contains a NUL byte"));
+            }
+        }
+        let mut path: Vec<PathBuf> = Vec::new();
+        for dir in &self.path {
+            let dir = absolute(dir).map_err(|rule| broken("environment.path", rule))?;
+            if dir.as_os_str().as_encoded_bytes().contains(&b':') {
+                let rule = format!(
+                    "has `{}`, whose `:` would make two entries of it",
+                    dir.display()
+                );
+                return Err(broken("environment.path", rule));
+            }
+            if !path.contains(&dir) {
+                path.push(dir);
+            }
+        }
+        if path.is_empty() {
+            return Err(broken(
+                "environment.path",
+                "is empty; programs must be found somewhere, `/usr/bin` for example",
+            ));
+        }
+        self.allow.sort();
+        self.allow.dedup();
+        Ok(Environment {
+            allow: self.allow,
+            path,
+            set: self.set,
+        })
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct FilesSection {
+    named: Vec<NamedGrant>,
+    system: Vec<SystemGrant>,
+}
+
+impl FilesSection {
+    fn over(mut self, parent: Self) -> Self {
+        let named: BTreeSet<String> = self
+            .named
+            .iter()
+            .map(|grant| grant.0.place.to_string())
+            .collect();
+        let system: BTreeSet<String> = self
+            .system
+            .iter()
+            .map(|grant| grant.0.place.to_string())
+            .collect();
+        self.named.extend(
+            parent
+                .named
+                .into_iter()
+                .filter(|grant| !named.contains(&grant.0.place.to_string())),
+        );
+        self.system.extend(
+            parent
+                .system
+                .into_iter()
+                .filter(|grant| !system.contains(&grant.0.place.to_string())),
+        );
+        self
+    }
+
+    fn resolve(self) -> Result<Files, ProfileCause> {
+        let mut named: Vec<GrantSpec> = self.named.into_iter().map(|grant| grant.0).collect();
+        let mut system: Vec<GrantSpec> = self.system.into_iter().map(|grant| grant.0).collect();
+        named.sort_by(|a, b| a.place.cmp(&b.place));
+        system.sort_by(|a, b| a.place.cmp(&b.place));
+        let files = Files { named, system };
+        match files.below_writable() {
+            None => Ok(files),
+            Some((inner, outer)) => Err(ProfileCause::BelowWritable {
+                inner: inner.place.to_string(),
+                outer: outer.place.to_string(),
+            }),
+        }
+    }
+}
+
+impl Files {
+    /// Returns a read-only grant that lies at or below a writable one, and that one. What the kernel allows is the sum
+    /// of all grants, so the read-only one would say something untrue.
+    pub(super) fn below_writable(&self) -> Option<(&GrantSpec, &GrantSpec)> {
+        let all = || self.system.iter().chain(&self.named);
+        all()
+            .filter(|inner| inner.access.is_read_only())
+            .find_map(|inner| {
+                let writable = all().filter(|outer| !outer.access.is_read_only());
+                writable
+                    .into_iter()
+                    .find(|outer| lies_in(&inner.place, &outer.place))
+                    .map(|outer| (inner, outer))
+            })
+    }
+}
+
+/// Where `${workspace}` lies is known only once it is bound, so it is compared with itself here.
+fn lies_in(inner: &Place, outer: &Place) -> bool {
+    match (inner, outer) {
+        (Place::Path(inner), Place::Path(outer)) => inner.starts_with(outer),
+        (Place::Workspace { below: inner, .. }, Place::Workspace { below: outer, .. }) => {
+            inner.starts_with(outer)
+        }
+        (Place::Path(_), Place::Workspace { .. }) | (Place::Workspace { .. }, Place::Path(_)) => {
+            false
+        }
+    }
+}
+
+/// A grant under `files.named`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(try_from = "NamedEntry", into = "NamedEntry")]
+struct NamedGrant(GrantSpec);
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct NamedEntry {
+    path: String,
+    access: Access,
+    #[serde(default, skip_serializing_if = "is_false")]
+    if_bound: bool,
+}
+
+impl TryFrom<NamedEntry> for NamedGrant {
+    type Error = String;
+
+    fn try_from(entry: NamedEntry) -> Result<Self, String> {
+        let place = match entry.path.strip_prefix(WORKSPACE) {
+            Some("") => Place::Workspace {
+                below: PathBuf::new(),
+                if_bound: entry.if_bound,
+            },
+            Some(below) if below.starts_with('/') => {
+                let below = absolute(below).map_err(|_| format!("`{}` {NORMAL}", entry.path))?;
+                let below = below.strip_prefix("/").unwrap_or(&below).to_owned();
+                Place::Workspace {
+                    below,
+                    if_bound: entry.if_bound,
+                }
+            }
+            _ if entry.if_bound => {
+                return Err(format!(
+                    "`{}` has `if_bound`, which only `{WORKSPACE}` can have",
+                    entry.path
+                ));
+            }
+            _ => Place::Path(grantable(&entry.path)?),
+        };
+        Ok(Self(GrantSpec {
+            access: entry.access,
+            optional: false,
+            place,
+        }))
+    }
+}
+
+impl From<NamedGrant> for NamedEntry {
+    fn from(NamedGrant(grant): NamedGrant) -> Self {
+        let if_bound = matches!(grant.place, Place::Workspace { if_bound: true, .. });
+        Self {
+            access: grant.access,
+            if_bound,
+            path: grant.place.to_string(),
+        }
+    }
+}
+
+/// A grant under `files.system`. Its path may be a link on the host (`/bin`).
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(try_from = "SystemEntry", into = "SystemEntry")]
+struct SystemGrant(GrantSpec);
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct SystemEntry {
+    path: String,
+    access: Access,
+    #[serde(default, skip_serializing_if = "is_false")]
+    optional: bool,
+}
+
+impl TryFrom<SystemEntry> for SystemGrant {
+    type Error = String;
+
+    fn try_from(entry: SystemEntry) -> Result<Self, String> {
+        if entry.access == Access::Write {
+            let path = entry.path;
+            return Err(format!(
+                "`{path}` is writable, and a request could not take it away; move it to `files.named`"
+            ));
+        }
+        let place = Place::Path(grantable(&entry.path)?);
+        Ok(Self(GrantSpec {
+            access: entry.access,
+            optional: entry.optional,
+            place,
+        }))
+    }
+}
+
+impl From<SystemGrant> for SystemEntry {
+    fn from(SystemGrant(grant): SystemGrant) -> Self {
+        Self {
+            access: grant.access,
+            optional: grant.optional,
+            path: grant.place.to_string(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct LimitsSection {
+    address_space: Option<Bound>,
+    file_size: Option<Size>,
+    on_limit: Option<OnOutputLimit>,
+    open_files: Option<u64>,
+    output: Option<Size>,
+    tasks: Option<u64>,
+}
+
+impl LimitsSection {
+    fn over(self, parent: Self) -> Self {
+        Self {
+            address_space: self.address_space.or(parent.address_space),
+            file_size: self.file_size.or(parent.file_size),
+            on_limit: self.on_limit.or(parent.on_limit),
+            open_files: self.open_files.or(parent.open_files),
+            output: self.output.or(parent.output),
+            tasks: self.tasks.or(parent.tasks),
+        }
+    }
+
+    fn resolve(self) -> Result<Limits, ProfileCause> {
+        let limits = Limits {
+            address_space: match self
+                .address_space
+                .ok_or(ProfileCause::Missing("limits.address_space"))?
+            {
+                Bound::At(Size(bytes)) => Some(bytes),
+                Bound::None => None,
+            },
+            file_size: self
+                .file_size
+                .ok_or(ProfileCause::Missing("limits.file_size"))?
+                .0,
+            on_output_limit: self
+                .on_limit
+                .ok_or(ProfileCause::Missing("limits.on_limit"))?,
+            open_files: self
+                .open_files
+                .ok_or(ProfileCause::Missing("limits.open_files"))?,
+            output_bytes: self.output.ok_or(ProfileCause::Missing("limits.output"))?.0,
+            tasks: self.tasks.ok_or(ProfileCause::Missing("limits.tasks"))?,
+        };
+        if limits.open_files < MIN_OPEN_FILES {
+            return Err(broken(
+                "limits.open_files",
+                format!("is below {MIN_OPEN_FILES}, with which no interpreter starts"),
+            ));
+        }
+        if limits.tasks == 0 {
+            return Err(broken("limits.tasks", "is 0, and the hook itself is one"));
+        }
+        if limits.address_space == Some(0) {
+            return Err(broken(
+                "limits.address_space",
+                "is 0, with which nothing starts; \"none\" means no limit",
+            ));
+        }
+        Ok(limits)
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct TimeSection {
+    default: Option<Span>,
+    maximum: Option<Span>,
+}
+
+impl TimeSection {
+    fn over(self, parent: Self) -> Self {
+        Self {
+            default: self.default.or(parent.default),
+            maximum: self.maximum.or(parent.maximum),
+        }
+    }
+
+    fn resolve(self) -> Result<Time, ProfileCause> {
+        let default = self.default.ok_or(ProfileCause::Missing("time.default"))?;
+        let maximum = self.maximum.ok_or(ProfileCause::Missing("time.maximum"))?;
+        if default.0.is_zero() {
+            return Err(broken("time.default", "is zero; every hook would time out"));
+        }
+        if default.0 > maximum.0 {
+            let rule = format!(
+                "is {default}, more than `time.maximum` ({maximum}); lower the one or raise the other"
+            );
+            return Err(broken("time.default", rule));
+        }
+        Ok(Time {
+            default: default.0,
+            maximum: maximum.0,
+        })
+    }
+}
+
+/// Reads a path that a grant can name.
+fn grantable(text: &str) -> Result<PathBuf, String> {
+    let path = absolute(text)?;
+    match ungrantable(&path) {
+        Some(why) => Err(format!("`{text}` cannot be granted: {why}")),
+        None => Ok(path),
+    }
+}
+
+/// Says why no grant can be on a path, whatever the host.
+pub(super) fn ungrantable(path: &Path) -> Option<&'static str> {
+    let is = |other: &str| path == Path::new(other);
+    if is("/") {
+        Some("it holds everything; name what is needed")
+    } else if path.starts_with("/proc") || path.starts_with("/sys") {
+        Some("it shows and steers other processes and the kernel")
+    } else if is("/dev") {
+        Some("it holds every device; name those that are needed")
+    } else if is("/run") {
+        Some("it holds the sockets of every service; name what is needed")
+    } else {
+        None
+    }
+}
+
+/// Reads an absolute path without `.`, `..`, empty parts, control characters and references.
+fn absolute(text: &str) -> Result<PathBuf, String> {
+    let normal = text.strip_prefix('/').is_some_and(|rest| {
+        (rest.is_empty() || rest.split('/').all(|part| !matches!(part, "" | "." | "..")))
+            && !text.contains(char::is_control)
+            && !text.contains("${")
+    });
+    if normal {
+        Ok(text.into())
+    } else {
+        Err(format!("`{text}` {NORMAL}"))
+    }
+}
+
+fn once(key: &str, names: impl Iterator<Item = String>) -> Result<(), ProfileCause> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if seen.contains(&name) {
+            return Err(broken(key, format!("names `{name}` twice; keep one")));
+        }
+        seen.insert(name);
+    }
+    Ok(())
+}
+
+fn is_whole_workspace(grant: &GrantSpec) -> bool {
+    matches!(&grant.place, Place::Workspace { below, if_bound: false } if below.as_os_str().is_empty())
+}
+
+fn broken(key: impl Into<String>, rule: impl Into<String>) -> ProfileCause {
+    ProfileCause::Rule {
+        key: key.into(),
+        rule: rule.into(),
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+const MIN_OPEN_FILES: u64 = 16;
+const NORMAL: &str = "must be an absolute path without `.`, `..`, `//`, a slash at the end and references other than a \
+                      leading `${workspace}` under `files.named`";
+const WORKSPACE: &str = "${workspace}";
+
+#[cfg(test)]
+mod tests;

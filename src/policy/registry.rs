@@ -1,0 +1,260 @@
+//! The profiles a daemon serves: those compiled in, and those of the operator's directories.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsStr,
+    fs::{self, File, Metadata, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use nix::unistd::Uid;
+
+use super::{
+    Place, Policy,
+    forbidden::Forbidden,
+    profile::{ProfileCause, ProfileFile},
+};
+use crate::request::ProfileName;
+
+/// The profiles, resolved.
+#[derive(Clone, Debug)]
+pub struct Registry(BTreeMap<ProfileName, Policy>);
+
+impl Registry {
+    /// Returns the shipped profiles alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::load`]; a test shows that it does not happen.
+    pub fn builtin() -> Result<Self, ProfileError> {
+        Self::load(&[], &[])
+    }
+
+    /// Reads the profiles of `dirs` (every `NAME.toml` in them) on top of the shipped ones. A profile takes the place
+    /// of one with the same name that is shipped or lies in an earlier directory.
+    ///
+    /// # Errors
+    ///
+    /// One profile cannot be loaded, shipped or not, used or not; or a directory does not exist. Directories and files
+    /// must not be links, must belong to root or the effective user, and must not be writable by others. No grant may
+    /// reach one of the `forbidden` paths: the daemon's own state, socket and configuration.
+    pub fn load(dirs: &[PathBuf], forbidden: &[PathBuf]) -> Result<Self, ProfileError> {
+        let mut sources = BTreeMap::new();
+        for (name, text) in SHIPPED {
+            let source = Source::parse(format!("{name} (shipped)"), name, text)?;
+            sources.insert(source.name.clone(), source);
+        }
+        for dir in dirs {
+            for source in read_dir(dir)? {
+                sources.insert(source.name.clone(), source);
+            }
+        }
+
+        let forbidden = Forbidden::locate(forbidden).map_err(|error| ProfileError {
+            cause: error.into(),
+            origin: "forbidden paths".to_owned(),
+        })?;
+        let resolve = |source: &Source| {
+            let policy = inherit(source, &sources)?.resolve(source.name.clone())?;
+            check_grants(&policy, &forbidden)?;
+            Ok(policy)
+        };
+        let mut profiles = BTreeMap::new();
+        for (name, source) in &sources {
+            let policy = resolve(source).map_err(|cause| ProfileError {
+                cause,
+                origin: source.origin.clone(),
+            })?;
+            profiles.insert(name.clone(), policy);
+        }
+        Ok(Self(profiles))
+    }
+
+    /// Returns the profile of exactly this name.
+    pub fn find(&self, name: &ProfileName) -> Option<&Policy> {
+        self.0.get(name)
+    }
+
+    /// Iterates over all profiles by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Policy> {
+        self.0.values()
+    }
+}
+
+/// Loading a profile failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot load profile `{origin}`")]
+pub struct ProfileError {
+    /// Why.
+    #[source]
+    pub cause: ProfileCause,
+    /// The file or directory, or which shipped profile.
+    pub origin: String,
+}
+
+/// A profile file and where it is from.
+#[derive(Debug)]
+struct Source {
+    file: ProfileFile,
+    name: ProfileName,
+    origin: String,
+}
+
+impl Source {
+    fn parse(origin: String, name: &str, text: &str) -> Result<Self, ProfileError> {
+        let Some(name) = ProfileName::parse(name) else {
+            return Err(ProfileError {
+                cause: ProfileCause::Name,
+                origin,
+            });
+        };
+        match ProfileFile::parse(text) {
+            Ok(file) => Ok(Self { file, name, origin }),
+            Err(cause) => Err(ProfileError { cause, origin }),
+        }
+    }
+}
+
+/// Puts a profile on top of all it extends.
+fn inherit(
+    source: &Source,
+    sources: &BTreeMap<ProfileName, Source>,
+) -> Result<ProfileFile, ProfileCause> {
+    let mut line = vec![source];
+    let mut youngest = source;
+    while let Some(parent) = youngest.file.extends() {
+        let unknown = || ProfileCause::UnknownParent(parent.to_owned());
+        youngest = ProfileName::parse(parent)
+            .and_then(|name| sources.get(&name))
+            .ok_or_else(unknown)?;
+        let circle = line.iter().any(|seen| seen.name == youngest.name);
+        line.push(youngest);
+        if circle {
+            let names: Vec<String> = line
+                .iter()
+                .map(|source| format!("`{}`", source.name))
+                .collect();
+            return Err(ProfileCause::Circle(names.join(" → ")));
+        }
+    }
+    let mut files = line.into_iter().rev().map(|source| source.file.clone());
+    let base = files.next().unwrap_or_else(|| source.file.clone());
+    Ok(files.fold(base, |parent, child| child.over(parent)))
+}
+
+fn check_grants(policy: &Policy, forbidden: &Forbidden) -> Result<(), ProfileCause> {
+    for grant in policy.files.system.iter().chain(&policy.files.named) {
+        // Where `${workspace}` lies is known only when a request binds it.
+        let Place::Path(path) = &grant.place else {
+            continue;
+        };
+        if let Some(reached) = forbidden.reached_by(path)? {
+            return Err(ProfileCause::Forbidden {
+                forbidden: reached.to_owned(),
+                grant: path.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn read_dir(dir: &Path) -> Result<Vec<Source>, ProfileError> {
+    let failed = |cause: ProfileCause| ProfileError {
+        cause,
+        origin: dir.display().to_string(),
+    };
+
+    let metadata = fs::symlink_metadata(dir).map_err(|error| failed(error.into()))?;
+    if !metadata.is_dir() {
+        return Err(failed(ProfileCause::Insecure(
+            "it is not a directory, or a link to one; name the directory itself",
+        )));
+    }
+    check_owner(&metadata).map_err(failed)?;
+
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(dir).map_err(|error| failed(error.into()))? {
+        let path = entry.map_err(|error| failed(error.into()))?.path();
+        if path.extension() != Some(OsStr::new("toml")) {
+            continue;
+        }
+        let origin = path.display().to_string();
+        let text = read_file(&path).map_err(|cause| ProfileError {
+            cause,
+            origin: origin.clone(),
+        })?;
+        let name = path.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+        sources.push(Source::parse(origin, name, &text)?);
+    }
+    Ok(sources)
+}
+
+/// Reads a file that nobody but root and the effective user can have written. It is opened once and examined through
+/// the descriptor, so that what is checked is what is read.
+fn read_file(path: &Path) -> Result<String, ProfileCause> {
+    // Without O_NONBLOCK, opening a named pipe would wait for a writer.
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path);
+    let file: File = match opened {
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            return Err(ProfileCause::Insecure(NOT_A_FILE));
+        }
+        other => other?,
+    };
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(ProfileCause::Insecure(NOT_A_FILE));
+    }
+    check_owner(&metadata)?;
+
+    let mut text = String::new();
+    file.take(MAX_FILE + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(io::Error::from(io::ErrorKind::FileTooLarge).into());
+    }
+    Ok(text)
+}
+
+fn check_owner(metadata: &Metadata) -> Result<(), ProfileCause> {
+    if metadata.uid() != 0 && metadata.uid() != Uid::effective().as_raw() {
+        return Err(ProfileCause::Insecure(
+            "it belongs to neither root nor the daemon's user; `chown` it",
+        ));
+    }
+    if metadata.mode() & 0o022 != 0 {
+        return Err(ProfileCause::Insecure(
+            "its group or everyone can write it; `chmod go-w` it",
+        ));
+    }
+    Ok(())
+}
+
+/// Far more than any profile needs.
+const MAX_FILE: u64 = 1 << 20;
+const NOT_A_FILE: &str = "it is not a regular file, or a link to one; put the file itself there";
+const SHIPPED: [(&str, &str); 5] = [
+    (
+        "network",
+        include_str!("../../sandbox-profiles/network.toml"),
+    ),
+    (
+        "pipeline",
+        include_str!("../../sandbox-profiles/pipeline.toml"),
+    ),
+    ("strict", include_str!("../../sandbox-profiles/strict.toml")),
+    (
+        "workspace-ro",
+        include_str!("../../sandbox-profiles/workspace-ro.toml"),
+    ),
+    (
+        "workspace-rw",
+        include_str!("../../sandbox-profiles/workspace-rw.toml"),
+    ),
+];
+
+#[cfg(test)]
+mod tests;

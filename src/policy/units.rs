@@ -1,0 +1,204 @@
+//! Durations and sizes as profile files spell them.
+
+use std::{fmt, time::Duration};
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{self, Visitor},
+};
+
+/// A duration: `500ms`, `1s`, `2m`, `1h`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Span(pub(super) Duration);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.as_millis();
+        let (per, unit) = SPANS
+            .into_iter()
+            .rev()
+            .find(|&(per, _)| millis.is_multiple_of(per.into()))
+            .unwrap_or(SPANS[0]);
+        write!(f, "{}{unit}", millis / u128::from(per))
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let millis = count(&text, &SPANS).ok_or_else(|| {
+            de::Error::custom(format!(
+                "`{text}` is not a duration such as `500ms`, `10s`, `2m` or `1h`"
+            ))
+        })?;
+        Ok(Self(Duration::from_millis(millis)))
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A number of bytes: an integer, or `64KiB`, `10MiB`, `4GiB`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Size(pub(super) u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (per, unit) = SIZES
+            .into_iter()
+            .rev()
+            .find(|&(per, _)| self.0.is_multiple_of(per))
+            .unwrap_or(SIZES[0]);
+        write!(f, "{}{unit}", self.0 / per)
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match deserializer.deserialize_any(Bytes)? {
+            Bound::At(size) => Ok(size),
+            Bound::None => Err(de::Error::custom(
+                "this limit cannot be `none`: give a size such as `10MiB`",
+            )),
+        }
+    }
+}
+
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A limit that a profile can leave out by saying `none`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Bound {
+    /// This many bytes.
+    At(Size),
+    /// No limit.
+    None,
+}
+
+impl<'de> Deserialize<'de> for Bound {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Bytes)
+    }
+}
+
+impl Serialize for Bound {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::At(size) => size.serialize(serializer),
+            Self::None => serializer.serialize_str(NONE),
+        }
+    }
+}
+
+struct Bytes;
+
+impl Visitor<'_> for Bytes {
+    type Value = Bound;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a size: an integer of bytes, or a string such as `64KiB`, `10MiB` or `4GiB`")
+    }
+
+    fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<Bound, E> {
+        let bytes = u64::try_from(bytes)
+            .map_err(|_| E::invalid_value(de::Unexpected::Signed(bytes), &self))?;
+        Ok(Bound::At(Size(bytes)))
+    }
+
+    fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<Bound, E> {
+        Ok(Bound::At(Size(bytes)))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Bound, E> {
+        if text == NONE {
+            return Ok(Bound::None);
+        }
+        let bytes = count(text, &SIZES)
+            .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))?;
+        Ok(Bound::At(Size(bytes)))
+    }
+}
+
+/// Reads digits and a unit; `None` if it is anything else, or too much.
+fn count(text: &str, units: &[(u64, &str)]) -> Option<u64> {
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
+    let (per, _) = units.iter().find(|(_, name)| *name == unit)?;
+    digits.parse::<u64>().ok()?.checked_mul(*per)
+}
+
+const NONE: &str = "none";
+const SIZES: [(u64, &str); 4] = [
+    (1, "B"),
+    (1 << 10, "KiB"),
+    (1 << 20, "MiB"),
+    (1 << 30, "GiB"),
+];
+const SPANS: [(u64, &str); 4] = [(1, "ms"), (1_000, "s"), (60_000, "m"), (3_600_000, "h")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize, Serialize)]
+    struct Doc {
+        bound: Bound,
+        size: Size,
+        span: Span,
+    }
+
+    #[test]
+    fn units_are_read_and_written_back() {
+        let text = "bound = \"none\"\nsize = \"10MiB\"\nspan = \"90s\"\n";
+
+        let doc: Doc = toml::from_str(text).unwrap();
+
+        assert_eq!(doc.bound, Bound::None);
+        assert_eq!(doc.size, Size(10 << 20));
+        assert_eq!(doc.span, Span(Duration::from_secs(90)));
+        assert_eq!(toml::to_string(&doc).unwrap(), text);
+    }
+
+    #[test]
+    fn the_largest_exact_unit_is_written() {
+        assert_eq!(Span(Duration::from_secs(3600)).to_string(), "1h");
+        assert_eq!(Span(Duration::from_millis(1500)).to_string(), "1500ms");
+        assert_eq!(Size(1536).to_string(), "1536B");
+        assert_eq!(Size(4 << 30).to_string(), "4GiB");
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for bad in [
+            "10",
+            "",
+            "s",
+            "1.5s",
+            "-1s",
+            "1 s",
+            "1S",
+            "18446744073709551615h",
+        ] {
+            let span = toml::from_str::<Doc>(&format!("bound = 1\nsize = 1\nspan = \"{bad}\""));
+            assert!(span.is_err(), "{bad}");
+        }
+        for bad in [
+            "\"none\"",
+            "\"10MB\"",
+            "\"10\"",
+            "-1",
+            "1.5",
+            "\"18446744073709551615KiB\"",
+            "true",
+        ] {
+            let size = toml::from_str::<Doc>(&format!("bound = 1\nsize = {bad}\nspan = \"1s\""));
+            assert!(size.is_err(), "{bad}");
+        }
+    }
+}
