@@ -10,8 +10,10 @@
 //! A hook can be started only through [`sandbox::Confined`]; a reply can be encoded only from [`audit::Recorded`].
 //! "Ran unannounced", "ran unconfined" and "answered unaudited" do not compile (`tests/compile-fail/`).
 
+pub mod audit;
 pub mod axis;
 pub mod contract;
 pub mod pb;
 pub mod policy;
 pub mod request;
+pub mod trusted;
