@@ -10,6 +10,8 @@
 //! A hook can be started only through [`sandbox::Confined`]; a reply can be encoded only from [`audit::Recorded`].
 //! "Ran unannounced", "ran unconfined" and "answered unaudited" do not compile (`tests/compile-fail/`).
 
+pub mod admission;
+pub mod audit;
 pub mod axis;
 pub mod contract;
 pub mod event;
@@ -20,3 +22,4 @@ pub mod process;
 pub mod refusal;
 pub mod request;
 pub mod sys;
+mod trusted;

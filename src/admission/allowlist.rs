@@ -1,0 +1,322 @@
+//! Keeps what the operator consented to: one JSON file that reyn can read, and reyn's own file as well.
+//!
+//! The file is an array of entries. An entry of reyn has `command`, `approved_at` and `script_mtime`; those written
+//! here add the digests and the profile the consent is bound to. Keys that are not known here are kept as they are,
+//! since reyn and later versions may add their own: none of them can make an entry count for more.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use jiff::Timestamp;
+use nix::fcntl::{Flock, FlockArg};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::trusted::{self, Untrusted};
+
+/// The consents as the file held them when it was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Allowlist {
+    entries: Vec<Entry>,
+}
+
+impl Allowlist {
+    /// Reads the file. A missing one is an empty list.
+    ///
+    /// # Errors
+    ///
+    /// Fails if somebody else could write the file, or if it is not a list of entries. (reyn takes a broken file for an
+    /// empty one; here the operator gets to know.)
+    pub fn load(path: &Path) -> Result<Self, AllowlistError> {
+        let mut file = match trusted::open(path, OpenOptions::new().read(true)) {
+            Ok(file) => file,
+            Err(Untrusted::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(source) => return Err(AllowlistError::Untrusted { path: path.to_owned(), source }),
+        };
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).map_err(|source| AllowlistError::unusable("read", path, source))?;
+        let entries = serde_json::from_slice(&text)
+            .map_err(|source| AllowlistError::Malformed { path: path.to_owned(), source })?;
+        Ok(Self { entries })
+    }
+
+    /// Adds an entry to the file and returns the list as it is now.
+    ///
+    /// It replaces entries for the same command under the same profile, and reyn's entries for it, which know no
+    /// profile. Other writers are waited for; the file is whole at every moment, and on disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// As [`Allowlist::load`], and if the file cannot be written; it is then as it was.
+    pub fn record(path: &Path, entry: Entry) -> Result<Self, AllowlistError> {
+        let (_held, mut list) = Self::load_to_change(path)?;
+        list.entries
+            .retain(|old| old.command != entry.command || (old.profile.is_some() && old.profile != entry.profile));
+        list.entries.push(entry);
+        list.store(path)?;
+        Ok(list)
+    }
+
+    /// Removes every entry for a command from the file and returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// As [`Allowlist::record`].
+    pub fn revoke(path: &Path, command: &str) -> Result<usize, AllowlistError> {
+        let (_held, mut list) = Self::load_to_change(path)?;
+        let before = list.entries.len();
+        list.entries.retain(|old| old.command != command);
+        let revoked = before - list.entries.len();
+        if revoked > 0 {
+            list.store(path)?;
+        }
+        Ok(revoked)
+    }
+
+    /// Says whether a command with these files was consented to, for this profile and at this time.
+    pub fn check(&self, command: &str, digests: &[Digest], profile: &str, now: Timestamp) -> Check {
+        self.entries
+            .iter()
+            .filter(|entry| entry.command == command)
+            .filter(|entry| entry.profile.as_deref().is_none_or(|name| name == profile))
+            .map(|entry| entry.check(digests, now))
+            // The file may hold several entries for a command, if it was edited by hand: one that fits is enough.
+            .reduce(|first, next| if next == Check::Hit { next } else { first })
+            .unwrap_or(Check::Missing)
+    }
+
+    /// Returns the entries in the order of the file.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn load_to_change(path: &Path) -> Result<(Flock<File>, Self), AllowlistError> {
+        let untrusted = |path: &Path, source| AllowlistError::Untrusted { path: path.to_owned(), source };
+        let directory = directory(path);
+        trusted::directory(directory).map_err(|source| untrusted(directory, source))?;
+        let lock = beside(path, "lock");
+        let file = trusted::open(&lock, OpenOptions::new().write(true).create(true))
+            .map_err(|source| untrusted(&lock, source))?;
+        let held = Flock::lock(file, FlockArg::LockExclusive)
+            .map_err(|(_, errno)| AllowlistError::unusable("lock", &lock, errno.into()))?;
+        Ok((held, Self::load(path)?))
+    }
+
+    /// Puts this list in the file's place. The caller holds the lock.
+    fn store(&self, path: &Path) -> Result<(), AllowlistError> {
+        let new = beside(path, "new");
+        let write = || {
+            let mut text = serde_json::to_vec_pretty(&self.entries)?;
+            text.push(b'\n');
+            // One that is there was left by a writer that died: nobody else has the lock.
+            match fs::remove_file(&new) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&new, path)?;
+            // The new name must be on disk too, or a consent that was revoked could come back.
+            File::open(directory(path))?.sync_all()
+        };
+        write().map_err(|source| AllowlistError::unusable("write", path, source))
+    }
+}
+
+/// One consent.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Entry {
+    /// The command, as [`command_line`] writes it.
+    pub command: String,
+    /// When it was given: ISO 8601, in UTC.
+    pub approved_at: String,
+    /// When the script was last modified, in seconds since 1970; reyn goes by it.
+    #[serde(default)]
+    pub script_mtime: Option<f64>,
+    /// The files the consent is bound to. Only reyn's entries have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub digests: Vec<Digest>,
+    /// The profile the consent is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// Who gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_by: Option<String>,
+    /// When it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "timestamp")]
+    pub expires_at: Option<Timestamp>,
+    /// Keys that mean nothing here.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl Entry {
+    fn check(&self, asked: &[Digest], now: Timestamp) -> Check {
+        if self.expires_at.is_some_and(|end| end <= now) {
+            return Check::Expired;
+        }
+        if self.digests.is_empty() {
+            return Check::Unpinned { script_mtime: self.script_mtime };
+        }
+        // A file that the consent does not name is as much a change as one that is gone.
+        let new = asked.iter().find(|digest| !self.digests.contains(digest));
+        let gone = || self.digests.iter().find(|digest| !asked.contains(digest));
+        match new.or_else(gone) {
+            Some(digest) => Check::Changed { path: digest.path.clone(), role: digest.role },
+            None => Check::Hit,
+        }
+    }
+}
+
+/// What a file contained when the consent was given.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Digest {
+    /// Its absolute path, resolved.
+    pub path: String,
+    /// SHA-256 of its content, lower-case hex.
+    pub sha256: String,
+    /// What it is to the command.
+    pub role: Role,
+}
+
+/// What a file is to a command.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// An argument that is a file.
+    Argument,
+    /// What the first line of the program names.
+    Interpreter,
+    /// The program itself.
+    Program,
+}
+
+impl Role {
+    /// Returns the role's name as the file spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Argument => "argument",
+            Self::Interpreter => "interpreter",
+            Self::Program => "program",
+        }
+    }
+}
+
+/// What the allowlist says about a command.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub enum Check {
+    /// There is a consent, but this file is not what it was given for.
+    Changed {
+        /// The file.
+        path: String,
+        /// What it is to the command.
+        role: Role,
+    },
+    /// There was a consent; its time is over.
+    Expired,
+    /// There is a consent for exactly this.
+    Hit,
+    /// There is none, for this profile at least.
+    Missing,
+    /// There is one of reyn's, bound to no bytes: not a consent by itself.
+    Unpinned {
+        /// The modification time it knows of the script.
+        script_mtime: Option<f64>,
+    },
+}
+
+/// Reading or changing the allowlist failed.
+#[derive(Debug, thiserror::Error)]
+pub enum AllowlistError {
+    /// It is not a list of entries.
+    #[error("the allowlist `{path}` is not a list of entries; mend it or move it away")]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// It cannot be opened, or somebody else could write it.
+    #[error("cannot use `{path}` for the allowlist")]
+    Untrusted {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Untrusted,
+    },
+    /// Reading, writing or locking failed.
+    #[error("cannot {doing} the allowlist `{path}`")]
+    Unusable {
+        /// What was attempted.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl AllowlistError {
+    fn unusable(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Unusable { doing, path: path.to_owned(), source }
+    }
+}
+
+/// Joins program and arguments to the text by which the allowlist knows them, or to nothing if they are not UTF-8.
+///
+/// The quoting is that of Python's `shlex.join`, character by character: reyn compares these texts.
+/// Why not render what is not UTF-8 with replacement characters: two commands would share one consent.
+#[must_use]
+pub fn command_line(argv: &[OsString]) -> Option<String> {
+    let words: Option<Vec<_>> = argv.iter().map(|word| word.to_str().map(quote)).collect();
+    Some(words?.join(" "))
+}
+
+fn quote(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte);
+    if !word.is_empty() && word.bytes().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r#"'"'"'"#))
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(OsStr::new("."));
+    name.push(OsStr::new(suffix));
+    PathBuf::from(name)
+}
+
+mod timestamp {
+    use jiff::Timestamp;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    #[expect(clippy::ref_option, reason = "serde passes the field so")]
+    pub(super) fn serialize<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+        match time {
+            Some(time) => serializer.collect_str(time),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+        Option::<String>::deserialize(deserializer)?.map(|text| text.parse().map_err(D::Error::custom)).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests;

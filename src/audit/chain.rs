@@ -1,0 +1,90 @@
+//! The form of one line: how it is sealed, and how it is read back.
+
+use std::{borrow::Cow, io::Write};
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::{record::Record, verify::Break};
+
+/// The largest line, newline included. What is larger is neither written nor read.
+pub(super) const MAX_LINE_BYTES: usize = 8 << 20;
+
+/// The last record of a chain.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Head {
+    pub(super) hash: String,
+    pub(super) sequence: u64,
+}
+
+impl Head {
+    /// Returns the head of a chain that has no record yet.
+    pub(super) fn genesis() -> Self {
+        Self { hash: "0".repeat(HASH_BYTES), sequence: 0 }
+    }
+
+    /// Renders the record that follows this one, newline included, and the head it makes.
+    pub(super) fn seal(&self, instance: &str, record: &Record) -> serde_json::Result<(Vec<u8>, Self)> {
+        let sequence = self.sequence + 1;
+        let mut line = Vec::with_capacity(4096);
+        let (time, previous) = (Timestamp::now(), &self.hash);
+        write!(line, r#"{{"sequence":{sequence},"time":"{time:.9}","instance":"{instance}","previous":"{previous}""#)
+            .map_err(serde_json::Error::io)?;
+        let body = line.len();
+        serde_json::to_writer(&mut line, record)?;
+        // A record is an object that is never empty, for it has its kind: the braces make room for its neighbours.
+        line[body] = b',';
+        line.pop();
+        let hash = hash(&line);
+        line.extend_from_slice(HASH_KEY);
+        line.extend_from_slice(hash.as_bytes());
+        line.extend_from_slice(b"\"}\n");
+        Ok((line, Self { hash, sequence }))
+    }
+}
+
+/// The fields by which a record hangs on its chain, and those that tell which run it is about.
+#[derive(Debug, Deserialize)]
+pub(super) struct Link<'a> {
+    #[serde(skip)]
+    pub(super) hash: String,
+    #[serde(borrow)]
+    pub(super) instance: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) previous: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) record: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(super) run_id: Option<Cow<'a, str>>,
+    pub(super) sequence: u64,
+    #[serde(borrow, default)]
+    pub(super) started_by: Option<Cow<'a, str>>,
+}
+
+impl<'a> Link<'a> {
+    /// Reads a line, without its newline, whose hash fits its bytes.
+    pub(super) fn read(line: &'a [u8]) -> Result<Self, Break> {
+        let (sealed, rest) = line.len().checked_sub(TAIL_BYTES).map(|at| line.split_at(at)).ok_or(Break::Malformed)?;
+        let claimed = rest.strip_prefix(HASH_KEY).and_then(|rest| rest.strip_suffix(b"\"}")).ok_or(Break::Malformed)?;
+        let hash = hash(sealed);
+        if claimed != hash.as_bytes() {
+            return Err(Break::Edited);
+        }
+        let link: Self = serde_json::from_slice(line).map_err(|_| Break::Malformed)?;
+        Ok(Self { hash, ..link })
+    }
+
+    /// Returns the head this record makes.
+    pub(super) fn head(&self) -> Head {
+        Head { hash: self.hash.clone(), sequence: self.sequence }
+    }
+}
+
+fn hash(sealed: &[u8]) -> String {
+    format!("{:x}", Sha256::digest(sealed))
+}
+
+const HASH_BYTES: usize = 64;
+const HASH_KEY: &[u8] = b",\"hash\":\"";
+const TAIL_BYTES: usize = HASH_KEY.len() + HASH_BYTES + b"\"}".len();

@@ -1,0 +1,106 @@
+//! The marks by which writers of a journal know which of them still live.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+};
+use uuid::Uuid;
+
+use crate::trusted::{self, Untrusted};
+
+/// The mark of one writer, held by this process: its own, or that of a writer that died.
+///
+/// The kernel lets go of it when its holder ends, however it ends.
+#[derive(Debug)]
+pub(super) struct Mark {
+    id: String,
+    path: PathBuf,
+    _held: Flock<File>,
+}
+
+impl Mark {
+    /// Makes the mark of a new writer.
+    ///
+    /// The caller holds the journal's lock: between making and locking, the mark looks like a dead writer's.
+    pub(super) fn make(directory: &Path) -> Result<Self, MarkError> {
+        let id = Uuid::now_v7().to_string();
+        let path = directory.join(format!("{id}.{EXTENSION}"));
+        let failed = |cause| MarkError { path: path.clone(), cause };
+        let file = trusted::open(&path, OpenOptions::new().write(true).create_new(true)).map_err(failed)?;
+        let held = Flock::lock(file, FlockArg::LockExclusiveNonblock)
+            .map_err(|(_, errno)| failed(io::Error::from(errno).into()))?;
+        Ok(Self { id, path, _held: held })
+    }
+
+    /// Takes over the marks of writers that died. Whoever holds such a mark is the only one to settle its runs.
+    ///
+    /// The caller holds the journal's lock.
+    pub(super) fn take_dead(directory: &Path) -> Result<Vec<Self>, MarkError> {
+        let failed = |error: io::Error| MarkError { path: directory.to_owned(), cause: error.into() };
+        let mut dead = Vec::new();
+        for entry in fs::read_dir(directory).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if let Some(id) = id(&path)
+                && let Some(held) = take(&path)?
+            {
+                dead.push(Self { id, path, _held: held });
+            }
+        }
+        Ok(dead)
+    }
+
+    /// Returns the writer's id.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Removes the mark: every run of its writer is settled.
+    pub(super) fn remove(&self) -> Result<(), MarkError> {
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(MarkError { path: self.path.clone(), cause: error.into() })
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Handling a mark failed.
+#[derive(Debug)]
+pub(super) struct MarkError {
+    pub(super) cause: Untrusted,
+    pub(super) path: PathBuf,
+}
+
+/// Returns the id that a mark's name carries. Other files are none of ours.
+fn id(path: &Path) -> Option<String> {
+    if path.extension()? != EXTENSION {
+        return None;
+    }
+    let id = path.file_stem()?.to_str()?;
+    Uuid::try_parse(id).ok()?;
+    Some(id.to_owned())
+}
+
+/// Locks a mark, unless its writer lives or has just removed it.
+fn take(path: &Path) -> Result<Option<Flock<File>>, MarkError> {
+    let failed = |cause| MarkError { path: path.to_owned(), cause };
+    let file = match trusted::open(path, OpenOptions::new().write(true)) {
+        Ok(file) => file,
+        Err(Untrusted::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(cause) => return Err(failed(cause)),
+    };
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(held) => Ok(Some(held)),
+        Err((_, Errno::EWOULDBLOCK)) => Ok(None),
+        Err((_, errno)) => Err(failed(io::Error::from(errno).into())),
+    }
+}
+
+const EXTENSION: &str = "lock";

@@ -1,0 +1,78 @@
+//! Opens files on which decisions rest, and refuses those that somebody else could have changed.
+//!
+//! It says nothing about content, and does not judge the directories above: who can rename there owns what results.
+
+use std::{
+    fs::{self, DirBuilder, File, Metadata, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    path::Path,
+};
+
+use nix::{fcntl::OFlag, unistd::geteuid};
+
+/// Opening a file or directory that must be trusted failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Untrusted {
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It is neither a regular file nor, where one was asked for, a directory.
+    #[error("it is not a {expected}; move it away")]
+    Kind {
+        /// What it ought to be.
+        expected: &'static str,
+    },
+    /// Somebody else owns it.
+    #[error("it belongs to uid {found}; it must belong to uid {expected}: `chown` it or move it away")]
+    Owner {
+        /// The effective uid of this process.
+        expected: u32,
+        /// The owner's uid.
+        found: u32,
+    },
+    /// Its last component is a symbolic link.
+    #[error("it is a symbolic link; put the file itself there")]
+    Symlink,
+    /// Its group or everybody can write it.
+    #[error("others can write it (mode {mode:04o}); check its content, then `chmod go-w` it")]
+    Writable {
+        /// The permission bits.
+        mode: u32,
+    },
+}
+
+/// Opens a regular file that this process's effective uid owns and nobody else can write.
+pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, Untrusted> {
+    // Without O_NONBLOCK a FIFO in the file's place would stop us for ever.
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = match options.mode(0o600).custom_flags(flags.bits()).open(path) {
+        Ok(file) => file,
+        Err(error) if error.raw_os_error() == Some(nix::libc::ELOOP) => return Err(Untrusted::Symlink),
+        Err(error) => return Err(error.into()),
+    };
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(Untrusted::Kind { expected: "regular file" });
+    }
+    check(&metadata)?;
+    Ok(file)
+}
+
+/// Makes a directory with mode 0700 where there is none, and checks its owner and mode where there is one.
+pub(crate) fn directory(path: &Path) -> Result<(), Untrusted> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    check(&fs::metadata(path)?)
+}
+
+fn check(metadata: &Metadata) -> Result<(), Untrusted> {
+    let (expected, found) = (geteuid().as_raw(), metadata.uid());
+    if found != expected {
+        return Err(Untrusted::Owner { expected, found });
+    }
+    let mode = metadata.mode() & 0o7777;
+    if mode & 0o022 != 0 {
+        return Err(Untrusted::Writable { mode });
+    }
+    Ok(())
+}
