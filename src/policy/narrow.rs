@@ -5,7 +5,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::{
-    Access, Files, GrantSpec, Network, Place, Policy, Spawn, WorkingDir, profile::ungrantable,
+    Access, Files, GrantSpec, Network, Place, Policy, Spawn, WorkingDir,
+    profile::grants::ungrantable,
 };
 use crate::request::{Narrow, ProfileName};
 
@@ -24,19 +25,20 @@ pub fn narrow(policy: &Policy, bound: Option<&Path>, narrow: &Narrow) -> Result<
 
     let read = pick(policy, &granted, List::Read, &narrow.read)?;
     let write = pick(policy, &granted, List::Write, &narrow.write)?;
-    let (readable, writable): (Vec<_>, Vec<_>) = granted
+    let (profile_read, profile_write): (Vec<_>, Vec<_>) = granted
         .into_iter()
         .partition(|grant| grant.access.is_read_only());
+    let read = if narrow.read.is_empty() {
+        profile_read
+    } else {
+        read
+    };
     let mut named = if narrow.write.is_empty() {
-        writable
+        profile_write
     } else {
         write
     };
-    for grant in if narrow.read.is_empty() {
-        readable
-    } else {
-        read
-    } {
+    for grant in read {
         // Asking to read what one also asks to write, or to read it twice, adds nothing.
         if !named.iter().any(|other| other.place == grant.place) {
             named.push(grant);

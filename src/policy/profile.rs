@@ -4,17 +4,20 @@
 //! path that the parent also grants takes that grant's place. This module sees text only; [`super::registry`] reads
 //! directories.
 
+pub(super) mod grants;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use self::grants::{FilesSection, absolute};
 use super::{
-    Access, Environment, Files, GrantSpec, GrantedBy, Limits, Metadata, Network, OnOutputLimit,
-    Place, Policy, Spawn, Time, WorkingDir, environment,
+    Environment, GrantedBy, Limits, Metadata, Network, OnOutputLimit, Policy, Spawn, Time,
+    WorkingDir, environment,
     units::{Bound, Size, Span},
 };
 use crate::{
@@ -61,20 +64,7 @@ impl ProfileFile {
                 source: Box::new(error.into_inner()),
             })?;
         file.axes.check()?;
-        once(
-            "files.named",
-            file.files
-                .named
-                .iter()
-                .map(|grant| grant.0.place.to_string()),
-        )?;
-        once(
-            "files.system",
-            file.files
-                .system
-                .iter()
-                .map(|grant| grant.0.place.to_string()),
-        )?;
+        file.files.check()?;
         Ok(file)
     }
 
@@ -135,9 +125,7 @@ impl ProfileFile {
                 .working_dir
                 .ok_or(ProfileCause::Missing("working_dir"))?,
         };
-        if policy.working_dir == WorkingDir::Workspace
-            && !policy.files.named.iter().any(is_whole_workspace)
-        {
+        if policy.working_dir == WorkingDir::Workspace && !policy.files.grant_workspace() {
             let rule = "is \"workspace\", which no grant covers for every request; grant `${workspace}` in `files.named` \
                         without `if_bound`";
             return Err(broken("working_dir", rule));
@@ -181,16 +169,7 @@ impl From<&Policy> for ProfileFile {
                 set: policy.environment.set.clone(),
             },
             extends: None,
-            files: FilesSection {
-                named: policy.files.named.iter().cloned().map(NamedGrant).collect(),
-                system: policy
-                    .files
-                    .system
-                    .iter()
-                    .cloned()
-                    .map(SystemGrant)
-                    .collect(),
-            },
+            files: FilesSection::from(&policy.files),
             granted_by: Some(policy.granted_by),
             limits: LimitsSection {
                 address_space: Some(
@@ -431,187 +410,6 @@ impl EnvironmentSection {
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
-struct FilesSection {
-    named: Vec<NamedGrant>,
-    system: Vec<SystemGrant>,
-}
-
-impl FilesSection {
-    fn over(mut self, parent: Self) -> Self {
-        let named: BTreeSet<String> = self
-            .named
-            .iter()
-            .map(|grant| grant.0.place.to_string())
-            .collect();
-        let system: BTreeSet<String> = self
-            .system
-            .iter()
-            .map(|grant| grant.0.place.to_string())
-            .collect();
-        self.named.extend(
-            parent
-                .named
-                .into_iter()
-                .filter(|grant| !named.contains(&grant.0.place.to_string())),
-        );
-        self.system.extend(
-            parent
-                .system
-                .into_iter()
-                .filter(|grant| !system.contains(&grant.0.place.to_string())),
-        );
-        self
-    }
-
-    fn resolve(self) -> Result<Files, ProfileCause> {
-        let mut named: Vec<GrantSpec> = self.named.into_iter().map(|grant| grant.0).collect();
-        let mut system: Vec<GrantSpec> = self.system.into_iter().map(|grant| grant.0).collect();
-        named.sort_by(|a, b| a.place.cmp(&b.place));
-        system.sort_by(|a, b| a.place.cmp(&b.place));
-        let files = Files { named, system };
-        match files.below_writable() {
-            None => Ok(files),
-            Some((inner, outer)) => Err(ProfileCause::BelowWritable {
-                inner: inner.place.to_string(),
-                outer: outer.place.to_string(),
-            }),
-        }
-    }
-}
-
-impl Files {
-    /// Returns a read-only grant that lies at or below a writable one, and that one. What the kernel allows is the sum
-    /// of all grants, so the read-only one would say something untrue.
-    pub(super) fn below_writable(&self) -> Option<(&GrantSpec, &GrantSpec)> {
-        let all = || self.system.iter().chain(&self.named);
-        all()
-            .filter(|inner| inner.access.is_read_only())
-            .find_map(|inner| {
-                let writable = all().filter(|outer| !outer.access.is_read_only());
-                writable
-                    .into_iter()
-                    .find(|outer| lies_in(&inner.place, &outer.place))
-                    .map(|outer| (inner, outer))
-            })
-    }
-}
-
-/// Where `${workspace}` lies is known only once it is bound, so it is compared with itself here.
-fn lies_in(inner: &Place, outer: &Place) -> bool {
-    match (inner, outer) {
-        (Place::Path(inner), Place::Path(outer)) => inner.starts_with(outer),
-        (Place::Workspace { below: inner, .. }, Place::Workspace { below: outer, .. }) => {
-            inner.starts_with(outer)
-        }
-        (Place::Path(_), Place::Workspace { .. }) | (Place::Workspace { .. }, Place::Path(_)) => {
-            false
-        }
-    }
-}
-
-/// A grant under `files.named`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(try_from = "NamedEntry", into = "NamedEntry")]
-struct NamedGrant(GrantSpec);
-
-#[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct NamedEntry {
-    path: String,
-    access: Access,
-    #[serde(default, skip_serializing_if = "is_false")]
-    if_bound: bool,
-}
-
-impl TryFrom<NamedEntry> for NamedGrant {
-    type Error = String;
-
-    fn try_from(entry: NamedEntry) -> Result<Self, String> {
-        let place = match entry.path.strip_prefix(WORKSPACE) {
-            Some("") => Place::Workspace {
-                below: PathBuf::new(),
-                if_bound: entry.if_bound,
-            },
-            Some(below) if below.starts_with('/') => {
-                let below = absolute(below).map_err(|_| format!("`{}` {NORMAL}", entry.path))?;
-                let below = below.strip_prefix("/").unwrap_or(&below).to_owned();
-                Place::Workspace {
-                    below,
-                    if_bound: entry.if_bound,
-                }
-            }
-            _ if entry.if_bound => {
-                return Err(format!(
-                    "`{}` has `if_bound`, which only `{WORKSPACE}` can have",
-                    entry.path
-                ));
-            }
-            _ => Place::Path(grantable(&entry.path)?),
-        };
-        Ok(Self(GrantSpec {
-            access: entry.access,
-            optional: false,
-            place,
-        }))
-    }
-}
-
-impl From<NamedGrant> for NamedEntry {
-    fn from(NamedGrant(grant): NamedGrant) -> Self {
-        let if_bound = matches!(grant.place, Place::Workspace { if_bound: true, .. });
-        Self {
-            access: grant.access,
-            if_bound,
-            path: grant.place.to_string(),
-        }
-    }
-}
-
-/// A grant under `files.system`. Its path may be a link on the host (`/bin`).
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(try_from = "SystemEntry", into = "SystemEntry")]
-struct SystemGrant(GrantSpec);
-
-#[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct SystemEntry {
-    path: String,
-    access: Access,
-    #[serde(default, skip_serializing_if = "is_false")]
-    optional: bool,
-}
-
-impl TryFrom<SystemEntry> for SystemGrant {
-    type Error = String;
-
-    fn try_from(entry: SystemEntry) -> Result<Self, String> {
-        if entry.access == Access::Write {
-            let path = entry.path;
-            return Err(format!(
-                "`{path}` is writable, and a request could not take it away; move it to `files.named`"
-            ));
-        }
-        let place = Place::Path(grantable(&entry.path)?);
-        Ok(Self(GrantSpec {
-            access: entry.access,
-            optional: entry.optional,
-            place,
-        }))
-    }
-}
-
-impl From<SystemGrant> for SystemEntry {
-    fn from(SystemGrant(grant): SystemGrant) -> Self {
-        Self {
-            access: grant.access,
-            optional: grant.optional,
-            path: grant.place.to_string(),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
 struct LimitsSection {
     address_space: Option<Bound>,
     file_size: Option<Size>,
@@ -708,45 +506,6 @@ impl TimeSection {
     }
 }
 
-/// Reads a path that a grant can name.
-fn grantable(text: &str) -> Result<PathBuf, String> {
-    let path = absolute(text)?;
-    match ungrantable(&path) {
-        Some(why) => Err(format!("`{text}` cannot be granted: {why}")),
-        None => Ok(path),
-    }
-}
-
-/// Says why no grant can be on a path, whatever the host.
-pub(super) fn ungrantable(path: &Path) -> Option<&'static str> {
-    let is = |other: &str| path == Path::new(other);
-    if is("/") {
-        Some("it holds everything; name what is needed")
-    } else if path.starts_with("/proc") || path.starts_with("/sys") {
-        Some("it shows and steers other processes and the kernel")
-    } else if is("/dev") {
-        Some("it holds every device; name those that are needed")
-    } else if is("/run") {
-        Some("it holds the sockets of every service; name what is needed")
-    } else {
-        None
-    }
-}
-
-/// Reads an absolute path without `.`, `..`, empty parts, control characters and references.
-fn absolute(text: &str) -> Result<PathBuf, String> {
-    let normal = text.strip_prefix('/').is_some_and(|rest| {
-        (rest.is_empty() || rest.split('/').all(|part| !matches!(part, "" | "." | "..")))
-            && !text.contains(char::is_control)
-            && !text.contains("${")
-    });
-    if normal {
-        Ok(text.into())
-    } else {
-        Err(format!("`{text}` {NORMAL}"))
-    }
-}
-
 fn once(key: &str, names: impl Iterator<Item = String>) -> Result<(), ProfileCause> {
     let mut seen = BTreeSet::new();
     for name in names {
@@ -758,10 +517,6 @@ fn once(key: &str, names: impl Iterator<Item = String>) -> Result<(), ProfileCau
     Ok(())
 }
 
-fn is_whole_workspace(grant: &GrantSpec) -> bool {
-    matches!(&grant.place, Place::Workspace { below, if_bound: false } if below.as_os_str().is_empty())
-}
-
 fn broken(key: impl Into<String>, rule: impl Into<String>) -> ProfileCause {
     ProfileCause::Rule {
         key: key.into(),
@@ -769,18 +524,6 @@ fn broken(key: impl Into<String>, rule: impl Into<String>) -> ProfileCause {
     }
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_false(value: &bool) -> bool {
-    !value
-}
-
 const MIN_OPEN_FILES: u64 = 16;
-const NORMAL: &str = "must be an absolute path without `.`, `..`, `//`, a slash at the end and references other than a \
-                      leading `${workspace}` under `files.named`";
-const WORKSPACE: &str = "${workspace}";
-
 #[cfg(test)]
 mod tests;

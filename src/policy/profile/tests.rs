@@ -1,6 +1,7 @@
 use std::{error::Error, time::Duration};
 
 use super::*;
+use crate::policy::{Access, Files, GrantSpec, Place};
 
 /// The text of a whole profile that every case below changes in one place.
 const WHOLE: &str = r#"

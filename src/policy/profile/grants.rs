@@ -1,0 +1,261 @@
+//! `files` in a profile: the granted paths, as written and as understood.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{ProfileCause, once};
+use crate::policy::{Access, Files, GrantSpec, Place};
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct FilesSection {
+    named: Vec<NamedGrant>,
+    system: Vec<SystemGrant>,
+}
+
+impl FilesSection {
+    pub(super) fn check(&self) -> Result<(), ProfileCause> {
+        once(
+            "files.named",
+            self.named.iter().map(|grant| grant.0.place.to_string()),
+        )?;
+        once(
+            "files.system",
+            self.system.iter().map(|grant| grant.0.place.to_string()),
+        )
+    }
+
+    pub(super) fn over(mut self, parent: Self) -> Self {
+        let named: BTreeSet<String> = self
+            .named
+            .iter()
+            .map(|grant| grant.0.place.to_string())
+            .collect();
+        let system: BTreeSet<String> = self
+            .system
+            .iter()
+            .map(|grant| grant.0.place.to_string())
+            .collect();
+        self.named.extend(
+            parent
+                .named
+                .into_iter()
+                .filter(|grant| !named.contains(&grant.0.place.to_string())),
+        );
+        self.system.extend(
+            parent
+                .system
+                .into_iter()
+                .filter(|grant| !system.contains(&grant.0.place.to_string())),
+        );
+        self
+    }
+
+    pub(super) fn resolve(self) -> Result<Files, ProfileCause> {
+        let mut named: Vec<GrantSpec> = self.named.into_iter().map(|grant| grant.0).collect();
+        let mut system: Vec<GrantSpec> = self.system.into_iter().map(|grant| grant.0).collect();
+        named.sort_by(|a, b| a.place.cmp(&b.place));
+        system.sort_by(|a, b| a.place.cmp(&b.place));
+        let files = Files { named, system };
+        match files.below_writable() {
+            None => Ok(files),
+            Some((inner, outer)) => Err(ProfileCause::BelowWritable {
+                inner: inner.place.to_string(),
+                outer: outer.place.to_string(),
+            }),
+        }
+    }
+}
+
+impl From<&Files> for FilesSection {
+    fn from(files: &Files) -> Self {
+        Self {
+            named: files.named.iter().cloned().map(NamedGrant).collect(),
+            system: files.system.iter().cloned().map(SystemGrant).collect(),
+        }
+    }
+}
+
+impl Files {
+    /// Whether every request is granted the whole workspace.
+    pub(super) fn grant_workspace(&self) -> bool {
+        let whole = Place::Workspace {
+            below: PathBuf::new(),
+            if_bound: false,
+        };
+        self.named.iter().any(|grant| grant.place == whole)
+    }
+
+    /// Returns a read-only grant that lies at or below a writable one, and that one. What the kernel allows is the sum
+    /// of all grants, so the read-only one would say something untrue.
+    pub(in crate::policy) fn below_writable(&self) -> Option<(&GrantSpec, &GrantSpec)> {
+        let all = || self.system.iter().chain(&self.named);
+        let above = |inner: &GrantSpec| {
+            all().find(|outer| !outer.access.is_read_only() && lies_in(&inner.place, &outer.place))
+        };
+        all()
+            .filter(|inner| inner.access.is_read_only())
+            .find_map(|inner| above(inner).map(|outer| (inner, outer)))
+    }
+}
+
+/// Where `${workspace}` lies is known only once it is bound, so it is compared with itself here.
+fn lies_in(inner: &Place, outer: &Place) -> bool {
+    match (inner, outer) {
+        (Place::Path(inner), Place::Path(outer)) => inner.starts_with(outer),
+        (Place::Workspace { below: inner, .. }, Place::Workspace { below: outer, .. }) => {
+            inner.starts_with(outer)
+        }
+        (Place::Path(_), Place::Workspace { .. }) | (Place::Workspace { .. }, Place::Path(_)) => {
+            false
+        }
+    }
+}
+
+/// A grant under `files.named`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(try_from = "NamedEntry", into = "NamedEntry")]
+struct NamedGrant(GrantSpec);
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct NamedEntry {
+    path: String,
+    access: Access,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    if_bound: bool,
+}
+
+impl TryFrom<NamedEntry> for NamedGrant {
+    type Error = String;
+
+    fn try_from(entry: NamedEntry) -> Result<Self, String> {
+        let place = match entry.path.strip_prefix(WORKSPACE) {
+            Some("") => Place::Workspace {
+                below: PathBuf::new(),
+                if_bound: entry.if_bound,
+            },
+            Some(below) if below.starts_with('/') => {
+                let below = absolute(below).map_err(|_| format!("`{}` {NORMAL}", entry.path))?;
+                let below = below.strip_prefix("/").unwrap_or(&below).to_owned();
+                Place::Workspace {
+                    below,
+                    if_bound: entry.if_bound,
+                }
+            }
+            _ if entry.if_bound => {
+                return Err(format!(
+                    "`{}` has `if_bound`, which only `{WORKSPACE}` can have",
+                    entry.path
+                ));
+            }
+            _ => Place::Path(grantable(&entry.path)?),
+        };
+        Ok(Self(GrantSpec {
+            access: entry.access,
+            optional: false,
+            place,
+        }))
+    }
+}
+
+impl From<NamedGrant> for NamedEntry {
+    fn from(NamedGrant(grant): NamedGrant) -> Self {
+        let if_bound = matches!(grant.place, Place::Workspace { if_bound: true, .. });
+        Self {
+            access: grant.access,
+            if_bound,
+            path: grant.place.to_string(),
+        }
+    }
+}
+
+/// A grant under `files.system`. Its path may be a link on the host (`/bin`).
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(try_from = "SystemEntry", into = "SystemEntry")]
+struct SystemGrant(GrantSpec);
+
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct SystemEntry {
+    path: String,
+    access: Access,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    optional: bool,
+}
+
+impl TryFrom<SystemEntry> for SystemGrant {
+    type Error = String;
+
+    fn try_from(entry: SystemEntry) -> Result<Self, String> {
+        if entry.access == Access::Write {
+            let path = entry.path;
+            return Err(format!(
+                "`{path}` is writable, and a request could not take it away; move it to `files.named`"
+            ));
+        }
+        let place = Place::Path(grantable(&entry.path)?);
+        Ok(Self(GrantSpec {
+            access: entry.access,
+            optional: entry.optional,
+            place,
+        }))
+    }
+}
+
+impl From<SystemGrant> for SystemEntry {
+    fn from(SystemGrant(grant): SystemGrant) -> Self {
+        Self {
+            access: grant.access,
+            optional: grant.optional,
+            path: grant.place.to_string(),
+        }
+    }
+}
+
+/// Reads a path that a grant can name.
+fn grantable(text: &str) -> Result<PathBuf, String> {
+    let path = absolute(text)?;
+    match ungrantable(&path) {
+        Some(why) => Err(format!("`{text}` cannot be granted: {why}")),
+        None => Ok(path),
+    }
+}
+
+/// Says why no grant can be on a path, whatever the host.
+pub(in crate::policy) fn ungrantable(path: &Path) -> Option<&'static str> {
+    let is = |other: &str| path == Path::new(other);
+    if is("/") {
+        Some("it holds everything; name what is needed")
+    } else if path.starts_with("/proc") || path.starts_with("/sys") {
+        Some("it shows and steers other processes and the kernel")
+    } else if is("/dev") {
+        Some("it holds every device; name those that are needed")
+    } else if is("/run") {
+        Some("it holds the sockets of every service; name what is needed")
+    } else {
+        None
+    }
+}
+
+/// Reads an absolute path without `.`, `..`, empty parts, control characters and references.
+pub(super) fn absolute(text: &str) -> Result<PathBuf, String> {
+    let normal = text.strip_prefix('/').is_some_and(|rest| {
+        (rest.is_empty() || rest.split('/').all(|part| !matches!(part, "" | "." | "..")))
+            && !text.contains(char::is_control)
+            && !text.contains("${")
+    });
+    if normal {
+        Ok(text.into())
+    } else {
+        Err(format!("`{text}` {NORMAL}"))
+    }
+}
+
+const NORMAL: &str = "must be an absolute path without `.`, `..`, `//`, a slash at the end and references other than a \
+                      leading `${workspace}` under `files.named`";
+const WORKSPACE: &str = "${workspace}";
