@@ -15,3 +15,4 @@ pub mod contract;
 pub mod pb;
 pub mod policy;
 pub mod request;
+pub mod sandbox;

@@ -1,0 +1,3 @@
+//! Linux: Landlock says which files a hook reaches, seccomp which kernel doors are open at all.
+
+pub mod syscalls;
