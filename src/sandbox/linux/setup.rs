@@ -1,7 +1,7 @@
 //! What a child does to itself before it executes the hook, and the hook must not.
 //!
 //! The child inherits the filters of the thread that made it, so these must leave its set-up open; the closing filter
-//! shuts it. Both are computed from [`SetupNeeds::opened`]: what one opens, the other closes.
+//! shuts it. Both are computed from `SetupNeeds::opened`: what one opens, the other closes.
 
 use super::{
     arguments::ArgTest,

@@ -17,7 +17,7 @@ use super::{
     filter::inherited,
     rules::{FilterSpec, Rule, rule},
     setup::SetupNeeds,
-    syscalls::{X32_BIT, newest, nr},
+    syscalls::{X32_BIT, name, newest, nr},
 };
 use crate::policy::{Metadata, Network, Spawn};
 
@@ -98,6 +98,39 @@ fn inherited_filters_let_the_set_up_through() {
             }
         }
     });
+}
+
+#[test]
+fn set_up_opens_what_the_child_does_to_itself_and_nothing_else() {
+    let opened = |needs: SetupNeeds| -> Vec<_> {
+        let calls = (0..1024).filter(|&nr| !needs.opened(&STRICT, nr).is_empty());
+        calls.filter_map(name).collect()
+    };
+    let [drop, keep] = needs();
+    let always = [
+        "clone",
+        "setpgid",
+        "prctl",
+        "prlimit64",
+        "seccomp",
+        "landlock_restrict_self",
+    ];
+    assert_eq!(opened(keep), always);
+    assert_eq!(
+        opened(drop),
+        [
+            "clone",
+            "setpgid",
+            "setgroups",
+            "setresuid",
+            "setresgid",
+            "capset",
+            "prctl",
+            "prlimit64",
+            "seccomp",
+            "landlock_restrict_self"
+        ]
+    );
 }
 
 #[test]
