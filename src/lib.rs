@@ -21,5 +21,6 @@ pub mod policy;
 pub mod process;
 pub mod refusal;
 pub mod request;
+pub mod sandbox;
 pub mod sys;
 mod trusted;

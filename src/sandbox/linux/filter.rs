@@ -1,0 +1,184 @@
+//! The filters a spawner thread loads once, and every child of it inherits for nothing.
+//!
+//! They leave open what the set-up of a child needs; the [closing filter](super::closing) shuts that.
+
+use std::collections::BTreeMap;
+
+use libc::sock_filter;
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch,
+};
+
+use super::{
+    arguments::{ArgTest, Wanted, Width},
+    assembler::{Assembler, Compare},
+    rules::{FilterSpec, Rule, rule},
+    setup::SetupNeeds,
+    syscalls,
+};
+
+/// Compiling a filter failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// A jump of the hand-assembled programs does not fit its field.
+    #[error("a seccomp program has grown beyond the reach of a jump")]
+    JumpTooFar,
+    /// The filter compiler refused a list.
+    #[error("cannot compile the list of system calls a seccomp filter {action}")]
+    List {
+        /// What the list is of.
+        action: &'static str,
+        /// Why it was refused.
+        #[source]
+        source: BackendError,
+    },
+}
+
+/// Returns the filters for a spawner thread, in the order in which it loads them.
+///
+/// The kernel runs all of them on every call. The stricter answer wins, and of two answers that both carry an errno the
+/// one of the filter loaded last. Hence the order: what is killed, then the allowlist, which answers EPERM to all it
+/// does not know, then the lists that soften this to another errno, and last the guard.
+///
+/// # Errors
+///
+/// The compiler refuses a program the kernel would refuse.
+pub fn inherited(
+    spec: &FilterSpec,
+    needs: &SetupNeeds,
+) -> Result<Vec<Vec<sock_filter>>, CompileError> {
+    let mut allowed = BTreeMap::new();
+    let mut killed = BTreeMap::new();
+    let mut answered: BTreeMap<i32, BTreeMap<i64, Vec<SeccompRule>>> = BTreeMap::new();
+    for nr in syscalls::numbers() {
+        let key = i64::from(nr);
+        match widened(spec, needs, nr) {
+            Rule::Allow => {
+                allowed.insert(key, Vec::new());
+            }
+            Rule::AllowWhen(ways) => {
+                allowed.insert(
+                    key,
+                    compile_ways(&ways).map_err(|source| CompileError::List {
+                        action: "allows",
+                        source,
+                    })?,
+                );
+            }
+            Rule::Errno(libc::EPERM) => {}
+            Rule::Errno(errno) => {
+                answered.entry(errno).or_default().insert(key, Vec::new());
+            }
+            Rule::Kill => {
+                killed.insert(key, Vec::new());
+            }
+        }
+    }
+    let mut programs = vec![
+        list(
+            "kills",
+            killed,
+            SeccompAction::Allow,
+            SeccompAction::KillProcess,
+        )?,
+        list(
+            "allows",
+            allowed,
+            SeccompAction::Errno(libc::EPERM.cast_unsigned()),
+            SeccompAction::Allow,
+        )?,
+    ];
+    for (errno, calls) in answered {
+        programs.push(list(
+            "answers",
+            calls,
+            SeccompAction::Allow,
+            SeccompAction::Errno(errno.cast_unsigned()),
+        )?);
+    }
+    programs.push(guard()?);
+    Ok(programs)
+}
+
+/// Returns the rule of the inherited filters: what the hook may do, and what the set-up needs.
+fn widened(spec: &FilterSpec, needs: &SetupNeeds, nr: u32) -> Rule {
+    let opened = needs.opened(spec, nr);
+    let rule = rule(spec, nr);
+    if opened.is_empty() {
+        return rule;
+    }
+    if opened.iter().any(Vec::is_empty) {
+        return Rule::Allow;
+    }
+    match rule {
+        Rule::Allow => Rule::Allow,
+        Rule::AllowWhen(mut ways) => {
+            ways.extend(opened);
+            Rule::AllowWhen(ways)
+        }
+        Rule::Errno(_) | Rule::Kill => Rule::AllowWhen(opened),
+    }
+}
+
+fn compile_ways(ways: &[Vec<ArgTest>]) -> Result<Vec<SeccompRule>, BackendError> {
+    ways.iter()
+        .map(|way| SeccompRule::new(way.iter().map(condition).collect::<Result<_, _>>()?))
+        .collect()
+}
+
+fn condition(test: &ArgTest) -> Result<SeccompCondition, BackendError> {
+    let width = match test.width {
+        Width::Dword => SeccompCmpArgLen::Dword,
+        Width::Qword => SeccompCmpArgLen::Qword,
+    };
+    let (operator, value) = match test.wanted {
+        Wanted::Exactly(value) => (SeccompCmpOp::Eq, value),
+        Wanted::Masked { mask, value } => (SeccompCmpOp::MaskedEq(mask), value),
+        // `SetupNeeds::opened` opens such a call whole, so none arrives here. Should one, 0 names no other process.
+        Wanted::OwnGroup | Wanted::OwnPid => (SeccompCmpOp::Eq, 0),
+    };
+    SeccompCondition::new(test.index, width, operator, value)
+}
+
+fn list(
+    action: &'static str,
+    calls: BTreeMap<i64, Vec<SeccompRule>>,
+    otherwise: SeccompAction,
+    listed: SeccompAction,
+) -> Result<Vec<sock_filter>, CompileError> {
+    let program = SeccompFilter::new(calls, otherwise, listed, TargetArch::x86_64)
+        .and_then(BpfProgram::try_from)
+        .map_err(|source| CompileError::List { action, source })?;
+    Ok(program
+        .into_iter()
+        .map(|step| sock_filter {
+            code: step.code,
+            jt: step.jt,
+            jf: step.jf,
+            k: step.k,
+        })
+        .collect())
+}
+
+/// Returns the program for what a list of numbers cannot say: other ABIs, and numbers nobody has given a meaning yet.
+fn guard() -> Result<Vec<sock_filter>, CompileError> {
+    let mut program = Assembler::default();
+    let allow = program.answer(libc::SECCOMP_RET_ALLOW);
+    let unknown = program.answer(libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned());
+    let kill = program.answer(libc::SECCOMP_RET_KILL_PROCESS);
+    let mut next = allow;
+    for hole in syscalls::holes() {
+        let from_start = program.jump(Compare::Above, *hole.end(), next, unknown)?;
+        next = program.jump(Compare::AtLeast, *hole.start(), from_start, next)?;
+    }
+    next = program.jump(Compare::Above, syscalls::newest(), unknown, next)?;
+    program.jump(Compare::AtLeast, syscalls::X32_BIT, kill, next)?;
+    let number = program.load(0);
+    program.jump(Compare::Equal, AUDIT_ARCH_X86_64, number, kill)?;
+    program.load(4);
+    Ok(program.finish().program)
+}
+
+/// What `linux/audit.h` calls this architecture: ELF machine 62, 64 bits, little endian.
+const AUDIT_ARCH_X86_64: u32 = 62 | 0x8000_0000 | 0x4000_0000;
