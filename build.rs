@@ -13,9 +13,15 @@ const PROTOS: [&str; 6] = [
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
     let mut compiler = protox::Compiler::new(["proto"])?;
-    compiler.include_imports(true).include_source_info(true).open_files(PROTOS)?;
+    compiler
+        .include_imports(true)
+        .include_source_info(true)
+        .open_files(PROTOS)?;
     let out = env::var("OUT_DIR")?;
-    fs::write(Path::new(&out).join("hookjail.bin"), compiler.encode_file_descriptor_set())?;
+    fs::write(
+        Path::new(&out).join("hookjail.bin"),
+        compiler.encode_file_descriptor_set(),
+    )?;
     tonic_prost_build::configure()
         .bytes(".hookjail.v1")
         .emit_rerun_if_changed(false)

@@ -13,10 +13,13 @@
 pub mod admission;
 pub mod audit;
 pub mod axis;
+pub mod cli;
+pub mod config;
 pub mod contract;
 pub mod event;
 mod json;
 pub mod pb;
+pub mod pipeline;
 pub mod policy;
 pub mod process;
 pub mod refusal;
@@ -24,3 +27,4 @@ pub mod request;
 pub mod sandbox;
 pub mod sys;
 mod trusted;
+pub mod wire;

@@ -6,7 +6,10 @@ use crate::request::InvalidField;
 
 /// Why a request was not run. The strings are API: never rename one.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[expect(missing_docs, reason = "each variant is the reason of its name; see docs/specification.md")]
+#[expect(
+    missing_docs,
+    reason = "each variant is the reason of its name; see docs/specification.md"
+)]
 pub enum Reason {
     AuditUnavailable,
     BackendUnconfirmed,
@@ -102,7 +105,12 @@ pub struct Refusal {
 impl Refusal {
     /// Refuses for a reason, in words.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { field: None, message: message.into(), metadata: BTreeMap::new(), reason }
+        Self {
+            field: None,
+            message: message.into(),
+            metadata: BTreeMap::new(),
+            reason,
+        }
     }
 
     /// Adds a fact.
@@ -114,7 +122,12 @@ impl Refusal {
 
     /// Refuses because of one field.
     pub fn field(reason: Reason, field: InvalidField) -> Self {
-        Self { message: field.to_string(), field: Some(field), metadata: BTreeMap::new(), reason }
+        Self {
+            message: field.to_string(),
+            field: Some(field),
+            metadata: BTreeMap::new(),
+            reason,
+        }
     }
 }
 
@@ -135,8 +148,14 @@ pub struct Fault {
 
 impl Fault {
     /// Says what was being done when what broke.
-    pub fn new(doing: impl Into<String>, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self { doing: doing.into(), cause: cause.into() }
+    pub fn new(
+        doing: impl Into<String>,
+        cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self {
+            doing: doing.into(),
+            cause: cause.into(),
+        }
     }
 }
 

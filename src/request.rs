@@ -17,7 +17,10 @@ pub struct InvalidField {
 impl InvalidField {
     /// Names a field and its problem.
     pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { field: field.into(), problem: problem.into() }
+        Self {
+            field: field.into(),
+            problem: problem.into(),
+        }
     }
 }
 
@@ -30,7 +33,8 @@ impl ProfileName {
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = text.bytes();
         let starts = bytes.next().is_some_and(|b| b.is_ascii_lowercase());
-        let goes_on = bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
+        let goes_on =
+            bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
         (starts && goes_on && text.len() <= 64).then(|| Self(text.to_owned()))
     }
 

@@ -24,7 +24,9 @@ pub enum Untrusted {
         expected: &'static str,
     },
     /// Somebody else owns it.
-    #[error("it belongs to uid {found}; it must belong to uid {expected}: `chown` it or move it away")]
+    #[error(
+        "it belongs to uid {found}; it must belong to uid {expected}: `chown` it or move it away"
+    )]
     Owner {
         /// The effective uid of this process.
         expected: u32,
@@ -48,12 +50,16 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, Untru
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let file = match options.mode(0o600).custom_flags(flags.bits()).open(path) {
         Ok(file) => file,
-        Err(error) if error.raw_os_error() == Some(nix::libc::ELOOP) => return Err(Untrusted::Symlink),
+        Err(error) if error.raw_os_error() == Some(nix::libc::ELOOP) => {
+            return Err(Untrusted::Symlink);
+        }
         Err(error) => return Err(error.into()),
     };
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(Untrusted::Kind { expected: "regular file" });
+        return Err(Untrusted::Kind {
+            expected: "regular file",
+        });
     }
     check(&metadata)?;
     Ok(file)

@@ -35,13 +35,24 @@ impl Allowlist {
     pub fn load(path: &Path) -> Result<Self, AllowlistError> {
         let mut file = match trusted::open(path, OpenOptions::new().read(true)) {
             Ok(file) => file,
-            Err(Untrusted::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(source) => return Err(AllowlistError::Untrusted { path: path.to_owned(), source }),
+            Err(Untrusted::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            Err(source) => {
+                return Err(AllowlistError::Untrusted {
+                    path: path.to_owned(),
+                    source,
+                });
+            }
         };
         let mut text = Vec::new();
-        file.read_to_end(&mut text).map_err(|source| AllowlistError::unusable("read", path, source))?;
-        let entries = serde_json::from_slice(&text)
-            .map_err(|source| AllowlistError::Malformed { path: path.to_owned(), source })?;
+        file.read_to_end(&mut text)
+            .map_err(|source| AllowlistError::unusable("read", path, source))?;
+        let entries =
+            serde_json::from_slice(&text).map_err(|source| AllowlistError::Malformed {
+                path: path.to_owned(),
+                source,
+            })?;
         Ok(Self { entries })
     }
 
@@ -55,8 +66,9 @@ impl Allowlist {
     /// As [`Allowlist::load`], and if the file cannot be written; it is then as it was.
     pub fn record(path: &Path, entry: Entry) -> Result<Self, AllowlistError> {
         let (_held, mut list) = Self::load_to_change(path)?;
-        list.entries
-            .retain(|old| old.command != entry.command || (old.profile.is_some() && old.profile != entry.profile));
+        list.entries.retain(|old| {
+            old.command != entry.command || (old.profile.is_some() && old.profile != entry.profile)
+        });
         list.entries.push(entry);
         list.store(path)?;
         Ok(list)
@@ -96,7 +108,10 @@ impl Allowlist {
     }
 
     fn load_to_change(path: &Path) -> Result<(Flock<File>, Self), AllowlistError> {
-        let untrusted = |path: &Path, source| AllowlistError::Untrusted { path: path.to_owned(), source };
+        let untrusted = |path: &Path, source| AllowlistError::Untrusted {
+            path: path.to_owned(),
+            source,
+        };
         let directory = directory(path);
         trusted::directory(directory).map_err(|source| untrusted(directory, source))?;
         let lock = beside(path, "lock");
@@ -118,7 +133,11 @@ impl Allowlist {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Ok(()) | Err(_) => {}
             }
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(&new)?;
             file.write_all(&text)?;
             file.sync_all()?;
             fs::rename(&new, path)?;
@@ -157,18 +176,53 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Makes a consent that begins now and has no end.
+    pub fn new(
+        command: String,
+        digests: Vec<Digest>,
+        profile: String,
+        approved_by: String,
+    ) -> Self {
+        // The script as reyn sees it: the first word, if it is a file.
+        let program = digests.iter().find(|digest| digest.role == Role::Program);
+        let script_mtime = program.and_then(|digest| {
+            let modified = fs::metadata(&digest.path).ok()?.modified().ok()?;
+            Some(
+                modified
+                    .duration_since(std::time::UNIX_EPOCH)
+                    .ok()?
+                    .as_secs_f64(),
+            )
+        });
+        Self {
+            approved_at: Timestamp::now().to_string(),
+            approved_by: Some(approved_by),
+            command,
+            digests,
+            expires_at: None,
+            other: Map::new(),
+            profile: Some(profile),
+            script_mtime,
+        }
+    }
+
     fn check(&self, asked: &[Digest], now: Timestamp) -> Check {
         if self.expires_at.is_some_and(|end| end <= now) {
             return Check::Expired;
         }
         if self.digests.is_empty() {
-            return Check::Unpinned { script_mtime: self.script_mtime };
+            return Check::Unpinned {
+                script_mtime: self.script_mtime,
+            };
         }
         // A file that the consent does not name is as much a change as one that is gone.
         let new = asked.iter().find(|digest| !self.digests.contains(digest));
         let gone = || self.digests.iter().find(|digest| !asked.contains(digest));
         match new.or_else(gone) {
-            Some(digest) => Check::Changed { path: digest.path.clone(), role: digest.role },
+            Some(digest) => Check::Changed {
+                path: digest.path.clone(),
+                role: digest.role,
+            },
             None => Check::Hit,
         }
     }
@@ -268,7 +322,11 @@ pub enum AllowlistError {
 
 impl AllowlistError {
     fn unusable(doing: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Unusable { doing, path: path.to_owned(), source }
+        Self::Unusable {
+            doing,
+            path: path.to_owned(),
+            source,
+        }
     }
 }
 
@@ -291,7 +349,9 @@ fn quote(word: &str) -> String {
 }
 
 fn directory(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
+    path.parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or_else(|| Path::new("."))
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -306,15 +366,22 @@ mod timestamp {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     #[expect(clippy::ref_option, reason = "serde passes the field so")]
-    pub(super) fn serialize<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        time: &Option<Timestamp>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         match time {
             Some(time) => serializer.collect_str(time),
             None => serializer.serialize_none(),
         }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
-        Option::<String>::deserialize(deserializer)?.map(|text| text.parse().map_err(D::Error::custom)).transpose()
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Timestamp>, D::Error> {
+        Option::<String>::deserialize(deserializer)?
+            .map(|text| text.parse().map_err(D::Error::custom))
+            .transpose()
     }
 }
 

@@ -164,12 +164,18 @@ fn steady(metadata: &Metadata, now: SystemTime) -> bool {
     let Ok(now) = now.duration_since(UNIX_EPOCH) else {
         return false;
     };
-    let old = |seconds: i64, nanoseconds: i64| match (u64::try_from(seconds), u32::try_from(nanoseconds)) {
-        (Ok(seconds), Ok(nanoseconds)) => now.saturating_sub(Duration::new(seconds, nanoseconds)) > TICK,
-        // A time before 1970 is old; `utimes` can set one.
-        _ => true,
-    };
-    root_alone && old(metadata.mtime(), metadata.mtime_nsec()) && old(metadata.ctime(), metadata.ctime_nsec())
+    let old =
+        |seconds: i64, nanoseconds: i64| match (u64::try_from(seconds), u32::try_from(nanoseconds))
+        {
+            (Ok(seconds), Ok(nanoseconds)) => {
+                now.saturating_sub(Duration::new(seconds, nanoseconds)) > TICK
+            }
+            // A time before 1970 is old; `utimes` can set one.
+            _ => true,
+        };
+    root_alone
+        && old(metadata.mtime(), metadata.mtime_nsec())
+        && old(metadata.ctime(), metadata.ctime_nsec())
 }
 
 const CHUNK_BYTES: usize = 128 << 10;

@@ -21,11 +21,18 @@ pub(super) struct Head {
 impl Head {
     /// Returns the head of a chain that has no record yet.
     pub(super) fn genesis() -> Self {
-        Self { hash: "0".repeat(HASH_BYTES), sequence: 0 }
+        Self {
+            hash: "0".repeat(HASH_BYTES),
+            sequence: 0,
+        }
     }
 
     /// Renders the record that follows this one, newline included, and the head it makes.
-    pub(super) fn seal(&self, instance: &str, record: &Record) -> serde_json::Result<(Vec<u8>, Self)> {
+    pub(super) fn seal(
+        &self,
+        instance: &str,
+        record: &Record,
+    ) -> serde_json::Result<(Vec<u8>, Self)> {
         let sequence = self.sequence + 1;
         let mut line = Vec::with_capacity(4096);
         let (time, previous) = (Timestamp::now(), &self.hash);
@@ -65,8 +72,15 @@ pub(super) struct Link<'a> {
 impl<'a> Link<'a> {
     /// Reads a line, without its newline, whose hash fits its bytes.
     pub(super) fn read(line: &'a [u8]) -> Result<Self, Break> {
-        let (sealed, rest) = line.len().checked_sub(TAIL_BYTES).map(|at| line.split_at(at)).ok_or(Break::Malformed)?;
-        let claimed = rest.strip_prefix(HASH_KEY).and_then(|rest| rest.strip_suffix(b"\"}")).ok_or(Break::Malformed)?;
+        let (sealed, rest) = line
+            .len()
+            .checked_sub(TAIL_BYTES)
+            .map(|at| line.split_at(at))
+            .ok_or(Break::Malformed)?;
+        let claimed = rest
+            .strip_prefix(HASH_KEY)
+            .and_then(|rest| rest.strip_suffix(b"\"}"))
+            .ok_or(Break::Malformed)?;
         let hash = hash(sealed);
         if claimed != hash.as_bytes() {
             return Err(Break::Edited);
@@ -77,7 +91,10 @@ impl<'a> Link<'a> {
 
     /// Returns the head this record makes.
     pub(super) fn head(&self) -> Head {
-        Head { hash: self.hash.clone(), sequence: self.sequence }
+        Head {
+            hash: self.hash.clone(),
+            sequence: self.sequence,
+        }
     }
 }
 

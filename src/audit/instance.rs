@@ -31,25 +31,40 @@ impl Mark {
     pub(super) fn make(directory: &Path) -> Result<Self, MarkError> {
         let id = Uuid::now_v7().to_string();
         let path = directory.join(format!("{id}.{EXTENSION}"));
-        let failed = |cause| MarkError { path: path.clone(), cause };
-        let file = trusted::open(&path, OpenOptions::new().write(true).create_new(true)).map_err(failed)?;
+        let failed = |cause| MarkError {
+            path: path.clone(),
+            cause,
+        };
+        let file = trusted::open(&path, OpenOptions::new().write(true).create_new(true))
+            .map_err(failed)?;
         let held = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|(_, errno)| failed(io::Error::from(errno).into()))?;
-        Ok(Self { id, path, _held: held })
+        Ok(Self {
+            id,
+            path,
+            _held: held,
+        })
     }
 
     /// Takes over the marks of writers that died. Whoever holds such a mark is the only one to settle its runs.
     ///
     /// The caller holds the journal's lock.
     pub(super) fn take_dead(directory: &Path) -> Result<Vec<Self>, MarkError> {
-        let failed = |error: io::Error| MarkError { path: directory.to_owned(), cause: error.into() };
+        let failed = |error: io::Error| MarkError {
+            path: directory.to_owned(),
+            cause: error.into(),
+        };
         let mut dead = Vec::new();
         for entry in fs::read_dir(directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             if let Some(id) = id(&path)
                 && let Some(held) = take(&path)?
             {
-                dead.push(Self { id, path, _held: held });
+                dead.push(Self {
+                    id,
+                    path,
+                    _held: held,
+                });
             }
         }
         Ok(dead)
@@ -63,9 +78,10 @@ impl Mark {
     /// Removes the mark: every run of its writer is settled.
     pub(super) fn remove(&self) -> Result<(), MarkError> {
         match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(MarkError { path: self.path.clone(), cause: error.into() })
-            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(MarkError {
+                path: self.path.clone(),
+                cause: error.into(),
+            }),
             Ok(()) | Err(_) => Ok(()),
         }
     }
@@ -90,7 +106,10 @@ fn id(path: &Path) -> Option<String> {
 
 /// Locks a mark, unless its writer lives or has just removed it.
 fn take(path: &Path) -> Result<Option<Flock<File>>, MarkError> {
-    let failed = |cause| MarkError { path: path.to_owned(), cause };
+    let failed = |cause| MarkError {
+        path: path.to_owned(),
+        cause,
+    };
     let file = match trusted::open(path, OpenOptions::new().write(true)) {
         Ok(file) => file,
         Err(Untrusted::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -40,11 +40,20 @@ impl Journal {
     pub fn open(dir: &Path) -> Result<Self, JournalError> {
         let instances = dir.join("instances");
         for path in [dir, &instances] {
-            trusted::directory(path).map_err(|source| JournalError::Untrusted { path: path.to_owned(), source })?;
+            trusted::directory(path).map_err(|source| JournalError::Untrusted {
+                path: path.to_owned(),
+                source,
+            })?;
         }
-        let lock = open_file(&dir.join("journal.lock"), OpenOptions::new().write(true).create(true))?;
+        let lock = open_file(
+            &dir.join("journal.lock"),
+            OpenOptions::new().write(true).create(true),
+        )?;
         let path = dir.join("journal.jsonl");
-        let file = open_file(&path, OpenOptions::new().read(true).append(true).create(true))?;
+        let file = open_file(
+            &path,
+            OpenOptions::new().read(true).append(true).create(true),
+        )?;
 
         let held = hold(&lock, &path)?;
         let mark = Mark::make(&instances)?;
@@ -61,7 +70,10 @@ impl Journal {
             lock,
             path,
         };
-        let journal = Self { mark, state: Mutex::new(state) };
+        let journal = Self {
+            mark,
+            state: Mutex::new(state),
+        };
         journal.within(|state| state.catch_up())?;
         journal.settle(&dead)?;
         Ok(journal)
@@ -90,7 +102,10 @@ impl Journal {
             return Ok(());
         }
         // Dead writers write no more, so this long read needs no lock.
-        for interrupted in self.within(|state| Ok(state.path.clone())).and_then(|path| left_open(&path, dead))? {
+        for interrupted in self
+            .within(|state| Ok(state.path.clone()))
+            .and_then(|path| left_open(&path, dead))?
+        {
             self.append(&Record::Interrupted(interrupted))?;
         }
         for mark in dead {
@@ -100,7 +115,10 @@ impl Journal {
     }
 
     /// Calls `act` while neither another thread nor another process writes.
-    fn within<T>(&self, act: impl FnOnce(&mut State) -> Result<T, JournalError>) -> Result<T, JournalError> {
+    fn within<T>(
+        &self,
+        act: impl FnOnce(&mut State) -> Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
         // The state changes only after a write succeeded, so a panic elsewhere leaves it true.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let _held = hold(&state.lock, &state.path)?;
@@ -110,7 +128,13 @@ impl Journal {
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        if !self.state.get_mut().unwrap_or_else(PoisonError::into_inner).open.is_empty() {
+        if !self
+            .state
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .open
+            .is_empty()
+        {
             return;
         }
         if let Err(MarkError { cause, path }) = self.mark.remove() {
@@ -141,13 +165,17 @@ pub enum JournalError {
         path: PathBuf,
     },
     /// The file is not the one that was opened.
-    #[error("`{path}` was removed or replaced while in use; restart to go on with the file that is there now")]
+    #[error(
+        "`{path}` was removed or replaced while in use; restart to go on with the file that is there now"
+    )]
     Replaced {
         /// The journal.
         path: PathBuf,
     },
     /// Records were cut off while the journal was in use.
-    #[error("`{path}` has become shorter while in use: records were removed; restart to go on with those left")]
+    #[error(
+        "`{path}` has become shorter while in use: records were removed; restart to go on with those left"
+    )]
     Shrunk {
         /// The journal.
         path: PathBuf,
@@ -182,7 +210,10 @@ pub enum JournalError {
 
 impl From<MarkError> for JournalError {
     fn from(MarkError { cause, path }: MarkError) -> Self {
-        Self::Untrusted { path, source: cause }
+        Self::Untrusted {
+            path,
+            source: cause,
+        }
     }
 }
 
@@ -209,7 +240,9 @@ impl State {
     fn catch_up(&mut self) -> Result<(), JournalError> {
         let length = self.current_length()?;
         if length < self.length {
-            return Err(JournalError::Shrunk { path: self.path.clone() });
+            return Err(JournalError::Shrunk {
+                path: self.path.clone(),
+            });
         }
         if length == self.length {
             return Ok(());
@@ -246,7 +279,10 @@ impl State {
             Record::Started(started) => drop(self.open.insert(started.run_id.clone())),
             Record::Interrupted(_) | Record::Refused(_) | Record::Torn(_) => {}
         }
-        Ok(Appended { hash: self.head.hash.clone(), sequence: self.head.sequence })
+        Ok(Appended {
+            hash: self.head.hash.clone(),
+            sequence: self.head.sequence,
+        })
     }
 
     /// Returns the length of the file, which must be the one at the journal's path still.
@@ -255,23 +291,34 @@ impl State {
         let found = match fs::symlink_metadata(&self.path) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(JournalError::Replaced { path: self.path.clone() });
+                return Err(JournalError::Replaced {
+                    path: self.path.clone(),
+                });
             }
             Err(error) => return Err(self.unusable("look at", error)),
         };
         if (found.dev(), found.ino()) != self.identity {
-            return Err(JournalError::Replaced { path: self.path.clone() });
+            return Err(JournalError::Replaced {
+                path: self.path.clone(),
+            });
         }
         Ok(found.len())
     }
 
     /// Reads the record whose line ends at `end`.
     fn last_record(&self, end: u64) -> Result<Head, JournalError> {
-        let broken = || JournalError::Broken { path: self.path.clone() };
+        let broken = || JournalError::Broken {
+            path: self.path.clone(),
+        };
         let start = self.line_start(end - 1)?;
-        let size = usize::try_from(end - 1 - start).ok().filter(|size| *size < MAX_LINE_BYTES).ok_or_else(broken)?;
+        let size = usize::try_from(end - 1 - start)
+            .ok()
+            .filter(|size| *size < MAX_LINE_BYTES)
+            .ok_or_else(broken)?;
         let mut line = vec![0; size];
-        self.file.read_exact_at(&mut line, start).map_err(|error| self.unusable("read", error))?;
+        self.file
+            .read_exact_at(&mut line, start)
+            .map_err(|error| self.unusable("read", error))?;
         let head = Link::read(&line).map_err(|_| broken())?.head();
         if head.sequence <= self.head.sequence {
             return Err(broken());
@@ -284,10 +331,13 @@ impl State {
         let mut chunk = [0; 4096];
         let mut end = end;
         while end > self.length {
-            let size = usize::try_from(end - self.length).map_or(chunk.len(), |left| left.min(chunk.len()));
+            let size = usize::try_from(end - self.length)
+                .map_or(chunk.len(), |left| left.min(chunk.len()));
             let chunk = &mut chunk[..size];
             end -= bytes(chunk);
-            self.file.read_exact_at(chunk, end).map_err(|error| self.unusable("read", error))?;
+            self.file
+                .read_exact_at(chunk, end)
+                .map_err(|error| self.unusable("read", error))?;
             if let Some(at) = chunk.iter().rposition(|byte| *byte == b'\n') {
                 return Ok(end + bytes(&chunk[..=at]));
             }
@@ -298,22 +348,35 @@ impl State {
     /// Cuts off what follows the last whole line, and records that.
     fn cut_off(&mut self, length: u64) -> Result<(), JournalError> {
         let cut = length - self.length;
-        let mut text = vec![0; usize::try_from(cut).map_or(TORN_TEXT_BYTES, |cut| cut.min(TORN_TEXT_BYTES))];
-        self.file.read_exact_at(&mut text, self.length).map_err(|error| self.unusable("read", error))?;
-        self.file.set_len(self.length).map_err(|error| self.unusable("cut off the unfinished record of", error))?;
+        let mut text =
+            vec![0; usize::try_from(cut).map_or(TORN_TEXT_BYTES, |cut| cut.min(TORN_TEXT_BYTES))];
+        self.file
+            .read_exact_at(&mut text, self.length)
+            .map_err(|error| self.unusable("read", error))?;
+        self.file
+            .set_len(self.length)
+            .map_err(|error| self.unusable("cut off the unfinished record of", error))?;
         let text = String::from_utf8_lossy(&text).into_owned();
         self.append(&Record::Torn(Torn { bytes: cut, text }), write_whole)?;
         Ok(())
     }
 
     fn unusable(&self, doing: &'static str, source: io::Error) -> JournalError {
-        JournalError::Unusable { doing, path: self.path.clone(), source }
+        JournalError::Unusable {
+            doing,
+            path: self.path.clone(),
+            source,
+        }
     }
 }
 
 /// Returns the runs that dead writers started and nobody settled, in the order of their start.
 fn left_open(path: &Path, dead: &[Mark]) -> Result<Vec<Interrupted>, JournalError> {
-    let unusable = |source| JournalError::Unusable { doing: "read", path: path.to_owned(), source };
+    let unusable = |source| JournalError::Unusable {
+        doing: "read",
+        path: path.to_owned(),
+        source,
+    };
     let mut lines = BufReader::with_capacity(1 << 16, File::open(path).map_err(unusable)?);
     let mut line = Vec::new();
     let mut open = BTreeMap::new();
@@ -336,7 +399,11 @@ fn left_open(path: &Path, dead: &[Mark]) -> Result<Vec<Interrupted>, JournalErro
     }
     let mut left: Vec<_> = open
         .into_iter()
-        .map(|((started_by, run_id), started_sequence)| Interrupted { run_id, started_by, started_sequence })
+        .map(|((started_by, run_id), started_sequence)| Interrupted {
+            run_id,
+            started_by,
+            started_sequence,
+        })
         .collect();
     left.sort_by_key(|run| run.started_sequence);
     Ok(left)
@@ -344,18 +411,29 @@ fn left_open(path: &Path, dead: &[Mark]) -> Result<Vec<Interrupted>, JournalErro
 
 /// Keeps other processes from appending, for as long as the returned value lives.
 fn hold(lock: &File, path: &Path) -> Result<Flock<File>, JournalError> {
-    let unusable = |source| JournalError::Unusable { doing: "lock", path: path.to_owned(), source };
+    let unusable = |source| JournalError::Unusable {
+        doing: "lock",
+        path: path.to_owned(),
+        source,
+    };
     // The duplicate shares its lock with the original: `Flock` wants a file of its own to unlock at the end.
     let file = lock.try_clone().map_err(unusable)?;
     Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| unusable(errno.into()))
 }
 
 fn open_file(path: &Path, options: &mut OpenOptions) -> Result<File, JournalError> {
-    trusted::open(path, options).map_err(|source| JournalError::Untrusted { path: path.to_owned(), source })
+    trusted::open(path, options).map_err(|source| JournalError::Untrusted {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn identity(file: &File, path: &Path) -> Result<(u64, u64), JournalError> {
-    let unusable = |source| JournalError::Unusable { doing: "look at", path: path.to_owned(), source };
+    let unusable = |source| JournalError::Unusable {
+        doing: "look at",
+        path: path.to_owned(),
+        source,
+    };
     let metadata = file.metadata().map_err(unusable)?;
     Ok((metadata.dev(), metadata.ino()))
 }

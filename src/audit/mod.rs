@@ -30,4 +30,7 @@ mod chain;
 mod instance;
 pub mod journal;
 pub mod record;
+mod stage;
 pub mod verify;
+
+pub use self::stage::{About, Announced, Answer, Audit, Interpreted, Recorded, usage};

@@ -165,8 +165,14 @@ impl Command {
     /// Renders program and arguments.
     pub fn new(argv: &[OsString]) -> Self {
         Self {
-            argv: argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-            lossy: argv.iter().map(OsString::as_os_str).any(|word| OsStr::to_str(word).is_none()),
+            argv: argv
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            lossy: argv
+                .iter()
+                .map(OsString::as_os_str)
+                .any(|word| OsStr::to_str(word).is_none()),
         }
     }
 }
@@ -224,11 +230,18 @@ impl AxisLine {
     /// Notes one axis.
     pub fn new(axis: Axis, demand: Demand, coverage: &Coverage) -> Self {
         let coverage = match *coverage {
-            Coverage::Degraded { by, gap } => CoverageLine::Degraded { by: by.to_owned(), gap: gap.to_owned() },
+            Coverage::Degraded { by, gap } => CoverageLine::Degraded {
+                by: by.to_owned(),
+                gap: gap.to_owned(),
+            },
             Coverage::Enforced { by } => CoverageLine::Enforced { by: by.to_owned() },
             Coverage::Ignored => CoverageLine::Ignored,
         };
-        Self { axis, required: demand == Demand::Required, coverage }
+        Self {
+            axis,
+            required: demand == Demand::Required,
+            coverage,
+        }
     }
 }
 

@@ -40,7 +40,9 @@ pub enum Break {
     #[error("is not a record")]
     Malformed,
     /// It is not the next one.
-    #[error("is record {found} where record {expected} belongs: records were removed, inserted or moved")]
+    #[error(
+        "is record {found} where record {expected} belongs: records were removed, inserted or moved"
+    )]
     Misplaced {
         /// The sequence that belongs there.
         expected: u64,
@@ -80,7 +82,10 @@ pub enum VerifyError {
 ///
 /// [`VerifyError::Broken`] names the first record that does not hold.
 pub fn verify(path: &Path) -> Result<Verified, VerifyError> {
-    let unreadable = |source| VerifyError::Unreadable { path: path.to_owned(), source };
+    let unreadable = |source| VerifyError::Unreadable {
+        path: path.to_owned(),
+        source,
+    };
     let file = File::open(path).map_err(unreadable)?;
     let length = settled_length(path, &file).map_err(unreadable)?;
     let mut lines = BufReader::with_capacity(1 << 16, file).take(length);
@@ -90,9 +95,16 @@ pub fn verify(path: &Path) -> Result<Verified, VerifyError> {
     loop {
         line.clear();
         let limit = u64::try_from(MAX_LINE_BYTES).unwrap_or(u64::MAX);
-        let taken = lines.by_ref().take(limit).read_until(b'\n', &mut line).map_err(unreadable)?;
+        let taken = lines
+            .by_ref()
+            .take(limit)
+            .read_until(b'\n', &mut line)
+            .map_err(unreadable)?;
         if taken == 0 {
-            return Ok(Verified { head: head.hash, records: head.sequence });
+            return Ok(Verified {
+                head: head.hash,
+                records: head.sequence,
+            });
         }
         number += 1;
         head = follow(&head, &line, taken == MAX_LINE_BYTES)
@@ -103,12 +115,19 @@ pub fn verify(path: &Path) -> Result<Verified, VerifyError> {
 /// Returns the head that a line makes of the head before it.
 fn follow(head: &Head, line: &[u8], full: bool) -> Result<Head, Break> {
     let Some(line) = line.strip_suffix(b"\n") else {
-        return Err(if full { Break::Malformed } else { Break::Unfinished });
+        return Err(if full {
+            Break::Malformed
+        } else {
+            Break::Unfinished
+        });
     };
     let link = Link::read(line)?;
     let expected = head.sequence + 1;
     if link.sequence != expected {
-        return Err(Break::Misplaced { expected, found: link.sequence });
+        return Err(Break::Misplaced {
+            expected,
+            found: link.sequence,
+        });
     }
     if link.previous != head.hash.as_str() {
         return Err(Break::Unlinked);

@@ -267,6 +267,32 @@ pub enum BlockedBy {
     Timeout,
 }
 
+impl Decision {
+    /// Returns its name as records spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "ALLOW",
+            Self::Ask => "ASK",
+            Self::Block => "BLOCK",
+            Self::Deny => "DENY",
+            Self::None => "NONE",
+        }
+    }
+}
+
+impl BlockedBy {
+    /// Returns its name as records spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ExitCode => "EXIT_CODE",
+            Self::InvalidOutput => "INVALID_OUTPUT",
+            Self::Signal => "SIGNAL",
+            Self::SpawnError => "SPAWN_ERROR",
+            Self::Timeout => "TIMEOUT",
+        }
+    }
+}
+
 /// A message to deliver. Its text is untrusted data.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Push {

@@ -3,10 +3,12 @@
 pub mod environment;
 pub mod forbidden;
 pub mod narrow;
+mod plan;
 pub mod profile;
 pub mod registry;
-mod units;
+pub(crate) mod units;
 
+pub use self::{plan::Plan, registry::Registry};
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use serde::{Deserialize, Serialize};
@@ -183,7 +185,7 @@ pub enum OnOutputLimit {
 }
 
 /// Whether a hook may change modes, owners, times and extended attributes.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metadata {
     /// It may, as far as its user may.
@@ -193,7 +195,7 @@ pub enum Metadata {
 }
 
 /// What a hook may do on the network.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
     /// No socket of any family.
@@ -203,7 +205,7 @@ pub enum Network {
 }
 
 /// Which new tasks a hook may start.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spawn {
     /// Processes that cannot leave the process group.

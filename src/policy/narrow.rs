@@ -8,7 +8,10 @@ use super::{
     Access, Files, GrantSpec, Network, Place, Policy, Spawn, WorkingDir,
     profile::grants::ungrantable,
 };
-use crate::request::{Narrow, ProfileName};
+use crate::{
+    refusal::Reason,
+    request::{Narrow, ProfileName},
+};
 
 /// Applies to a policy what a request binds and takes away. All named grants of the result are absolute paths.
 ///
@@ -138,6 +141,16 @@ pub enum Widened {
 }
 
 impl Widened {
+    /// Returns the stable reason: a workspace that is missing or wrong is not a widening.
+    pub const fn reason(&self) -> Reason {
+        match self {
+            Self::BelowWritable { .. } | Self::Output { .. } | Self::Path { .. } => {
+                Reason::ProfileWidened
+            }
+            Self::Workspace { .. } => Reason::InvalidRequest,
+        }
+    }
+
     /// Returns the path of the field to blame.
     pub fn field(&self) -> &str {
         match self {

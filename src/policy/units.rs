@@ -9,7 +9,7 @@ use serde::{
 
 /// A duration: `500ms`, `1s`, `2m`, `1h`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Span(pub(super) Duration);
+pub(crate) struct Span(pub(crate) Duration);
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -43,7 +43,7 @@ impl Serialize for Span {
 
 /// A number of bytes: an integer, or `64KiB`, `10MiB`, `4GiB`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Size(pub(super) u64);
+pub(crate) struct Size(pub(crate) u64);
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

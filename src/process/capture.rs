@@ -53,7 +53,13 @@ pub(super) struct Capture {
 
 impl Capture {
     pub(super) const fn new(stream: Stream, cap: usize) -> Self {
-        Self { cap, head: Vec::new(), tail: VecDeque::new(), total: 0, stream }
+        Self {
+            cap,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            total: 0,
+            stream,
+        }
     }
 
     /// Reads until the pipe ends; tells `on_over` when the cap is passed. Cancel-safe: what was read is in `self`.
@@ -75,7 +81,11 @@ impl Capture {
                         self.keep(piece);
                         if let Some(chunks) = chunks {
                             // A closed receiver is a client that is gone; the run's cancellation deals with that.
-                            drop(chunks.send((self.stream, Bytes::copy_from_slice(piece))).await);
+                            drop(
+                                chunks
+                                    .send((self.stream, Bytes::copy_from_slice(piece)))
+                                    .await,
+                            );
                         }
                         if let Some(on_over) = on_over.filter(|_| self.total > self.cap as u64) {
                             on_over.notify_one();
@@ -100,7 +110,11 @@ impl Capture {
     }
 
     pub(super) fn finish(self) -> Captured {
-        Captured { head: self.head, tail: self.tail.into(), total: self.total }
+        Captured {
+            head: self.head,
+            tail: self.tail.into(),
+            total: self.total,
+        }
     }
 }
 
@@ -129,7 +143,10 @@ mod tests {
         capture.keep(b"ab");
         capture.keep(b"cd");
         let captured = capture.finish();
-        assert_eq!((captured.head.as_slice(), captured.tail.len()), (b"abcd".as_slice(), 0));
+        assert_eq!(
+            (captured.head.as_slice(), captured.tail.len()),
+            (b"abcd".as_slice(), 0)
+        );
         assert!(!captured.truncated());
     }
 

@@ -119,12 +119,22 @@ impl Running {
     /// Returns the error of registering the child's descriptor with the runtime; the tree is then killed.
     pub fn new(pid: i32, pidfd: OwnedFd, pipes: Pipes, keeper: Arc<Keeper>) -> io::Result<Self> {
         let place = keeper.watch(pid);
-        let group = Group { id: Pid::from_raw(pid), keeper, place, reaped: false };
+        let group = Group {
+            id: Pid::from_raw(pid),
+            keeper,
+            place,
+            reaped: false,
+        };
         if place.is_none() {
             return Err(io::Error::other("the keeper's table is full"));
         }
         let pidfd = sys::watch(pidfd)?;
-        Ok(Self { group, pidfd, pipes, released: Instant::now() })
+        Ok(Self {
+            group,
+            pidfd,
+            pipes,
+            released: Instant::now(),
+        })
     }
 
     /// Returns the first process's id. It stays valid until the run has ended: the process is reaped nowhere else.
@@ -134,13 +144,28 @@ impl Running {
 
     /// Feeds the event and waits for the end of the whole tree.
     pub async fn finish(self, event: Bytes, supervision: Supervision) -> Ended {
-        let Supervision { cancel, chunks, deadline, on_output_limit, output_bytes } = supervision;
+        let Supervision {
+            cancel,
+            chunks,
+            deadline,
+            on_output_limit,
+            output_bytes,
+        } = supervision;
         let over = Notify::new();
         let on_over = (on_output_limit == OnOutputLimit::Kill).then_some(&over);
         let mut stdout = Capture::new(Stream::Stdout, output_bytes);
         let mut stderr = Capture::new(Stream::Stderr, output_bytes);
-        let Self { mut group, pidfd, pipes, released } = self;
-        let Pipes { stderr: stderr_pipe, stdin, stdout: stdout_pipe } = pipes;
+        let Self {
+            mut group,
+            pidfd,
+            pipes,
+            released,
+        } = self;
+        let Pipes {
+            stderr: stderr_pipe,
+            stdin,
+            stdout: stdout_pipe,
+        } = pipes;
 
         let (cause, output_held_open) = {
             let chunks = chunks.as_ref();
@@ -186,8 +211,14 @@ impl Running {
     /// Kills and reaps the tree of a child that must not run on.
     pub async fn abort(mut self) {
         self.group.kill();
-        drop(reap_leader(&self.pidfd, self.group.id).await);
-        self.group.reap().await;
+        let leader = reap_leader(&self.pidfd, self.group.id).await;
+        let rest = self.group.reap().await;
+        if leader.is_none() || !rest {
+            tracing::error!(
+                group = self.group.id.as_raw(),
+                "a child that was not released could not be reaped"
+            );
+        }
     }
 }
 
@@ -196,7 +227,9 @@ impl Group {
         match killpg(self.id, Signal::SIGKILL) {
             // ESRCH: all of it is gone already.
             Ok(()) | Err(Errno::ESRCH) => {}
-            Err(error) => tracing::error!(%error, group = self.id.as_raw(), "process group cannot be killed"),
+            Err(error) => {
+                tracing::error!(%error, group = self.id.as_raw(), "process group cannot be killed")
+            }
         }
     }
 
@@ -208,7 +241,10 @@ impl Group {
                 Ok(Some(_)) => {}
                 Ok(None) if Instant::now() < give_up => sleep(Duration::from_millis(1)).await,
                 Ok(None) => {
-                    tracing::error!(group = self.id.as_raw(), "killed process group does not end");
+                    tracing::error!(
+                        group = self.id.as_raw(),
+                        "killed process group does not end"
+                    );
                     return false;
                 }
                 // ECHILD: nothing left.

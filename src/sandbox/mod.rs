@@ -1,4 +1,24 @@
-//! Confinement: what turns a policy into restrictions a kernel enforces.
+//! Confinement: asks backends what they enforce here, has it proved, and starts hooks under it.
+//!
+//! Only [`Sandbox::confine`] makes a [`Confined`], from a child that executed the hook after its report covered the plan.
+//! Nothing in a request can turn a report that is short into a run.
 
-#[cfg(target_os = "linux")]
+mod attest;
+mod backend;
+mod confine;
+mod confirm;
+mod grants;
+mod identity;
 pub mod linux;
+mod noop;
+mod scratch;
+
+pub use self::{
+    attest::Status,
+    backend::{Absent, Backend, BackendName, Host, Mechanism, Prepared, Unenforceable},
+    confine::{Confined, End, Ended, Evidence, Sandbox, SandboxParts, Setup},
+    confirm::{AxisProof, Confirmation, Leg, Unconfirmed},
+    identity::{DEFAULT_UID_RANGE, Identities},
+    noop::Noop,
+    scratch::InstanceDir,
+};

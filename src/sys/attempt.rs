@@ -1,9 +1,9 @@
 //! The system calls that a self-test's child tries.
 
 use std::{
+    ffi::CString,
     ffi::OsStr,
     os::fd::{AsRawFd, BorrowedFd},
-    ffi::CString,
     sync::atomic::{AtomicIsize, Ordering},
 };
 
@@ -44,53 +44,100 @@ impl Attempt {
     pub fn open(path: &OsStr, flags: i32, mode: u32) -> Option<Self> {
         let path = c_string(path.to_owned())?;
         let at = libc::AT_FDCWD as usize;
-        let arguments = [at, address(&path), (flags | libc::O_CLOEXEC) as usize, mode as usize, 0, 0];
-        Some(Self { _path: Some(path), ..Self::call(libc::SYS_openat, arguments, After::Close) })
+        let arguments = [
+            at,
+            address(&path),
+            (flags | libc::O_CLOEXEC) as usize,
+            mode as usize,
+            0,
+            0,
+        ];
+        Some(Self {
+            _path: Some(path),
+            ..Self::call(libc::SYS_openat, arguments, After::Close)
+        })
     }
 
     /// Truncates a file by its path to zero; `None` if the path holds a NUL byte.
     pub fn truncate(path: &OsStr) -> Option<Self> {
         let path = c_string(path.to_owned())?;
         let arguments = [address(&path), 0, 0, 0, 0, 0];
-        Some(Self { _path: Some(path), ..Self::call(libc::SYS_truncate, arguments, After::Leave) })
+        Some(Self {
+            _path: Some(path),
+            ..Self::call(libc::SYS_truncate, arguments, After::Leave)
+        })
     }
 
     /// Changes a file's mode; `None` if the path holds a NUL byte.
     pub fn change_mode(path: &OsStr, mode: u32) -> Option<Self> {
         let path = c_string(path.to_owned())?;
         let arguments = [address(&path), mode as usize, 0, 0, 0, 0];
-        Some(Self { _path: Some(path), ..Self::call(libc::SYS_chmod, arguments, After::Leave) })
+        Some(Self {
+            _path: Some(path),
+            ..Self::call(libc::SYS_chmod, arguments, After::Leave)
+        })
     }
 
     /// Makes a socket.
     pub fn socket(domain: i32, kind: i32, protocol: i32) -> Self {
-        Self::call(libc::SYS_socket, [domain as usize, kind as usize, protocol as usize, 0, 0, 0], After::Close)
+        Self::call(
+            libc::SYS_socket,
+            [domain as usize, kind as usize, protocol as usize, 0, 0, 0],
+            After::Close,
+        )
     }
 
     /// Makes a new process, which exits at once.
     pub fn fork() -> Self {
-        Self::call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0, 0, 0], After::Reap)
+        Self::call(
+            libc::SYS_clone,
+            [libc::SIGCHLD as usize, 0, 0, 0, 0, 0],
+            After::Reap,
+        )
     }
 
     /// Sends a signal; 0 only asks whether it could be sent.
     pub fn signal(pid: i32, signal: i32) -> Self {
-        Self::call(libc::SYS_kill, [pid as usize, signal as usize, 0, 0, 0, 0], After::Leave)
+        Self::call(
+            libc::SYS_kill,
+            [pid as usize, signal as usize, 0, 0, 0, 0],
+            After::Leave,
+        )
     }
 
     /// Asks a descriptor for its flags: succeeds if the child still has it.
     pub fn descriptor(fd: BorrowedFd<'_>) -> Self {
-        Self::call(libc::SYS_fcntl, [fd.as_raw_fd() as usize, libc::F_GETFD as usize, 0, 0, 0, 0], After::Leave)
+        Self::call(
+            libc::SYS_fcntl,
+            [fd.as_raw_fd() as usize, libc::F_GETFD as usize, 0, 0, 0, 0],
+            After::Leave,
+        )
     }
 
-    /// Makes a session of its own.
-    pub fn new_session() -> Self {
-        Self::call(libc::SYS_setsid, [0; 6], After::Leave)
+    /// Makes a process group of its own, which the child has already: harmless, and refused where leaving the group is.
+    pub const fn new_group() -> Self {
+        Self::call(libc::SYS_setpgid, [0; 6], After::Leave)
     }
 
-    /// Makes a System V shared memory segment that nobody else can find.
-    pub fn shared_memory() -> Self {
+    /// Asks for a System V shared memory segment of no size: `EINVAL` where the call is reached.
+    pub const fn shared_memory() -> Self {
         let flags = (libc::IPC_CREAT | 0o600) as usize;
-        Self::call(libc::SYS_shmget, [libc::IPC_PRIVATE as usize, 4096, flags, 0, 0, 0], After::Leave)
+        Self::call(
+            libc::SYS_shmget,
+            [libc::IPC_PRIVATE as usize, 0, flags, 0, 0, 0],
+            After::Leave,
+        )
+    }
+
+    /// Executes a file; `None` if the path holds a NUL byte. The file must be of no format that the kernel knows, so that
+    /// the answer is `ENOEXEC` where the file may be executed: nothing is ever run.
+    pub fn execute(path: &OsStr) -> Option<Self> {
+        let path = c_string(path.to_owned())?;
+        let arguments = [address(&path), 0, 0, 0, 0, 0];
+        Some(Self {
+            _path: Some(path),
+            ..Self::call(libc::SYS_execve, arguments, After::Leave)
+        })
     }
 
     /// Returns what the kernel answered: a value, or `-errno`; `None` where the child did not come to it.
@@ -102,7 +149,13 @@ impl Attempt {
     }
 
     const fn call(number: i64, arguments: [usize; 6], after: After) -> Self {
-        Self { after, arguments, number, _path: None, result: AtomicIsize::new(NOT_TRIED) }
+        Self {
+            after,
+            arguments,
+            number,
+            _path: None,
+            result: AtomicIsize::new(NOT_TRIED),
+        }
     }
 
     /// Makes the call, in the child.

@@ -5,17 +5,9 @@
 //! limits after the canaries (a low RLIMIT_NOFILE would refuse them), the filter after everything that the hook must not
 //! do, the signal mask last (a handler of the daemon must not run here).
 
-use std::{
-    os::fd::AsRawFd,
-    ptr,
-    sync::atomic::Ordering,
-};
+use std::{os::fd::AsRawFd, ptr, sync::atomic::Ordering};
 
-use super::{
-    Action, Closing, Identity, Job, Step,
-    job::address,
-    raw,
-};
+use super::{Action, Closing, Identity, Job, Step, job::address, raw};
 
 /// The descriptor of the program while it is executed; closed by the exec.
 const PROGRAM_FD: usize = 3;
@@ -51,28 +43,52 @@ pub(super) extern "C" fn run(job: *const Job) -> ! {
 fn confine(job: &Job) -> Result<(), i32> {
     let parts = &job.parts;
     take(job, Step::Signals, reset_signals)?;
-    take(job, Step::ProcessGroup, || call(libc::SYS_setpgid, [0; 6]).map(drop))?;
+    take(job, Step::ProcessGroup, || {
+        call(libc::SYS_setpgid, [0; 6]).map(drop)
+    })?;
     take(job, Step::Stdio, || {
         for (target, fd) in parts.stdio.iter().enumerate() {
-            call(libc::SYS_dup2, [fd.as_raw_fd() as usize, target, 0, 0, 0, 0])?;
+            call(
+                libc::SYS_dup2,
+                [fd.as_raw_fd() as usize, target, 0, 0, 0, 0],
+            )?;
         }
         Ok(())
     })?;
     if let Some(identity) = parts.identity {
         take(job, Step::Identity, || change_identity(identity))?;
+        take(job, Step::Capabilities, drop_capabilities)?;
     }
-    take(job, Step::Capabilities, drop_capabilities)?;
     // Not before the change of identity: that clears it.
     take(job, Step::ParentDeathSignal, || {
-        call(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, libc::SIGKILL as usize, 0, 0, 0, 0]).map(drop)
+        call(
+            libc::SYS_prctl,
+            [
+                libc::PR_SET_PDEATHSIG as usize,
+                libc::SIGKILL as usize,
+                0,
+                0,
+                0,
+                0,
+            ],
+        )
+        .map(drop)
     })?;
     take(job, Step::WorkingDirectory, || {
         call(libc::SYS_umask, [0o077, 0, 0, 0, 0, 0])?;
-        call(libc::SYS_fchdir, [parts.working_dir.as_raw_fd() as usize, 0, 0, 0, 0, 0]).map(drop)
+        call(
+            libc::SYS_fchdir,
+            [parts.working_dir.as_raw_fd() as usize, 0, 0, 0, 0, 0],
+        )
+        .map(drop)
     })?;
     if let Some(ruleset) = &parts.ruleset {
         take(job, Step::Landlock, || {
-            call(libc::SYS_landlock_restrict_self, [ruleset.as_raw_fd() as usize, 0, 0, 0, 0, 0]).map(drop)
+            call(
+                libc::SYS_landlock_restrict_self,
+                [ruleset.as_raw_fd() as usize, 0, 0, 0, 0, 0],
+            )
+            .map(drop)
         })?;
     }
     take(job, Step::CloseFds, || close_fds(job))?;
@@ -81,16 +97,21 @@ fn confine(job: &Job) -> Result<(), i32> {
             let fd = open(address(&canaries.granted))?;
             call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]).map(drop)
         })?;
-        take(job, Step::CanaryDenied, || match open(address(&canaries.denied)) {
-            Err(libc::EACCES) => Ok(()),
-            Err(other) => Err(other),
-            // There is no errno for "it worked"; this one is never a kernel's answer to openat.
-            Ok(_) => Err(libc::EKEYEXPIRED),
+        take(job, Step::CanaryDenied, || {
+            match open(address(&canaries.denied)) {
+                Err(libc::EACCES) => Ok(()),
+                Err(other) => Err(other),
+                // There is no errno for "it worked"; this one is never a kernel's answer to openat.
+                Ok(_) => Err(libc::EKEYEXPIRED),
+            }
         })?;
     }
     take(job, Step::Limits, || {
         for (resource, limit) in &job.limits {
-            call(libc::SYS_prlimit64, [0, *resource as usize, ptr::from_ref(limit).addr(), 0, 0, 0])?;
+            call(
+                libc::SYS_prlimit64,
+                [0, *resource as usize, ptr::from_ref(limit).addr(), 0, 0, 0],
+            )?;
         }
         Ok(())
     })?;
@@ -100,19 +121,27 @@ fn confine(job: &Job) -> Result<(), i32> {
     take(job, Step::SignalMask, || {
         let none: u64 = 0;
         let set = libc::SIG_SETMASK as usize;
-        call(libc::SYS_rt_sigprocmask, [set, ptr::from_ref(&none).addr(), 0, size_of::<u64>(), 0, 0]).map(drop)
+        call(
+            libc::SYS_rt_sigprocmask,
+            [set, ptr::from_ref(&none).addr(), 0, size_of::<u64>(), 0, 0],
+        )
+        .map(drop)
     })
 }
 
 /// Executes the program, or makes the attempts of a self-test.
 fn release(job: &Job) -> ! {
-    job.report.step.store(Step::Release as u32, Ordering::Release);
+    job.report
+        .step
+        .store(Step::Release as u32, Ordering::Release);
     match &job.parts.action {
         Action::Attempt(attempts) => {
             for attempt in attempts {
                 attempt.make();
             }
-            job.report.done.fetch_or(Step::Release.bit(), Ordering::AcqRel);
+            job.report
+                .done
+                .fetch_or(Step::Release.bit(), Ordering::AcqRel);
             raw::exit(0)
         }
         Action::Execute { .. } => {
@@ -120,7 +149,14 @@ fn release(job: &Job) -> ! {
             let flags = libc::AT_EMPTY_PATH as usize;
             match call(
                 libc::SYS_execveat,
-                [PROGRAM_FD, empty, job.argv.address(), job.environment.address(), flags, 0],
+                [
+                    PROGRAM_FD,
+                    empty,
+                    job.argv.address(),
+                    job.environment.address(),
+                    flags,
+                    0,
+                ],
             ) {
                 Err(errno) => fail(job, errno),
                 Ok(_) => raw::exit(126),
@@ -158,16 +194,27 @@ fn call(number: i64, arguments: [usize; 6]) -> Result<usize, i32> {
 
 fn open(path: usize) -> Result<usize, i32> {
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
-    call(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags, 0, 0, 0])
+    call(
+        libc::SYS_openat,
+        [libc::AT_FDCWD as usize, path, flags, 0, 0, 0],
+    )
 }
 
 /// Rust ignores SIGPIPE and the daemon has handlers; an exec would keep the former.
 fn reset_signals() -> Result<(), i32> {
-    let default = KernelSigaction { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
+    let default = KernelSigaction {
+        handler: libc::SIG_DFL,
+        flags: 0,
+        restorer: 0,
+        mask: 0,
+    };
     for signal in 1..=64_usize {
         if signal != libc::SIGKILL as usize && signal != libc::SIGSTOP as usize {
             let action = ptr::from_ref(&default).addr();
-            call(libc::SYS_rt_sigaction, [signal, action, 0, size_of::<u64>(), 0, 0])?;
+            call(
+                libc::SYS_rt_sigaction,
+                [signal, action, 0, size_of::<u64>(), 0, 0],
+            )?;
         }
     }
     Ok(())
@@ -175,7 +222,17 @@ fn reset_signals() -> Result<(), i32> {
 
 fn change_identity(identity: Identity) -> Result<(), i32> {
     for capability in 0..=identity.last_capability {
-        call(libc::SYS_prctl, [libc::PR_CAPBSET_DROP as usize, capability as usize, 0, 0, 0, 0])?;
+        call(
+            libc::SYS_prctl,
+            [
+                libc::PR_CAPBSET_DROP as usize,
+                capability as usize,
+                0,
+                0,
+                0,
+                0,
+            ],
+        )?;
     }
     let (uid, gid) = (identity.uid as usize, identity.gid as usize);
     call(libc::SYS_setgroups, [0; 6])?;
@@ -186,9 +243,23 @@ fn change_identity(identity: Identity) -> Result<(), i32> {
 
 fn drop_capabilities() -> Result<(), i32> {
     const VERSION_3: u32 = 0x2008_0522;
-    let header = CapabilityHeader { version: VERSION_3, pid: 0 };
+    let header = CapabilityHeader {
+        version: VERSION_3,
+        pid: 0,
+    };
     let none = [0_u32; 6];
-    call(libc::SYS_capset, [ptr::from_ref(&header).addr(), ptr::from_ref(&none).addr(), 0, 0, 0, 0]).map(drop)
+    call(
+        libc::SYS_capset,
+        [
+            ptr::from_ref(&header).addr(),
+            ptr::from_ref(&none).addr(),
+            0,
+            0,
+            0,
+            0,
+        ],
+    )
+    .map(drop)
 }
 
 /// Leaves 0 to 2, and for an exec the program, which closes on exec.
@@ -197,18 +268,37 @@ fn close_fds(job: &Job) -> Result<(), i32> {
         Some(program) if program as usize == PROGRAM_FD => PROGRAM_FD + 1,
         Some(program) => {
             // Whatever stood at 3 is a copy in this task's own table, and used up by now.
-            call(libc::SYS_dup3, [program as usize, PROGRAM_FD, libc::O_CLOEXEC as usize, 0, 0, 0])?;
+            call(
+                libc::SYS_dup3,
+                [
+                    program as usize,
+                    PROGRAM_FD,
+                    libc::O_CLOEXEC as usize,
+                    0,
+                    0,
+                    0,
+                ],
+            )?;
             PROGRAM_FD + 1
         }
         None => PROGRAM_FD,
     };
-    call(libc::SYS_close_range, [first, u32::MAX as usize, 0, 0, 0, 0]).map(drop)
+    call(
+        libc::SYS_close_range,
+        [first, u32::MAX as usize, 0, 0, 0, 0],
+    )
+    .map(drop)
 }
 
 /// Copies the program to the stack, puts this task's own ids into it, and loads it.
 fn load_closing(closing: &Closing) -> Result<(), i32> {
     let pid = call(libc::SYS_getpid, [0; 6])? as u32;
-    let mut program = [libc::sock_filter { code: 0, jt: 0, jf: 0, k: 0 }; Closing::MAX];
+    let mut program = [libc::sock_filter {
+        code: 0,
+        jt: 0,
+        jf: 0,
+        k: 0,
+    }; Closing::MAX];
     for (target, instruction) in program.iter_mut().zip(&closing.program) {
         *target = *instruction;
     }
@@ -223,7 +313,14 @@ fn load_closing(closing: &Closing) -> Result<(), i32> {
         }
     }
     // Job::new has checked the length against MAX, which fits.
-    let filter = libc::sock_fprog { len: closing.program.len() as u16, filter: program.as_mut_ptr() };
+    let filter = libc::sock_fprog {
+        len: closing.program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
     let operation = libc::SECCOMP_SET_MODE_FILTER as usize;
-    call(libc::SYS_seccomp, [operation, 0, ptr::from_ref(&filter).addr(), 0, 0, 0]).map(drop)
+    call(
+        libc::SYS_seccomp,
+        [operation, 0, ptr::from_ref(&filter).addr(), 0, 0, 0],
+    )
+    .map(drop)
 }

@@ -112,7 +112,10 @@ impl Report {
     /// Returns the step that the child took last.
     pub fn step(&self) -> Step {
         let last = self.step.load(Ordering::Acquire);
-        Step::ALL.into_iter().find(|step| *step as u32 == last).unwrap_or(Step::Begin)
+        Step::ALL
+            .into_iter()
+            .find(|step| *step as u32 == last)
+            .unwrap_or(Step::Begin)
     }
 
     /// Returns the errno at which the child stopped, or 0.
@@ -222,19 +225,35 @@ impl Job {
         let fits = parts.closing.as_ref().is_none_or(|closing| {
             let length = closing.program.len();
             length <= Closing::MAX
-                && closing.own_pid_slots.iter().chain(&closing.own_group_slots).all(|slot| *slot < length)
+                && closing
+                    .own_pid_slots
+                    .iter()
+                    .chain(&closing.own_group_slots)
+                    .all(|slot| *slot < length)
         });
         if !fits {
             return Err(Box::new(parts));
         }
         let (argv, environment) = match &parts.action {
-            Action::Execute { argv, environment, program: _ } => (PointerList::to(argv), PointerList::to(environment)),
+            Action::Execute {
+                argv,
+                environment,
+                program: _,
+            } => (PointerList::to(argv), PointerList::to(environment)),
             Action::Attempt(_) => (PointerList::to(&[]), PointerList::to(&[])),
         };
         let limits = parts
             .limits
             .iter()
-            .map(|(resource, value)| (*resource, libc::rlimit64 { rlim_cur: *value, rlim_max: *value }))
+            .map(|(resource, value)| {
+                (
+                    *resource,
+                    libc::rlimit64 {
+                        rlim_cur: *value,
+                        rlim_max: *value,
+                    },
+                )
+            })
             .collect();
         Ok(Self {
             argv,
@@ -280,7 +299,13 @@ unsafe impl Sync for PointerList {}
 
 impl PointerList {
     fn to(strings: &[CString]) -> Self {
-        Self(strings.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect())
+        Self(
+            strings
+                .iter()
+                .map(|s| s.as_ptr())
+                .chain([ptr::null()])
+                .collect(),
+        )
     }
 
     pub(super) fn address(&self) -> usize {

@@ -42,7 +42,11 @@ pub fn become_subreaper() -> io::Result<()> {
 ///
 /// Returns the error of `sigprocmask`.
 pub fn block_all_signals() -> io::Result<()> {
-    Ok(sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None)?)
+    Ok(sigprocmask(
+        SigmaskHow::SIG_SETMASK,
+        Some(&SigSet::all()),
+        None,
+    )?)
 }
 
 /// Gives up new privileges and loads seccomp filters, first to last, on the calling thread alone, for ever.
@@ -54,13 +58,40 @@ pub fn load_filters(programs: &[Vec<libc::sock_filter>]) -> io::Result<()> {
     prctl::set_no_new_privs()?;
     for program in programs {
         let length = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let filter = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
+        let filter = libc::sock_fprog {
+            len: length,
+            filter: program.as_ptr().cast_mut(),
+        };
         // SAFETY: seccomp(SECCOMP_SET_MODE_FILTER, 0, &sock_fprog) reads `length` instructions from the slice and does not
         // write to it.
-        let loaded = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter) };
+        let loaded = unsafe {
+            libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                0,
+                &raw const filter,
+            )
+        };
         if loaded != 0 {
             return Err(io::Error::last_os_error());
         }
     }
     Ok(())
+}
+
+/// Returns the kernel's Landlock ABI, at least 1.
+///
+/// # Errors
+///
+/// Returns the errno: `ENOSYS` without Landlock, `EOPNOTSUPP` where it is not enabled, `EPERM` where a filter hides it.
+pub fn landlock_abi() -> Result<u32, i32> {
+    const VERSION: u32 = 1;
+    // SAFETY: landlock_create_ruleset(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) reads no memory and makes nothing.
+    let abi =
+        unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0_usize, 0_usize, VERSION) };
+    u32::try_from(abi).map_err(|_| {
+        io::Error::last_os_error()
+            .raw_os_error()
+            .unwrap_or(libc::ENOSYS)
+    })
 }

@@ -5,7 +5,10 @@
 //! thread-local storage, no panic. Everything the child needs is therefore prepared in a [`Job`] beforehand, and what it
 //! did comes back through the job's [`Report`].
 
-#![expect(unsafe_code, reason = "this module is where unsafe code is allowed; see SAFETY at each block")]
+#![expect(
+    unsafe_code,
+    reason = "this module is where unsafe code is allowed; see SAFETY at each block"
+)]
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("hookjail runs on x86_64 Linux; other systems and architectures are not served yet");
@@ -23,7 +26,7 @@ pub use self::{
     attempt::Attempt,
     job::{Action, Canaries, Closing, Identity, Job, JobParts, Report, Step},
     keeper::Keeper,
-    misc::{become_subreaper, load_filters, occupy_standard_fds, block_all_signals},
-    spawn::{Launch, Stack, launch},
+    misc::{become_subreaper, block_all_signals, landlock_abi, load_filters, occupy_standard_fds},
+    spawn::{CLONE_FLAGS, Launch, Stack, discard, launch},
     wait::{Reaped, WaitStatus, reap, reap_group, watch},
 };

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::fd::{FromRawFd, OwnedFd},
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
     ptr::{self, NonNull},
     sync::atomic::Ordering,
 };
@@ -17,6 +17,10 @@ use super::{Job, child, raw};
 pub struct Stack {
     bottom: NonNull<libc::c_void>,
 }
+
+/// The flags and exit signal of the one clone; the spawners' filters let exactly these through.
+pub const CLONE_FLAGS: u32 =
+    (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD) as u32;
 
 const GUARD: usize = 4096;
 const SIZE: usize = 64 * 1024;
@@ -34,7 +38,14 @@ impl Stack {
         let size = std::num::NonZeroUsize::new(GUARD + SIZE).ok_or(io::ErrorKind::InvalidInput)?;
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_STACK;
         // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps nothing.
-        let bottom = unsafe { mmap_anonymous(None, size, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags) }?;
+        let bottom = unsafe {
+            mmap_anonymous(
+                None,
+                size,
+                ProtFlags::PROT_READ | ProtFlags::PROT_WRITE,
+                flags,
+            )
+        }?;
         let stack = Self { bottom };
         // SAFETY: the first page of the mapping just made; nothing has a reference to it.
         unsafe { mprotect(bottom, GUARD, ProtFlags::PROT_NONE) }?;
@@ -75,12 +86,17 @@ pub enum Launch {
 /// The calling thread sleeps meanwhile; every signal must be blocked in it ([`super::block_all_signals`]), because a
 /// handler of the daemon must not run in the child.
 pub fn launch(job: &Job, stack: &mut Stack) -> Launch {
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
     job.set_in_flight(true);
     // SAFETY: VM and VFORK are set; the stack is borrowed exclusively and its top is aligned; the pidfd's place and the
     // job live in `job`, borrowed until the clone returns; `child::run` keeps to raw system calls.
     let pid = unsafe {
-        raw::clone_vfork(flags as usize, stack.top(), job.pidfd.as_ptr(), ptr::from_ref(job), child::run)
+        raw::clone_vfork(
+            CLONE_FLAGS as usize,
+            stack.top(),
+            job.pidfd.as_ptr(),
+            ptr::from_ref(job),
+            child::run,
+        )
     };
     job.set_in_flight(false);
     let pidfd = job.pidfd.swap(-1, Ordering::AcqRel);
@@ -90,7 +106,10 @@ pub fn launch(job: &Job, stack: &mut Stack) -> Launch {
     // SAFETY: a successful clone with CLONE_PIDFD put a new descriptor of this process there; the swap took it out, so
     // nobody else owns it.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    Launch::Cloned { pid: pid as i32, pidfd }
+    Launch::Cloned {
+        pid: pid as i32,
+        pidfd,
+    }
 }
 
 impl Job {
@@ -98,7 +117,9 @@ impl Job {
     /// Returns whether there was one.
     pub fn kill_stuck_child(&self) -> bool {
         // While this lock is held, `launch` cannot give the descriptor away, so its number cannot be reused.
-        let Ok(in_flight) = self.in_flight.lock() else { return false };
+        let Ok(in_flight) = self.in_flight.lock() else {
+            return false;
+        };
         let pidfd = self.pidfd.load(Ordering::Acquire);
         if !*in_flight || pidfd < 0 {
             return false;
@@ -110,6 +131,32 @@ impl Job {
 
     fn set_in_flight(&self, value: bool) {
         // A poisoned lock would mean that a panic happened in the few lines that hold it, none of which can.
-        *self.in_flight.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = value;
+        *self
+            .in_flight
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = value;
     }
+}
+
+/// Kills and reaps a child that nobody took charge of, with its process group.
+pub fn discard(launch: Launch) {
+    let Launch::Cloned { pid, pidfd } = launch else {
+        return;
+    };
+    let group = pid.wrapping_neg() as usize;
+    for target in [group, pid as usize] {
+        // SAFETY: kill takes integers. The child is not reaped yet, so neither number names anything else; the group may not
+        // exist, which kill answers with ESRCH.
+        unsafe { raw::syscall(libc::SYS_kill, [target, libc::SIGKILL as usize, 0, 0, 0, 0]) };
+    }
+    let arguments = [
+        libc::P_PIDFD as usize,
+        pidfd.as_raw_fd() as usize,
+        0,
+        libc::WEXITED as usize,
+        0,
+        0,
+    ];
+    // SAFETY: waitid on a descriptor owned here, with null pointers for what it would write.
+    unsafe { raw::syscall(libc::SYS_waitid, arguments) };
 }

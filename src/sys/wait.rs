@@ -57,7 +57,16 @@ fn wait(kind: libc::idtype_t, id: libc::id_t) -> io::Result<Option<Reaped>> {
     let options = libc::WEXITED | libc::WNOHANG | libc::__WALL;
     // SAFETY: the system call, unlike the C function, takes a fifth argument for the usage; both pointers are to locals of
     // the right type.
-    let result = unsafe { libc::syscall(libc::SYS_waitid, kind, id, &raw mut info, options, &raw mut usage) };
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_waitid,
+            kind,
+            id,
+            &raw mut info,
+            options,
+            &raw mut usage,
+        )
+    };
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -68,7 +77,11 @@ fn wait(kind: libc::idtype_t, id: libc::id_t) -> io::Result<Option<Reaped>> {
     }
     // SAFETY: as above.
     let value = unsafe { info.si_status() };
-    let status = if info.si_code == libc::CLD_EXITED { WaitStatus::Exited(value) } else { WaitStatus::Signaled(value) };
+    let status = if info.si_code == libc::CLD_EXITED {
+        WaitStatus::Exited(value)
+    } else {
+        WaitStatus::Signaled(value)
+    };
     Ok(Some(Reaped {
         max_rss_bytes: usage.ru_maxrss.unsigned_abs().saturating_mul(1024),
         status,
@@ -78,7 +91,8 @@ fn wait(kind: libc::idtype_t, id: libc::id_t) -> io::Result<Option<Reaped>> {
 }
 
 fn duration(time: libc::timeval) -> Duration {
-    Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_micros(time.tv_usec.unsigned_abs())
+    Duration::from_secs(time.tv_sec.unsigned_abs())
+        + Duration::from_micros(time.tv_usec.unsigned_abs())
 }
 
 /// Registers a pidfd with the runtime: it becomes readable when its process ends.

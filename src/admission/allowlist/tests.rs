@@ -20,8 +20,14 @@ fn a_recorded_entry_hits_for_the_same_bytes_and_profile() {
     let list = Allowlist::record(&path(&dir), entry("guard")).unwrap();
 
     assert_eq!(list.check("guard", &files(), "strict", now()), Check::Hit);
-    assert_eq!(list.check("guard ", &files(), "strict", now()), Check::Missing);
-    assert_eq!(list.check("guard", &files(), "network", now()), Check::Missing);
+    assert_eq!(
+        list.check("guard ", &files(), "strict", now()),
+        Check::Missing
+    );
+    assert_eq!(
+        list.check("guard", &files(), "network", now()),
+        Check::Missing
+    );
     assert_eq!(Allowlist::load(&path(&dir)).unwrap(), list);
 }
 
@@ -34,7 +40,13 @@ fn changed_content_is_named() {
 
     let check = list.check("guard", &files, "strict", now());
 
-    assert_eq!(check, Check::Changed { path: "/home/user/guard.py".into(), role: Role::Argument });
+    assert_eq!(
+        check,
+        Check::Changed {
+            path: "/home/user/guard.py".into(),
+            role: Role::Argument
+        }
+    );
 }
 
 #[test]
@@ -42,23 +54,62 @@ fn a_file_more_a_file_less_and_another_role_are_changes() {
     let dir = TempDir::new().unwrap();
     let list = Allowlist::record(&path(&dir), entry("guard")).unwrap();
     let [program, script] = files();
-    let argument = Check::Changed { path: script.path.clone(), role: Role::Argument };
+    let argument = Check::Changed {
+        path: script.path.clone(),
+        role: Role::Argument,
+    };
 
-    assert_eq!(list.check("guard", std::slice::from_ref(&program), "strict", now()), argument);
-    let more = Digest { path: "/tmp/more".into(), ..script.clone() };
-    let changed = Check::Changed { path: "/tmp/more".into(), role: Role::Argument };
-    assert_eq!(list.check("guard", &[program.clone(), script.clone(), more], "strict", now()), changed);
-    let moved = Digest { role: Role::Interpreter, ..script.clone() };
-    let changed = Check::Changed { path: script.path, role: Role::Interpreter };
-    assert_eq!(list.check("guard", &[program, moved], "strict", now()), changed);
-    assert!(matches!(list.check("guard", &[], "strict", now()), Check::Changed { .. }));
+    assert_eq!(
+        list.check("guard", std::slice::from_ref(&program), "strict", now()),
+        argument
+    );
+    let more = Digest {
+        path: "/tmp/more".into(),
+        ..script.clone()
+    };
+    let changed = Check::Changed {
+        path: "/tmp/more".into(),
+        role: Role::Argument,
+    };
+    assert_eq!(
+        list.check(
+            "guard",
+            &[program.clone(), script.clone(), more],
+            "strict",
+            now()
+        ),
+        changed
+    );
+    let moved = Digest {
+        role: Role::Interpreter,
+        ..script.clone()
+    };
+    let changed = Check::Changed {
+        path: script.path,
+        role: Role::Interpreter,
+    };
+    assert_eq!(
+        list.check("guard", &[program, moved], "strict", now()),
+        changed
+    );
+    assert!(matches!(
+        list.check("guard", &[], "strict", now()),
+        Check::Changed { .. }
+    ));
 }
 
 #[test]
 fn an_entry_ends_at_its_time() {
     let dir = TempDir::new().unwrap();
     let end = Timestamp::from_second(2_000_000_000).unwrap();
-    let list = Allowlist::record(&path(&dir), Entry { expires_at: Some(end), ..entry("guard") }).unwrap();
+    let list = Allowlist::record(
+        &path(&dir),
+        Entry {
+            expires_at: Some(end),
+            ..entry("guard")
+        },
+    )
+    .unwrap();
 
     assert_eq!(list.check("guard", &files(), "strict", now()), Check::Hit);
     assert_eq!(list.check("guard", &files(), "strict", end), Check::Expired);
@@ -74,7 +125,12 @@ fn an_entry_of_reyn_is_read_but_bound_to_nothing() {
     let list = Allowlist::load(&path(&dir)).unwrap();
 
     let check = |command| list.check(command, &files(), "strict", now());
-    assert_eq!(check("guard"), Check::Unpinned { script_mtime: Some(1_767_323_045.25) });
+    assert_eq!(
+        check("guard"),
+        Check::Unpinned {
+            script_mtime: Some(1_767_323_045.25)
+        }
+    );
     assert_eq!(check("other"), Check::Unpinned { script_mtime: None });
 }
 
@@ -94,32 +150,88 @@ fn reyn_finds_its_three_keys_in_every_entry() {
 #[test]
 fn keys_not_known_here_survive_a_change() {
     let dir = TempDir::new().unwrap();
-    write(&dir, r#"[{"command": "guard", "approved_at": "x", "script_mtime": 1.5, "scope": {"a": [1]}}]"#);
+    write(
+        &dir,
+        r#"[{"command": "guard", "approved_at": "x", "script_mtime": 1.5, "scope": {"a": [1]}}]"#,
+    );
 
     let list = Allowlist::record(&path(&dir), entry("other")).unwrap();
 
-    assert_eq!(list.entries()[0].other["scope"], serde_json::json!({"a": [1]}));
+    assert_eq!(
+        list.entries()[0].other["scope"],
+        serde_json::json!({"a": [1]})
+    );
     assert_eq!(Allowlist::load(&path(&dir)).unwrap(), list);
 }
 
 #[test]
 fn recording_again_replaces_the_entry_of_that_profile_and_of_reyn() {
     let dir = TempDir::new().unwrap();
-    Allowlist::record(&path(&dir), Entry { profile: None, digests: Vec::new(), ..entry("guard") }).unwrap();
-    Allowlist::record(&path(&dir), Entry { approved_by: Some("first".into()), ..entry("guard") }).unwrap();
-    Allowlist::record(&path(&dir), Entry { profile: Some("network".into()), ..entry("guard") }).unwrap();
+    Allowlist::record(
+        &path(&dir),
+        Entry {
+            profile: None,
+            digests: Vec::new(),
+            ..entry("guard")
+        },
+    )
+    .unwrap();
+    Allowlist::record(
+        &path(&dir),
+        Entry {
+            approved_by: Some("first".into()),
+            ..entry("guard")
+        },
+    )
+    .unwrap();
+    Allowlist::record(
+        &path(&dir),
+        Entry {
+            profile: Some("network".into()),
+            ..entry("guard")
+        },
+    )
+    .unwrap();
 
-    let list = Allowlist::record(&path(&dir), Entry { approved_by: Some("second".into()), ..entry("guard") }).unwrap();
+    let list = Allowlist::record(
+        &path(&dir),
+        Entry {
+            approved_by: Some("second".into()),
+            ..entry("guard")
+        },
+    )
+    .unwrap();
 
-    let kept: Vec<_> = list.entries().iter().map(|e| (e.profile.as_deref(), e.approved_by.as_deref())).collect();
-    assert_eq!(kept, [(Some("network"), Some("uid 1000")), (Some("strict"), Some("second"))]);
+    let kept: Vec<_> = list
+        .entries()
+        .iter()
+        .map(|e| (e.profile.as_deref(), e.approved_by.as_deref()))
+        .collect();
+    assert_eq!(
+        kept,
+        [
+            (Some("network"), Some("uid 1000")),
+            (Some("strict"), Some("second"))
+        ]
+    );
 }
 
 #[test]
 fn revoking_removes_every_entry_of_the_command() {
     let dir = TempDir::new().unwrap();
-    for (command, profile) in [("guard", "strict"), ("guard", "network"), ("other", "strict")] {
-        Allowlist::record(&path(&dir), Entry { profile: Some(profile.into()), ..entry(command) }).unwrap();
+    for (command, profile) in [
+        ("guard", "strict"),
+        ("guard", "network"),
+        ("other", "strict"),
+    ] {
+        Allowlist::record(
+            &path(&dir),
+            Entry {
+                profile: Some(profile.into()),
+                ..entry(command)
+            },
+        )
+        .unwrap();
     }
 
     assert_eq!(Allowlist::revoke(&path(&dir), "guard").unwrap(), 2);
@@ -131,15 +243,29 @@ fn revoking_removes_every_entry_of_the_command() {
 #[test]
 fn a_broken_file_is_an_error_and_is_not_overwritten() {
     let bad_time = r#"[{"command":"a","approved_at":"b","script_mtime":null,"expires_at":"soon"}]"#;
-    for text in ["", "{", "{}", "[1]", r#"[{"command":"a"}]"#, "[] x", bad_time] {
+    for text in [
+        "",
+        "{",
+        "{}",
+        "[1]",
+        r#"[{"command":"a"}]"#,
+        "[] x",
+        bad_time,
+    ] {
         let dir = TempDir::new().unwrap();
         write(&dir, text);
 
         let load = Allowlist::load(&path(&dir)).unwrap_err();
         let record = Allowlist::record(&path(&dir), entry("guard")).unwrap_err();
 
-        assert!(matches!(load, AllowlistError::Malformed { .. }), "{text}: {load}");
-        assert!(matches!(record, AllowlistError::Malformed { .. }), "{text}: {record}");
+        assert!(
+            matches!(load, AllowlistError::Malformed { .. }),
+            "{text}: {load}"
+        );
+        assert!(
+            matches!(record, AllowlistError::Malformed { .. }),
+            "{text}: {record}"
+        );
         assert_eq!(fs::read_to_string(path(&dir)).unwrap(), text);
     }
 }
@@ -153,7 +279,16 @@ fn a_file_that_others_can_write_is_refused() {
 
         let error = Allowlist::load(&path(&dir)).unwrap_err();
 
-        assert!(matches!(error, AllowlistError::Untrusted { source: Untrusted::Writable { .. }, .. }), "{error}");
+        assert!(
+            matches!(
+                error,
+                AllowlistError::Untrusted {
+                    source: Untrusted::Writable { .. },
+                    ..
+                }
+            ),
+            "{error}"
+        );
     }
 }
 
@@ -164,10 +299,20 @@ fn a_symbolic_link_is_refused() {
     fs::write(&elsewhere, "[]").unwrap();
     symlink(&elsewhere, path(&dir)).unwrap();
 
-    for error in
-        [Allowlist::load(&path(&dir)).unwrap_err(), Allowlist::record(&path(&dir), entry("guard")).unwrap_err()]
-    {
-        assert!(matches!(error, AllowlistError::Untrusted { source: Untrusted::Symlink, .. }), "{error}");
+    for error in [
+        Allowlist::load(&path(&dir)).unwrap_err(),
+        Allowlist::record(&path(&dir), entry("guard")).unwrap_err(),
+    ] {
+        assert!(
+            matches!(
+                error,
+                AllowlistError::Untrusted {
+                    source: Untrusted::Symlink,
+                    ..
+                }
+            ),
+            "{error}"
+        );
     }
 }
 
@@ -183,7 +328,16 @@ fn a_file_of_another_owner_is_refused() {
 
     let error = Allowlist::load(&path(&dir)).unwrap_err();
 
-    assert!(matches!(error, AllowlistError::Untrusted { source: Untrusted::Owner { .. }, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            AllowlistError::Untrusted {
+                source: Untrusted::Owner { .. },
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 #[test]
@@ -193,10 +347,16 @@ fn a_write_that_was_broken_off_does_not_stop_the_next() {
 
     Allowlist::record(&path(&dir), entry("guard")).unwrap();
 
-    let mut names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let mut names: Vec<_> = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     names.sort();
     assert_eq!(names, ["allowlist.json", "allowlist.json.lock"]);
-    assert_eq!(fs::metadata(path(&dir)).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(path(&dir)).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
 }
 
 #[test]
@@ -218,18 +378,30 @@ fn concurrent_writers_lose_no_entry_and_readers_see_a_whole_file() {
     });
 
     let list = Allowlist::load(&path).unwrap();
-    let mut commands: Vec<_> = list.entries().iter().map(|entry| entry.command.clone()).collect();
+    let mut commands: Vec<_> = list
+        .entries()
+        .iter()
+        .map(|entry| entry.command.clone())
+        .collect();
     commands.sort();
-    let expected: Vec<_> = (0..8).flat_map(|writer| (1..10).map(move |turn| format!("{writer} {turn}"))).collect();
+    let expected: Vec<_> = (0..8)
+        .flat_map(|writer| (1..10).map(move |turn| format!("{writer} {turn}")))
+        .collect();
     assert_eq!(commands, expected);
 }
 
 #[test]
 fn commands_are_quoted_as_python_quotes_them() {
     let cases = [
-        (vec!["python3", "/a/b.py", "--x=1,2", "a@b:c%+_-."], "python3 /a/b.py --x=1,2 a@b:c%+_-."),
+        (
+            vec!["python3", "/a/b.py", "--x=1,2", "a@b:c%+_-."],
+            "python3 /a/b.py --x=1,2 a@b:c%+_-.",
+        ),
         (vec!["sh", "-c", "echo \"$HOME\""], "sh -c 'echo \"$HOME\"'"),
-        (vec!["echo", "", "it's", "é", "~", "[x]"], r#"echo '' 'it'"'"'s' 'é' '~' '[x]'"#),
+        (
+            vec!["echo", "", "it's", "é", "~", "[x]"],
+            r#"echo '' 'it'"'"'s' 'é' '~' '[x]'"#,
+        ),
     ];
     for (argv, line) in cases {
         let argv: Vec<_> = argv.into_iter().map(OsString::from).collect();
@@ -240,7 +412,10 @@ fn commands_are_quoted_as_python_quotes_them() {
 #[test]
 fn a_command_that_is_not_utf8_has_no_text() {
     use std::os::unix::ffi::OsStringExt;
-    assert_eq!(command_line(&["a".into(), OsString::from_vec(vec![0xff])]), None);
+    assert_eq!(
+        command_line(&["a".into(), OsString::from_vec(vec![0xff])]),
+        None
+    );
 }
 
 proptest! {
@@ -268,8 +443,16 @@ fn now() -> Timestamp {
 
 fn files() -> [Digest; 2] {
     [
-        Digest { path: "/usr/bin/python3".into(), sha256: "a".repeat(64), role: Role::Program },
-        Digest { path: "/home/user/guard.py".into(), sha256: "b".repeat(64), role: Role::Argument },
+        Digest {
+            path: "/usr/bin/python3".into(),
+            sha256: "a".repeat(64),
+            role: Role::Program,
+        },
+        Digest {
+            path: "/home/user/guard.py".into(),
+            sha256: "b".repeat(64),
+            role: Role::Argument,
+        },
     ]
 }
 

@@ -14,14 +14,20 @@ use super::*;
 #[test]
 fn the_empty_file_has_its_known_digest() {
     let file = tempfile::tempfile().unwrap();
-    assert_eq!(hash_file(&file).unwrap(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    assert_eq!(
+        hash_file(&file).unwrap(),
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    );
 }
 
 #[test]
 fn the_whole_file_is_hashed_wherever_its_offset_stands() {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(b"abc").unwrap();
-    assert_eq!(hash_file(&file).unwrap(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    assert_eq!(
+        hash_file(&file).unwrap(),
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    );
 }
 
 #[test]
@@ -38,7 +44,9 @@ fn what_is_no_regular_file_is_refused() {
 fn a_huge_sparse_file_is_refused_unread() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(MAX_FILE_BYTES + 1).unwrap();
-    assert!(matches!(hash_file(&file), Err(HashError::TooLarge { bytes }) if bytes == MAX_FILE_BYTES + 1));
+    assert!(
+        matches!(hash_file(&file), Err(HashError::TooLarge { bytes }) if bytes == MAX_FILE_BYTES + 1)
+    );
 }
 
 #[test]
@@ -69,28 +77,47 @@ fn a_file_just_changed_is_not_remembered() {
 #[test]
 fn a_file_is_steady_only_if_root_alone_writes_it_and_both_times_are_old() {
     let file = NamedTempFile::new().unwrap();
-    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o755)).unwrap();
+    file.as_file()
+        .set_permissions(std::fs::Permissions::from_mode(0o755))
+        .unwrap();
     let metadata = file.as_file().metadata().unwrap();
     let root = metadata.uid() == 0;
     let now = SystemTime::now();
     assert!(!steady(&metadata, now));
     assert_eq!(steady(&metadata, now + Duration::from_secs(60)), root);
 
-    file.as_file().set_modified(now + Duration::from_secs(3600)).unwrap();
-    assert!(!steady(&file.as_file().metadata().unwrap(), now + Duration::from_secs(60)));
+    file.as_file()
+        .set_modified(now + Duration::from_secs(3600))
+        .unwrap();
+    assert!(!steady(
+        &file.as_file().metadata().unwrap(),
+        now + Duration::from_secs(60)
+    ));
 
     file.as_file().set_modified(now).unwrap();
-    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o775)).unwrap();
-    assert!(!steady(&file.as_file().metadata().unwrap(), now + Duration::from_secs(60)));
+    file.as_file()
+        .set_permissions(std::fs::Permissions::from_mode(0o775))
+        .unwrap();
+    assert!(!steady(
+        &file.as_file().metadata().unwrap(),
+        now + Duration::from_secs(60)
+    ));
 }
 
 #[test]
 fn a_program_of_the_system_is_remembered() {
     let file = File::open("/bin/sh").unwrap();
-    assert!(steady(&file.metadata().unwrap(), SystemTime::now()), "the system's shell is not root's, or brand-new");
+    assert!(
+        steady(&file.metadata().unwrap(), SystemTime::now()),
+        "the system's shell is not root's, or brand-new"
+    );
     let cache = DigestCache::default();
 
-    let digests = [cache.digest(&file).unwrap(), cache.digest(&file).unwrap(), hash_file(&file).unwrap()];
+    let digests = [
+        cache.digest(&file).unwrap(),
+        cache.digest(&file).unwrap(),
+        hash_file(&file).unwrap(),
+    ];
 
     assert!(digests.iter().all(|digest| *digest == digests[0]));
     assert_eq!(cache.known().digests.len(), 1);
@@ -99,14 +126,20 @@ fn a_program_of_the_system_is_remembered() {
 #[test]
 fn the_oldest_digest_is_forgotten_first() {
     let metadata = tempfile::tempfile().unwrap().metadata().unwrap();
-    let stamp = |inode| Stamp { inode, ..Stamp::of(&metadata) };
+    let stamp = |inode| Stamp {
+        inode,
+        ..Stamp::of(&metadata)
+    };
     let mut known = Known::default();
 
     for inode in 0..=u64::try_from(MAX_KNOWN).unwrap() {
         known.insert(stamp(inode), String::new());
     }
 
-    assert_eq!((known.digests.len(), known.order.len()), (MAX_KNOWN, MAX_KNOWN));
+    assert_eq!(
+        (known.digests.len(), known.order.len()),
+        (MAX_KNOWN, MAX_KNOWN)
+    );
     assert!(!known.digests.contains_key(&stamp(0)));
     assert!(known.digests.contains_key(&stamp(1)));
 }

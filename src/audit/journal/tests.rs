@@ -22,7 +22,13 @@ fn records_make_a_chain_that_verifies() {
     let last = journal.append(&refused("no")).unwrap();
 
     assert_eq!(last.sequence, 3);
-    assert_eq!(verify(&path(&dir)).unwrap(), Verified { head: last.hash, records: 3 });
+    assert_eq!(
+        verify(&path(&dir)).unwrap(),
+        Verified {
+            head: last.hash,
+            records: 3
+        }
+    );
 }
 
 #[test]
@@ -30,7 +36,13 @@ fn an_empty_journal_verifies() {
     let dir = TempDir::new().unwrap();
     let _journal = Journal::open(dir.path()).unwrap();
 
-    assert_eq!(verify(&path(&dir)).unwrap(), Verified { head: "0".repeat(64), records: 0 });
+    assert_eq!(
+        verify(&path(&dir)).unwrap(),
+        Verified {
+            head: "0".repeat(64),
+            records: 0
+        }
+    );
 }
 
 #[test]
@@ -38,50 +50,83 @@ fn lines_have_the_documented_form_and_hash() {
     let dir = TempDir::new().unwrap();
     let journal = Journal::open(dir.path()).unwrap();
     journal.append(&started("a")).unwrap();
-    let appended = journal.append(&refused("\"quoted\",\"hash\":\"x\"}")).unwrap();
+    let appended = journal
+        .append(&refused("\"quoted\",\"hash\":\"x\"}"))
+        .unwrap();
 
     let text = fs::read_to_string(path(&dir)).unwrap();
     let line = text.lines().nth(1).unwrap();
-    let keys =
-        ["{\"sequence\":2,\"time\":\"", "\",\"instance\":\"", "\",\"previous\":\"", "\",\"record\":\"refused\",\""];
+    let keys = [
+        "{\"sequence\":2,\"time\":\"",
+        "\",\"instance\":\"",
+        "\",\"previous\":\"",
+        "\",\"record\":\"refused\",\"",
+    ];
     let places: Vec<_> = keys.iter().map(|key| line.find(key).unwrap()).collect();
     assert!(places.is_sorted() && places[0] == 0, "{line}");
     let (sealed, hash) = line.rsplit_once(",\"hash\":").unwrap();
     assert_eq!(hash, format!("\"{}\"}}", appended.hash));
-    assert_eq!(appended.hash, format!("{:x}", <sha2::Sha256 as sha2::Digest>::digest(sealed)));
+    assert_eq!(
+        appended.hash,
+        format!("{:x}", <sha2::Sha256 as sha2::Digest>::digest(sealed))
+    );
 }
 
 #[test]
 fn every_record_reads_back_as_it_was_written() {
     let dir = TempDir::new().unwrap();
     let journal = Journal::open(dir.path()).unwrap();
-    let torn = Record::Torn(Torn { bytes: 3, text: "\u{fffd}x".into() });
-    let interrupted =
-        Record::Interrupted(Interrupted { run_id: "r".into(), started_by: "i".into(), started_sequence: 9 });
+    let torn = Record::Torn(Torn {
+        bytes: 3,
+        text: "\u{fffd}x".into(),
+    });
+    let interrupted = Record::Interrupted(Interrupted {
+        run_id: "r".into(),
+        started_by: "i".into(),
+        started_sequence: 9,
+    });
     let records = [started("a"), ended("a"), refused("no"), interrupted, torn];
     for record in &records {
         journal.append(record).unwrap();
     }
 
     let text = fs::read_to_string(path(&dir)).unwrap();
-    let read: Vec<Record> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let read: Vec<Record> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(read, records);
 }
 
 #[test]
 fn a_second_opening_continues_the_chain() {
     let dir = TempDir::new().unwrap();
-    Journal::open(dir.path()).unwrap().append(&refused("first")).unwrap();
+    Journal::open(dir.path())
+        .unwrap()
+        .append(&refused("first"))
+        .unwrap();
 
-    let next = Journal::open(dir.path()).unwrap().append(&refused("second")).unwrap();
+    let next = Journal::open(dir.path())
+        .unwrap()
+        .append(&refused("second"))
+        .unwrap();
 
-    assert_eq!(verify(&path(&dir)).unwrap(), Verified { head: next.hash, records: 2 });
+    assert_eq!(
+        verify(&path(&dir)).unwrap(),
+        Verified {
+            head: next.hash,
+            records: 2
+        }
+    );
 }
 
 #[test]
 fn two_writers_of_two_threads_each_share_one_chain() {
     let dir = TempDir::new().unwrap();
-    let journals = [Journal::open(dir.path()).unwrap(), Journal::open(dir.path()).unwrap()];
+    let journals = [
+        Journal::open(dir.path()).unwrap(),
+        Journal::open(dir.path()).unwrap(),
+    ];
 
     thread::scope(|scope| {
         for journal in journals.iter().chain(&journals) {
@@ -101,7 +146,9 @@ fn a_record_larger_than_can_be_read_back_is_refused() {
     let dir = TempDir::new().unwrap();
     let journal = Journal::open(dir.path()).unwrap();
 
-    let error = journal.append(&refused(&"x".repeat(MAX_LINE_BYTES))).unwrap_err();
+    let error = journal
+        .append(&refused(&"x".repeat(MAX_LINE_BYTES)))
+        .unwrap_err();
 
     assert!(matches!(error, JournalError::TooLarge { .. }), "{error}");
     journal.append(&refused("small")).unwrap();
@@ -115,9 +162,20 @@ fn a_failed_write_leaves_no_trace_and_the_next_succeeds() {
     journal.append(&refused("first")).unwrap();
     let before = fs::read(path(&dir)).unwrap();
 
-    let error = journal.append_through(&refused("second"), full_after_half).unwrap_err();
+    let error = journal
+        .append_through(&refused("second"), full_after_half)
+        .unwrap_err();
 
-    assert!(matches!(error, JournalError::Unusable { doing: "append to", .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            JournalError::Unusable {
+                doing: "append to",
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert_eq!(fs::read(path(&dir)).unwrap(), before);
     assert_eq!(journal.append(&refused("third")).unwrap().sequence, 2);
     assert_eq!(verify(&path(&dir)).unwrap().records, 2);
@@ -126,14 +184,26 @@ fn a_failed_write_leaves_no_trace_and_the_next_succeeds() {
 #[test]
 fn an_unfinished_line_is_cut_off_and_noted_by_the_next_opening() {
     let dir = TempDir::new().unwrap();
-    Journal::open(dir.path()).unwrap().append(&refused("first")).unwrap();
+    Journal::open(dir.path())
+        .unwrap()
+        .append(&refused("first"))
+        .unwrap();
     add(&dir, b"{\"sequence\":2,\"ti");
-    assert_eq!(broken(&dir), BrokenAt { line: 2, why: Break::Unfinished });
+    assert_eq!(
+        broken(&dir),
+        BrokenAt {
+            line: 2,
+            why: Break::Unfinished
+        }
+    );
 
     let _journal = Journal::open(dir.path()).unwrap();
 
     assert_eq!(verify(&path(&dir)).unwrap().records, 2);
-    let torn = Record::Torn(Torn { bytes: 17, text: "{\"sequence\":2,\"ti".into() });
+    let torn = Record::Torn(Torn {
+        bytes: 17,
+        text: "{\"sequence\":2,\"ti".into(),
+    });
     assert_eq!(records(&dir)[1], torn);
 }
 
@@ -142,13 +212,19 @@ fn an_unfinished_line_of_another_writer_is_cut_off_by_a_running_one() {
     let dir = TempDir::new().unwrap();
     let journal = Journal::open(dir.path()).unwrap();
     journal.append(&refused("first")).unwrap();
-    Journal::open(dir.path()).unwrap().append(&refused("second")).unwrap();
+    Journal::open(dir.path())
+        .unwrap()
+        .append(&refused("second"))
+        .unwrap();
     add(&dir, &vec![0xff; 10_000]);
 
     journal.append(&refused("third")).unwrap();
 
     assert_eq!(verify(&path(&dir)).unwrap().records, 4);
-    let torn = Record::Torn(Torn { bytes: 10_000, text: "\u{fffd}".repeat(TORN_TEXT_BYTES) });
+    let torn = Record::Torn(Torn {
+        bytes: 10_000,
+        text: "\u{fffd}".repeat(TORN_TEXT_BYTES),
+    });
     assert_eq!(records(&dir)[2], torn);
 }
 
@@ -166,7 +242,10 @@ fn an_unfinished_first_line_is_cut_off() {
 #[test]
 fn a_changed_last_record_is_not_continued() {
     let dir = TempDir::new().unwrap();
-    Journal::open(dir.path()).unwrap().append(&refused("first")).unwrap();
+    Journal::open(dir.path())
+        .unwrap()
+        .append(&refused("first"))
+        .unwrap();
     edit(&dir, |lines| lines[0] = lines[0].replace("first", "First"));
 
     let error = Journal::open(dir.path()).unwrap_err();
@@ -194,12 +273,18 @@ fn a_journal_removed_or_replaced_while_in_use_is_not_continued() {
     let journal = Journal::open(dir.path()).unwrap();
     fs::remove_file(path(&dir)).unwrap();
     let removed = journal.append(&refused("lost")).unwrap_err();
-    assert!(matches!(removed, JournalError::Replaced { .. }), "{removed}");
+    assert!(
+        matches!(removed, JournalError::Replaced { .. }),
+        "{removed}"
+    );
 
     fs::write(path(&dir), "").unwrap();
 
     let replaced = journal.append(&refused("lost")).unwrap_err();
-    assert!(matches!(replaced, JournalError::Replaced { .. }), "{replaced}");
+    assert!(
+        matches!(replaced, JournalError::Replaced { .. }),
+        "{replaced}"
+    );
 }
 
 #[test]
@@ -219,9 +304,16 @@ fn runs_of_a_dead_writer_are_marked_interrupted_once() {
     drop(Journal::open(dir.path()).unwrap());
 
     let interrupted = |run: &str, started_sequence| {
-        Record::Interrupted(Interrupted { run_id: run.into(), started_by: id.clone(), started_sequence })
+        Record::Interrupted(Interrupted {
+            run_id: run.into(),
+            started_by: id.clone(),
+            started_sequence,
+        })
     };
-    assert_eq!(records(&dir)[4..], [interrupted("a", 1), interrupted("c", 3)]);
+    assert_eq!(
+        records(&dir)[4..],
+        [interrupted("a", 1), interrupted("c", 3)]
+    );
     assert_eq!(verify(&path(&dir)).unwrap().records, 6);
     assert_eq!(marks(&dir), 0);
 }
@@ -262,7 +354,9 @@ fn a_run_whose_end_could_not_be_written_is_found_interrupted() {
     let dir = TempDir::new().unwrap();
     let journal = Journal::open(dir.path()).unwrap();
     journal.append(&started("a")).unwrap();
-    journal.append_through(&ended("a"), full_after_half).unwrap_err();
+    journal
+        .append_through(&ended("a"), full_after_half)
+        .unwrap_err();
     drop(journal);
 
     drop(Journal::open(dir.path()).unwrap());
@@ -286,7 +380,12 @@ fn files_are_made_for_the_owner_alone() {
 
 #[test]
 fn a_file_or_directory_that_others_can_write_is_refused() {
-    for (name, mode) in [("journal.jsonl", 0o620), ("journal.jsonl", 0o602), ("journal.lock", 0o660), ("", 0o770)] {
+    for (name, mode) in [
+        ("journal.jsonl", 0o620),
+        ("journal.jsonl", 0o602),
+        ("journal.lock", 0o660),
+        ("", 0o770),
+    ] {
         let dir = TempDir::new().unwrap();
         drop(Journal::open(dir.path()).unwrap());
         let path = dir.path().join(name);
@@ -294,7 +393,16 @@ fn a_file_or_directory_that_others_can_write_is_refused() {
 
         let error = Journal::open(dir.path()).unwrap_err();
 
-        assert!(matches!(error, JournalError::Untrusted { source: Untrusted::Writable { .. }, .. }), "{name}: {error}");
+        assert!(
+            matches!(
+                error,
+                JournalError::Untrusted {
+                    source: Untrusted::Writable { .. },
+                    ..
+                }
+            ),
+            "{name}: {error}"
+        );
     }
 }
 
@@ -307,7 +415,16 @@ fn a_symbolic_link_is_refused() {
 
     let error = Journal::open(dir.path()).unwrap_err();
 
-    assert!(matches!(error, JournalError::Untrusted { source: Untrusted::Symlink, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            JournalError::Untrusted {
+                source: Untrusted::Symlink,
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 #[test]
@@ -317,7 +434,16 @@ fn a_fifo_is_refused_without_waiting() {
 
     let error = Journal::open(dir.path()).unwrap_err();
 
-    assert!(matches!(error, JournalError::Untrusted { source: Untrusted::Kind { .. }, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            JournalError::Untrusted {
+                source: Untrusted::Kind { .. },
+                ..
+            }
+        ),
+        "{error}"
+    );
 }
 
 #[test]
@@ -332,7 +458,13 @@ fn a_file_of_another_owner_is_refused() {
 
     let error = Journal::open(dir.path()).unwrap_err();
 
-    let JournalError::Untrusted { source: Untrusted::Owner { found, .. }, .. } = error else { panic!("{error}") };
+    let JournalError::Untrusted {
+        source: Untrusted::Owner { found, .. },
+        ..
+    } = error
+    else {
+        panic!("{error}")
+    };
     assert_eq!(found, 12345);
 }
 
@@ -340,21 +472,48 @@ fn a_file_of_another_owner_is_refused() {
 fn a_removed_record_is_named() {
     let dir = five();
     edit(&dir, |lines| drop(lines.remove(2)));
-    assert_eq!(broken(&dir), BrokenAt { line: 3, why: Break::Misplaced { expected: 3, found: 4 } });
+    assert_eq!(
+        broken(&dir),
+        BrokenAt {
+            line: 3,
+            why: Break::Misplaced {
+                expected: 3,
+                found: 4
+            }
+        }
+    );
 }
 
 #[test]
 fn a_removed_first_record_is_named() {
     let dir = five();
     edit(&dir, |lines| drop(lines.remove(0)));
-    assert_eq!(broken(&dir), BrokenAt { line: 1, why: Break::Misplaced { expected: 1, found: 2 } });
+    assert_eq!(
+        broken(&dir),
+        BrokenAt {
+            line: 1,
+            why: Break::Misplaced {
+                expected: 1,
+                found: 2
+            }
+        }
+    );
 }
 
 #[test]
 fn two_swapped_records_are_named() {
     let dir = five();
     edit(&dir, |lines| lines.swap(1, 2));
-    assert_eq!(broken(&dir), BrokenAt { line: 2, why: Break::Misplaced { expected: 2, found: 3 } });
+    assert_eq!(
+        broken(&dir),
+        BrokenAt {
+            line: 2,
+            why: Break::Misplaced {
+                expected: 2,
+                found: 3
+            }
+        }
+    );
 }
 
 #[test]
@@ -362,7 +521,13 @@ fn a_record_replaced_by_one_with_a_fitting_hash_is_named_by_its_successor() {
     let (dir, other) = (five(), five());
     let foreign = lines(&other).swap_remove(1);
     edit(&dir, |lines| lines[1] = foreign);
-    assert_eq!(broken(&dir), BrokenAt { line: 2, why: Break::Unlinked });
+    assert_eq!(
+        broken(&dir),
+        BrokenAt {
+            line: 2,
+            why: Break::Unlinked
+        }
+    );
 }
 
 #[test]
@@ -370,7 +535,13 @@ fn a_last_line_without_its_newline_is_named() {
     let dir = five();
     let text = fs::read(path(&dir)).unwrap();
     fs::write(path(&dir), &text[..text.len() - 1]).unwrap();
-    assert_eq!(broken(&dir), BrokenAt { line: 5, why: Break::Unfinished });
+    assert_eq!(
+        broken(&dir),
+        BrokenAt {
+            line: 5,
+            why: Break::Unfinished
+        }
+    );
 }
 
 proptest! {
@@ -419,7 +590,11 @@ fn five() -> TempDir {
 }
 
 fn lines(dir: &TempDir) -> Vec<String> {
-    fs::read_to_string(path(dir)).unwrap().lines().map(str::to_owned).collect()
+    fs::read_to_string(path(dir))
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 fn edit(dir: &TempDir, change: impl FnOnce(&mut Vec<String>)) {
@@ -429,11 +604,20 @@ fn edit(dir: &TempDir, change: impl FnOnce(&mut Vec<String>)) {
 }
 
 fn add(dir: &TempDir, tail: &[u8]) {
-    OpenOptions::new().append(true).create(true).open(path(dir)).unwrap().write_all(tail).unwrap();
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path(dir))
+        .unwrap()
+        .write_all(tail)
+        .unwrap();
 }
 
 fn records(dir: &TempDir) -> Vec<Record> {
-    lines(dir).iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    lines(dir)
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 fn broken(dir: &TempDir) -> BrokenAt {
@@ -452,7 +636,10 @@ fn started(run: &str) -> Record {
         run_id: run.into(),
         request_id: "request".into(),
         hook: "guard".into(),
-        command: Command::new(&["/usr/bin/python3".into(), "/home/user/hooks/guard.py".into()]),
+        command: Command::new(&[
+            "/usr/bin/python3".into(),
+            "/home/user/hooks/guard.py".into(),
+        ]),
         program: "/usr/bin/python3.12".into(),
         digests: Vec::new(),
         consent: Consent::Allowlist,
@@ -460,7 +647,10 @@ fn started(run: &str) -> Record {
         mode: "exec".into(),
         point: "tool.pre".into(),
         session: String::new(),
-        peer: Peer { pid: Some(7), uid: 1000 },
+        peer: Peer {
+            pid: Some(7),
+            uid: 1000,
+        },
         profile: "strict".into(),
         profile_digest: "f".repeat(64),
         backend: "landlock".into(),
@@ -479,7 +669,11 @@ fn started(run: &str) -> Record {
 }
 
 fn ended(run: &str) -> Record {
-    let stream = Stream { sha256: None, total_bytes: 12, truncated: false };
+    let stream = Stream {
+        sha256: None,
+        total_bytes: 12,
+        truncated: false,
+    };
     Record::Ended(Box::new(Ended {
         run_id: run.into(),
         released: true,

@@ -15,7 +15,7 @@ use super::{
 use crate::policy::{Metadata, Network, Spawn};
 
 /// What the filters of a profile depend on.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct FilterSpec {
     /// The Landlock ABI of the kernel. Where it lacks a right, the filters stand in.
     pub landlock_abi: u32,

@@ -52,7 +52,6 @@ impl SetupNeeds {
             calls.extend([
                 (nr::capset, vec![]),
                 (nr::prctl, vec![option(libc::PR_CAPBSET_DROP)]),
-                (nr::prctl, vec![option(libc::PR_CAP_AMBIENT)]),
                 (nr::setgroups, vec![]),
                 (nr::setresgid, vec![]),
                 (nr::setresuid, vec![]),

@@ -1,0 +1,336 @@
+//! The program of a hook, opened once: what is hashed here is what runs.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::{File, Metadata},
+    io,
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Peer,
+    allowlist::{Digest, Role},
+    digest::DigestCache,
+};
+use crate::{
+    refusal::{Fault, Refusal, Stop},
+    request::InvalidField,
+};
+
+/// Programs that take a script as their first argument that is no option.
+const INTERPRETERS: [&str; 16] = [
+    "bash", "bun", "dash", "deno", "fish", "ksh", "lua", "node", "nodejs", "perl", "php", "pwsh",
+    "ruby", "sh", "tclsh", "zsh",
+];
+
+/// The longest `#!` line that Linux reads.
+const SHEBANG_MAX: usize = 255;
+
+/// A hook's program and script, opened, with the digests of their content.
+#[derive(Debug)]
+pub struct Program {
+    /// What is executed, and the arguments it gets; the first is its own name.
+    pub argv: Vec<OsString>,
+    /// The content this run is bound to.
+    pub digests: Vec<Digest>,
+    /// The file that is executed: the program, or its interpreter.
+    pub executable: File,
+    /// The program's absolute path.
+    pub path: PathBuf,
+    /// The script, where one is read by an interpreter, and its place in `argv`.
+    pub script: Option<Script>,
+}
+
+/// A script that an interpreter reads.
+#[derive(Debug)]
+pub struct Script {
+    /// Where in `argv` its path stands.
+    pub argument: usize,
+    /// The file.
+    pub file: File,
+    /// Its absolute path.
+    pub path: PathBuf,
+}
+
+/// Whether files of the caller's choice are opened with more rights than the caller has.
+#[derive(Clone, Copy, Debug)]
+pub enum OpenedFor<'a> {
+    /// The daemon has the rights of hooks and callers.
+    Oneself,
+    /// The daemon is root: only what this peer could read is opened.
+    Peer(&'a Peer),
+}
+
+impl Program {
+    /// Finds, opens and hashes the program, its interpreter and its script.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a program that is not found, not a regular file, not executable or not readable by the caller; a file that
+    /// cannot be read while it is hashed is a fault.
+    pub fn open(
+        argv: &[OsString],
+        search: &[PathBuf],
+        cache: &DigestCache,
+        opened_for: OpenedFor<'_>,
+    ) -> Result<Self, Stop> {
+        let Some((name, arguments)) = argv.split_first() else {
+            return Err(InvalidField::new("hook.argv", "is empty").into());
+        };
+        let path = find(name, search)?;
+        let (file, metadata) = open(&path, "hook.argv[0]", opened_for)?;
+        if metadata.permissions().mode() & 0o111 == 0 {
+            return Err(InvalidField::new(
+                "hook.argv[0]",
+                format!("`{}` is not executable", path.display()),
+            )
+            .into());
+        }
+        let digest = |file: &File, path: &Path, role| -> Result<Digest, Stop> {
+            let sha256 = cache
+                .digest(file)
+                .map_err(|cause| Fault::new(format!("cannot read `{}`", path.display()), cause))?;
+            Ok(Digest {
+                path: path.display().to_string(),
+                role,
+                sha256,
+            })
+        };
+        let mut digests = vec![digest(&file, &path, Role::Program)?];
+
+        if let Some(shebang) = Shebang::read(&file)
+            && let Ok((interpreter, _)) = open(&shebang.interpreter, "hook.argv[0]", opened_for)
+            // A script whose interpreter is a script is left to the kernel, which will say what it thinks of it.
+            && Shebang::read(&interpreter).is_none()
+        {
+            digests.push(digest(
+                &interpreter,
+                &shebang.interpreter,
+                Role::Interpreter,
+            )?);
+            let mut argv = vec![shebang.interpreter.into_os_string()];
+            argv.extend(shebang.argument);
+            let script = Script {
+                argument: argv.len(),
+                file,
+                path: path.clone(),
+            };
+            argv.push(path.clone().into_os_string());
+            argv.extend_from_slice(arguments);
+            return Ok(Self {
+                argv,
+                digests,
+                executable: interpreter,
+                path,
+                script: Some(script),
+            });
+        }
+
+        let script = script_argument(&path, arguments)
+            .map(|(index, path)| {
+                let argument = index + 1;
+                let (file, _) = open(&path, &format!("hook.argv[{argument}]"), opened_for)?;
+                digests.push(digest(&file, &path, Role::Argument)?);
+                Ok::<_, Stop>(Script {
+                    argument,
+                    file,
+                    path,
+                })
+            })
+            .transpose()?;
+        let mut argv = vec![name.clone()];
+        argv.extend_from_slice(arguments);
+        Ok(Self {
+            argv,
+            digests,
+            executable: file,
+            path,
+            script,
+        })
+    }
+}
+
+/// Finds a program by absolute path or, without a slash, on the profile's `PATH`.
+fn find(name: &OsStr, search: &[PathBuf]) -> Result<PathBuf, Refusal> {
+    let field = |problem: String| Refusal::from(InvalidField::new("hook.argv[0]", problem));
+    let path = Path::new(name);
+    if path.is_absolute() {
+        return Ok(path.to_owned());
+    }
+    if name.as_bytes().contains(&b'/') {
+        return Err(field(format!(
+            "`{}` is relative; give an absolute path",
+            path.display()
+        )));
+    }
+    search
+        .iter()
+        .map(|directory| directory.join(path))
+        .find(|candidate| {
+            candidate
+                .metadata()
+                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        })
+        .ok_or_else(|| {
+            field(format!(
+                "`{}` is not found on the profile's PATH",
+                path.display()
+            ))
+        })
+}
+
+fn open(path: &Path, field: &str, opened_for: OpenedFor<'_>) -> Result<(File, Metadata), Refusal> {
+    let refuse = |problem: String| Refusal::from(InvalidField::new(field, problem));
+    // Nonblocking, so that a FIFO cannot hang the daemon; it is refused below.
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path)
+        .map_err(|error| refuse(format!("`{}` cannot be opened: {error}", path.display())))?;
+    let metadata = file
+        .metadata()
+        .map_err(|error| refuse(format!("`{}` cannot be examined: {error}", path.display())))?;
+    if !metadata.is_file() {
+        return Err(refuse(format!(
+            "`{}` is not a regular file",
+            path.display()
+        )));
+    }
+    if let OpenedFor::Peer(peer) = opened_for {
+        let readable = peer.uid == 0
+            || metadata.uid() == peer.uid
+            || metadata.permissions().mode() & 0o004 != 0;
+        if !readable {
+            return Err(refuse(format!(
+                "`{}` is not readable by the caller",
+                path.display()
+            )));
+        }
+    }
+    Ok((file, metadata))
+}
+
+/// Returns the argument that an interpreter reads as its script, if it names an existing file by absolute path.
+fn script_argument(program: &Path, arguments: &[OsString]) -> Option<(usize, PathBuf)> {
+    let name = program.file_name()?.to_str()?;
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    if !INTERPRETERS.contains(&stem) && stem != "python" {
+        return None;
+    }
+    let (index, argument) = arguments
+        .iter()
+        .enumerate()
+        .find(|(_, a)| !a.as_bytes().starts_with(b"-"))?;
+    // `sh -c TEXT FILE`: the text is the script, and it came with the request.
+    let inline = arguments[..index]
+        .iter()
+        .any(|a| matches!(a.as_bytes(), b"-c" | b"-e" | b"-m" | b"--eval"));
+    let path = Path::new(argument);
+    (!inline && path.is_absolute() && path.is_file()).then(|| (index, path.to_owned()))
+}
+
+/// The first line of a script.
+#[derive(Debug, Eq, PartialEq)]
+struct Shebang {
+    argument: Option<OsString>,
+    interpreter: PathBuf,
+}
+
+impl Shebang {
+    fn read(file: &File) -> Option<Self> {
+        let mut buffer = [0; SHEBANG_MAX + 1];
+        let count = read_up_to(file, &mut buffer).ok()?;
+        Self::parse(&buffer[..count])
+    }
+
+    /// Reads `#!interpreter [argument]` as Linux does: one argument at most, blanks around it dropped. `None` where there
+    /// is none, or none that would work; the kernel's own answer to that becomes the outcome.
+    fn parse(start: &[u8]) -> Option<Self> {
+        let rest = start.strip_prefix(b"#!")?;
+        let line = rest.split(|byte| *byte == b'\n').next()?;
+        if line.len() == rest.len() && start.len() > SHEBANG_MAX {
+            return None;
+        }
+        let line = line.trim_ascii();
+        let (interpreter, argument) =
+            match line.iter().position(|byte| matches!(byte, b' ' | b'\t')) {
+                Some(blank) => (&line[..blank], Some(line[blank..].trim_ascii())),
+                None => (line, None),
+            };
+        // A line ending of another system is part of the name for the kernel, and no such interpreter exists.
+        if rest.split(|byte| *byte == b'\n').next()?.ends_with(b"\r") {
+            return None;
+        }
+        let interpreter = PathBuf::from(OsString::from_vec(interpreter.to_vec()));
+        interpreter.is_absolute().then(|| Self {
+            argument: argument.map(|a| OsString::from_vec(a.to_vec())),
+            interpreter,
+        })
+    }
+}
+
+fn read_up_to(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut count = 0;
+    while count < buffer.len() {
+        match file.read_at(&mut buffer[count..], count as u64)? {
+            0 => break,
+            more => count += more,
+        }
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &[u8]) -> Option<(String, Option<String>)> {
+        let shebang = Shebang::parse(line)?;
+        let text = |s: OsString| s.into_string().unwrap();
+        Some((
+            text(shebang.interpreter.into_os_string()),
+            shebang.argument.map(text),
+        ))
+    }
+
+    #[test]
+    fn first_lines_are_read_as_the_kernel_reads_them() {
+        let some = |i: &str, a: Option<&str>| Some((i.to_owned(), a.map(str::to_owned)));
+        assert_eq!(parse(b"#!/bin/sh\necho"), some("/bin/sh", None));
+        assert_eq!(parse(b"#! /bin/sh -eu \n"), some("/bin/sh", Some("-eu")));
+        assert_eq!(
+            parse(b"#!/usr/bin/env -S a b\n"),
+            some("/usr/bin/env", Some("-S a b"))
+        );
+        assert_eq!(parse(b"#!/bin/sh"), some("/bin/sh", None));
+        assert_eq!(parse(b"#!/bin/sh\r\n"), None);
+        assert_eq!(parse(b"#!bin/sh\n"), None);
+        assert_eq!(parse(b"#!\n"), None);
+        assert_eq!(parse(b"\x7fELF"), None);
+        let mut long = b"#!/bin/".to_vec();
+        long.resize(400, b'x');
+        assert_eq!(parse(&long[..SHEBANG_MAX + 1]), None);
+    }
+
+    #[test]
+    fn only_interpreters_have_script_arguments() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().as_os_str().to_owned();
+        let found =
+            |program: &str, arguments: &[OsString]| script_argument(Path::new(program), arguments);
+        assert_eq!(
+            found("/usr/bin/python3.11", &["-u".into(), path.clone()]),
+            Some((1, file.path().to_owned()))
+        );
+        assert_eq!(
+            found("/bin/sh", std::slice::from_ref(&path)),
+            Some((0, file.path().to_owned()))
+        );
+        assert_eq!(found("/bin/cat", std::slice::from_ref(&path)), None);
+        assert_eq!(found("/bin/sh", &["-c".into(), path]), None);
+    }
+}

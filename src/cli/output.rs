@@ -1,0 +1,86 @@
+//! What goes to stdout and stderr, and how.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde_json::json;
+
+use super::Failure;
+
+/// Writes to stdout. A closed stdout ends nothing: there is nobody to tell.
+pub(super) fn stdout(bytes: &[u8]) {
+    let mut out = io::stdout().lock();
+    if let Err(error) = out.write_all(bytes).and_then(|()| out.flush())
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        stderr(&format!("hookjail: cannot write to stdout: {error}"));
+    }
+}
+
+/// Writes a line to stderr. A closed stderr ends nothing.
+pub(super) fn stderr(line: &str) {
+    drop(writeln!(io::stderr().lock(), "{line}"));
+}
+
+/// Writes a value as one line of JSON.
+pub(super) fn json_line(value: &serde_json::Value) {
+    stdout(format!("{value}\n").as_bytes());
+}
+
+/// Says why a subcommand failed: for people on stderr, for programs on stdout.
+pub(super) fn failure(failure: &Failure, as_json: bool) {
+    if as_json {
+        let error = json!({
+            "code": failure.status,
+            "reason": failure.reason,
+            "message": failure.message,
+            "metadata": failure.metadata,
+        });
+        json_line(&json!({ "error": error }));
+        return;
+    }
+    let reason = failure
+        .reason
+        .as_ref()
+        .map_or_else(String::new, |reason| format!("{reason}: "));
+    stderr(&format!("hookjail: {reason}{}", failure.message));
+}
+
+/// How text is set off on this stdout.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    colors: bool,
+}
+
+impl Style {
+    /// Colours only for a terminal, and only if `NO_COLOR` is not set.
+    pub(super) fn of_stdout() -> Self {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self {
+            colors: wanted && io::stdout().is_terminal(),
+        }
+    }
+
+    pub(super) fn good(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    pub(super) fn warn(self, text: &str) -> String {
+        self.paint("33", text)
+    }
+
+    pub(super) fn bad(self, text: &str) -> String {
+        self.paint("31", text)
+    }
+
+    pub(super) fn strong(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colors {
+            format!("\x1b[{code}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}

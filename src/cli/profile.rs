@@ -1,0 +1,82 @@
+//! `hookjail profile`: list, show and validate profiles.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::{Context, Failure, assemble::Assembly, output};
+use crate::{policy::Registry, request::ProfileName};
+
+/// Lists, shows and validates profiles.
+#[derive(Debug, Args)]
+pub(super) struct Profile {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the profiles
+    List,
+    /// Show a profile with everything it inherits
+    Show {
+        /// Its name
+        name: String,
+    },
+    /// Check directories of profiles
+    Validate {
+        /// Directories with `NAME.toml` files
+        #[arg(required = true)]
+        directories: Vec<PathBuf>,
+    },
+}
+
+impl Profile {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        match self.command {
+            Command::List => list(&Assembly::registry(&context.load()?)?, context.json),
+            Command::Show { name } => {
+                let registry = Assembly::registry(&context.load()?)?;
+                let found =
+                    ProfileName::parse(&name).and_then(|name| registry.find(&name).cloned());
+                let policy =
+                    found.ok_or_else(|| Failure::new(format!("there is no profile `{name}`")))?;
+                if context.json {
+                    output::json_line(&json!({
+                        "name": policy.name.as_str(),
+                        "description": policy.description,
+                        "digest": policy.digest,
+                        "toml": policy.to_toml(),
+                    }));
+                } else {
+                    output::stdout(policy.to_toml().as_bytes());
+                }
+            }
+            Command::Validate { directories } => {
+                let directories: Vec<_> = directories
+                    .iter()
+                    .map(|path| path.canonicalize())
+                    .collect::<Result<_, _>>()?;
+                list(&Registry::load(&directories, &[])?, context.json);
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn list(registry: &Registry, as_json: bool) {
+    for policy in registry.iter() {
+        if as_json {
+            output::json_line(&json!({
+                "name": policy.name.as_str(),
+                "description": policy.description,
+                "digest": policy.digest,
+            }));
+        } else {
+            output::stdout(
+                format!("{:<14} {}\n", policy.name.as_str(), policy.description).as_bytes(),
+            );
+        }
+    }
+}

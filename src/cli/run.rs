@@ -1,0 +1,656 @@
+//! `hookjail run`: one hook, by a running daemon or by one that serves this run alone.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fs,
+    io::{self, IsTerminal, Read},
+    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::Args;
+use hyper_util::rt::TokioIo;
+use tokio::{
+    net::UnixStream,
+    signal::unix::{SignalKind, signal},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+use tonic::{
+    Code, Status,
+    transport::{Channel, Endpoint},
+};
+use tonic_types::StatusExt;
+use tower::service_fn;
+
+use super::{Context, Failure, assemble::Assembly, output, output::Style};
+use crate::{
+    admission::ConsentRule,
+    config::{Config, ConfiguredHook},
+    pb::{self, hook_service_client::HookServiceClient},
+    policy::{Place, Registry, units::Span},
+    request::ProfileName,
+    wire::{Incoming, ServeError, Server, WireLimits, json},
+};
+
+/// A run's wall time was over.
+const TIMED_OUT: u8 = 124;
+/// The program was found but could not be executed.
+const NOT_EXECUTABLE: u8 = 126;
+/// The program was not found.
+const NOT_FOUND: u8 = 127;
+/// Added to a signal's number.
+const SIGNALED: u8 = 128;
+
+/// How long the private daemon may take to end once the answer is here.
+const PRIVATE_DRAIN: Duration = Duration::from_secs(1);
+
+/// Runs one hook.
+#[derive(Debug, Args)]
+pub(super) struct Run {
+    /// What the exit code and stdout mean: observe or reyn
+    #[arg(long, default_value = "observe")]
+    contract: String,
+    /// The contract's mode, for example shell_push
+    #[arg(long, default_value = "")]
+    mode: String,
+    /// The lifecycle point
+    #[arg(long, default_value = "")]
+    point: String,
+    /// The profile [default: the contract's]
+    #[arg(long, default_value = "")]
+    profile: String,
+    /// A file with the event as JSON, or - for stdin [default: stdin, unless it is a terminal]
+    #[arg(long, value_name = "FILE")]
+    event: Option<PathBuf>,
+    /// Write the event to stdin byte for byte
+    #[arg(long)]
+    raw: bool,
+    /// The wall time, for example 500ms, 10s, 2m
+    #[arg(long, value_parser = parse_span)]
+    timeout: Option<Duration>,
+    /// Binds ${workspace} [default: the current directory, where the profile needs one]
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// Where the hook starts [default: the workspace where the profile grants it, else its scratch directory]
+    #[arg(long, value_name = "DIR")]
+    working_dir: Option<PathBuf>,
+    /// Sets a variable that the profile lets in
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// A name for log and audit
+    #[arg(long, default_value = "")]
+    name: String,
+    /// The session it belongs to
+    #[arg(long, default_value = "")]
+    session: String,
+    /// The daemon's socket; without it, and without a daemon at its usual place, this run is served privately
+    #[arg(long, value_name = "ADDR")]
+    connect: Option<PathBuf>,
+    /// Run even if the operator's configuration confines nothing (backend noop)
+    #[arg(long)]
+    allow_unconfirmed: bool,
+    /// The command
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
+impl Run {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let as_json = context.json;
+        let daemon = self.daemon(context);
+        let request = self.request()?;
+        let run = |response: Result<pb::ExecuteResponse, Failure>| {
+            let response = response?;
+            if as_json {
+                output::json_line(&json::render(&response, "hookjail.v1.ExecuteResponse")?);
+            } else {
+                show(&response);
+            }
+            Ok(ExitCode::from(exit_code(&response)))
+        };
+        match daemon {
+            Some(socket) => run(runtime(1)?.block_on(by_daemon(&socket, request))),
+            None => {
+                let (config, consent) = self.private(context, &request)?;
+                let assembly = Assembly::begin()?;
+                run(runtime(1)?.block_on(privately(&assembly, config, consent, request)))
+            }
+        }
+    }
+
+    /// Returns the daemon to ask: the one that is named, else the one that is set up. None: this run is served privately.
+    fn daemon(&self, context: &Context) -> Option<PathBuf> {
+        let surroundings = &context.surroundings;
+        if self.connect.is_some() {
+            let named = crate::config::Surroundings {
+                address: self.connect.clone(),
+                ..surroundings.clone()
+            };
+            return named.sockets().into_iter().next();
+        }
+        let sockets = surroundings.sockets();
+        if surroundings.address.is_some() {
+            return sockets.into_iter().next();
+        }
+        sockets.into_iter().find(|socket| socket.exists())
+    }
+
+    /// Returns the private daemon's configuration: the user's own, with this command as what the operator says.
+    fn private(
+        &self,
+        context: &Context,
+        request: &pb::ExecuteRequest,
+    ) -> Result<(Config, ConsentRule), Failure> {
+        let mut config = context.load()?;
+        config.spawners = 1;
+        config.allowed_uids.clear();
+        let hook = request.hook.as_ref();
+        config.workspace_roots.extend(
+            hook.map(|hook| PathBuf::from(&hook.workspace))
+                .filter(|p| p.is_absolute()),
+        );
+        if let (Some(hook), Some(profile)) = (hook, ProfileName::parse(&self.profile)) {
+            config.hooks.push(ConfiguredHook {
+                command: hook.argv.clone(),
+                profiles: vec![profile],
+                timeout: None,
+            });
+        }
+        Ok((config, ConsentRule::Typed))
+    }
+
+    fn request(&self) -> Result<pb::ExecuteRequest, Failure> {
+        let argv = resolve_program(self.command.clone())?;
+        let text = |value: OsString, what: &str| {
+            value
+                .into_string()
+                .map_err(|value| Failure::new(format!("{what} {value:?} is not UTF-8")))
+        };
+        let argv = argv
+            .into_iter()
+            .map(|word| text(word, "argument"))
+            .collect::<Result<Vec<_>, _>>()?;
+        let directory = |path: &Path| -> Result<String, Failure> {
+            let resolved = path.canonicalize();
+            let resolved = resolved
+                .map_err(|e| Failure::new(format!("cannot use `{}`: {e}", path.display())))?;
+            text(resolved.into_os_string(), "directory")
+        };
+        let workspace = match &self.workspace {
+            Some(path) => directory(path)?,
+            None if needs_workspace(&self.profile) => directory(&env::current_dir()?)?,
+            None => String::new(),
+        };
+        let env = self.env.iter().map(|pair| {
+            let split = pair
+                .split_once('=')
+                .map(|(name, value)| (name.to_owned(), value.to_owned()));
+            split.ok_or_else(|| Failure::new(format!("`--env {pair}` is not NAME=VALUE")))
+        });
+        Ok(pb::ExecuteRequest {
+            contract: contract(&self.contract)?.into(),
+            event: Some(pb::Event {
+                json: self.event()?.into(),
+                point: self.point.clone(),
+                raw: self.raw,
+            }),
+            hook: Some(pb::Hook {
+                argv,
+                env: env.collect::<Result<_, _>>()?,
+                name: self.name.clone(),
+                shell: None,
+                working_dir: self
+                    .working_dir
+                    .as_deref()
+                    .map(directory)
+                    .transpose()?
+                    .unwrap_or_default(),
+                workspace,
+            }),
+            mode: self.mode.clone(),
+            // Whoever runs `hookjail run` is there until the end: if it dies, the tree dies.
+            on_disconnect: pb::OnDisconnect::Kill.into(),
+            profile: self.profile.clone(),
+            require_confirmed: Some(!self.allow_unconfirmed),
+            session_id: self.session.clone(),
+            timeout: self
+                .timeout
+                .map(prost_types::Duration::try_from)
+                .transpose()?,
+            ..pb::ExecuteRequest::default()
+        })
+    }
+
+    fn event(&self) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        match &self.event {
+            Some(path) if path.as_os_str() != "-" => {
+                bytes = fs::read(path).map_err(|error| {
+                    Failure::new(format!(
+                        "cannot read the event `{}`: {error}",
+                        path.display()
+                    ))
+                })?;
+            }
+            None if io::stdin().is_terminal() => {}
+            Some(_) | None => {
+                io::stdin().lock().read_to_end(&mut bytes)?;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+fn runtime(workers: usize) -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .enable_all()
+        .build()
+}
+
+fn parse_span(text: &str) -> Result<Duration, String> {
+    let deserializer = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(text);
+    serde::Deserialize::deserialize(deserializer)
+        .map(|span: Span| span.0)
+        .map_err(|error| error.to_string())
+}
+
+/// Parses a contract's id.
+fn contract(text: &str) -> Result<pb::Contract, Failure> {
+    let name = format!("CONTRACT_{}", text.replace('-', "_").to_ascii_uppercase());
+    pb::Contract::from_str_name(&name)
+        .filter(|contract| *contract != pb::Contract::Unspecified)
+        .ok_or_else(|| Failure::new(format!("there is no contract `{text}`")))
+}
+
+/// Whether a shipped profile cannot do without a workspace.
+fn needs_workspace(profile: &str) -> bool {
+    let Ok(registry) = Registry::builtin() else {
+        return false;
+    };
+    let policy = ProfileName::parse(profile).and_then(|name| registry.find(&name).cloned());
+    policy.is_some_and(|policy| {
+        policy.files.named.iter().any(|grant| {
+            matches!(
+                grant.place,
+                Place::Workspace {
+                    if_bound: false,
+                    ..
+                }
+            )
+        })
+    })
+}
+
+/// Makes the program absolute, and a script that an interpreter is given, as the caller sees them: by the current directory
+/// and `PATH`.
+pub(super) fn resolve_program(mut argv: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+    let Some(name) = argv.first() else {
+        return Err(Failure::new("there is no command"));
+    };
+    let program = find_program(name)?;
+    argv[0] = program.into_os_string();
+    if let Some(argument) = argv.get(1)
+        && !argument.as_bytes().starts_with(b"-")
+        && Path::new(argument).is_relative()
+        && argument.as_bytes().contains(&b'.')
+        && Path::new(argument).is_file()
+    {
+        argv[1] = env::current_dir()?.join(argument).into_os_string();
+    }
+    Ok(argv)
+}
+
+fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
+    let shown = Path::new(name).display();
+    let candidates: Vec<PathBuf> = if name.as_bytes().contains(&b'/') {
+        vec![env::current_dir()?.join(name).components().collect()]
+    } else {
+        let search = env::var_os("PATH").unwrap_or_default();
+        env::split_paths(&search)
+            .filter(|directory| directory.is_absolute())
+            .map(|d| d.join(name))
+            .collect()
+    };
+    let found = candidates.iter().find(|path| path.is_file());
+    let found = found
+        .ok_or_else(|| Failure::new(format!("`{shown}` is not found")).with_code(NOT_FOUND))?;
+    let executable = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|m| m.permissions().mode() & 0o111 != 0)
+    };
+    let runnable = candidates
+        .iter()
+        .find(|path| path.is_file() && executable(path))
+        .ok_or_else(|| {
+            Failure::new(format!("`{}` is not executable", found.display()))
+                .with_code(NOT_EXECUTABLE)
+        })?;
+    // `..` in the middle of a path would be refused: what it means depends on links. The directory is resolved, the name
+    // itself is kept, because programs look at it.
+    match (
+        runnable.parent().map(Path::canonicalize),
+        runnable.file_name(),
+    ) {
+        (Some(Ok(directory)), Some(file)) => Ok(directory.join(file)),
+        _ => Ok(runnable.clone()),
+    }
+}
+
+async fn by_daemon(
+    socket: &Path,
+    request: pb::ExecuteRequest,
+) -> Result<pb::ExecuteResponse, Failure> {
+    let path = socket.to_owned();
+    let connect = service_fn(move |_| {
+        let path = path.clone();
+        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+    });
+    let channel = Endpoint::from_static("http://localhost")
+        .connect_with_connector(connect)
+        .await;
+    let channel = channel.map_err(|error| {
+        Failure::new(format!(
+            "cannot reach the daemon at `{}`: {}",
+            socket.display(),
+            crate::refusal::chain(&error)
+        ))
+    })?;
+    ask(channel, request).await
+}
+
+/// Serves this one run from inside this process, over real gRPC on a socket that nobody else can reach.
+async fn privately(
+    assembly: &Assembly,
+    config: Config,
+    consent: ConsentRule,
+    request: pb::ExecuteRequest,
+) -> Result<pb::ExecuteResponse, Failure> {
+    let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
+    let shutdown = CancellationToken::new();
+    let (ours, theirs) = UnixStream::pair()?;
+    let limits = WireLimits {
+        event_bytes: config.event_bytes,
+    };
+    let server = Server {
+        drain: PRIVATE_DRAIN,
+        limits,
+        pipeline,
+        shutdown: shutdown.clone(),
+    };
+    let served: JoinHandle<Result<(), ServeError>> =
+        tokio::spawn(server.serve(Incoming::Single(theirs)));
+    let mut ours = Some(ours);
+    let connect = service_fn(move |_| {
+        let stream = ours
+            .take()
+            .ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected));
+        async move { stream.map(TokioIo::new) }
+    });
+    let channel = Endpoint::from_static("http://localhost")
+        .connect_with_connector(connect)
+        .await?;
+    let response = ask(channel, request).await;
+    shutdown.cancel();
+    served.await??;
+    response
+}
+
+/// Asks, until the answer is here or a signal ends this process: the dropped call then ends the run.
+async fn ask(
+    channel: Channel,
+    request: pb::ExecuteRequest,
+) -> Result<pb::ExecuteResponse, Failure> {
+    let mut client = HookServiceClient::new(channel);
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
+    let interrupted =
+        |number: u8| Failure::new("interrupted; the hook was killed").with_code(SIGNALED + number);
+    tokio::select! {
+        response = client.execute(request) => match response {
+            Ok(response) => Ok(response.into_inner()),
+            Err(status) => Err(refused(&status)),
+        },
+        _ = terminate.recv() => Err(interrupted(15)),
+        _ = interrupt.recv() => Err(interrupted(2)),
+    }
+}
+
+fn refused(status: &Status) -> Failure {
+    let info = status.get_error_details().error_info().cloned();
+    Failure {
+        metadata: info
+            .as_ref()
+            .map(|info| info.metadata.clone().into_iter().collect())
+            .unwrap_or_default(),
+        reason: info.map(|info| info.reason),
+        status: code_name(status.code()),
+        ..Failure::new(status.message())
+    }
+}
+
+const fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+/// Returns the exit code of a run: the hook's own where it has one.
+fn exit_code(response: &pb::ExecuteResponse) -> u8 {
+    let outcome = response.outcome.clone().unwrap_or_default();
+    let low = |value: i32| u8::try_from(value & 0xff).unwrap_or(u8::MAX);
+    match outcome.kind() {
+        pb::OutcomeKind::Exited => low(outcome.exit_code.unwrap_or(0)),
+        pb::OutcomeKind::TimedOut => TIMED_OUT,
+        pb::OutcomeKind::ExecFailed if outcome.exec_errno == Some(libc::ENOENT) => NOT_FOUND,
+        pb::OutcomeKind::ExecFailed => NOT_EXECUTABLE,
+        pb::OutcomeKind::Canceled
+        | pb::OutcomeKind::EscapeAttempt
+        | pb::OutcomeKind::OutOfMemory
+        | pb::OutcomeKind::OutputLimit
+        | pb::OutcomeKind::PidsExhausted
+        | pb::OutcomeKind::Signaled
+        | pb::OutcomeKind::Unspecified => SIGNALED.saturating_add(low(outcome.signal.unwrap_or(0))),
+    }
+}
+
+/// Shows a response to a person.
+fn show(response: &pb::ExecuteResponse) {
+    let style = Style::of_stdout();
+    let mut text = String::new();
+    let mut line = |label: &str, value: &str| {
+        text.push_str(&format!("{}{value}\n", style_label(style, label)));
+    };
+    let outcome = response.outcome.clone().unwrap_or_default();
+    line("outcome", &outcome_words(&outcome, style));
+    stream(
+        &mut line,
+        "stdout",
+        &response.stdout,
+        response.stdout_total_bytes,
+    );
+    stream(
+        &mut line,
+        "stderr",
+        &response.stderr,
+        response.stderr_total_bytes,
+    );
+    let verdict = response.verdict.clone().unwrap_or_default();
+    let decision = verdict
+        .decision()
+        .as_str_name()
+        .trim_start_matches("DECISION_");
+    let failed = if verdict.failed {
+        ", the hook failed"
+    } else {
+        ""
+    };
+    line("verdict", &format!("{decision}{failed}"));
+    if !verdict.reason.is_empty() {
+        line("reason", &verdict.reason);
+    }
+    match &verdict.push {
+        Some(push) => {
+            line(
+                "push",
+                &format!("wake={} message={:?}", push.wake, push.message),
+            );
+        }
+        None if !verdict.skip_reason.is_empty() => {
+            line("push", &format!("none ({})", verdict.skip_reason))
+        }
+        None => {}
+    }
+    let confinement = response.confinement.clone().unwrap_or_default();
+    let confirmed = if confinement.confirmed {
+        style.good("confirmed")
+    } else {
+        style.bad("UNCONFINED")
+    };
+    let abi = match confinement.landlock_abi {
+        0 => String::new(),
+        abi => format!(" (Landlock ABI {abi})"),
+    };
+    line(
+        "confinement",
+        &format!(
+            "{}{abi}, profile {}, {confirmed}",
+            confinement.backend, confinement.profile
+        ),
+    );
+    for axis in &confinement.axes {
+        line("", &axis_words(axis, style));
+    }
+    let evidence: Vec<_> = confinement
+        .evidence
+        .iter()
+        .map(|e| format!("{}={}", e.check, e.observed))
+        .collect();
+    line("evidence", &evidence.join(" "));
+    let usage = response.usage.clone().unwrap_or_default();
+    let ms = |duration: &Option<prost_types::Duration>| {
+        let duration = duration.unwrap_or_default();
+        duration.seconds as f64 * 1e3 + f64::from(duration.nanos) / 1e6
+    };
+    line(
+        "times",
+        &format!(
+            "wall {:.1} ms: queue {:.1}, set-up {:.1}, run {:.1}; cpu {:.1} ms; max rss {} KiB",
+            ms(&usage.wall),
+            ms(&usage.queue),
+            ms(&usage.setup),
+            ms(&usage.run),
+            ms(&usage.user) + ms(&usage.sys),
+            usage.max_rss_bytes / 1024,
+        ),
+    );
+    let audit = response.audit.clone().unwrap_or_default();
+    line(
+        "audit",
+        &format!("run {}, record {}", audit.run_id, audit.sequence),
+    );
+    output::stdout(text.as_bytes());
+}
+
+fn style_label(style: Style, label: &str) -> String {
+    // Padding counts bytes, so it comes before the colour.
+    style.strong(&format!("{label:<12}"))
+}
+
+fn outcome_words(outcome: &pb::Outcome, style: Style) -> String {
+    let kind = outcome.kind();
+    let name = kind
+        .as_str_name()
+        .trim_start_matches("OUTCOME_KIND_")
+        .to_ascii_lowercase()
+        .replace('_', " ");
+    let words = match (outcome.exit_code, outcome.signal, outcome.exec_errno) {
+        (Some(code), _, _) => format!("{name}, code {code}"),
+        (_, Some(signal), _) => format!("{name}, signal {signal}"),
+        (_, _, Some(errno)) => format!("{name}: {}", io::Error::from_raw_os_error(errno)),
+        (None, None, None) => name,
+    };
+    if kind == pb::OutcomeKind::Exited && outcome.exit_code == Some(0) {
+        style.good(&words)
+    } else {
+        style.warn(&words)
+    }
+}
+
+fn stream(line: &mut impl FnMut(&str, &str), label: &str, bytes: &[u8], total: u64) {
+    let shown = String::from_utf8_lossy(bytes);
+    let cut = if total > bytes.len() as u64 {
+        format!(" ({total} bytes in all)")
+    } else {
+        String::new()
+    };
+    if shown.is_empty() {
+        line(label, &format!("(empty){cut}"));
+        return;
+    }
+    for (index, part) in shown.lines().enumerate() {
+        // A hook's output must not steer the terminal.
+        let plain: String = part
+            .chars()
+            .map(|c| {
+                if c.is_control() && c != '\t' {
+                    '\u{fffd}'
+                } else {
+                    c
+                }
+            })
+            .collect();
+        line(if index == 0 { label } else { "" }, &plain);
+    }
+    if !cut.is_empty() {
+        line("", &cut);
+    }
+}
+
+pub(super) fn axis_words(axis: &pb::AxisReport, style: Style) -> String {
+    let name = axis
+        .axis()
+        .as_str_name()
+        .trim_start_matches("AXIS_")
+        .to_ascii_lowercase();
+    let coverage = match axis.coverage() {
+        pb::Coverage::Enforced => style.good("enforced"),
+        pb::Coverage::Degraded => style.warn("degraded"),
+        pb::Coverage::Ignored | pb::Coverage::Unspecified => style.bad("ignored "),
+    };
+    let gap = if axis.gap.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", axis.gap)
+    };
+    let by = if axis.by.is_empty() { "-" } else { &axis.by };
+    format!("{name:<12} {coverage}  {by}{gap}")
+}

@@ -1,0 +1,128 @@
+//! `hookjail serve`: the daemon.
+
+use std::{os::unix::net::UnixListener, process::ExitCode, sync::Arc};
+
+use clap::Args;
+use listenfd::ListenFd;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Context, Failure,
+    assemble::{Assembly, confirm_all},
+};
+use crate::{
+    admission::ConsentRule,
+    config::Config,
+    wire::{Incoming, Server, WireLimits},
+};
+
+/// Runs the daemon.
+#[derive(Debug, Args)]
+pub(super) struct Serve {}
+
+impl Serve {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let config = context.load()?;
+        let assembly = Assembly::begin()?;
+        log_to_stderr();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()?;
+        runtime.block_on(serve(context, config, &assembly))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+async fn serve(context: &Context, config: Config, assembly: &Assembly) -> Result<(), Failure> {
+    let accept_all = context.surroundings.accept_hooks;
+    if accept_all {
+        tracing::warn!("HOOKJAIL_ACCEPT_HOOKS=1: hooks that nobody allowed are recorded and run");
+    }
+    let consent = ConsentRule::Allowlist {
+        accept_all,
+        path: config.allowlist(),
+    };
+    let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
+    for (profile, refusal) in confirm_all(&pipeline).await {
+        tracing::warn!(
+            profile,
+            reason = refusal.reason.as_str(),
+            "{}",
+            refusal.message
+        );
+    }
+    let shutdown = CancellationToken::new();
+    let ended = shutdown.clone();
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        ended.cancel();
+    });
+    // Nobody can connect before the profiles are loaded and the self-test has run.
+    let (incoming, socket) = match inherited()? {
+        Some(listener) => (Incoming::inherited(listener)?, None),
+        None => (
+            Incoming::bind(&config.socket, config.socket_mode)?,
+            Some(config.socket.clone()),
+        ),
+    };
+    tracing::info!(socket = %config.socket.display(), "serving");
+    notify(&[sd_notify::NotifyState::Ready]);
+    let stopping = shutdown.clone();
+    tokio::spawn(async move {
+        stopping.cancelled().await;
+        notify(&[sd_notify::NotifyState::Stopping]);
+    });
+    let limits = WireLimits {
+        event_bytes: config.event_bytes,
+    };
+    let server = Server {
+        drain: config.drain,
+        limits,
+        pipeline,
+        shutdown,
+    };
+    let served = server.serve(incoming).await;
+    if let Some(socket) = socket
+        && let Err(error) = std::fs::remove_file(&socket)
+    {
+        tracing::warn!(%error, socket = %socket.display(), "socket cannot be removed");
+    }
+    Ok(served?)
+}
+
+/// Returns the socket that systemd listens on for us, if it does.
+fn inherited() -> Result<Option<UnixListener>, Failure> {
+    let mut passed = ListenFd::from_env();
+    if passed.len() > 1 {
+        return Err(Failure::new(format!(
+            "{} sockets were passed; one is served",
+            passed.len()
+        )));
+    }
+    Ok(passed.take_unix_listener(0)?)
+}
+
+/// Tells the service manager, if there is one.
+fn notify(state: &[sd_notify::NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::warn!(%error, "service manager cannot be told");
+    }
+}
+
+fn log_to_stderr() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("HOOKJAIL_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+}

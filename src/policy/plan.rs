@@ -1,0 +1,94 @@
+//! Policy, command, limits and means of one run, resolved.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+
+use super::{Policy, narrow::narrow};
+use crate::{
+    admission::Admitted,
+    refusal::{Reason, Refusal, Stop},
+    request::InvalidField,
+    sandbox::{Confirmation, Prepared, Sandbox},
+};
+
+/// Everything that is decided about a run before it is announced.
+#[derive(Debug)]
+pub struct Plan {
+    /// The request, as admitted.
+    pub admitted: Admitted,
+    /// What proved the policy on this host.
+    pub confirmation: Arc<Confirmation>,
+    /// When the run ends at the latest.
+    pub deadline: Instant,
+    /// The profile, narrowed by the request, with the workspace bound.
+    pub policy: Policy,
+    /// By what means it is enforced.
+    pub prepared: Prepared,
+    /// What is written to stdin.
+    pub stdin: Bytes,
+    /// The wall time from arrival to `deadline`.
+    pub timeout: Duration,
+}
+
+impl Plan {
+    /// Resolves an admitted request: narrows its profile, has a backend translate and confirm it, builds stdin.
+    ///
+    /// # Errors
+    ///
+    /// Refuses what widens the profile, what no backend enforces or has proved, and confinement that is not confirmed where
+    /// the request requires it.
+    pub async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Self, Stop> {
+        let request = &admitted.request;
+        let base = &admitted.policy;
+        let workspace = request.hook.workspace.as_deref();
+        if let Some(workspace) = workspace {
+            outside(workspace, sandbox.instance_base())?;
+        }
+        let policy = narrow(base, workspace, &request.narrow).map_err(|widened| {
+            let field = InvalidField::new(widened.field(), widened.to_string());
+            Refusal {
+                message: widened.to_string(),
+                ..Refusal::field(widened.reason(), field)
+            }
+        })?;
+        let (prepared, confirmation) = sandbox.select(&policy, &base.digest).await?;
+        if request.require_confirmed && !prepared.backend.confines() {
+            let message = format!(
+                "backend `{}` confines nothing and the request requires confirmed confinement (`require_confirmed`)",
+                prepared.backend
+            );
+            return Err(Refusal::new(Reason::BackendUnconfirmed, message)
+                .with("backend", prepared.backend.as_str())
+                .into());
+        }
+        let stdin = request.contract.stdin(&request.event)?;
+        let (deadline, timeout) = (admitted.deadline, admitted.timeout);
+        Ok(Self {
+            confirmation,
+            deadline,
+            policy,
+            prepared,
+            stdin,
+            timeout,
+            admitted,
+        })
+    }
+}
+
+/// Refuses a workspace that holds the daemon's own directories: what it grants would include them.
+fn outside(workspace: &Path, own: &Path) -> Result<(), InvalidField> {
+    if own.starts_with(workspace) || workspace.starts_with(own) {
+        let problem = format!(
+            "`{}` and the daemon's own `{}` lie in each other",
+            workspace.display(),
+            own.display()
+        );
+        return Err(InvalidField::new("hook.workspace", problem));
+    }
+    Ok(())
+}

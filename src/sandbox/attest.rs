@@ -1,0 +1,98 @@
+//! The daemon's own look at a released child: what the kernel says about it in `/proc`.
+
+use std::{fs, io};
+
+/// What the kernel says about a process.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Status {
+    /// Whether all five capability sets are empty; the bounding set aside.
+    pub no_capabilities: bool,
+    /// `NoNewPrivs`.
+    pub no_new_privs: bool,
+    /// `Seccomp`: 2 is a filter.
+    pub seccomp: u32,
+    /// `Seccomp_filters`.
+    pub seccomp_filters: u32,
+    /// Real, effective, saved and file-system uid.
+    pub uids: [u32; 4],
+    /// Whether the bounding set is empty.
+    pub bounding_set_empty: bool,
+}
+
+impl Status {
+    /// Reads a process's status; a zombie's counts.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of reading, or `InvalidData` where a line is missing.
+    pub fn of(pid: i32) -> io::Result<Self> {
+        Self::read(&format!("/proc/{pid}/status"))
+    }
+
+    /// Reads this process's own status.
+    ///
+    /// # Errors
+    ///
+    /// As [`Status::of`].
+    pub fn own() -> io::Result<Self> {
+        Self::read("/proc/thread-self/status")
+    }
+
+    fn read(path: &str) -> io::Result<Self> {
+        let text = fs::read_to_string(path)?;
+        Self::parse(&text).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("`{path}` lacks a line"))
+        })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let line = |name: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
+        };
+        let number = |name: &str| line(name)?.parse::<u32>().ok();
+        let empty = |name: &str| {
+            u64::from_str_radix(line(name)?, 16)
+                .ok()
+                .map(|set| set == 0)
+        };
+        let mut uids = line("Uid")?.split_ascii_whitespace().map(str::parse::<u32>);
+        let mut uid = || uids.next()?.ok();
+        Some(Self {
+            bounding_set_empty: empty("CapBnd")?,
+            no_capabilities: empty("CapInh")?
+                && empty("CapPrm")?
+                && empty("CapEff")?
+                && empty("CapAmb")?,
+            no_new_privs: number("NoNewPrivs")? == 1,
+            seccomp: number("Seccomp")?,
+            seccomp_filters: number("Seccomp_filters")?,
+            uids: [uid()?, uid()?, uid()?, uid()?],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_read_whole_or_not_at_all() {
+        let text = "Name:\tsh\nUid:\t7\t7\t7\t7\nCapInh:\t0\nCapPrm:\t0\nCapEff:\t0\nCapBnd:\t000001ff\nCapAmb:\t0\n\
+                    NoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t6\n";
+        let status = Status::parse(text).unwrap();
+        let expected = Status {
+            bounding_set_empty: false,
+            no_capabilities: true,
+            no_new_privs: true,
+            seccomp: 2,
+            seccomp_filters: 6,
+            uids: [7; 4],
+        };
+        assert_eq!(status, expected);
+        assert_eq!(
+            Status::parse(&text.replace("Seccomp_filters", "Other")),
+            None
+        );
+    }
+}

@@ -1,0 +1,744 @@
+//! The self-test: a real child *manages* what a policy grants and *fails* what it does not, on this host, now.
+//!
+//! The same attempts are made twice: by a child without confinement, where each must succeed (the positive control: an
+//! attempt that fails everywhere proves nothing), and by a child under the policy, where each must end as the policy says.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io,
+    os::{fd::AsFd, unix::fs::PermissionsExt},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use nix::{fcntl::ResolveFlag, unistd};
+use tokio::sync::OnceCell;
+
+use super::{
+    Backend, BackendName, Mechanism, Prepared, Sandbox,
+    confine::{launch, limits, pipes, scratch_fd},
+    grants::{self, OpenGrant},
+    linux::Rights,
+    scratch::RunDir,
+};
+use crate::{
+    axis::Axis,
+    policy::{Access, Files, Metadata, Network, Policy, Spawn},
+    refusal::{Fault, Reason, Refusal, Stop, chain},
+    sys::{Action, Attempt, Identity, Job, JobParts},
+};
+
+/// How long one child of a self-test may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A policy that a real child has proved on this host.
+#[derive(Clone, Debug)]
+pub struct Confirmation {
+    /// What was tried on each axis.
+    pub proofs: Vec<AxisProof>,
+}
+
+/// A policy that is not proved, and so refuses every run.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct Unconfirmed {
+    /// The axis that did not hold, if it was one.
+    pub axis: Option<Axis>,
+    /// What an operator can do about it; may be empty.
+    pub fix: String,
+    /// What was tried on each axis.
+    pub proofs: Vec<AxisProof>,
+    /// Why.
+    pub why: String,
+}
+
+/// What was tried on one axis.
+#[derive(Clone, Debug)]
+pub struct AxisProof {
+    /// The axis.
+    pub axis: Axis,
+    /// What had to succeed.
+    pub control: Vec<Leg>,
+    /// What had to fail.
+    pub deny: Vec<Leg>,
+}
+
+/// One attempt and what came of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Leg {
+    /// What was tried.
+    pub attempt: String,
+    /// Whether it ended as it had to.
+    pub held: bool,
+    /// What was seen.
+    pub observed: String,
+}
+
+/// What was proved so far: for each profile and each way it is narrowed.
+#[derive(Debug, Default)]
+pub(super) struct Confirmations {
+    cells: Mutex<HashMap<(String, Option<super::linux::FilterSpec>), Arc<OnceCell<Proved>>>>,
+}
+
+type Proved = Result<Arc<Confirmation>, Arc<Unconfirmed>>;
+
+impl Sandbox {
+    /// Translates a policy with the first backend that enforces what it requires and has it confirmed. `profile_digest`
+    /// names the profile that the policy was made from.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where no backend can, or its self-test failed.
+    pub async fn select(
+        &self,
+        policy: &Policy,
+        profile_digest: &str,
+    ) -> Result<(Prepared, Arc<Confirmation>), Refusal> {
+        let mut passed_over: Option<Refusal> = None;
+        for backend in &self.parts.backends {
+            match self
+                .select_one(backend.as_ref(), policy, profile_digest)
+                .await
+            {
+                Ok(selected) => return Ok(selected),
+                // The first backend is the one that the operator wants; its reason is the one to give.
+                Err(refusal) => passed_over = passed_over.or(Some(refusal)),
+            }
+        }
+        Err(passed_over.unwrap_or_else(|| {
+            Refusal::new(Reason::BackendUnconfirmed, "no backend is configured")
+        }))
+    }
+
+    async fn select_one(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        profile_digest: &str,
+    ) -> Result<(Prepared, Arc<Confirmation>), Refusal> {
+        let name = backend.name().as_str();
+        backend.probe().map_err(|absent| {
+            let message = format!(
+                "backend `{name}` is not available: {absent}; to fix it: {}",
+                absent.fix
+            );
+            Refusal::new(Reason::BackendUnconfirmed, message)
+                .with("backend", name)
+                .with("fix", absent.fix)
+        })?;
+        let prepared = backend.prepare(policy).map_err(|unenforceable| {
+            Refusal::new(
+                Reason::PolicyUnenforceable,
+                format!("profile `{}`: {unenforceable}", policy.name),
+            )
+            .with("axis", unenforceable.axis.name())
+            .with("backend", name)
+        })?;
+        match self.confirm(policy, profile_digest, &prepared).await {
+            Ok(confirmation) => Ok((prepared, confirmation)),
+            Err(unconfirmed) => {
+                let message = format!(
+                    "backend `{name}` is not confirmed for profile `{}`: {unconfirmed}",
+                    policy.name
+                );
+                let refusal =
+                    Refusal::new(Reason::BackendUnconfirmed, message).with("backend", name);
+                Err(match unconfirmed.axis {
+                    Some(axis) => refusal.with("axis", axis.name()),
+                    None => refusal,
+                })
+            }
+        }
+    }
+
+    /// Returns the confirmation of a policy; runs the self-test if it has not run yet.
+    async fn confirm(&self, policy: &Policy, profile_digest: &str, prepared: &Prepared) -> Proved {
+        let spec = match prepared.mechanism {
+            Mechanism::Landlock(spec) => Some(spec),
+            // Nothing is enforced, so nothing can be confirmed; every reply says so.
+            Mechanism::Unconfined => return Ok(Arc::new(Confirmation { proofs: Vec::new() })),
+        };
+        let cell = {
+            let mut cells = self
+                .confirmations
+                .cells
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(cells.entry((profile_digest.to_owned(), spec)).or_default())
+        };
+        cell.get_or_init(|| async {
+            self.prove(policy, prepared)
+                .await
+                .map(Arc::new)
+                .map_err(Arc::new)
+        })
+        .await
+        .clone()
+    }
+
+    async fn prove(
+        &self,
+        policy: &Policy,
+        prepared: &Prepared,
+    ) -> Result<Confirmation, Unconfirmed> {
+        let broke = |stop: Stop| Unconfirmed {
+            axis: None,
+            fix: String::new(),
+            proofs: Vec::new(),
+            why: format!("the self-test could not be made: {}", chain(&stop)),
+        };
+        let proofs = self.legs(policy, prepared).await.map_err(broke)?;
+        let failed = proofs.iter().find_map(|proof| {
+            let leg = proof
+                .deny
+                .iter()
+                .chain(&proof.control)
+                .find(|leg| !leg.held)?;
+            Some((
+                proof.axis,
+                format!("axis `{}`: {}: {}", proof.axis, leg.attempt, leg.observed),
+            ))
+        });
+        match failed {
+            None => Ok(Confirmation { proofs }),
+            Some((axis, why)) => Err(Unconfirmed {
+                axis: Some(axis),
+                fix: String::new(),
+                proofs,
+                why,
+            }),
+        }
+    }
+
+    /// Makes every attempt twice and compares.
+    async fn legs(&self, policy: &Policy, prepared: &Prepared) -> Result<Vec<AxisProof>, Stop> {
+        let lease = self.lease()?;
+        let identity = lease.as_ref().and_then(super::identity::Lease::identity);
+        let make = |e: io::Error| Fault::new("cannot make a directory for the self-test", e);
+        let instance = &self.parts.instance;
+
+        let directory = instance.run(identity).map_err(make)?;
+        let ground = Ground::lay(
+            &directory,
+            instance.canary_denied(),
+            instance.canary_granted(),
+            identity,
+        )
+        .map_err(make)?;
+        let free = ground.attempts(policy, identity.is_some());
+        let free_prepared = Mechanism::Unconfined;
+        let unconfined = self
+            .make_attempts(
+                policy,
+                &free_prepared,
+                &directory,
+                &ground,
+                identity,
+                free.attempts,
+            )
+            .await?;
+        // The effect must show too, or its absence under confinement would prove nothing.
+        let controls: Vec<(bool, String)> = free
+            .checks
+            .iter()
+            .map(|check| {
+                let worked =
+                    check.succeeded(&unconfined) && check.effect.as_ref().is_none_or(Effect::shows);
+                (worked, check.seen(&unconfined))
+            })
+            .collect();
+        drop((ground, directory));
+
+        let directory = instance.run(identity).map_err(make)?;
+        let ground = Ground::lay(
+            &directory,
+            instance.canary_denied(),
+            instance.canary_granted(),
+            identity,
+        )
+        .map_err(make)?;
+        let mut confined = ground.attempts(policy, identity.is_some());
+        let checks = confined.checks;
+        confined.attempts.push(ground.descriptor());
+        let job = self
+            .make_attempts(
+                policy,
+                &prepared.mechanism,
+                &directory,
+                &ground,
+                identity,
+                confined.attempts,
+            )
+            .await?;
+
+        let mut proofs: Vec<AxisProof> = Axis::ALL
+            .map(|axis| AxisProof {
+                axis,
+                control: Vec::new(),
+                deny: Vec::new(),
+            })
+            .into();
+        for (check, (unconfined_held, control)) in checks.iter().zip(controls) {
+            let Some(proof) = proofs.iter_mut().find(|proof| proof.axis == check.axis) else {
+                continue;
+            };
+            let observed = check.seen(&job);
+            let what = check.what;
+            proof.control.push(Leg {
+                attempt: format!("{what}, unconfined"),
+                held: unconfined_held,
+                observed: control,
+            });
+            if check.granted {
+                proof.control.push(Leg {
+                    attempt: what.to_owned(),
+                    held: check.succeeded(&job),
+                    observed,
+                });
+            } else {
+                let held = check.refused(&job) && !check.effect.as_ref().is_some_and(Effect::shows);
+                proof.deny.push(Leg {
+                    attempt: what.to_owned(),
+                    held,
+                    observed,
+                });
+            }
+        }
+        let (control, seen) = (
+            ground.witness.metadata(),
+            job.attempts().last().and_then(Attempt::result),
+        );
+        if let Some(proof) = proofs
+            .iter_mut()
+            .find(|proof| proof.axis == Axis::Environment)
+        {
+            let what = "use a descriptor of the daemon's";
+            let observed = if control.is_ok() {
+                "succeeded"
+            } else {
+                "failed"
+            }
+            .to_owned();
+            proof.control.push(Leg {
+                attempt: format!("{what}, in the daemon"),
+                held: control.is_ok(),
+                observed,
+            });
+            let held = seen == Some(-(libc::EBADF as isize));
+            let observed = if held {
+                "EBADF".to_owned()
+            } else {
+                format!("{seen:?}")
+            };
+            proof.deny.push(Leg {
+                attempt: what.to_owned(),
+                held,
+                observed,
+            });
+        }
+        Ok(proofs)
+    }
+
+    async fn make_attempts(
+        &self,
+        policy: &Policy,
+        mechanism: &Mechanism,
+        directory: &RunDir,
+        ground: &Ground,
+        identity: Option<Identity>,
+        attempts: Vec<Attempt>,
+    ) -> Result<Arc<Job>, Stop> {
+        let pool = self.pool(mechanism)?;
+        let ruleset = match mechanism {
+            Mechanism::Landlock(spec) => {
+                let files = Files {
+                    named: Vec::new(),
+                    system: policy.files.system.clone(),
+                };
+                let mut opened = grants::open_all(&files)?;
+                opened.extend(
+                    ground
+                        .grants()
+                        .map_err(|e| Fault::new("cannot open the self-test's files", e))?,
+                );
+                Some(self.ruleset_with(spec.landlock_abi, opened, directory)?)
+            }
+            Mechanism::Unconfined => None,
+        };
+        let (stdio, _pipes) = pipes().map_err(|e| Fault::new("cannot make pipes", e))?;
+        let job = Job::new(JobParts {
+            action: Action::Attempt(attempts),
+            canaries: ruleset.is_some().then(|| self.canaries()).transpose()?,
+            closing: pool.closing().cloned(),
+            identity,
+            limits: limits(&policy.limits, identity),
+            ruleset,
+            stdio,
+            working_dir: scratch_fd(directory)?,
+        })
+        .map_err(|_| Fault::new("cannot prepare a child", "its closing filter is too long"))?;
+        let job = Arc::new(job);
+        let (_, pidfd) = launch(pool.pool(), &job, Instant::now() + PATIENCE).await?;
+        let watched = crate::sys::watch(pidfd)
+            .map_err(|e| Fault::new("cannot watch the self-test's child", e))?;
+        let ended = tokio::time::timeout(PATIENCE, watched.readable()).await;
+        drop(ended);
+        let reaped = crate::sys::reap(watched.get_ref().as_fd());
+        let report = job.report();
+        if !matches!(reaped, Ok(Some(_))) || !report.did(crate::sys::Step::Release) {
+            let error = io::Error::from_raw_os_error(report.errno());
+            let message = format!(
+                "the self-test's child stopped at step `{}`: {error}",
+                report.step().name()
+            );
+            return Err(Refusal::new(Reason::BackendUnconfirmed, message)
+                .with("step", report.step().name())
+                .into());
+        }
+        Ok(job)
+    }
+
+    /// Returns, for every backend, whether it can be used here.
+    pub fn probe(&self) -> Vec<(BackendName, Result<super::Host, super::Absent>)> {
+        self.parts
+            .backends
+            .iter()
+            .map(|backend| (backend.name(), backend.probe()))
+            .collect()
+    }
+}
+
+/// Files for a self-test: some granted, some not, all within reach of the hook's user.
+#[derive(Debug)]
+struct Ground {
+    denied: PathBuf,
+    granted: PathBuf,
+    /// Owned by the hook's user, granted to nobody.
+    outside: PathBuf,
+    scratch: PathBuf,
+    /// Stands for whatever descriptor the daemon has open.
+    witness: File,
+}
+
+/// What one attempt has to show.
+#[derive(Debug)]
+struct Check {
+    axis: Axis,
+    /// A file that exists, or is empty, only if the attempt worked.
+    effect: Option<Effect>,
+    /// Whether the policy grants it.
+    granted: bool,
+    index: usize,
+    /// Results that count as success: most calls return 0 or more, some are made so that they fail *after* the gate.
+    success: Success,
+    what: &'static str,
+}
+
+#[derive(Debug)]
+enum Effect {
+    Emptied(PathBuf),
+    Made(PathBuf),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Success {
+    /// 0 or more.
+    Value,
+    /// This errno: the call was let through and then failed for the reason that was arranged.
+    Reached(i32),
+}
+
+/// Attempts, and what each has to show.
+struct Attempts {
+    attempts: Vec<Attempt>,
+    checks: Vec<Check>,
+}
+
+impl Attempts {
+    fn add(
+        &mut self,
+        axis: Axis,
+        what: &'static str,
+        granted: bool,
+        attempt: Option<Attempt>,
+    ) -> Option<&mut Check> {
+        let index = self.attempts.len();
+        self.attempts.push(attempt?);
+        self.checks.push(Check {
+            axis,
+            effect: None,
+            granted,
+            index,
+            success: Success::Value,
+            what,
+        });
+        self.checks.last_mut()
+    }
+}
+
+impl Ground {
+    fn lay(
+        directory: &RunDir,
+        denied: &Path,
+        granted: &Path,
+        identity: Option<Identity>,
+    ) -> io::Result<Self> {
+        let scratch = directory.scratch();
+        let outside = directory.outside(identity)?;
+        for (path, mode) in [
+            ("kept", 0o644),
+            ("readable", 0o644),
+            ("program", 0o755),
+            ("granted-program", 0o755),
+        ] {
+            let path = outside.join(path);
+            // No format that the kernel knows: neither ELF nor `#!`.
+            fs::write(&path, "content\n")?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+            if let Some(Identity { uid, gid, .. }) = identity {
+                std::os::unix::fs::chown(&path, Some(uid), Some(gid))?;
+            }
+        }
+        let witness = File::open(denied)?;
+        Ok(Self {
+            denied: denied.to_owned(),
+            granted: granted.to_owned(),
+            outside,
+            scratch,
+            witness,
+        })
+    }
+
+    /// Returns what the confined child is granted here.
+    fn grants(&self) -> io::Result<Vec<OpenGrant>> {
+        let open = |name: &str, access| -> io::Result<OpenGrant> {
+            let (target, _) =
+                grants::open(&self.outside.join(name), ResolveFlag::RESOLVE_NO_SYMLINKS)?;
+            Ok(OpenGrant {
+                rights: Rights::File(access),
+                target,
+            })
+        };
+        Ok(vec![
+            open("readable", Access::Read)?,
+            open("granted-program", Access::Execute)?,
+        ])
+    }
+
+    fn attempts(&self, policy: &Policy, own_uid: bool) -> Attempts {
+        let mut list = Attempts {
+            attempts: Vec::new(),
+            checks: Vec::new(),
+        };
+        let read = |path: &Path| Attempt::open(path.as_os_str(), libc::O_RDONLY, 0);
+        let create =
+            |path: &Path| Attempt::open(path.as_os_str(), libc::O_WRONLY | libc::O_CREAT, 0o600);
+        let outside = |name: &str| self.outside.join(name);
+        let made = |check: Option<&mut Check>, path: PathBuf| {
+            if let Some(check) = check {
+                check.effect = Some(Effect::Made(path));
+            }
+        };
+        let emptied = |check: Option<&mut Check>, path: PathBuf| {
+            if let Some(check) = check {
+                check.effect = Some(Effect::Emptied(path));
+            }
+        };
+        let reached = |check: Option<&mut Check>, errno| {
+            if let Some(check) = check {
+                check.success = Success::Reached(errno);
+            }
+        };
+
+        list.add(
+            Axis::Read,
+            "open an ungranted file",
+            false,
+            read(&self.denied),
+        );
+        list.add(Axis::Read, "open a granted file", true, read(&self.granted));
+        list.add(
+            Axis::Read,
+            "list an ungranted directory",
+            false,
+            read(&self.outside),
+        );
+
+        let path = self.scratch.join("made");
+        made(
+            list.add(Axis::Write, "make a file in scratch", true, create(&path)),
+            path,
+        );
+        let path = outside("made");
+        made(
+            list.add(
+                Axis::Write,
+                "make a file outside scratch",
+                false,
+                create(&path),
+            ),
+            path,
+        );
+        // Emptying by a read-only open is its own right, and its own stand-in on kernels without it.
+        let path = outside("readable");
+        let open_emptying = Attempt::open(path.as_os_str(), libc::O_RDONLY | libc::O_TRUNC, 0);
+        emptied(
+            list.add(
+                Axis::Write,
+                "empty a granted file by a read-only open",
+                false,
+                open_emptying,
+            ),
+            path,
+        );
+        let path = outside("kept");
+        emptied(
+            list.add(
+                Axis::Write,
+                "empty a file by its path",
+                false,
+                Attempt::truncate(path.as_os_str()),
+            ),
+            path,
+        );
+
+        let path = outside("program");
+        let check = list.add(
+            Axis::Execute,
+            "execute an ungranted file",
+            false,
+            Attempt::execute(path.as_os_str()),
+        );
+        reached(check, libc::ENOEXEC);
+        let path = outside("granted-program");
+        let check = list.add(
+            Axis::Execute,
+            "execute a granted file",
+            true,
+            Attempt::execute(path.as_os_str()),
+        );
+        reached(check, libc::ENOEXEC);
+
+        let inet = policy.network == Network::Outbound;
+        let stream = |domain| Some(Attempt::socket(domain, libc::SOCK_STREAM, 0));
+        list.add(
+            Axis::Network,
+            "make an IPv4 socket",
+            inet,
+            stream(libc::AF_INET),
+        );
+        list.add(
+            Axis::Network,
+            "make a Unix socket",
+            false,
+            stream(libc::AF_UNIX),
+        );
+        list.add(
+            Axis::Network,
+            "make a netlink socket",
+            false,
+            Some(Attempt::socket(libc::AF_NETLINK, libc::SOCK_RAW, 0)),
+        );
+
+        let processes = policy.spawn == Spawn::Processes;
+        list.add(
+            Axis::Spawn,
+            "make a process",
+            processes,
+            Some(Attempt::fork()),
+        );
+        list.add(
+            Axis::Spawn,
+            "make a process group",
+            false,
+            Some(Attempt::new_group()),
+        );
+
+        reached(
+            list.add(
+                Axis::Ipc,
+                "ask for shared memory",
+                false,
+                Some(Attempt::shared_memory()),
+            ),
+            libc::EINVAL,
+        );
+        if !own_uid {
+            // Under a uid of its own the hook could not signal the daemon unconfined either: no control to be had.
+            let daemon = Attempt::signal(unistd::getpid().as_raw(), 0);
+            list.add(Axis::Ipc, "signal the daemon", false, Some(daemon));
+        }
+
+        if policy.metadata == Metadata::Keep {
+            let path = outside("kept");
+            list.add(
+                Axis::Metadata,
+                "change a file's mode",
+                false,
+                Attempt::change_mode(path.as_os_str(), 0o600),
+            );
+        }
+
+        let device = |path: &str, flags| Attempt::open(path.as_ref(), flags, 0);
+        list.add(
+            Axis::Devices,
+            "open an ungranted device",
+            false,
+            device("/dev/full", libc::O_RDONLY),
+        );
+        list.add(
+            Axis::Devices,
+            "open /dev/null",
+            true,
+            device("/dev/null", libc::O_RDWR),
+        );
+        list
+    }
+
+    /// Returns the attempt to use a descriptor of the daemon's. The unconfined child has its descriptors closed too, so the
+    /// positive control is the daemon's own use.
+    fn descriptor(&self) -> Attempt {
+        Attempt::descriptor(self.witness.as_fd())
+    }
+}
+
+impl Effect {
+    fn shows(&self) -> bool {
+        match self {
+            Self::Emptied(path) => path.metadata().is_ok_and(|m| m.len() == 0),
+            Self::Made(path) => path.exists(),
+        }
+    }
+}
+
+impl Check {
+    fn result(&self, job: &Job) -> Option<isize> {
+        job.attempts().get(self.index)?.result()
+    }
+
+    fn succeeded(&self, job: &Job) -> bool {
+        self.result(job).is_some_and(|result| match self.success {
+            Success::Value => result >= 0,
+            Success::Reached(errno) => result == -(errno as isize),
+        })
+    }
+
+    fn refused(&self, job: &Job) -> bool {
+        let (access, permission) = (-(libc::EACCES as isize), -(libc::EPERM as isize));
+        self.result(job)
+            .is_some_and(|result| result == access || result == permission)
+    }
+
+    fn seen(&self, job: &Job) -> String {
+        match self.result(job) {
+            None => "not tried".to_owned(),
+            Some(result) if result < 0 => {
+                let errno = i32::try_from(-result).unwrap_or(0);
+                nix::errno::Errno::from_raw(errno).to_string()
+            }
+            Some(_) => "succeeded".to_owned(),
+        }
+    }
+}

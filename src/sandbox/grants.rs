@@ -1,0 +1,133 @@
+//! Granted paths, opened once: what is granted is the inode that was examined, whatever its name leads to later.
+
+use std::{io, os::fd::OwnedFd, path::Path};
+
+use nix::{
+    errno::Errno,
+    fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2},
+    sys::stat::{SFlag, fstat},
+};
+
+use super::linux::Rights;
+use crate::{
+    policy::{Access, Files, GrantSpec, Place},
+    refusal::{Reason, Refusal},
+};
+
+/// One granted path, opened.
+#[derive(Debug)]
+pub(super) struct OpenGrant {
+    /// How it may be used.
+    pub rights: Rights,
+    /// The inode.
+    pub target: OwnedFd,
+}
+
+/// Opens every path of a policy whose workspace is bound.
+///
+/// # Errors
+///
+/// Refuses where a path cannot be opened, or a named one leads through a symbolic link: `GRANT_MISSING`.
+pub(super) fn open_all(files: &Files) -> Result<Vec<OpenGrant>, Refusal> {
+    let system = files
+        .system
+        .iter()
+        .filter_map(|grant| open_one(grant, ResolveFlag::empty()).transpose());
+    // The operator wrote the system paths, and /bin is a link on most hosts; named paths come nearer to the caller.
+    let pinned = ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+    let named = files
+        .named
+        .iter()
+        .filter_map(|grant| open_one(grant, pinned).transpose());
+    system.chain(named).collect()
+}
+
+fn open_one(grant: &GrantSpec, resolve: ResolveFlag) -> Result<Option<OpenGrant>, Refusal> {
+    let path = match &grant.place {
+        Place::Path(path) => path,
+        Place::Workspace { below, if_bound: _ } => {
+            let message = format!(
+                "the profile grants `${{workspace}}/{}` but no workspace is bound",
+                below.display()
+            );
+            return Err(Refusal::new(Reason::GrantMissing, message));
+        }
+    };
+    match open(path, resolve) {
+        Ok((target, is_directory)) => Ok(Some(OpenGrant {
+            rights: rights(grant.access, is_directory),
+            target,
+        })),
+        Err(Errno::ENOENT | Errno::ENOTDIR) if grant.optional => Ok(None),
+        Err(errno) => {
+            let hint = if errno == Errno::ELOOP {
+                "; granted paths may not lead through symbolic links"
+            } else {
+                ""
+            };
+            let message = format!(
+                "granted path `{}` cannot be opened: {}{hint}",
+                path.display(),
+                io::Error::from(errno)
+            );
+            Err(Refusal::new(Reason::GrantMissing, message)
+                .with("path", path.display().to_string()))
+        }
+    }
+}
+
+/// Opens a path without the right to do anything with it but name it.
+pub(super) fn open(path: &Path, resolve: ResolveFlag) -> Result<(OwnedFd, bool), Errno> {
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
+        .resolve(resolve);
+    let target = openat2(AT_FDCWD, path, how)?;
+    let kind = fstat(&target)?.st_mode & SFlag::S_IFMT.bits();
+    Ok((target, kind == SFlag::S_IFDIR.bits()))
+}
+
+const fn rights(access: Access, is_directory: bool) -> Rights {
+    if is_directory {
+        Rights::Directory(access)
+    } else {
+        Rights::File(access)
+    }
+}
+
+/// Opens the directory a hook starts in, which must lie in a grant.
+///
+/// # Errors
+///
+/// Refuses where it lies in none, leads through a link, or is no directory: `INVALID_REQUEST` on `hook.working_dir`.
+pub(super) fn open_working_dir(path: &Path, files: &Files) -> Result<OwnedFd, Refusal> {
+    let field = |problem: String| {
+        Refusal::from(crate::request::InvalidField::new(
+            "hook.working_dir",
+            problem,
+        ))
+    };
+    let granted = files
+        .system
+        .iter()
+        .chain(&files.named)
+        .any(|grant| match &grant.place {
+            Place::Path(granted) => path.starts_with(granted),
+            Place::Workspace { .. } => false,
+        });
+    if !granted {
+        return Err(field(format!(
+            "`{}` lies in no grant of the profile",
+            path.display()
+        )));
+    }
+    let pinned = ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+    match open(path, pinned) {
+        Ok((directory, true)) => Ok(directory),
+        Ok((_, false)) => Err(field(format!("`{}` is not a directory", path.display()))),
+        Err(errno) => Err(field(format!(
+            "`{}` cannot be opened: {}",
+            path.display(),
+            io::Error::from(errno)
+        ))),
+    }
+}

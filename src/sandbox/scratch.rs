@@ -1,0 +1,394 @@
+//! Directories that live as long as a daemon or a run: made with random names, removed whatever a hook left in them.
+
+use std::{
+    fs::{self, DirBuilder, File, Permissions},
+    io::{self, Write as _},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    },
+    path::{Path, PathBuf},
+};
+
+use nix::{
+    dir::Dir,
+    errno::Errno,
+    fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg, OFlag, openat, renameat},
+    sys::stat::{FchmodatFlags, Mode, SFlag, fchmodat, fstatat},
+    unistd::{Gid, Uid, UnlinkatFlags, chown, unlinkat},
+};
+use uuid::Uuid;
+
+use crate::sys::Identity;
+
+/// The start of the name of every instance's directory.
+const INSTANCE: &str = "instance-";
+
+/// A daemon's own directory for what lasts as long as it does. Removed when dropped; what a killed daemon left is removed
+/// by the next one that starts.
+#[derive(Debug)]
+pub struct InstanceDir {
+    /// Held for life: who holds it is alive.
+    _lock: Flock<File>,
+    base: PathBuf,
+    canary_denied: PathBuf,
+    canary_granted: PathBuf,
+    path: PathBuf,
+}
+
+impl InstanceDir {
+    /// Makes a directory below `base`, which is made if needed, and removes those of daemons that are gone.
+    ///
+    /// Root's is traversable, not listable, because hooks with a uid of their own must reach their scratch directories.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error; a base that others can write is one.
+    pub fn create(base: &Path, for_other_uids: bool) -> io::Result<Self> {
+        let mode = if for_other_uids { 0o711 } else { 0o700 };
+        DirBuilder::new().recursive(true).mode(mode).create(base)?;
+        let base = base.canonicalize()?;
+        let metadata = base.metadata()?;
+        if metadata.uid() != Uid::effective().as_raw() || metadata.permissions().mode() & 0o022 != 0
+        {
+            let message = format!(
+                "`{}` must be owned by this user and writable by no other",
+                base.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+        }
+        if for_other_uids {
+            // Whatever the umask or an earlier daemon said: hooks must reach what is below.
+            fs::set_permissions(&base, Permissions::from_mode(mode))?;
+        }
+        let _making = lock(&base.join("lock"), FlockArg::LockExclusive)?;
+        sweep(&base);
+        let path = base.join(format!("{INSTANCE}{}", Uuid::now_v7().simple()));
+        DirBuilder::new().mode(mode).create(&path)?;
+        fs::set_permissions(&path, Permissions::from_mode(mode))?;
+        let _lock = lock(&path.join("lock"), FlockArg::LockExclusiveNonblock)?;
+        let canary = |name: &str| -> io::Result<PathBuf> {
+            let path = path.join(format!("{name}-{}", Uuid::now_v7().simple()));
+            let mut file = File::options()
+                .write(true)
+                .create_new(true)
+                .mode(0o644)
+                .open(&path)?;
+            file.set_permissions(Permissions::from_mode(0o644))?;
+            file.write_all(b"canary\n")?;
+            Ok(path)
+        };
+        let (canary_denied, canary_granted) = (canary("denied")?, canary("granted")?);
+        Ok(Self {
+            _lock,
+            base,
+            canary_denied,
+            canary_granted,
+            path,
+        })
+    }
+
+    /// Returns the directory that holds the directories of all daemons of this user.
+    pub fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// Returns a file that everybody may read and no policy grants.
+    pub fn canary_denied(&self) -> &Path {
+        &self.canary_denied
+    }
+
+    /// Returns a file that every confined run is granted.
+    pub fn canary_granted(&self) -> &Path {
+        &self.canary_granted
+    }
+
+    /// Makes the directory of one run: a scratch directory of the hook's, and beside it room for what the hook may read
+    /// but not change.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error.
+    pub fn run(&self, identity: Option<Identity>) -> io::Result<RunDir> {
+        let run = RunDir {
+            path: self.path.join(format!("run-{}", Uuid::now_v7().simple())),
+        };
+        let mode = if identity.is_some() { 0o711 } else { 0o700 };
+        DirBuilder::new().mode(mode).create(&run.path)?;
+        let scratch = run.scratch();
+        DirBuilder::new().mode(0o700).create(&scratch)?;
+        if let Some(identity) = identity {
+            // Whatever the umask: the hook's uid must reach its scratch directory.
+            fs::set_permissions(&run.path, Permissions::from_mode(mode))?;
+            chown(
+                &scratch,
+                Some(Uid::from_raw(identity.uid)),
+                Some(Gid::from_raw(identity.gid)),
+            )?;
+        }
+        Ok(run)
+    }
+}
+
+impl Drop for InstanceDir {
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.path) {
+            tracing::warn!(%error, path = %self.path.display(), "instance directory is left behind");
+        }
+    }
+}
+
+/// The directory of one run. Removed when dropped.
+#[derive(Debug)]
+pub struct RunDir {
+    path: PathBuf,
+}
+
+impl RunDir {
+    /// Returns the hook's private directory: its `HOME` and `TMPDIR`.
+    pub fn scratch(&self) -> PathBuf {
+        self.path.join("tmp")
+    }
+
+    /// Makes a directory that the hook's user owns and no policy grants: for a self-test.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error.
+    pub fn outside(&self, identity: Option<Identity>) -> io::Result<PathBuf> {
+        let path = self.path.join("outside");
+        DirBuilder::new().mode(0o700).create(&path)?;
+        if let Some(identity) = identity {
+            chown(
+                &path,
+                Some(Uid::from_raw(identity.uid)),
+                Some(Gid::from_raw(identity.gid)),
+            )?;
+        }
+        Ok(path)
+    }
+
+    /// Puts a copy of a file where the hook can read but not change it, under its own name.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of reading or writing.
+    pub fn copy(&self, mut file: &File, name: &Path) -> io::Result<PathBuf> {
+        let path = self.path.join("script");
+        fs::create_dir(&path)?;
+        fs::set_permissions(&path, Permissions::from_mode(0o711))?;
+        let path = path.join(name.file_name().unwrap_or("script".as_ref()));
+        let mut copy = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o555)
+            .open(&path)?;
+        io::Seek::rewind(&mut file)?;
+        io::copy(&mut file, &mut copy)?;
+        copy.set_permissions(Permissions::from_mode(0o555))?;
+        Ok(path)
+    }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.path) {
+            tracing::error!(%error, path = %self.path.display(), "run directory is left behind");
+        }
+    }
+}
+
+fn lock(path: &Path, how: FlockArg) -> io::Result<Flock<File>> {
+    let file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)?;
+    Flock::lock(file, how).map_err(|(_, errno)| errno.into())
+}
+
+/// Removes the directories of daemons that are gone. One that cannot be removed is reported and left.
+fn sweep(base: &Path) {
+    let Ok(entries) = fs::read_dir(base) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if !entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(INSTANCE.as_bytes())
+        {
+            continue;
+        }
+        // Made under the base's lock, which is held here: a directory whose lock is free has no owner.
+        if lock(&path.join("lock"), FlockArg::LockExclusiveNonblock).is_ok()
+            && let Err(error) = remove(&path)
+        {
+            tracing::warn!(%error, path = %path.display(), "directory of a daemon that is gone cannot be removed");
+        }
+    }
+}
+
+/// Removes a directory with all that is in it, whatever a hook put there: unreadable directories, names of any bytes, trees
+/// deeper than a path can name, symbolic links. Follows none of these; needs two descriptors and no recursion, because
+/// every directory found is first moved up to the top.
+fn remove(path: &Path) -> io::Result<()> {
+    match unlinkat(AT_FDCWD, path, UnlinkatFlags::RemoveDir) {
+        Ok(()) | Err(Errno::ENOENT) => return Ok(()),
+        Err(Errno::ENOTEMPTY | Errno::EEXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let top = open_directory(AT_FDCWD, path)?;
+    // What is moved here has names that nothing a hook made can have: the hook cannot write above its scratch directory.
+    let mut moved = 0_u64;
+    loop {
+        let mut directories = Vec::new();
+        for (name, is_directory) in entries(&top)? {
+            if is_directory {
+                directories.push(name);
+            } else {
+                unlinkat(&top, name.as_c_str(), UnlinkatFlags::NoRemoveDir)?;
+            }
+        }
+        if directories.is_empty() {
+            break;
+        }
+        for name in directories {
+            let directory = open_directory(&top, name.as_c_str())?;
+            for (inner, is_directory) in entries(&directory)? {
+                if is_directory {
+                    moved += 1;
+                    let target = format!("moved-{moved}");
+                    // A directory without write permission cannot be moved: its `..` would change.
+                    fchmodat(
+                        &directory,
+                        inner.as_c_str(),
+                        Mode::S_IRWXU,
+                        FchmodatFlags::NoFollowSymlink,
+                    )?;
+                    renameat(&directory, inner.as_c_str(), &top, target.as_str())?;
+                } else {
+                    unlinkat(&directory, inner.as_c_str(), UnlinkatFlags::NoRemoveDir)?;
+                }
+            }
+            unlinkat(&top, name.as_c_str(), UnlinkatFlags::RemoveDir)?;
+        }
+    }
+    Ok(unlinkat(AT_FDCWD, path, UnlinkatFlags::RemoveDir)?)
+}
+
+/// Opens a directory, never a link to one, and makes it usable by its owner.
+fn open_directory<P: ?Sized + nix::NixPath>(at: impl AsFd + Copy, path: &P) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    match openat(at, path, flags | OFlag::O_RDONLY, Mode::empty()) {
+        Err(Errno::EACCES) => {
+            fchmodat(at, path, Mode::S_IRWXU, FchmodatFlags::NoFollowSymlink)?;
+            Ok(openat(at, path, flags | OFlag::O_RDONLY, Mode::empty())?)
+        }
+        Ok(fd) => {
+            nix::sys::stat::fchmod(&fd, Mode::S_IRWXU)?;
+            Ok(fd)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Lists a directory: names, and which of them are directories.
+fn entries(directory: &OwnedFd) -> io::Result<Vec<(std::ffi::CString, bool)>> {
+    let mut listing = Dir::from_fd(openat(
+        directory,
+        ".",
+        OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
+        Mode::empty(),
+    )?)?;
+    let mut found = Vec::new();
+    for entry in listing.iter() {
+        let name = entry?.file_name().to_owned();
+        if matches!(name.as_bytes(), b"." | b"..") {
+            continue;
+        }
+        let kind = fstatat(directory, name.as_c_str(), AtFlags::AT_SYMLINK_NOFOLLOW)?.st_mode
+            & SFlag::S_IFMT.bits();
+        found.push((name, kind == SFlag::S_IFDIR.bits()));
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::{ffi::OsStrExt, fs::symlink};
+
+    use nix::{fcntl::open, sys::stat::mkdirat};
+
+    use super::*;
+
+    #[test]
+    fn a_run_leaves_nothing_whatever_it_made() {
+        let base = tempfile::tempdir().unwrap();
+        let outside = base.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("precious"), "kept").unwrap();
+        let instance = InstanceDir::create(&base.path().join("base"), false).unwrap();
+        let run = instance.run(None).unwrap();
+        let scratch = run.scratch();
+        symlink(&outside, scratch.join("link")).unwrap();
+        fs::write(
+            scratch.join(std::ffi::OsStr::from_bytes(b"new\nline\xff")),
+            "",
+        )
+        .unwrap();
+        fs::create_dir(scratch.join("closed")).unwrap();
+        fs::write(scratch.join("closed/file"), "").unwrap();
+        fs::create_dir(scratch.join("closed/inner")).unwrap();
+        fs::set_permissions(scratch.join("closed/inner"), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(scratch.join("closed"), Permissions::from_mode(0)).unwrap();
+        // Deeper than a path can name.
+        let mut at = open(
+            &scratch,
+            OFlag::O_DIRECTORY | OFlag::O_RDONLY,
+            Mode::empty(),
+        )
+        .unwrap();
+        let name = "d".repeat(200);
+        for _ in 0..40 {
+            mkdirat(&at, name.as_str(), Mode::S_IRWXU).unwrap();
+            at = openat(
+                &at,
+                name.as_str(),
+                OFlag::O_DIRECTORY | OFlag::O_RDONLY,
+                Mode::empty(),
+            )
+            .unwrap();
+        }
+        let path = run.path.clone();
+        drop(run);
+        assert!(!path.exists());
+        assert_eq!(
+            fs::read_to_string(outside.join("precious")).unwrap(),
+            "kept"
+        );
+    }
+
+    #[test]
+    fn the_next_daemon_removes_what_a_killed_one_left_and_spares_the_living() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path().join("base");
+        let living = InstanceDir::create(&base, false).unwrap();
+        let dead = base.join("instance-dead");
+        fs::create_dir_all(dead.join("run-1/tmp/x")).unwrap();
+        fs::write(dead.join("lock"), "").unwrap();
+        let next = InstanceDir::create(&base, false).unwrap();
+        assert!(!dead.exists());
+        assert!(living.path.exists() && next.path.exists());
+    }
+
+    #[test]
+    fn a_base_that_others_can_write_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        fs::set_permissions(base.path(), Permissions::from_mode(0o777)).unwrap();
+        assert!(InstanceDir::create(base.path(), false).is_err());
+    }
+}

@@ -1,0 +1,258 @@
+//! From a recorded answer to a reply.
+
+use bytes::Bytes;
+use tonic::Status;
+
+use super::status;
+use crate::{
+    audit::{Answer, Interpreted, Recorded, record::OutcomeKind, usage},
+    axis::{Axis, Coverage, Demand},
+    contract::{BlockedBy, Decision, Verdict},
+    pb,
+    process::Captured,
+    sandbox::{self, Mechanism},
+};
+
+/// Encodes an answer: an outcome is a response, a refusal or fault a status.
+///
+/// # Errors
+///
+/// Returns the status of a refusal or fault.
+pub fn encode(recorded: &Recorded) -> Result<pb::ExecuteResponse, Status> {
+    match recorded.answer() {
+        Answer::Fault => Err(status::fault(recorded.request_id())),
+        Answer::Refusal(refusal) => Err(status::status(refusal, recorded.request_id())),
+        Answer::Outcome { at, interpreted } => {
+            let audit = pb::AuditReference {
+                hash: at.hash.clone(),
+                run_id: interpreted
+                    .ended
+                    .announced
+                    .plan()
+                    .admitted
+                    .call
+                    .run_id
+                    .clone(),
+                sequence: at.sequence,
+            };
+            Ok(response(interpreted, audit))
+        }
+    }
+}
+
+fn response(interpreted: &Interpreted, audit: pb::AuditReference) -> pb::ExecuteResponse {
+    let ended = &interpreted.ended;
+    let request = &ended.announced.plan().admitted.request;
+    let nothing = Captured::default();
+    let (stdout, stderr, held_open) = match &ended.end {
+        sandbox::End::ExecFailed(_) => (&nothing, &nothing, false),
+        sandbox::End::Ran(ran) => (&ran.stdout, &ran.stderr, ran.output_held_open),
+    };
+    let verdict = &interpreted.verdict;
+    let mut cut = Cut::new(request.max_reply_bytes, verdict);
+    let (stdout_tail, stderr_tail) = (cut.take(&stdout.tail), cut.take(&stderr.tail));
+    let (stdout_head, stderr_head) = (cut.take(&stdout.head), cut.take(&stderr.head));
+    let event = |event: &crate::contract::ContractEvent| pb::ContractEvent {
+        json: event.json.to_string(),
+        name: event.name.to_owned(),
+    };
+    pb::ExecuteResponse {
+        audit: Some(audit),
+        confinement: Some(confinement(ended)),
+        contract_version: request.contract.version().to_owned(),
+        cut_for_reply: cut.happened,
+        denials: Vec::new(),
+        // Landlock and seccomp tell the hook what they refuse, not us.
+        denials_observable: false,
+        events: interpreted.event.iter().map(event).collect(),
+        outcome: Some(pb::Outcome {
+            exec_errno: match ended.end {
+                sandbox::End::ExecFailed(errno) => Some(errno),
+                sandbox::End::Ran(_) => None,
+            },
+            exit_code: ended.exit_code(),
+            kind: outcome_kind(interpreted.outcome).into(),
+            output_held_open: held_open,
+            signal: ended.signal(),
+        }),
+        request_id: request.id.clone(),
+        stderr: stderr_head,
+        stderr_tail,
+        stderr_total_bytes: stderr.total,
+        stderr_truncated: stderr.truncated(),
+        stdout: stdout_head,
+        stdout_tail,
+        stdout_total_bytes: stdout.total,
+        stdout_truncated: stdout.truncated(),
+        usage: Some(usage_message(ended)),
+        verdict: Some(verdict_message(
+            verdict,
+            interpreted.outcome == OutcomeKind::EscapeAttempt,
+        )),
+    }
+}
+
+/// Keeps a reply within what its caller takes.
+struct Cut {
+    happened: bool,
+    room: usize,
+}
+
+impl Cut {
+    /// What is neither output nor text out of it.
+    const ENVELOPE: usize = 16 * 1024;
+
+    fn new(max_reply_bytes: u64, verdict: &Verdict) -> Self {
+        let texts =
+            verdict.push.as_ref().map_or(0, |push| push.message.len()) + verdict.reason.len();
+        let room = usize::try_from(max_reply_bytes).unwrap_or(usize::MAX);
+        Self {
+            happened: false,
+            room: room.saturating_sub(texts + Self::ENVELOPE),
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Bytes {
+        let taken = bytes.len().min(self.room);
+        self.room -= taken;
+        self.happened |= taken < bytes.len();
+        Bytes::copy_from_slice(&bytes[..taken])
+    }
+}
+
+fn usage_message(ended: &sandbox::Ended) -> pb::Usage {
+    let usage = usage(ended);
+    let micros = |micros: u64| {
+        let nanos = i32::try_from(micros % 1_000_000).unwrap_or(0) * 1_000;
+        Some(prost_types::Duration {
+            seconds: i64::try_from(micros / 1_000_000).unwrap_or(i64::MAX),
+            nanos,
+        })
+    };
+    pb::Usage {
+        max_rss_bytes: usage.max_rss_bytes,
+        queue: micros(usage.queue_us),
+        run: micros(usage.run_us),
+        setup: micros(usage.setup_us),
+        sys: micros(usage.system_us),
+        user: micros(usage.user_us),
+        wall: micros(usage.wall_us),
+    }
+}
+
+fn confinement(ended: &sandbox::Ended) -> pb::Confinement {
+    let plan = ended.announced.plan();
+    let evidence = |evidence: &sandbox::Evidence| pb::Evidence {
+        axis: pb::Axis::Unspecified.into(),
+        check: evidence.check.to_owned(),
+        observed: evidence.observed.clone(),
+    };
+    pb::Confinement {
+        axes: plan
+            .prepared
+            .axes
+            .iter()
+            .map(|(axis, coverage)| axis_report(axis, coverage, *plan.policy.demands.of(axis)))
+            .collect(),
+        backend: plan.prepared.backend.as_str().to_owned(),
+        confirmed: ended.setup.confirmed,
+        evidence: ended.setup.evidence.iter().map(evidence).collect(),
+        landlock_abi: match plan.prepared.mechanism {
+            Mechanism::Landlock(spec) => spec.landlock_abi,
+            Mechanism::Unconfined => 0,
+        },
+        profile: plan.policy.name.to_string(),
+        profile_digest: plan.admitted.policy.digest.clone(),
+    }
+}
+
+/// Encodes one axis.
+pub fn axis_report(axis: Axis, coverage: &Coverage, demand: Demand) -> pb::AxisReport {
+    let (kind, by, gap) = match *coverage {
+        Coverage::Degraded { by, gap } => (pb::Coverage::Degraded, by, gap),
+        Coverage::Enforced { by } => (pb::Coverage::Enforced, by, ""),
+        Coverage::Ignored => (pb::Coverage::Ignored, "", "nothing is done about it"),
+    };
+    pb::AxisReport {
+        axis: axis_message(axis).into(),
+        by: by.to_owned(),
+        coverage: kind.into(),
+        gap: gap.to_owned(),
+        required: demand == Demand::Required,
+    }
+}
+
+const fn axis_message(axis: Axis) -> pb::Axis {
+    match axis {
+        Axis::Cpu => pb::Axis::Cpu,
+        Axis::Devices => pb::Axis::Devices,
+        Axis::Environment => pb::Axis::Environment,
+        Axis::Execute => pb::Axis::Execute,
+        Axis::Ipc => pb::Axis::Ipc,
+        Axis::Memory => pb::Axis::Memory,
+        Axis::Metadata => pb::Axis::Metadata,
+        Axis::Network => pb::Axis::Network,
+        Axis::Output => pb::Axis::Output,
+        Axis::Pids => pb::Axis::Pids,
+        Axis::Read => pb::Axis::Read,
+        Axis::Spawn => pb::Axis::Spawn,
+        Axis::Time => pb::Axis::Time,
+        Axis::Write => pb::Axis::Write,
+    }
+}
+
+const fn outcome_kind(kind: OutcomeKind) -> pb::OutcomeKind {
+    match kind {
+        OutcomeKind::Canceled => pb::OutcomeKind::Canceled,
+        OutcomeKind::EscapeAttempt => pb::OutcomeKind::EscapeAttempt,
+        OutcomeKind::ExecFailed => pb::OutcomeKind::ExecFailed,
+        OutcomeKind::Exited => pb::OutcomeKind::Exited,
+        OutcomeKind::OutOfMemory => pb::OutcomeKind::OutOfMemory,
+        OutcomeKind::OutputLimit => pb::OutcomeKind::OutputLimit,
+        OutcomeKind::PidsExhausted => pb::OutcomeKind::PidsExhausted,
+        OutcomeKind::Signaled => pb::OutcomeKind::Signaled,
+        OutcomeKind::TimedOut => pb::OutcomeKind::TimedOut,
+    }
+}
+
+fn verdict_message(verdict: &Verdict, sandbox_denied: bool) -> pb::Verdict {
+    let decision = match verdict.decision {
+        Decision::Allow => pb::Decision::Allow,
+        Decision::Ask => pb::Decision::Ask,
+        Decision::Block => pb::Decision::Block,
+        Decision::Deny => pb::Decision::Deny,
+        Decision::None => pb::Decision::None,
+    };
+    pb::Verdict {
+        blocked_by: verdict
+            .blocked_by
+            .map_or(pb::BlockedBy::Unspecified, blocked_by)
+            .into(),
+        decision: decision.into(),
+        failed: verdict.failed,
+        push: verdict.push.as_ref().map(|push| pb::Push {
+            message: push.message.clone(),
+            name: push.name.clone(),
+            session: push.session.clone(),
+            wake: push.wake,
+        }),
+        reason: verdict.reason.clone(),
+        sandbox_denied,
+        skip_reason: verdict
+            .skip
+            .map(|skip| skip.as_string())
+            .unwrap_or_default(),
+        warnings: verdict.warnings.clone(),
+        ..pb::Verdict::default()
+    }
+}
+
+const fn blocked_by(by: BlockedBy) -> pb::BlockedBy {
+    match by {
+        BlockedBy::ExitCode => pb::BlockedBy::ExitCode,
+        BlockedBy::InvalidOutput => pb::BlockedBy::InvalidOutput,
+        BlockedBy::Signal => pb::BlockedBy::Signal,
+        BlockedBy::SpawnError => pb::BlockedBy::SpawnError,
+        BlockedBy::Timeout => pb::BlockedBy::Timeout,
+    }
+}

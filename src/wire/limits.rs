@@ -1,0 +1,26 @@
+//! How large a message may be.
+
+/// What the wire accepts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct WireLimits {
+    /// The largest event, bytes.
+    pub event_bytes: usize,
+}
+
+impl WireLimits {
+    /// What a request may be longer than its event: argv and environment together never exceed 2 MiB.
+    const MARGIN: usize = 3 * 1024 * 1024;
+
+    /// Returns the largest message, bytes.
+    pub const fn message_bytes(self) -> usize {
+        self.event_bytes.saturating_add(Self::MARGIN)
+    }
+}
+
+impl Default for WireLimits {
+    fn default() -> Self {
+        Self {
+            event_bytes: 16 * 1024 * 1024,
+        }
+    }
+}

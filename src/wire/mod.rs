@@ -1,0 +1,18 @@
+//! The wire: the only user of tonic. Decodes requests, encodes answers, turns refusals into statuses.
+
+mod decode;
+mod encode;
+pub mod json;
+mod limits;
+mod server;
+mod service;
+mod status;
+
+pub use self::{
+    decode::{Malformed, decode},
+    encode::{axis_report, encode},
+    limits::WireLimits,
+    server::{Incoming, ServeError, Server, ServerError},
+    service::Hooks,
+    status::{domain, status},
+};

@@ -1,0 +1,235 @@
+//! The server: listens, answers, drains.
+
+use std::{
+    fs, io,
+    os::unix::{
+        fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt},
+        net::UnixListener as StdListener,
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{
+    net::{UnixListener, UnixStream},
+    time::timeout,
+};
+use tokio_stream::{Stream, StreamExt, wrappers::UnixListenerStream};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::transport::Server as TonicServer;
+use tonic_health::ServingStatus;
+
+use super::{Hooks, WireLimits};
+use crate::{
+    pb::{self, hook_service_server::HookServiceServer},
+    pipeline::Pipeline,
+};
+
+/// Where connections come from.
+#[derive(Debug)]
+pub enum Incoming {
+    /// A listening socket.
+    Listener(UnixListener),
+    /// One connection and no other: the private daemon of `hookjail run`.
+    Single(UnixStream),
+}
+
+impl Incoming {
+    /// Listens on a socket that only this daemon made: in a directory of its own user, with the given mode.
+    ///
+    /// # Errors
+    ///
+    /// Fails where a daemon listens there already, where something other than a stale socket is in its place, or where
+    /// others could replace it.
+    pub fn bind(path: &Path, mode: u32) -> Result<Self, ServerError> {
+        let error = |doing| {
+            move |cause| ServerError {
+                doing,
+                path: path.to_owned(),
+                cause,
+            }
+        };
+        if let Some(directory) = path.parent() {
+            let make = fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o711)
+                .create(directory);
+            make.map_err(error("make the directory of the socket"))?;
+            let metadata =
+                fs::metadata(directory).map_err(error("examine the directory of the socket"))?;
+            let sticky = metadata.mode() & 0o1000 != 0;
+            if metadata.mode() & 0o022 != 0 && !sticky {
+                let cause = io::Error::other("others can write to its directory; choose another");
+                return Err(error("listen on the socket")(cause));
+            }
+        }
+        match fs::symlink_metadata(path) {
+            Ok(metadata) if metadata.file_type().is_socket() => {
+                if std::os::unix::net::UnixStream::connect(path).is_ok() {
+                    let cause = io::Error::new(
+                        io::ErrorKind::AddrInUse,
+                        "another daemon is listening on it",
+                    );
+                    return Err(error("listen on the socket")(cause));
+                }
+                fs::remove_file(path).map_err(error("remove the stale socket"))?;
+            }
+            Ok(_) => {
+                let cause = io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    "something that is no socket is in its place",
+                );
+                return Err(error("listen on the socket")(cause));
+            }
+            Err(_) => {}
+        }
+        // Until the mode is set nobody but this user may connect.
+        let umask = nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o177));
+        let bound = StdListener::bind(path);
+        nix::sys::stat::umask(umask);
+        let listener = bound.map_err(error("listen on the socket"))?;
+        fs::set_permissions(path, fs::Permissions::from_mode(mode))
+            .map_err(error("set the mode of the socket"))?;
+        Self::inherited(listener).map_err(error("listen on the socket"))
+    }
+
+    /// Takes over a socket that somebody else listens on, such as systemd.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of registering it with the runtime.
+    pub fn inherited(listener: StdListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Ok(Self::Listener(UnixListener::from_std(listener)?))
+    }
+}
+
+/// Listening failed.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {doing} `{path}`")]
+pub struct ServerError {
+    doing: &'static str,
+    path: PathBuf,
+    #[source]
+    cause: io::Error,
+}
+
+/// Serving failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The protocol's descriptors in this program cannot be read.
+    #[error("the protocol's descriptors cannot be read")]
+    Descriptors(#[source] Box<tonic_reflection::server::Error>),
+    /// The server library failed.
+    #[error("the server failed")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// A daemon's server.
+#[derive(Debug)]
+pub struct Server {
+    /// How long running hooks get once `shutdown` is cancelled.
+    pub drain: Duration,
+    /// What requests may be.
+    pub limits: WireLimits,
+    /// What requests go through.
+    pub pipeline: Arc<Pipeline>,
+    /// Begins the drain when cancelled.
+    pub shutdown: CancellationToken,
+}
+
+impl Server {
+    /// Serves until the shutdown, then lets running hooks finish or die by the drain time.
+    ///
+    /// # Errors
+    ///
+    /// Returns the server library's error, or says that this program was built wrongly.
+    pub async fn serve(self, incoming: Incoming) -> Result<(), ServeError> {
+        let (health, health_service) = tonic_health::server::health_reporter();
+        health.set_serving::<HookServiceServer<Hooks>>().await;
+        let reflection = || {
+            tonic_reflection::server::Builder::configure()
+                .register_encoded_file_descriptor_set(pb::DESCRIPTOR_SET)
+                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        };
+        let unreadable = |error| ServeError::Descriptors(Box::new(error));
+        let v1 = reflection().build_v1().map_err(unreadable)?;
+        let v1alpha = reflection().build_v1alpha().map_err(unreadable)?;
+
+        let stop = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        let hooks = Hooks::new(
+            Arc::clone(&self.pipeline),
+            self.limits,
+            stop.clone(),
+            tasks.clone(),
+        );
+        let hooks = HookServiceServer::new(hooks)
+            .max_decoding_message_size(self.limits.message_bytes())
+            .max_encoding_message_size(usize::MAX);
+
+        let pipeline = Arc::clone(&self.pipeline);
+        let shutdown = self.shutdown.clone();
+        let drain = self.drain;
+        let running = tasks.clone();
+        let end = async move {
+            shutdown.cancelled().await;
+            pipeline.gate.drain();
+            health
+                .set_service_status("", ServingStatus::NotServing)
+                .await;
+            health.set_not_serving::<HookServiceServer<Hooks>>().await;
+            tracing::info!(running = running.len(), "draining");
+            running.close();
+            if timeout(drain, running.wait()).await.is_err() {
+                tracing::warn!(
+                    running = running.len(),
+                    "drain time is over; running hooks are killed"
+                );
+                stop.cancel();
+                running.wait().await;
+            }
+        };
+        let router = TonicServer::builder()
+            .http2_keepalive_interval(Some(Duration::from_secs(30)))
+            .http2_keepalive_timeout(Some(Duration::from_secs(20)))
+            .max_concurrent_streams(Some(4096))
+            .add_service(health_service)
+            .add_service(v1)
+            .add_service(v1alpha)
+            .add_service(hooks);
+        let served = match incoming {
+            Incoming::Listener(listener) => {
+                router
+                    .serve_with_incoming_shutdown(
+                        connections(UnixListenerStream::new(listener)),
+                        end,
+                    )
+                    .await
+            }
+            Incoming::Single(stream) => {
+                let once =
+                    tokio_stream::once(Ok::<_, io::Error>(stream)).chain(tokio_stream::pending());
+                router.serve_with_incoming_shutdown(once, end).await
+            }
+        };
+        // A client that is gone does not end its run's task: the end record is still to be written.
+        tasks.close();
+        tasks.wait().await;
+        Ok(served?)
+    }
+}
+
+/// Passes connections on; an accept that fails, for want of descriptors, does not end the server.
+fn connections(
+    listener: impl Stream<Item = io::Result<UnixStream>> + Send,
+) -> impl Stream<Item = io::Result<UnixStream>> + Send {
+    listener.filter(|accepted| match accepted {
+        Ok(_) => true,
+        Err(error) => {
+            tracing::warn!(%error, "connection could not be accepted");
+            false
+        }
+    })
+}

@@ -1,0 +1,270 @@
+//! The services: decode, hand over, encode.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc;
+use tokio_stream::{Stream, StreamExt, wrappers::ReceiverStream};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::{Request, Response, Status, metadata::MetadataMap, transport::server::UdsConnectInfo};
+use uuid::Uuid;
+
+use super::{WireLimits, decode, encode, status};
+use crate::{
+    admission::{Call, Peer},
+    audit::Recorded,
+    pb::{self, hook_service_server::HookService},
+    pipeline::Pipeline,
+    process::{Chunk, Stream as Output},
+    refusal::{Reason, Refusal},
+    request::OnDisconnect,
+};
+
+/// How many pieces of output wait for a slow client before the hook has to.
+const CHUNKS: usize = 16;
+
+/// `hookjail.v1.HookService` over a pipeline.
+#[derive(Clone, Debug)]
+pub struct Hooks {
+    limits: WireLimits,
+    pipeline: Arc<Pipeline>,
+    /// Ends every run when cancelled: the drain time is over.
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Hooks {
+    /// Serves a pipeline. Runs are tasks of `tasks`, so that an end record is written whatever becomes of the client.
+    pub const fn new(
+        pipeline: Arc<Pipeline>,
+        limits: WireLimits,
+        stop: CancellationToken,
+        tasks: TaskTracker,
+    ) -> Self {
+        Self {
+            limits,
+            pipeline,
+            stop,
+            tasks,
+        }
+    }
+
+    /// Starts a request; the handle ends with its answer. The guard ends the run if it is dropped before.
+    async fn start(
+        &self,
+        message: pb::ExecuteRequest,
+        caller: Result<Caller, Status>,
+        chunks: Option<mpsc::Sender<Chunk>>,
+    ) -> Result<Result<pb::ExecuteResponse, Status>, Status> {
+        let caller = caller?;
+        let cancel = self.stop.child_token();
+        let call = Call {
+            arrived: caller.arrived,
+            cancel: cancel.clone(),
+            caller_timeout: caller.timeout,
+            chunks,
+            peer: caller.peer,
+            run_id: Uuid::now_v7().to_string(),
+        };
+        let request = match decode(message, self.limits) {
+            Ok(request) => request,
+            Err(malformed) => {
+                let recorded =
+                    self.pipeline
+                        .malformed(&call, &malformed.request_id, malformed.refusal);
+                return Ok(encode(&recorded));
+            }
+        };
+        // This future is dropped when the client is gone; the run then ends, unless it is to finish.
+        let guard = (request.on_disconnect == OnDisconnect::Kill).then(|| cancel.drop_guard());
+        let pipeline = Arc::clone(&self.pipeline);
+        let run = self
+            .tasks
+            .spawn(async move { pipeline.handle(call, request).await });
+        let recorded: Recorded = run.await.map_err(|error| {
+            tracing::error!(%error, "request panicked");
+            Status::internal("the request failed; see the daemon's log")
+        })?;
+        drop(guard.map(tokio_util::sync::DropGuard::disarm));
+        Ok(encode(&recorded))
+    }
+}
+
+/// Who asks, since when, and how long it waits.
+#[derive(Clone, Copy, Debug)]
+struct Caller {
+    arrived: Instant,
+    peer: Peer,
+    timeout: Option<Duration>,
+}
+
+impl Caller {
+    fn of<T>(request: &Request<T>) -> Result<Self, Status> {
+        let arrived = Instant::now();
+        let credentials = request
+            .extensions()
+            .get::<UdsConnectInfo>()
+            .and_then(|info| info.peer_cred);
+        let Some(credentials) = credentials else {
+            let refusal = Refusal::new(
+                Reason::PeerUnknown,
+                "the kernel does not say who is calling",
+            );
+            return Err(status(&refusal, ""));
+        };
+        let peer = Peer {
+            gid: credentials.gid(),
+            pid: credentials.pid(),
+            uid: credentials.uid(),
+        };
+        Ok(Self {
+            arrived,
+            peer,
+            timeout: caller_timeout(request.metadata())?,
+        })
+    }
+}
+
+/// Reads `grpc-timeout`: up to eight digits and a unit.
+fn caller_timeout(metadata: &MetadataMap) -> Result<Option<Duration>, Status> {
+    let Some(value) = metadata.get("grpc-timeout") else {
+        return Ok(None);
+    };
+    let parsed = value.to_str().ok().and_then(|text| {
+        let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+        let valid =
+            (1..=8).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let amount: u64 = digits.parse().ok().filter(|_| valid)?;
+        Some(match unit {
+            "H" => Duration::from_secs(amount * 3600),
+            "M" => Duration::from_secs(amount * 60),
+            "S" => Duration::from_secs(amount),
+            "m" => Duration::from_millis(amount),
+            "u" => Duration::from_micros(amount),
+            "n" => Duration::from_nanos(amount),
+            _ => return None,
+        })
+    });
+    match parsed {
+        Some(timeout) => Ok(Some(timeout)),
+        None => Err(Status::invalid_argument(
+            "`grpc-timeout` is not up to eight digits and a unit",
+        )),
+    }
+}
+
+fn not_yet(what: &str) -> Status {
+    let refusal =
+        Refusal::new(Reason::Unsupported, format!("`{what}` is not served yet")).with("rpc", what);
+    status(&refusal, "")
+}
+
+type OutputStream = Pin<Box<dyn Stream<Item = Result<pb::ExecuteStreamResponse, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl HookService for Hooks {
+    type ExecuteStreamStream = OutputStream;
+
+    async fn execute(
+        &self,
+        request: Request<pb::ExecuteRequest>,
+    ) -> Result<Response<pb::ExecuteResponse>, Status> {
+        let caller = Caller::of(&request);
+        self.start(request.into_inner(), caller, None)
+            .await?
+            .map(Response::new)
+    }
+
+    async fn execute_stream(
+        &self,
+        request: Request<pb::ExecuteStreamRequest>,
+    ) -> Result<Response<Self::ExecuteStreamStream>, Status> {
+        let caller = Caller::of(&request)?;
+        let message = request.into_inner().request.unwrap_or_default();
+        let (sender, receiver) = mpsc::channel(CHUNKS);
+        let hooks = self.clone();
+        let output = ReceiverStream::new(receiver).map(|(stream, bytes)| {
+            let part = match stream {
+                Output::Stderr => pb::execute_stream_response::Part::Stderr(bytes),
+                Output::Stdout => pb::execute_stream_response::Part::Stdout(bytes),
+            };
+            Ok(pb::ExecuteStreamResponse { part: Some(part) })
+        });
+        // The run advances only while the stream is polled *and* by itself: it is a task; here its answer is awaited. When
+        // the client goes, this stream is dropped, and with it the future that guards the run.
+        let answer = async move {
+            let response = hooks
+                .start(message, Ok(caller), Some(sender))
+                .await
+                .and_then(|answer| answer)?;
+            let part = pb::execute_stream_response::Part::Response(response);
+            Ok(pb::ExecuteStreamResponse { part: Some(part) })
+        };
+        Ok(Response::new(Box::pin(output_then_answer(output, answer))))
+    }
+
+    async fn dispatch(
+        &self,
+        _request: Request<pb::DispatchRequest>,
+    ) -> Result<Response<pb::DispatchResponse>, Status> {
+        Err(not_yet("Dispatch"))
+    }
+
+    async fn list_hooks(
+        &self,
+        _request: Request<pb::ListHooksRequest>,
+    ) -> Result<Response<pb::ListHooksResponse>, Status> {
+        Err(not_yet("ListHooks"))
+    }
+
+    async fn interpret(
+        &self,
+        _request: Request<pb::InterpretRequest>,
+    ) -> Result<Response<pb::InterpretResponse>, Status> {
+        Err(not_yet("Interpret"))
+    }
+
+    async fn preview(
+        &self,
+        _request: Request<pb::PreviewRequest>,
+    ) -> Result<Response<pb::PreviewResponse>, Status> {
+        Err(not_yet("Preview"))
+    }
+}
+
+/// Streams output as it comes and the answer last. Both are polled together: the answer drives the run's guard, the output
+/// makes room for more.
+fn output_then_answer<T: Send + 'static>(
+    output: impl Stream<Item = T> + Send + 'static,
+    answer: impl Future<Output = T> + Send + 'static,
+) -> impl Stream<Item = T> + Send {
+    let (sender, receiver) = mpsc::channel::<T>(1);
+    let pump = async move {
+        tokio::pin!(output, answer);
+        let mut answered = None;
+        loop {
+            tokio::select! {
+                piece = output.next() => match piece {
+                    Some(piece) => if sender.send(piece).await.is_err() { return },
+                    // The run has dropped its end: all output is out.
+                    None => break,
+                },
+                value = &mut answer, if answered.is_none() => answered = Some(value),
+            }
+        }
+        let last = match answered {
+            Some(value) => value,
+            None => answer.await,
+        };
+        // A client that is gone needs no answer.
+        drop(sender.send(last).await);
+    };
+    // Merged in as a stream that yields nothing, so that it is driven, and dropped, with the reply.
+    let pump = tokio_stream::once(pump)
+        .then(|pump| pump)
+        .filter_map(|()| None);
+    ReceiverStream::new(receiver).merge(pump)
+}
