@@ -26,5 +26,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         .bytes(".hookjail.v1")
         .emit_rerun_if_changed(false)
         .compile_fds(compiler.file_descriptor_set())?;
+    let generated = Path::new(&out).join("hookjail.v1.rs");
+    fs::write(&generated, with_reasons(&fs::read_to_string(&generated)?))?;
     Ok(())
+}
+
+/// Gives the generated code's `allow` attributes the reason that the lints here ask for.
+fn with_reasons(code: &str) -> String {
+    let mut parts = code.split("[allow(");
+    let mut result = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (lints, rest) = part.split_once(")]").unwrap_or((part, ""));
+        let lints = lints.trim_end().trim_end_matches(',');
+        result.push_str(&format!("[allow({lints}, reason = \"generated\")]{rest}"));
+    }
+    result
 }

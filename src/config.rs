@@ -143,8 +143,8 @@ pub struct Config {
     pub profile_dirs: Vec<PathBuf>,
     /// Where scratch directories are made.
     pub runtime: PathBuf,
-    /// Where the socket is.
-    pub socket: PathBuf,
+    /// Where the socket is; `None` where neither the file nor the surroundings say.
+    pub socket: Option<PathBuf>,
     /// The socket's mode.
     pub socket_mode: u32,
     /// Threads that start hooks, for each set of filters.
@@ -224,16 +224,11 @@ impl Surroundings {
             .collect()
     }
 
-    fn socket(&self) -> Result<PathBuf, ConfigProblem> {
+    fn socket(&self) -> Option<PathBuf> {
         if self.root {
-            return Ok(PathBuf::from(SYSTEM_SOCKET));
+            return Some(PathBuf::from(SYSTEM_SOCKET));
         }
-        let runtime = self.xdg_runtime.as_ref();
-        let runtime = runtime.ok_or(ConfigProblem::NoPlace {
-            key: "server.socket",
-            variable: "XDG_RUNTIME_DIR",
-        })?;
-        Ok(runtime.join("hookjail/hookjail.sock"))
+        Some(self.xdg_runtime.as_ref()?.join("hookjail/hookjail.sock"))
     }
 
     fn state(&self) -> Result<PathBuf, ConfigProblem> {
@@ -393,10 +388,10 @@ impl Config {
             || Ok(surroundings.runtime(&state)),
             |path| absolute("paths.runtime", path),
         )?;
-        let socket = server.socket.map_or_else(
-            || surroundings.socket(),
-            |path| absolute("server.socket", path),
-        )?;
+        let socket = match server.socket {
+            Some(path) => Some(absolute("server.socket", path)?),
+            None => surroundings.socket(),
+        };
         let roots = hooks
             .workspace_roots
             .into_iter()
@@ -488,7 +483,7 @@ mod tests {
         assert_eq!(config.state, Path::new("/home/u/.local/state/hookjail"));
         assert_eq!(
             config.socket,
-            Path::new("/run/user/1/hookjail/hookjail.sock")
+            Some(PathBuf::from("/run/user/1/hookjail/hookjail.sock"))
         );
         assert_eq!(config.backends, [BackendName::Landlock]);
     }
@@ -504,7 +499,10 @@ mod tests {
         )
         .unwrap();
         assert_eq!(config.state, Path::new("/var/lib/hookjail"));
-        assert_eq!(config.socket, Path::new("/run/hookjail/hookjail.sock"));
+        assert_eq!(
+            config.socket,
+            Some(PathBuf::from("/run/hookjail/hookjail.sock"))
+        );
     }
 
     #[test]

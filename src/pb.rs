@@ -1,11 +1,6 @@
 //! The generated messages, clients and servers of `hookjail.v1`, and their descriptors.
 
-#![expect(
-    clippy::pedantic,
-    clippy::use_self,
-    clippy::wildcard_enum_match_arm,
-    reason = "generated code"
-)]
+#![expect(clippy::large_enum_variant, reason = "generated code")]
 
 tonic::include_proto!("hookjail.v1");
 

@@ -395,7 +395,8 @@ impl<'a> Waiting<'a> {
         let entered = queued.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
             (n < max).then_some(n + 1)
         });
-        entered.is_ok().then_some(Self(queued))
+        // Lazily: a value that is made and dropped would give back a place that was never taken.
+        entered.is_ok().then(|| Self(queued))
     }
 }
 

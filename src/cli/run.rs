@@ -465,7 +465,7 @@ const fn code_name(code: Code) -> &'static str {
 
 /// Returns the exit code of a run: the hook's own where it has one.
 fn exit_code(response: &pb::ExecuteResponse) -> u8 {
-    let outcome = response.outcome.clone().unwrap_or_default();
+    let outcome = response.outcome.unwrap_or_default();
     let low = |value: i32| u8::try_from(value & 0xff).unwrap_or(u8::MAX);
     match outcome.kind() {
         pb::OutcomeKind::Exited => low(outcome.exit_code.unwrap_or(0)),
@@ -489,7 +489,7 @@ fn show(response: &pb::ExecuteResponse) {
     let mut line = |label: &str, value: &str| {
         text.push_str(&format!("{}{value}\n", style_label(style, label)));
     };
-    let outcome = response.outcome.clone().unwrap_or_default();
+    let outcome = response.outcome.unwrap_or_default();
     line("outcome", &outcome_words(&outcome, style));
     stream(
         &mut line,
@@ -555,7 +555,7 @@ fn show(response: &pb::ExecuteResponse) {
         .map(|e| format!("{}={}", e.check, e.observed))
         .collect();
     line("evidence", &evidence.join(" "));
-    let usage = response.usage.clone().unwrap_or_default();
+    let usage = response.usage.unwrap_or_default();
     let ms = |duration: &Option<prost_types::Duration>| {
         let duration = duration.unwrap_or_default();
         duration.seconds as f64 * 1e3 + f64::from(duration.nanos) / 1e6

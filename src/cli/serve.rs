@@ -67,14 +67,18 @@ async fn serve(context: &Context, config: Config, assembly: &Assembly) -> Result
         ended.cancel();
     });
     // Nobody can connect before the profiles are loaded and the self-test has run.
-    let (incoming, socket) = match inherited()? {
-        Some(listener) => (Incoming::inherited(listener)?, None),
-        None => (
-            Incoming::bind(&config.socket, config.socket_mode)?,
-            Some(config.socket.clone()),
-        ),
+    let (incoming, made) = match (inherited()?, config.socket) {
+        (Some(listener), _) => (Incoming::inherited(listener)?, None),
+        (None, Some(socket)) => (Incoming::bind(&socket, config.socket_mode)?, Some(socket)),
+        (None, None) => {
+            let message = "there is no default socket without XDG_RUNTIME_DIR; set `server.socket` in the configuration";
+            return Err(Failure::new(message));
+        }
     };
-    tracing::info!(socket = %config.socket.display(), "serving");
+    match &made {
+        Some(socket) => tracing::info!(socket = %socket.display(), "serving"),
+        None => tracing::info!("serving on the socket that was passed"),
+    }
     notify(&[sd_notify::NotifyState::Ready]);
     let stopping = shutdown.clone();
     tokio::spawn(async move {
@@ -91,7 +95,7 @@ async fn serve(context: &Context, config: Config, assembly: &Assembly) -> Result
         shutdown,
     };
     let served = server.serve(incoming).await;
-    if let Some(socket) = socket
+    if let Some(socket) = made
         && let Err(error) = std::fs::remove_file(&socket)
     {
         tracing::warn!(%error, socket = %socket.display(), "socket cannot be removed");

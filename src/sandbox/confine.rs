@@ -701,12 +701,14 @@ fn step_failed(plan: &Plan, step: Step, errno: i32) -> Refusal {
         )
         .into();
     }
-    let message = match step {
-        Step::CanaryDenied if errno == libc::EKEYEXPIRED => {
-            "the child could open a file that no rule grants: this kernel's Landlock does not confine".to_owned()
-        }
-        _ if errno == 0 => format!("the child died at step `{}`", step.name()),
-        _ => format!("the child could not take step `{}`: {error}", step.name()),
+    let name = step.name();
+    let message = if step == Step::CanaryDenied && errno == libc::EKEYEXPIRED {
+        "the child could open a file that no rule grants: this kernel's Landlock does not confine"
+            .to_owned()
+    } else if errno == 0 {
+        format!("the child died at step `{name}`")
+    } else {
+        format!("the child could not take step `{name}`: {error}")
     };
     Refusal::new(Reason::BackendUnconfirmed, message)
         .with("step", step.name())

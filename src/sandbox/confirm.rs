@@ -79,8 +79,11 @@ pub struct Leg {
 /// What was proved so far: for each profile and each way it is narrowed.
 #[derive(Debug, Default)]
 pub(super) struct Confirmations {
-    cells: Mutex<HashMap<(String, Option<super::linux::FilterSpec>), Arc<OnceCell<Proved>>>>,
+    cells: Mutex<HashMap<Key, Arc<OnceCell<Proved>>>>,
 }
+
+/// A profile's digest and the filters it comes to, narrowed.
+type Key = (String, super::linux::FilterSpec);
 
 type Proved = Result<Arc<Confirmation>, Arc<Unconfirmed>>;
 
@@ -156,7 +159,7 @@ impl Sandbox {
     /// Returns the confirmation of a policy; runs the self-test if it has not run yet.
     async fn confirm(&self, policy: &Policy, profile_digest: &str, prepared: &Prepared) -> Proved {
         let spec = match prepared.mechanism {
-            Mechanism::Landlock(spec) => Some(spec),
+            Mechanism::Landlock(spec) => spec,
             // Nothing is enforced, so nothing can be confirmed; every reply says so.
             Mechanism::Unconfined => return Ok(Arc::new(Confirmation { proofs: Vec::new() })),
         };

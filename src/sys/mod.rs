@@ -6,6 +6,10 @@
 //! did comes back through the job's [`Report`].
 
 #![expect(
+    clippy::cast_possible_truncation,
+    reason = "the kernel's errors are -4095..=-1 and its ids positive 32-bit numbers"
+)]
+#![expect(
     unsafe_code,
     reason = "this module is where unsafe code is allowed; see SAFETY at each block"
 )]

@@ -47,20 +47,22 @@ pub struct Malformed {
 /// # Errors
 ///
 /// Refuses with the field at fault: `INVALID_REQUEST`, `EVENT_TOO_LARGE`, `PROFILE_UNKNOWN` or `UNSUPPORTED`.
-pub fn decode(message: pb::ExecuteRequest, limits: WireLimits) -> Result<Request, Malformed> {
+pub fn decode(message: pb::ExecuteRequest, limits: WireLimits) -> Result<Request, Box<Malformed>> {
     let request_id = match name("request_id", &message.request_id) {
         Ok(()) if message.request_id.is_empty() => Uuid::now_v7().to_string(),
         Ok(()) => message.request_id.clone(),
         Err(field) => {
-            return Err(Malformed {
+            return Err(Box::new(Malformed {
                 refusal: field.into(),
                 request_id: Uuid::now_v7().to_string(),
-            });
+            }));
         }
     };
-    request(message, &request_id, limits).map_err(|refusal| Malformed {
-        refusal,
-        request_id,
+    request(message, &request_id, limits).map_err(|refusal| {
+        Box::new(Malformed {
+            refusal,
+            request_id,
+        })
     })
 }
 

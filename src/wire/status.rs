@@ -70,11 +70,9 @@ const fn code(reason: Reason) -> Code {
 
 /// When it makes sense to ask again, for refusals that pass by themselves.
 fn retry(reason: Reason) -> Option<Duration> {
-    match code(reason) {
-        Code::ResourceExhausted => Some(Duration::from_millis(200)),
-        Code::Unavailable if reason == Reason::Draining => Some(Duration::from_secs(2)),
-        _ => None,
-    }
+    (reason == Reason::Overloaded)
+        .then_some(Duration::from_millis(200))
+        .or_else(|| (reason == Reason::Draining).then_some(Duration::from_secs(2)))
 }
 
 #[cfg(test)]

@@ -1,0 +1,11 @@
+//! The promises of hookjail, one module a chapter: reading the test names in order is reading the manual.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+mod support;
+
+mod main_job;

@@ -1,0 +1,327 @@
+//! What a test says about its case, and nothing else: a real daemon in a directory of its own, requests, witnesses.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start the daemon itself, never a hook"
+)]
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use hookjail::pb::{self, hook_service_client::HookServiceClient};
+use hyper_util::rt::TokioIo;
+use tempfile::TempDir;
+use tokio::net::UnixStream;
+use tonic::{
+    Status,
+    transport::{Channel, Endpoint},
+};
+use tower::service_fn;
+
+/// A running daemon with its own state, socket and workspace root. Killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    channel: Channel,
+    child: Child,
+    directory: TempDir,
+}
+
+/// How a daemon is started.
+#[derive(Debug, Default)]
+pub(crate) struct Setup {
+    /// Lines added to the configuration.
+    pub(crate) config: String,
+    /// Files with profiles: name and text.
+    pub(crate) profiles: Vec<(String, String)>,
+    /// Do not accept hooks that nobody allowed.
+    pub(crate) ask_for_consent: bool,
+    /// A program that starts the daemon: its words come before the daemon's own.
+    pub(crate) wrapper: Vec<String>,
+    /// Environment of the daemon.
+    pub(crate) env: Vec<(String, String)>,
+}
+
+impl Daemon {
+    /// Starts a daemon that accepts every hook.
+    pub(crate) async fn start() -> Self {
+        Self::with(Setup::default()).await
+    }
+
+    /// Starts a daemon with a set-up of its own.
+    pub(crate) async fn with(setup: Setup) -> Self {
+        Self::try_with(setup).await.expect("the daemon starts")
+    }
+
+    /// Starts a daemon; the error is what it wrote to stderr.
+    pub(crate) async fn try_with(setup: Setup) -> Result<Self, String> {
+        Self::in_directory(directory(), setup).await
+    }
+
+    /// Starts a daemon with the state of an earlier one.
+    pub(crate) async fn in_directory(directory: TempDir, setup: Setup) -> Result<Self, String> {
+        let root = directory.path().to_owned();
+        let path = |name: &str| root.join(name).display().to_string();
+        let profiles = root.join("profiles");
+        fs::create_dir_all(&profiles).unwrap();
+        fs::set_permissions(&profiles, fs::Permissions::from_mode(0o755)).unwrap();
+        for (name, text) in &setup.profiles {
+            fs::write(profiles.join(format!("{name}.toml")), text).unwrap();
+        }
+        fs::create_dir_all(root.join("workspace")).unwrap();
+        fs::set_permissions(root.join("workspace"), fs::Permissions::from_mode(0o777)).unwrap();
+        let config = format!(
+            "{}\n[paths]\nstate = {:?}\nruntime = {:?}\n[profiles]\ndirs = [{:?}]\n",
+            setup.config,
+            path("state"),
+            path("run"),
+            path("profiles"),
+        );
+        let config = with_key(&config, "server", &format!("socket = {:?}", path("sock")));
+        let config = with_key(
+            &config,
+            "hooks",
+            &format!("workspace_roots = [{:?}]", path("workspace")),
+        );
+        fs::write(root.join("hookjail.toml"), config).unwrap();
+        fs::set_permissions(
+            root.join("hookjail.toml"),
+            fs::Permissions::from_mode(0o600),
+        )
+        .unwrap();
+
+        let mut words = setup.wrapper.clone();
+        words.extend([
+            env!("CARGO_BIN_EXE_hookjail").to_owned(),
+            "serve".to_owned(),
+        ]);
+        words.extend(["--config".to_owned(), path("hookjail.toml")]);
+        let log = fs::File::create(root.join("log")).unwrap();
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
+        command.env(
+            "HOOKJAIL_ACCEPT_HOOKS",
+            if setup.ask_for_consent { "0" } else { "1" },
+        );
+        command.env("HOME", &root).env("NO_COLOR", "1");
+        command.envs(setup.env.iter().map(|(name, value)| (name, value)));
+        let mut child = command.spawn().unwrap();
+        match connect(&root.join("sock"), &mut child).await {
+            Some(channel) => Ok(Self {
+                channel,
+                child,
+                directory,
+            }),
+            None => {
+                child.kill().ok();
+                child.wait().unwrap();
+                Err(fs::read_to_string(root.join("log")).unwrap())
+            }
+        }
+    }
+
+    /// Runs one hook.
+    pub(crate) async fn run(
+        &self,
+        request: pb::ExecuteRequest,
+    ) -> Result<pb::ExecuteResponse, Status> {
+        self.client()
+            .execute(request)
+            .await
+            .map(tonic::Response::into_inner)
+    }
+
+    /// Returns a client of this daemon.
+    pub(crate) fn client(&self) -> HookServiceClient<Channel> {
+        HookServiceClient::new(self.channel.clone()).max_decoding_message_size(64 * 1024 * 1024)
+    }
+
+    /// Returns the channel to this daemon.
+    pub(crate) fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
+    /// Returns the daemon's process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns the daemon's own process, to signal it or wait for it.
+    pub(crate) fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Ends the daemon at once and returns its directory, for the next one.
+    pub(crate) fn kill(mut self) -> TempDir {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        std::mem::replace(&mut self.directory, tempfile::tempdir().unwrap())
+    }
+
+    /// Returns the directory that holds everything of this daemon.
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Returns the directory below which workspaces may lie.
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.directory
+            .path()
+            .join("workspace")
+            .canonicalize()
+            .unwrap()
+    }
+
+    /// Returns a path that no profile grants, in a directory that any user can write.
+    pub(crate) fn outside(&self, name: &str) -> PathBuf {
+        let outside = self.directory.path().join("outside");
+        fs::create_dir_all(&outside).unwrap();
+        fs::set_permissions(&outside, fs::Permissions::from_mode(0o777)).unwrap();
+        outside.canonicalize().unwrap().join(name)
+    }
+
+    /// Returns the journal's records.
+    pub(crate) fn journal(&self) -> Vec<serde_json::Value> {
+        journal(self.path())
+    }
+
+    /// Returns the kind of each record of the journal.
+    pub(crate) fn records(&self) -> Vec<String> {
+        self.journal()
+            .iter()
+            .map(|record| record["record"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Returns what the daemon logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.path().join("log")).unwrap()
+    }
+
+    /// Returns the directories of runs that are there now.
+    pub(crate) fn scratch_directories(&self) -> Vec<PathBuf> {
+        let instances = fs::read_dir(self.path().join("run")).unwrap();
+        let entries = |path: PathBuf| {
+            fs::read_dir(path)
+                .into_iter()
+                .flatten()
+                .map(|entry| entry.unwrap().path())
+        };
+        let is_run = |path: &PathBuf| {
+            path.file_name()
+                .unwrap()
+                .to_string_lossy()
+                .starts_with("run-")
+        };
+        instances
+            .flat_map(|instance| entries(instance.unwrap().path()))
+            .filter(is_run)
+            .collect()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Reads the journal of a daemon that had this directory.
+pub(crate) fn journal(directory: &Path) -> Vec<serde_json::Value> {
+    let text = fs::read_to_string(directory.join("state/audit/journal.jsonl")).unwrap_or_default();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Makes a directory that hooks with a uid of their own can pass through.
+pub(crate) fn directory() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    directory
+}
+
+/// Returns a request for a command: contract `observe`, profile `strict`, no event.
+pub(crate) fn hook<const N: usize>(argv: [&str; N]) -> pb::ExecuteRequest {
+    let argv = argv.iter().map(|&word| word.to_owned()).collect();
+    pb::ExecuteRequest {
+        hook: Some(pb::Hook {
+            argv,
+            ..pb::Hook::default()
+        }),
+        ..pb::ExecuteRequest::default()
+    }
+}
+
+/// Returns a request for a line of `sh` under a profile.
+pub(crate) fn sh(profile: &str, script: &str) -> pb::ExecuteRequest {
+    pb::ExecuteRequest {
+        profile: profile.to_owned(),
+        ..hook(["/bin/sh", "-c", script])
+    }
+}
+
+/// Returns the stable reason of a refusal.
+pub(crate) fn reason(status: &Status) -> String {
+    use tonic_types::StatusExt;
+    status
+        .get_error_details()
+        .error_info()
+        .map(|info| info.reason.clone())
+        .unwrap_or_default()
+}
+
+/// Returns the field that a refusal blames.
+pub(crate) fn field(status: &Status) -> String {
+    use tonic_types::StatusExt;
+    let details = status.get_error_details();
+    let violations = details
+        .bad_request()
+        .map(|bad| bad.field_violations.clone())
+        .unwrap_or_default();
+    violations
+        .first()
+        .map(|violation| violation.field.clone())
+        .unwrap_or_default()
+}
+
+/// Puts a key into a table, which is made if the text has none.
+fn with_key(config: &str, table: &str, line: &str) -> String {
+    let header = format!("[{table}]");
+    if config.contains(&header) {
+        config.replace(&header, &format!("{header}\n{line}"))
+    } else {
+        format!("{config}\n{header}\n{line}\n")
+    }
+}
+
+/// Connects as soon as the daemon listens; `None` once it has ended.
+async fn connect(socket: &Path, child: &mut Child) -> Option<Channel> {
+    let give_up = Instant::now() + Duration::from_secs(60);
+    loop {
+        let path = socket.to_owned();
+        let connect = service_fn(move |_| {
+            let path = path.clone();
+            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        });
+        if let Ok(channel) = Endpoint::from_static("http://localhost")
+            .connect_with_connector(connect)
+            .await
+        {
+            return Some(channel);
+        }
+        if child.try_wait().unwrap().is_some() || Instant::now() > give_up {
+            return None;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
