@@ -133,6 +133,8 @@ pub struct Config {
     pub drain: Duration,
     /// The largest event, bytes.
     pub event_bytes: usize,
+    /// The file it was read from.
+    pub file: Option<PathBuf>,
     /// What the operator says about commands.
     pub hooks: Vec<ConfiguredHook>,
     /// How many hooks run at once.
@@ -304,7 +306,11 @@ impl Config {
         let shown = path.unwrap_or_else(|| Path::new("(defaults)")).to_owned();
         let read = || -> Result<Self, ConfigProblem> {
             let text = path.map(read).transpose()?.unwrap_or_default();
-            Self::parse(&text, surroundings)
+            let parsed = Self::parse(&text, surroundings)?;
+            Ok(Self {
+                file: path.map(Path::to_owned),
+                ..parsed
+            })
         };
         read().map_err(|cause| ConfigError { path: shown, cause })
     }
@@ -409,6 +415,7 @@ impl Config {
             backends,
             drain: server.drain.0,
             event_bytes,
+            file: None,
             hooks: hook.into_iter().map(configured).collect::<Result<_, _>>()?,
             max_concurrent: hooks.max_concurrent,
             max_queued: hooks.max_queued,

@@ -1,6 +1,10 @@
 //! The generated messages, clients and servers of `hookjail.v1`, and their descriptors.
 
-#![expect(clippy::large_enum_variant, reason = "generated code")]
+#![expect(
+    clippy::large_enum_variant,
+    clippy::struct_excessive_bools,
+    reason = "generated code"
+)]
 
 tonic::include_proto!("hookjail.v1");
 

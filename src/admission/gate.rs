@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     audit::record::Consent,
-    policy::{GrantedBy, Policy, Registry},
+    policy::{GrantedBy, Policy, Registry, forbidden::Forbidden},
     process::Chunk,
     refusal::{Fault, Reason, Refusal, Stop},
     request::{Command, InvalidField, ProfileName, Request},
@@ -118,6 +118,8 @@ pub struct GateParts {
     pub allowed_uids: Vec<u32>,
     /// How hooks come to be allowed.
     pub consent: ConsentRule,
+    /// The daemon's own directories: no workspace may hold them or lie in them.
+    pub forbidden: Forbidden,
     /// What the operator says about commands.
     pub hooks: Vec<OperatorHook>,
     /// How many hooks run at once.
@@ -275,21 +277,28 @@ impl Gate {
     }
 
     fn admit_workspace(&self, request: &Request) -> Result<(), InvalidField> {
-        match &request.hook.workspace {
-            Some(workspace)
-                if !self
-                    .parts
-                    .workspace_roots
-                    .iter()
-                    .any(|root| workspace.starts_with(root)) =>
-            {
-                let problem = format!(
-                    "`{}` lies below no root of `hooks.workspace_roots`",
-                    workspace.display()
-                );
-                Err(InvalidField::new("hook.workspace", problem))
-            }
-            Some(_) | None => Ok(()),
+        let Some(workspace) = &request.hook.workspace else {
+            return Ok(());
+        };
+        let shown = workspace.display();
+        let field = |problem: String| Err(InvalidField::new("hook.workspace", problem));
+        if !self
+            .parts
+            .workspace_roots
+            .iter()
+            .any(|root| workspace.starts_with(root))
+        {
+            return field(format!(
+                "`{shown}` lies below no root of `hooks.workspace_roots`"
+            ));
+        }
+        match self.parts.forbidden.reached_by(workspace) {
+            Ok(None) => Ok(()),
+            Ok(Some(own)) => field(format!(
+                "`{shown}` and the daemon's own `{}` lie in each other; choose a smaller workspace",
+                own.display()
+            )),
+            Err(error) => field(format!("`{shown}` cannot be examined: {error}")),
         }
     }
 

@@ -1,11 +1,10 @@
 //! The two stages that write: announcing a run before it starts, recording its end before it is answered.
 
-use std::{
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     journal::{Appended, Journal},
@@ -15,7 +14,7 @@ use crate::{
     admission::{Call, Peer},
     contract::{ContractEvent, End, EndKind, Verdict, tighten},
     policy::Plan,
-    process::{Captured, Cause},
+    process::{Captured, Cause, Chunk},
     refusal::{Reason, Refusal, Stop, chain},
     request::{Command, Request},
     sandbox,
@@ -25,7 +24,7 @@ use crate::{
 /// The journal as the pipeline uses it: once a record could not be written, no run is announced any more.
 #[derive(Debug)]
 pub struct Audit {
-    broken: AtomicBool,
+    broken: CancellationToken,
     journal: Journal,
 }
 
@@ -42,6 +41,11 @@ impl Announced {
     /// Returns the plan.
     pub const fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Takes the place where output goes as it comes.
+    pub const fn take_chunks(&mut self) -> Option<mpsc::Sender<Chunk>> {
+        self.plan.admitted.call.chunks.take()
     }
 }
 
@@ -196,16 +200,21 @@ impl About {
 
 impl Audit {
     /// Writes to a journal.
-    pub const fn new(journal: Journal) -> Self {
+    pub fn new(journal: Journal) -> Self {
         Self {
-            broken: AtomicBool::new(false),
+            broken: CancellationToken::new(),
             journal,
         }
     }
 
+    /// Waits until a record could not be written.
+    pub async fn broke(&self) {
+        self.broken.cancelled().await;
+    }
+
     /// Whether a record could not be written, so that nothing runs any more.
     pub fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::Acquire)
+        self.broken.is_cancelled()
     }
 
     /// Writes the start record.
@@ -242,7 +251,7 @@ impl Audit {
             },
             Err(error) => {
                 let why = chain(&error);
-                self.broken.store(true, Ordering::Release);
+                self.broken.cancel();
                 tracing::error!(
                     error = why,
                     "end record cannot be written; no hook is run any more"

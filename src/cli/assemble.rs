@@ -1,13 +1,13 @@
 //! Builds a daemon's pipeline from its configuration: the same for `serve`, `run` and `doctor`.
 
-use std::{fs, io, sync::Arc};
+use std::{fs, io, path::PathBuf, sync::Arc};
 
 use crate::{
     admission::{ConsentRule, Gate, GateParts, OperatorHook, allowlist::command_line},
     audit::{Audit, journal::Journal},
     config::Config,
     pipeline::Pipeline,
-    policy::Registry,
+    policy::{Registry, forbidden::Forbidden},
     refusal::Refusal,
     sandbox::{
         Backend, BackendName, Identities, InstanceDir, Noop, Sandbox, SandboxParts, linux::Landlock,
@@ -107,8 +107,8 @@ impl Assembly {
     ///
     /// Names the profile that cannot be loaded.
     pub fn registry(config: &Config) -> Result<Registry, AssemblyError> {
-        let own = [&config.state, &config.runtime].map(Clone::clone);
-        Registry::load(&config.profile_dirs, &own).map_err(AssemblyError::new("load the profiles"))
+        Registry::load(&config.profile_dirs, &own(config))
+            .map_err(AssemblyError::new("load the profiles"))
     }
 
     /// Builds the whole pipeline.
@@ -136,7 +136,10 @@ impl Assembly {
                 timeout: hook.timeout,
             })
         });
+        let forbidden = Forbidden::locate(&own(config))
+            .map_err(AssemblyError::new("locate the daemon's own directories"))?;
         let gate = Gate::new(GateParts {
+            forbidden,
             allowed_uids: config.allowed_uids.clone(),
             consent,
             hooks: hooks.collect::<Result<_, AssemblyError>>()?,
@@ -151,6 +154,16 @@ impl Assembly {
             sandbox,
         })
     }
+}
+
+/// Returns the daemon's own places, which no hook may reach.
+fn own(config: &Config) -> Vec<PathBuf> {
+    let directories = [&config.state, &config.runtime].into_iter().cloned();
+    directories
+        .chain(config.socket.clone())
+        .chain(config.file.clone())
+        .chain(config.profile_dirs.iter().cloned())
+        .collect()
 }
 
 /// Has every profile confirmed. Returns those that are not, each with the reason.

@@ -1,7 +1,6 @@
 //! Policy, command, limits and means of one run, resolved.
 
 use std::{
-    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -46,9 +45,6 @@ impl Plan {
         let request = &admitted.request;
         let base = &admitted.policy;
         let workspace = request.hook.workspace.as_deref();
-        if let Some(workspace) = workspace {
-            outside(workspace, sandbox.instance_base())?;
-        }
         let policy = narrow(base, workspace, &request.narrow).map_err(|widened| {
             let field = InvalidField::new(widened.field(), widened.to_string());
             Refusal {
@@ -78,17 +74,4 @@ impl Plan {
             admitted,
         })
     }
-}
-
-/// Refuses a workspace that holds the daemon's own directories: what it grants would include them.
-fn outside(workspace: &Path, own: &Path) -> Result<(), InvalidField> {
-    if own.starts_with(workspace) || workspace.starts_with(own) {
-        let problem = format!(
-            "`{}` and the daemon's own `{}` lie in each other",
-            workspace.display(),
-            own.display()
-        );
-        return Err(InvalidField::new("hook.workspace", problem));
-    }
-    Ok(())
 }

@@ -180,7 +180,7 @@ impl Confined {
     /// Feeds the event and waits for the end of the whole tree. Consumes `self`: a hook starts once.
     pub async fn run(self) -> Ended {
         let Self {
-            announced,
+            mut announced,
             end,
             run,
             setup,
@@ -188,10 +188,12 @@ impl Confined {
         let end = match end {
             Start::ExecFailed(errno) => End::ExecFailed(errno),
             Start::Running(running) => {
+                // The sender ends with the run: its other end is the caller's stream.
+                let chunks = announced.take_chunks();
                 let plan = announced.plan();
                 let supervision = Supervision {
                     cancel: plan.admitted.call.cancel.clone(),
-                    chunks: plan.admitted.call.chunks.clone(),
+                    chunks,
                     deadline: plan.deadline,
                     on_output_limit: plan.policy.limits.on_output_limit,
                     output_bytes: usize::try_from(plan.policy.limits.output_bytes)
@@ -246,11 +248,6 @@ impl Sandbox {
     /// Whether hooks get a uid of their own, so that the daemon opens files with more rights than they have.
     pub const fn switches_uid(&self) -> bool {
         self.parts.identities.is_some()
-    }
-
-    /// Returns the directory that no grant may cover.
-    pub fn instance_base(&self) -> &Path {
-        self.parts.instance.base()
     }
 
     /// Starts the planned hook confined.

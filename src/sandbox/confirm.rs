@@ -79,7 +79,7 @@ pub struct Leg {
 /// What was proved so far: for each profile and each way it is narrowed.
 #[derive(Debug, Default)]
 pub(super) struct Confirmations {
-    cells: Mutex<HashMap<Key, Arc<OnceCell<Proved>>>>,
+    cells: Mutex<HashMap<Key, Arc<OnceCell<Arc<Confirmation>>>>>,
 }
 
 /// A profile's digest and the filters it comes to, narrowed.
@@ -171,14 +171,12 @@ impl Sandbox {
                 .unwrap_or_else(PoisonError::into_inner);
             Arc::clone(cells.entry((profile_digest.to_owned(), spec)).or_default())
         };
-        cell.get_or_init(|| async {
-            self.prove(policy, prepared)
-                .await
-                .map(Arc::new)
-                .map_err(Arc::new)
-        })
-        .await
-        .clone()
+        // A failure is not remembered: its cause may pass, and until it does every run is refused.
+        let proved = cell.get_or_try_init(|| async {
+            let confirmation = self.prove(policy, prepared).await;
+            confirmation.map(Arc::new).map_err(Arc::new)
+        });
+        proved.await.cloned()
     }
 
     async fn prove(

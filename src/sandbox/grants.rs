@@ -54,6 +54,14 @@ fn open_one(grant: &GrantSpec, resolve: ResolveFlag) -> Result<Option<OpenGrant>
         }
     };
     match open(path, resolve) {
+        Ok((_, true)) if grant.access == Access::WriteFile => {
+            let message = format!(
+                "`{}` is granted as a file to write, but it is a directory",
+                path.display()
+            );
+            Err(Refusal::new(Reason::GrantMissing, message)
+                .with("path", path.display().to_string()))
+        }
         Ok((target, is_directory)) => Ok(Some(OpenGrant {
             rights: rights(grant.access, is_directory),
             target,

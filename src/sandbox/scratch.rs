@@ -30,7 +30,6 @@ const INSTANCE: &str = "instance-";
 pub struct InstanceDir {
     /// Held for life: who holds it is alive.
     _lock: Flock<File>,
-    base: PathBuf,
     canary_denied: PathBuf,
     canary_granted: PathBuf,
     path: PathBuf,
@@ -81,16 +80,10 @@ impl InstanceDir {
         let (canary_denied, canary_granted) = (canary("denied")?, canary("granted")?);
         Ok(Self {
             _lock,
-            base,
             canary_denied,
             canary_granted,
             path,
         })
-    }
-
-    /// Returns the directory that holds the directories of all daemons of this user.
-    pub fn base(&self) -> &Path {
-        &self.base
     }
 
     /// Returns a file that everybody may read and no policy grants.
@@ -343,8 +336,8 @@ mod tests {
         fs::create_dir(scratch.join("closed")).unwrap();
         fs::write(scratch.join("closed/file"), "").unwrap();
         fs::create_dir(scratch.join("closed/inner")).unwrap();
-        fs::set_permissions(scratch.join("closed/inner"), Permissions::from_mode(0)).unwrap();
-        fs::set_permissions(scratch.join("closed"), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(scratch.join("closed/inner"), Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(scratch.join("closed"), Permissions::from_mode(0o000)).unwrap();
         // Deeper than a path can name.
         let mut at = open(
             &scratch,

@@ -4,6 +4,7 @@ mod decode;
 mod encode;
 pub mod json;
 mod limits;
+mod retained;
 mod server;
 mod service;
 mod status;

@@ -18,13 +18,19 @@ use tokio::{
 use tokio_stream::{Stream, StreamExt, wrappers::UnixListenerStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::transport::Server as TonicServer;
-use tonic_health::ServingStatus;
+use tonic_health::{ServingStatus, server::HealthReporter};
 
 use super::{Hooks, WireLimits};
 use crate::{
     pb::{self, hook_service_server::HookServiceServer},
     pipeline::Pipeline,
 };
+
+/// How long clients may take to fetch their answers once everything else has ended.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// How long an accept that failed is not tried again.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
 /// Where connections come from.
 #[derive(Debug)]
@@ -169,6 +175,12 @@ impl Server {
             .max_decoding_message_size(self.limits.message_bytes())
             .max_encoding_message_size(usize::MAX);
 
+        let watched = Arc::clone(&self.pipeline);
+        let reporter = health.clone();
+        let watch = tokio::spawn(async move {
+            watched.audit.broke().await;
+            not_serving(&reporter).await;
+        });
         let pipeline = Arc::clone(&self.pipeline);
         let shutdown = self.shutdown.clone();
         let drain = self.drain;
@@ -176,10 +188,7 @@ impl Server {
         let end = async move {
             shutdown.cancelled().await;
             pipeline.gate.drain();
-            health
-                .set_service_status("", ServingStatus::NotServing)
-                .await;
-            health.set_not_serving::<HookServiceServer<Hooks>>().await;
+            not_serving(&health).await;
             tracing::info!(running = running.len(), "draining");
             running.close();
             if timeout(drain, running.wait()).await.is_err() {
@@ -199,21 +208,35 @@ impl Server {
             .add_service(v1)
             .add_service(v1alpha)
             .add_service(hooks);
-        let served = match incoming {
-            Incoming::Listener(listener) => {
-                router
-                    .serve_with_incoming_shutdown(
-                        connections(UnixListenerStream::new(listener)),
-                        end,
-                    )
-                    .await
-            }
-            Incoming::Single(stream) => {
-                let once =
-                    tokio_stream::once(Ok::<_, io::Error>(stream)).chain(tokio_stream::pending());
-                router.serve_with_incoming_shutdown(once, end).await
+        let over = CancellationToken::new();
+        let ended = over.clone();
+        let end = async move {
+            end.await;
+            ended.cancel();
+        };
+        let serve = async move {
+            match incoming {
+                Incoming::Listener(listener) => {
+                    let connections = connections(UnixListenerStream::new(listener));
+                    router.serve_with_incoming_shutdown(connections, end).await
+                }
+                Incoming::Single(stream) => {
+                    let once = tokio_stream::once(Ok::<_, io::Error>(stream));
+                    let once = once.chain(tokio_stream::pending());
+                    router.serve_with_incoming_shutdown(once, end).await
+                }
             }
         };
+        // Every run has its answer by then; a client that does not fetch it must not keep the daemon.
+        let lingering = async {
+            over.cancelled().await;
+            tokio::time::sleep(LINGER).await;
+        };
+        let served = tokio::select! {
+            served = serve => served,
+            () = lingering => Ok(()),
+        };
+        watch.abort();
         // A client that is gone does not end its run's task: the end record is still to be written.
         tasks.close();
         tasks.wait().await;
@@ -221,15 +244,26 @@ impl Server {
     }
 }
 
+/// Tells whoever asks for the health that no hook is run any more.
+async fn not_serving(health: &HealthReporter) {
+    health
+        .set_service_status("", ServingStatus::NotServing)
+        .await;
+    health.set_not_serving::<HookServiceServer<Hooks>>().await;
+}
+
 /// Passes connections on; an accept that fails, for want of descriptors, does not end the server.
 fn connections(
     listener: impl Stream<Item = io::Result<UnixStream>> + Send,
 ) -> impl Stream<Item = io::Result<UnixStream>> + Send {
-    listener.filter(|accepted| match accepted {
-        Ok(_) => true,
-        Err(error) => {
-            tracing::warn!(%error, "connection could not be accepted");
-            false
-        }
-    })
+    listener
+        .then(|accepted| async {
+            if let Err(error) = &accepted {
+                tracing::warn!(%error, "connection could not be accepted");
+                // Without descriptors the next accept fails at once, too.
+                tokio::time::sleep(ACCEPT_AGAIN).await;
+            }
+            accepted
+        })
+        .filter(Result::is_ok)
 }

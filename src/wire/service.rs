@@ -6,16 +6,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_stream::{Stream, StreamExt, wrappers::ReceiverStream};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
 use tonic::{Request, Response, Status, metadata::MetadataMap, transport::server::UdsConnectInfo};
 use uuid::Uuid;
 
-use super::{WireLimits, decode, encode, status};
+use super::{
+    Malformed, WireLimits, decode, encode,
+    retained::{Entered, Reply, Retained, fingerprint},
+    status,
+};
 use crate::{
     admission::{Call, Peer},
-    audit::Recorded,
     pb::{self, hook_service_server::HookService},
     pipeline::Pipeline,
     process::{Chunk, Stream as Output},
@@ -31,6 +37,7 @@ const CHUNKS: usize = 16;
 pub struct Hooks {
     limits: WireLimits,
     pipeline: Arc<Pipeline>,
+    retained: Arc<Retained>,
     /// Ends every run when cancelled: the drain time is over.
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -38,7 +45,7 @@ pub struct Hooks {
 
 impl Hooks {
     /// Serves a pipeline. Runs are tasks of `tasks`, so that an end record is written whatever becomes of the client.
-    pub const fn new(
+    pub fn new(
         pipeline: Arc<Pipeline>,
         limits: WireLimits,
         stop: CancellationToken,
@@ -47,19 +54,19 @@ impl Hooks {
         Self {
             limits,
             pipeline,
+            retained: Arc::default(),
             stop,
             tasks,
         }
     }
 
-    /// Starts a request; the handle ends with its answer. The guard ends the run if it is dropped before.
-    async fn start(
+    /// Runs a request to its reply. Dropping this future ends the run, unless it is to finish.
+    async fn answer(
         &self,
         message: pb::ExecuteRequest,
-        caller: Result<Caller, Status>,
+        caller: Caller,
         chunks: Option<mpsc::Sender<Chunk>>,
-    ) -> Result<Result<pb::ExecuteResponse, Status>, Status> {
-        let caller = caller?;
+    ) -> Reply {
         let cancel = self.stop.child_token();
         let call = Call {
             arrived: caller.arrived,
@@ -69,28 +76,64 @@ impl Hooks {
             peer: caller.peer,
             run_id: Uuid::now_v7().to_string(),
         };
+        // An id of the daemon's own making cannot come twice.
+        let named = !message.request_id.is_empty();
+        let fingerprint = named.then(|| fingerprint(&message));
         let request = match decode(message, self.limits) {
             Ok(request) => request,
             Err(malformed) => {
-                let recorded =
-                    self.pipeline
-                        .malformed(&call, &malformed.request_id, malformed.refusal);
-                return Ok(encode(&recorded));
+                let Malformed {
+                    refusal,
+                    request_id,
+                } = *malformed;
+                return encode(&self.pipeline.malformed(&call, &request_id, refusal));
             }
         };
-        // This future is dropped when the client is gone; the run then ends, unless it is to finish.
+        let ticket = match fingerprint {
+            None => None,
+            Some(fingerprint) => {
+                let key = (call.peer.uid, request.id.clone());
+                match self.retained.enter(key, fingerprint) {
+                    Entered::New(ticket) => Some(ticket),
+                    Entered::Known(reply) => return wait(reply).await,
+                    Entered::Conflict => {
+                        let message = "another request was made under this `request_id`";
+                        let refusal = Refusal::new(Reason::RequestIdConflict, message);
+                        return encode(&self.pipeline.malformed(&call, &request.id, refusal));
+                    }
+                }
+            }
+        };
+        // This future is dropped when the client is gone.
         let guard = (request.on_disconnect == OnDisconnect::Kill).then(|| cancel.drop_guard());
         let pipeline = Arc::clone(&self.pipeline);
-        let run = self
-            .tasks
-            .spawn(async move { pipeline.handle(call, request).await });
-        let recorded: Recorded = run.await.map_err(|error| {
+        let run = self.tasks.spawn(async move {
+            let reply = encode(&pipeline.handle(call, request).await);
+            if let Some(ticket) = ticket {
+                ticket.deliver(&reply);
+            }
+            reply
+        });
+        let reply = run.await.unwrap_or_else(|error| {
             tracing::error!(%error, "request panicked");
-            Status::internal("the request failed; see the daemon's log")
-        })?;
-        drop(guard.map(tokio_util::sync::DropGuard::disarm));
-        Ok(encode(&recorded))
+            Err(broken())
+        });
+        drop(guard.map(DropGuard::disarm));
+        reply
     }
+}
+
+/// Waits for the reply to the same request, made before.
+async fn wait(mut reply: watch::Receiver<Option<Reply>>) -> Reply {
+    let answered = reply.wait_for(Option::is_some).await;
+    answered
+        .ok()
+        .and_then(|reply| reply.clone())
+        .unwrap_or_else(|| Err(broken()))
+}
+
+fn broken() -> Status {
+    Status::internal("the request failed; see the daemon's log")
 }
 
 /// Who asks, since when, and how long it waits.
@@ -172,10 +215,9 @@ impl HookService for Hooks {
         &self,
         request: Request<pb::ExecuteRequest>,
     ) -> Result<Response<pb::ExecuteResponse>, Status> {
-        let caller = Caller::of(&request);
-        self.start(request.into_inner(), caller, None)
-            .await?
-            .map(Response::new)
+        let caller = Caller::of(&request)?;
+        let reply = self.answer(request.into_inner(), caller, None).await;
+        reply.map(Response::new)
     }
 
     async fn execute_stream(
@@ -196,10 +238,7 @@ impl HookService for Hooks {
         // The run advances only while the stream is polled *and* by itself: it is a task; here its answer is awaited. When
         // the client goes, this stream is dropped, and with it the future that guards the run.
         let answer = async move {
-            let response = hooks
-                .start(message, Ok(caller), Some(sender))
-                .await
-                .and_then(|answer| answer)?;
+            let response = hooks.answer(message, caller, Some(sender)).await?;
             let part = pb::execute_stream_response::Part::Response(response);
             Ok(pb::ExecuteStreamResponse { part: Some(part) })
         };
