@@ -6,6 +6,8 @@
     reason = "a test fails by panicking"
 )]
 
+mod attempts;
 mod support;
 
+mod confinement;
 mod main_job;
