@@ -448,7 +448,7 @@ impl Sandbox {
             if !status.no_new_privs {
                 return Err("NoNewPrivs is 0".to_owned());
             }
-            if status.seccomp != 2 || status.seccomp_filters != filters {
+            if !status.is_filtered() || status.seccomp_filters != filters {
                 let (mode, count) = (status.seccomp, status.seccomp_filters);
                 return Err(format!(
                     "Seccomp is {mode} with {count} filters instead of 2 with {filters}"
