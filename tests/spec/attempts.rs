@@ -309,7 +309,13 @@ impl Probe {
             let before = ground.look();
             let mut request = self.hook(profile, &ground.words(attempt.words));
             request.hook.as_mut().unwrap().workspace = ground.workspace.display().to_string();
-            let confined = run(daemon, request).await;
+            let confined = match daemon.run(request).await {
+                Ok(response) => result(response),
+                Err(status) => {
+                    failures.push(format!("{name}, under `{profile}`: {}", status.message()));
+                    continue;
+                }
+            };
             let refused = match attempt.refused {
                 Refused::With(errnos) => {
                     confined.kind == pb::OutcomeKind::Exited
@@ -353,7 +359,11 @@ fn give(path: &Path, user: u32) {
 
 /// Runs a hook to its end.
 pub(crate) async fn run(daemon: &Daemon, request: pb::ExecuteRequest) -> Result {
-    let response = daemon.run(request).await.unwrap();
+    result(daemon.run(request).await.unwrap())
+}
+
+/// Returns what a reply says about the hook, which was confined.
+fn result(response: pb::ExecuteResponse) -> Result {
     let confinement = response.confinement.unwrap();
     assert!(confinement.confirmed, "{confinement:?}");
     let outcome = response.outcome.unwrap();

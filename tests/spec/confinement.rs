@@ -117,7 +117,11 @@ async fn a_sibling_hook_survives_a_signal_to_everybody() {
         let mut gate = gate.await.unwrap().unwrap();
         // Where the hook is the user who runs the tests, a failure must not end that user's session.
         let root = nix::unistd::geteuid().is_root();
-        let attempt = if root { "signal-all-deadly" } else { "signal-all" };
+        let attempt = if root {
+            "signal-all-deadly"
+        } else {
+            "signal-all"
+        };
         let result = probe.confined(&daemon, "strict", &[attempt]).await;
         std::io::Write::write_all(&mut gate, b" and alive\n").unwrap();
         result
@@ -175,7 +179,11 @@ async fn only_the_standard_descriptors_are_open() {
     let control = control.arg0("sh").arg(probe.path()).output().unwrap();
     let confined = probe.confined(&daemon, "strict", &["descriptors"]).await;
 
-    assert_eq!(String::from_utf8(control.stdout).unwrap(), "0 1 2 7 ");
+    let control = String::from_utf8(control.stdout).unwrap();
+    assert!(
+        control.starts_with("0 1 2 ") && control.contains(" 7 "),
+        "{control}"
+    );
     assert_eq!(confined.said, "0 1 2 ");
 }
 

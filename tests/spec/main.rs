@@ -11,3 +11,4 @@ mod support;
 
 mod confinement;
 mod main_job;
+mod profiles;
