@@ -220,8 +220,11 @@ async fn the_environment_is_built_from_empty() {
         .map(|line| line.split_once('=').unwrap().0)
         .collect();
     let expected = [
+        "GIT_CONFIG_COUNT",
         "GIT_CONFIG_GLOBAL",
+        "GIT_CONFIG_KEY_0",
         "GIT_CONFIG_NOSYSTEM",
+        "GIT_CONFIG_VALUE_0",
         "GIT_OPTIONAL_LOCKS",
         "GIT_PAGER",
         "HOME",
