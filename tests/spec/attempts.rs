@@ -276,7 +276,7 @@ impl Probe {
         uids.rsplit(' ').next().unwrap().parse().unwrap()
     }
 
-    /// Makes each attempt without hookjail and as a hook under a profile, and says which did not end as it must.
+    /// Makes each attempt without hookjail and then as a hook under a profile; returns what did not end as it must.
     pub(crate) async fn failures(
         &self,
         daemon: &Daemon,
@@ -286,54 +286,83 @@ impl Probe {
         let user = self.user(daemon).await;
         let mut failures = Vec::new();
         for attempt in attempts {
-            let name = attempt.words.join(" ");
-            if attempt.control != Control::UnderAUserOfItsOwn || own_user(user) {
-                let mut ground = Ground::lay(daemon, self, user);
-                let before = ground.look();
-                let control =
-                    self.unconfined(user, &ground.words(attempt.words), &ground.working_dir());
-                let absent = attempt.control == Control::WhereTheKernelHasIt
-                    && (control.signal.is_some()
-                        || [ENOSYS, EPROTONOSUPPORT, EPERM, ENOENT, ENOTSUP]
-                            .map(Some)
-                            .contains(&control.code));
-                let effect = ground.look() != before || !control.said.is_empty();
-                if !absent && (control.code != Some(0) || !effect) {
-                    failures.push(format!(
-                        "{name}, without hookjail: effect {effect}, {control:?}"
-                    ));
-                }
-            }
-
-            let mut ground = Ground::lay(daemon, self, user);
-            let before = ground.look();
-            let mut request = self.hook(profile, &ground.words(attempt.words));
-            request.hook.as_mut().unwrap().workspace = ground.workspace.display().to_string();
-            let confined = match daemon.run(request).await {
-                Ok(response) => result(response),
-                Err(status) => {
-                    failures.push(format!("{name}, under `{profile}`: {}", status.message()));
-                    continue;
-                }
-            };
-            let refused = match attempt.refused {
-                Refused::With(errnos) => {
-                    confined.kind == pb::OutcomeKind::Exited
-                        && confined.code.is_some_and(|code| errnos.contains(&code))
-                }
-                Refused::Killed => {
-                    (confined.kind, confined.signal)
-                        == (pb::OutcomeKind::EscapeAttempt, Some(libc::SIGSYS))
-                }
-            };
-            let after = ground.look();
-            if !refused || after != before || !confined.said.is_empty() {
-                failures.push(format!(
-                    "{name}, under `{profile}`: {confined:?}\n before {before:?}\n after  {after:?}"
-                ));
-            }
+            failures.extend(self.control(daemon, user, attempt));
+            failures.extend(self.failure(daemon, user, profile, attempt).await);
         }
         failures
+    }
+
+    /// Makes each attempt as a hook under a profile; returns what did not end as it must. For what was tried with controls
+    /// elsewhere.
+    pub(crate) async fn failures_of_hooks(
+        &self,
+        daemon: &Daemon,
+        profile: &str,
+        attempts: impl IntoIterator<Item = &Attempt>,
+    ) -> Vec<String> {
+        let user = self.user(daemon).await;
+        let mut failures = Vec::new();
+        for attempt in attempts {
+            failures.extend(self.failure(daemon, user, profile, attempt).await);
+        }
+        failures
+    }
+
+    /// Makes an attempt without hookjail; says so if it had no effect.
+    fn control(&self, daemon: &Daemon, user: u32, attempt: &Attempt) -> Option<String> {
+        if attempt.control == Control::UnderAUserOfItsOwn && !own_user(user) {
+            return None;
+        }
+        let mut ground = Ground::lay(daemon, self, user);
+        let before = ground.look();
+        let words = ground.words(attempt.words);
+        let control = self.unconfined(user, &words, &ground.working_dir());
+        let absent = [ENOSYS, EPROTONOSUPPORT, EPERM, ENOENT, ENOTSUP].map(Some);
+        if attempt.control == Control::WhereTheKernelHasIt
+            && (control.signal.is_some() || absent.contains(&control.code))
+        {
+            return None;
+        }
+        let effect = ground.look() != before || !control.said.is_empty();
+        let name = words.join(" ");
+        (control.code != Some(0) || !effect)
+            .then(|| format!("{name}, without hookjail: effect {effect}, {control:?}"))
+    }
+
+    /// Makes an attempt as a hook; says so if it was not refused as it must or had an effect.
+    async fn failure(
+        &self,
+        daemon: &Daemon,
+        user: u32,
+        profile: &str,
+        attempt: &Attempt,
+    ) -> Option<String> {
+        let mut ground = Ground::lay(daemon, self, user);
+        let before = ground.look();
+        let words = ground.words(attempt.words);
+        let name = words.join(" ");
+        let mut request = self.hook(profile, &words);
+        request.hook.as_mut().unwrap().workspace = ground.workspace.display().to_string();
+        let confined = match daemon.run(request).await {
+            Ok(response) => result(response),
+            Err(status) => return Some(format!("{name}, under `{profile}`: {}", status.message())),
+        };
+        let refused = match attempt.refused {
+            Refused::With(errnos) => {
+                confined.kind == pb::OutcomeKind::Exited
+                    && confined.code.is_some_and(|code| errnos.contains(&code))
+            }
+            Refused::Killed => {
+                (confined.kind, confined.signal)
+                    == (pb::OutcomeKind::EscapeAttempt, Some(libc::SIGSYS))
+            }
+        };
+        let after = ground.look();
+        (!refused || after != before || !confined.said.is_empty()).then(|| {
+            format!(
+                "{name}, under `{profile}`: {confined:?}\n before {before:?}\n after  {after:?}"
+            )
+        })
     }
 }
 

@@ -10,5 +10,6 @@ mod attempts;
 mod support;
 
 mod confinement;
+mod fail_closed;
 mod main_job;
 mod profiles;

@@ -111,7 +111,7 @@ with tempfile.NamedTemporaryFile() as file:
 ";
     let mut request = hook(["python3", "-c", script]);
     request.event = Some(pb::Event {
-        json: br#"{"numbers":[1,2,3]}"#.to_vec(),
+        json: br#"{"numbers":[1,2,3]}"#.to_vec().into(),
         ..pb::Event::default()
     });
 
@@ -128,7 +128,7 @@ async fn jq_works_under_strict() {
     let daemon = Daemon::start().await;
     let mut request = hook(["jq", "-c", "{name, n: (.list | length)}"]);
     request.event = Some(pb::Event {
-        json: br#"{"name":"x","list":[1,2]}"#.to_vec(),
+        json: br#"{"name":"x","list":[1,2]}"#.to_vec().into(),
         ..pb::Event::default()
     });
 
@@ -152,7 +152,7 @@ process.stdin.on('data', part => text += part).on('end', async () => {
 });";
     let mut request = hook(["node", "-e", script]);
     request.event = Some(pb::Event {
-        json: br#"{"n":41}"#.to_vec(),
+        json: br#"{"n":41}"#.to_vec().into(),
         ..pb::Event::default()
     });
 
