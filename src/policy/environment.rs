@@ -193,8 +193,11 @@ mod tests {
         let built = build(&strict(), Path::new("/scratch/1"), &BTreeMap::new()).unwrap();
 
         let expected = [
+            ("GIT_CONFIG_COUNT", "1"),
             ("GIT_CONFIG_GLOBAL", "/dev/null"),
+            ("GIT_CONFIG_KEY_0", "safe.directory"),
             ("GIT_CONFIG_NOSYSTEM", "1"),
+            ("GIT_CONFIG_VALUE_0", "*"),
             ("GIT_OPTIONAL_LOCKS", "0"),
             ("GIT_PAGER", "cat"),
             ("HOME", "/scratch/1"),

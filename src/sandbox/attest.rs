@@ -9,7 +9,7 @@ pub struct Status {
     pub no_capabilities: bool,
     /// `NoNewPrivs`.
     pub no_new_privs: bool,
-    /// `Seccomp`: 2 is a filter.
+    /// `Seccomp`: 2 is a filter, 3 a task that its filter is killing.
     pub seccomp: u32,
     /// `Seccomp_filters`.
     pub seccomp_filters: u32,
@@ -36,6 +36,11 @@ impl Status {
     /// As [`Status::of`].
     pub fn own() -> io::Result<Self> {
         Self::read("/proc/thread-self/status")
+    }
+
+    /// Whether filters decide about its system calls. One of them may have killed it by now: it was under them all the same.
+    pub const fn is_filtered(&self) -> bool {
+        matches!(self.seccomp, 2 | 3)
     }
 
     fn read(path: &str) -> io::Result<Self> {

@@ -279,9 +279,7 @@ impl Sandbox {
         let (stdio, pipes) = pipes().map_err(|e| Fault::new("cannot make pipes", e))?;
         let (action, script) = execute(plan, &directory, identity)?;
         let ruleset = match plan.prepared.mechanism {
-            Mechanism::Landlock(spec) => {
-                Some(self.ruleset(spec.landlock_abi, plan, &directory, script)?)
-            }
+            Mechanism::Landlock(spec) => Some(self.ruleset(&spec, plan, &directory, script)?),
             Mechanism::Unconfined => None,
         };
         let parts = JobParts {
@@ -445,7 +443,7 @@ impl Sandbox {
             if !status.no_new_privs {
                 return Err("NoNewPrivs is 0".to_owned());
             }
-            if status.seccomp != 2 || status.seccomp_filters != filters {
+            if !status.is_filtered() || status.seccomp_filters != filters {
                 let (mode, count) = (status.seccomp, status.seccomp_filters);
                 return Err(format!(
                     "Seccomp is {mode} with {count} filters instead of 2 with {filters}"
@@ -465,7 +463,7 @@ impl Sandbox {
 
     fn ruleset(
         &self,
-        abi: u32,
+        spec: &linux::FilterSpec,
         plan: &Plan,
         directory: &RunDir,
         script: Option<OwnedFd>,
@@ -485,13 +483,13 @@ impl Sandbox {
             rights: Rights::File(Access::Execute),
             target,
         }));
-        self.ruleset_with(abi, opened, directory)
+        self.ruleset_with(spec, opened, directory)
     }
 
     /// Makes a ruleset of grants, the run's scratch directory and the granted canary.
     pub(super) fn ruleset_with(
         &self,
-        abi: u32,
+        spec: &linux::FilterSpec,
         mut opened: Vec<OpenGrant>,
         directory: &RunDir,
     ) -> Result<OwnedFd, Stop> {
@@ -516,7 +514,7 @@ impl Sandbox {
                 target: &g.target,
             })
             .collect();
-        linux::ruleset(abi, &grants).map_err(|error| {
+        linux::ruleset(spec, &grants).map_err(|error| {
             let message = format!(
                 "Landlock refuses the ruleset: {}",
                 crate::refusal::chain(&error)

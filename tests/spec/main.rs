@@ -6,6 +6,10 @@
     reason = "a test fails by panicking"
 )]
 
+mod attempts;
 mod support;
 
+mod confinement;
+mod fail_closed;
 mod main_job;
+mod profiles;

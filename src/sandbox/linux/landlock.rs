@@ -13,7 +13,7 @@ use landlock::{
 use super::FilterSpec;
 use crate::{
     axis::{Axes, Coverage},
-    policy::{Access, Metadata, Policy, Spawn},
+    policy::{Access, Metadata, Network, Policy, Spawn},
     sandbox::{
         Absent, Backend, BackendName, Host, Mechanism, Prepared, Unenforceable, backend::covering,
     },
@@ -182,18 +182,22 @@ pub enum Rights {
     Scratch,
 }
 
-/// Makes the ruleset of one run. Every right that this kernel knows is handled, so that what no rule grants is refused.
+/// Makes the ruleset of one run. Every right that this kernel knows is handled, so that what no rule grants is refused; but
+/// for connecting where the hook may: a rule would have to name each port.
 ///
 /// # Errors
 ///
 /// Returns the landlock crate's error; nothing is ever left out silently.
-pub fn ruleset(abi: u32, grants: &[Grant<'_>]) -> Result<OwnedFd, RulesetProblem> {
+pub fn ruleset(spec: &FilterSpec, grants: &[Grant<'_>]) -> Result<OwnedFd, RulesetProblem> {
     // The number came from the kernel and is capped to what the crate knows.
-    let abi = ABI::from(i32::try_from(abi).unwrap_or(0));
+    let abi = ABI::from(i32::try_from(spec.landlock_abi).unwrap_or(0));
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(abi))?;
-    let network = AccessNet::from_all(abi);
+    let network = match spec.network {
+        Network::None => AccessNet::from_all(abi),
+        Network::Outbound => AccessNet::from_all(abi) & AccessNet::BindTcp,
+    };
     if !network.is_empty() {
         ruleset = ruleset.handle_access(network)?;
     }

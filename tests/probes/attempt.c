@@ -1,0 +1,561 @@
+/*
+ * Makes one attempt, named by the first argument, and exits with its errno, or 0 where it worked.
+ *
+ * What it gained goes to stdout, so that a test can look at the effect instead of believing the exit code.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/shm.h>
+#include <sys/sem.h>
+#include <sys/msg.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef MSG_FASTOPEN
+#define MSG_FASTOPEN 0x20000000
+#endif
+
+extern char **environ;
+
+/* For calls that answer -1 and errno. */
+#define TRY(call) do { if ((long)(call) < 0) return errno; } while (0)
+
+struct name { const char *name; int (*attempt)(char **args); };
+
+static void say(const char *text) { if (write(1, text, strlen(text)) < 0) _exit(125); }
+
+/* Files. */
+
+static int show(int fd)
+{
+	char text[4096];
+	ssize_t n;
+	TRY(n = read(fd, text, sizeof text));
+	if (write(1, text, (size_t)n) < 0) return errno;
+	return 0;
+}
+static int read_file(char **a) { int fd; TRY(fd = open(a[0], O_RDONLY)); return show(fd); }
+static int read_openat2(char **a)
+{
+	uint64_t how[3] = { O_RDONLY, 0, 0 };
+	int fd;
+	TRY(fd = (int)syscall(437, AT_FDCWD, a[0], how, sizeof how));
+	return show(fd);
+}
+static int read_through_link(char **a)
+{
+	TRY(symlink(a[0], "link"));
+	char *link[] = { "link" };
+	return read_file(link);
+}
+static int read_from_inside(char **a)
+{
+	TRY(chdir(a[0]));
+	return read_file(a + 1);
+}
+static int read_reopened(char **a)
+{
+	char path[64];
+	int fd;
+	TRY(fd = open(a[0], O_PATH));
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	TRY(fd = open(path, O_RDONLY));
+	return show(fd);
+}
+static int write_file(char **a)
+{
+	int fd;
+	TRY(fd = open(a[0], O_WRONLY | O_CREAT, 0644));
+	TRY(write(fd, "written", 7));
+	return 0;
+}
+static int truncate_path(char **a) { TRY(truncate(a[0], 0)); return 0; }
+static int truncate_by_reading(char **a) { TRY(open(a[0], O_RDONLY | O_TRUNC)); return 0; }
+static int truncate_by_openat2(char **a)
+{
+	uint64_t how[3] = { O_RDONLY | O_TRUNC, 0, 0 };
+	TRY(syscall(437, AT_FDCWD, a[0], how, sizeof how));
+	return 0;
+}
+static int truncate_by_creat(char **a) { TRY(creat(a[0], 0644)); return 0; }
+static int list(char **a)
+{
+	DIR *dir = opendir(a[0]);
+	struct dirent *entry;
+	if (!dir) return errno;
+	while ((entry = readdir(dir))) { say(entry->d_name); say("\n"); }
+	return 0;
+}
+static int make_directory(char **a) { TRY(mkdir(a[0], 0755)); return 0; }
+static int remove_file(char **a) { TRY(unlink(a[0])); return 0; }
+static int hard_link(char **a) { TRY(link(a[0], a[1])); return 0; }
+static int rename_file(char **a) { TRY(rename(a[0], a[1])); return 0; }
+static int move_out(char **a)
+{
+	char *own[] = { "own" };
+	int error = write_file(own);
+	if (error) return error;
+	return rename("own", a[0]) < 0 ? errno : 0;
+}
+static int exchange(char **a)
+{
+	char *own[] = { "own" };
+	int error = write_file(own);
+	if (error) return error;
+	TRY(syscall(SYS_renameat2, AT_FDCWD, "own", AT_FDCWD, a[0], 2));
+	return 0;
+}
+static int change_mode(char **a) { TRY(chmod(a[0], 0600)); return 0; }
+static int change_mode_of_descriptor(char **a)
+{
+	int fd;
+	TRY(fd = open(a[0], O_RDONLY));
+	TRY(fchmod(fd, 0600));
+	return 0;
+}
+static int change_mode_at2(char **a) { TRY(syscall(452, AT_FDCWD, a[0], 0600, 0)); return 0; }
+static int change_owner(char **a) { TRY(chown(a[0], getuid(), getgid())); say("changed"); return 0; }
+static int change_times(char **a)
+{
+	struct timespec past[2] = { { 1, 0 }, { 1, 0 } };
+	TRY(utimensat(AT_FDCWD, a[0], past, 0));
+	return 0;
+}
+static int fifo(char **a) { (void)a; TRY(mkfifo("fifo", 0600)); say("made"); return 0; }
+static int socket_file(char **a) { (void)a; TRY(mknod("socket", S_IFSOCK | 0600, 0)); say("made"); return 0; }
+static int watch(char **a)
+{
+	int fd;
+	TRY(fd = inotify_init1(0));
+	TRY(inotify_add_watch(fd, a[0], IN_ALL_EVENTS));
+	say("watching");
+	return 0;
+}
+
+/* The network and local sockets. */
+
+static struct sockaddr_in loopback(const char *port)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	return to;
+}
+static socklen_t unix_address(struct sockaddr_un *to, const char *path)
+{
+	/* A leading @ stands for the abstract name space. */
+	memset(to, 0, sizeof *to);
+	to->sun_family = AF_UNIX;
+	strncpy(to->sun_path, path, sizeof to->sun_path - 1);
+	if (path[0] == '@') to->sun_path[0] = 0;
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path) + (path[0] != '@'));
+}
+static int connect_to(const char *port, int protocol)
+{
+	struct sockaddr_in to = loopback(port);
+	int fd;
+	TRY(fd = socket(AF_INET, SOCK_STREAM, protocol));
+	TRY(connect(fd, (struct sockaddr *)&to, sizeof to));
+	TRY(write(fd, "hello", 5));
+	return 0;
+}
+static int tcp(char **a) { return connect_to(a[0], 0); }
+static int mptcp(char **a) { return connect_to(a[0], 262); }
+static int tcp_fast_open(char **a)
+{
+	struct sockaddr_in to = loopback(a[0]);
+	int fd;
+	TRY(fd = socket(AF_INET, SOCK_STREAM, 0));
+	TRY(sendto(fd, "hello", 5, MSG_FASTOPEN, (struct sockaddr *)&to, sizeof to));
+	return 0;
+}
+static int tcp_listen(char **a)
+{
+	(void)a;
+	int fd;
+	TRY(fd = socket(AF_INET, SOCK_STREAM, 0));
+	TRY(listen(fd, 1));
+	say("listening");
+	return 0;
+}
+static int tcp_bind(char **a)
+{
+	(void)a;
+	struct sockaddr_in to = loopback("0");
+	int fd;
+	TRY(fd = socket(AF_INET, SOCK_STREAM, 0));
+	TRY(bind(fd, (struct sockaddr *)&to, sizeof to));
+	say("bound");
+	return 0;
+}
+static int udp(char **a)
+{
+	struct sockaddr_in to = loopback(a[0]);
+	int fd;
+	TRY(fd = socket(AF_INET, SOCK_DGRAM, 0));
+	TRY(sendto(fd, "hello", 5, 0, (struct sockaddr *)&to, sizeof to));
+	return 0;
+}
+static int unix_stream(char **a)
+{
+	struct sockaddr_un to;
+	socklen_t length = unix_address(&to, a[0]);
+	int fd;
+	TRY(fd = socket(AF_UNIX, SOCK_STREAM, 0));
+	TRY(connect(fd, (struct sockaddr *)&to, length));
+	return 0;
+}
+static int unix_datagram(char **a)
+{
+	struct sockaddr_un to;
+	socklen_t length = unix_address(&to, a[0]);
+	int fd;
+	TRY(fd = socket(AF_UNIX, SOCK_DGRAM, 0));
+	TRY(sendto(fd, "hello", 5, 0, (struct sockaddr *)&to, length));
+	return 0;
+}
+/* One half of a pair, addressed elsewhere: passes filters that look at socket() and connect() only. */
+static int pair_sendto(char **a)
+{
+	struct sockaddr_un to;
+	socklen_t length = unix_address(&to, a[0]);
+	int pair[2];
+	TRY(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
+	TRY(sendto(pair[0], "hello", 5, 0, (struct sockaddr *)&to, length));
+	return 0;
+}
+static int pair_sendmsg(char **a)
+{
+	struct sockaddr_un to;
+	struct iovec text = { "hello", 5 };
+	struct msghdr message = { .msg_name = &to, .msg_iov = &text, .msg_iovlen = 1 };
+	int pair[2];
+	message.msg_namelen = unix_address(&to, a[0]);
+	TRY(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
+	TRY(sendmsg(pair[0], &message, 0));
+	return 0;
+}
+/* By write and read only: filters that look at send calls do not see it. */
+static int netlink(char **a)
+{
+	(void)a;
+	struct { struct nlmsghdr head; struct rtgenmsg body; } ask = {
+		{ NLMSG_LENGTH(sizeof(struct rtgenmsg)), RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP, 1, 0 },
+		{ AF_UNSPEC },
+	};
+	char answer[8192];
+	ssize_t n;
+	int fd;
+	TRY(fd = socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE));
+	TRY(write(fd, &ask, sizeof ask));
+	TRY(n = read(fd, answer, sizeof answer));
+	if (n > 0) say("answered");
+	return 0;
+}
+static int any_socket(char **a)
+{
+	(void)a;
+	int worked = 0;
+	for (int family = 0; family < 64; family++)
+		for (int type = 1; type < 6; type++)
+			if (socket(family, type, 0) >= 0) worked++;
+	if (worked) { say("made"); return 0; }
+	return errno;
+}
+
+/* Processes. */
+
+static int reap(pid_t child)
+{
+	int status;
+	TRY(waitpid(child, &status, 0));
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+static int start_process(char **a)
+{
+	(void)a;
+	pid_t child;
+	TRY(child = fork());
+	if (!child) { say("started"); _exit(0); }
+	return reap(child);
+}
+static int start_by_vfork(char **a)
+{
+	(void)a;
+	pid_t child;
+	TRY(child = vfork());
+	if (!child) { say("started"); _exit(0); }
+	return reap(child);
+}
+static int start_by_clone3(char **a)
+{
+	(void)a;
+	uint64_t args[8] = { 0, 0, 0, 0, SIGCHLD, 0, 0, 0 };
+	pid_t child;
+	TRY(child = (pid_t)syscall(435, args, sizeof args));
+	if (!child) { say("started"); _exit(0); }
+	return reap(child);
+}
+static int start_beside(char **a)
+{
+	(void)a;
+	/* A sibling instead of a child: it would be the daemon's. */
+	long child = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+	if (child < 0) return errno;
+	if (child) say("started");
+	return 0;
+}
+static int io_uring(char **a)
+{
+	(void)a;
+	char params[120] = { 0 };
+	TRY(syscall(425, 4, params));
+	say("ring");
+	return 0;
+}
+static int landlock(char **a) { (void)a; TRY(syscall(444, 0, 0, 1)); say("answered"); return 0; }
+static int memory_file(char **a) { (void)a; TRY(syscall(SYS_memfd_create, "x", 0)); say("made"); return 0; }
+static int in_child(int (*attempt)(void))
+{
+	pid_t child;
+	TRY(child = fork());
+	if (!child) _exit(attempt() < 0 ? errno : (say("left"), 0));
+	return reap(child);
+}
+static int session(void) { return setsid(); }
+static int group(void) { return setpgid(0, 0); }
+static int new_session(char **a) { (void)a; return in_child(session); }
+static int new_group(char **a) { (void)a; return in_child(group); }
+/* Writes a copy of this program and executes that. */
+static int execute_copy(char **a)
+{
+	char block[65536];
+	ssize_t n;
+	int from, to;
+	TRY(from = open(a[0], O_RDONLY));
+	TRY(to = open("copy", O_WRONLY | O_CREAT, 0755));
+	while ((n = read(from, block, sizeof block)) > 0) TRY(write(to, block, (size_t)n));
+	close(to);
+	execl("./copy", "copy", "say", "executed", (char *)0);
+	return errno;
+}
+static int execute(char **a) { execv(a[0], a); return errno; }
+static int print(char **a) { say(a[0]); return 0; }
+
+/* Another process of the same user: the first argument is its id. */
+
+static int send_signal(char **a) { TRY(kill(atoi(a[0]), SIGWINCH)); return 0; }
+static int signal_all(char **a)
+{
+	(void)a;
+	signal(SIGWINCH, SIG_IGN);
+	TRY(kill(-1, SIGWINCH));
+	return 0;
+}
+/* Only where the test has seen that it reaches nobody, or everybody is the test's. */
+static int signal_all_deadly(char **a) { (void)a; TRY(kill(-1, SIGKILL)); return 0; }
+static int signal_thread(char **a) { TRY(syscall(SYS_tgkill, atoi(a[0]), atoi(a[0]), SIGWINCH)); return 0; }
+static int signal_thread_unsafely(char **a) { TRY(syscall(SYS_tkill, atoi(a[0]), SIGWINCH)); return 0; }
+static int signal_queued(char **a)
+{
+	union sigval value = { 0 };
+	TRY(sigqueue(atoi(a[0]), SIGWINCH, value));
+	return 0;
+}
+static int signal_descriptor(char **a)
+{
+	int fd;
+	TRY(fd = (int)syscall(434, atoi(a[0]), 0));
+	TRY(syscall(424, fd, SIGWINCH, 0, 0));
+	return 0;
+}
+static int signal_by_io(char **a)
+{
+	int pair[2];
+	TRY(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	TRY(fcntl(pair[0], F_SETOWN, atoi(a[0])));
+	TRY(fcntl(pair[0], F_SETSIG, SIGWINCH));
+	TRY(fcntl(pair[0], F_SETFL, O_ASYNC));
+	TRY(write(pair[1], "x", 1));
+	return 0;
+}
+static int limit(char **a)
+{
+	struct rlimit files = { 17, 17 };
+	TRY(syscall(SYS_prlimit64, atoi(a[0]), RLIMIT_NOFILE, &files, 0));
+	return 0;
+}
+static int schedule(char **a)
+{
+	struct sched_param none = { 0 };
+	TRY(sched_setscheduler(atoi(a[0]), SCHED_IDLE, &none));
+	say("changed");
+	return 0;
+}
+static int be_nice(char **a) { TRY(setpriority(PRIO_PROCESS, (id_t)atoi(a[0]), 19)); say("changed"); return 0; }
+static int trace(char **a) { TRY(ptrace(PTRACE_SEIZE, atoi(a[0]), 0, 0)); say("traced"); return 0; }
+static int read_memory(char **a)
+{
+	char text[16] = { 0 };
+	struct iovec here = { text, 6 }, there = { (void *)strtoull(a[1], 0, 16), 6 };
+	TRY(process_vm_readv(atoi(a[0]), &here, 1, &there, 1, 0));
+	say(text);
+	return 0;
+}
+static int take_descriptor(char **a)
+{
+	int fd;
+	TRY(fd = (int)syscall(434, atoi(a[0]), 0));
+	TRY(syscall(438, fd, 0, 0));
+	say("taken");
+	return 0;
+}
+static int read_proc(char **a)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%s/environ", a[0]);
+	char *args[] = { path };
+	return read_file(args);
+}
+static int shared_memory(char **a) { (void)a; int id; TRY(id = shmget(IPC_PRIVATE, 4096, 0600)); shmctl(id, IPC_RMID, 0); say("made"); return 0; }
+static int semaphore(char **a) { (void)a; int id; TRY(id = semget(IPC_PRIVATE, 1, 0600)); semctl(id, 0, IPC_RMID); say("made"); return 0; }
+static int message_queue(char **a) { (void)a; int id; TRY(id = msgget(IPC_PRIVATE, 0600)); msgctl(id, IPC_RMID, 0); say("made"); return 0; }
+static int key(char **a) { (void)a; TRY(syscall(SYS_add_key, "user", "hookjail-test", "x", 1, -2)); say("made"); return 0; }
+
+static volatile sig_atomic_t signals;
+static char marker[] = "marker";
+static void count(int s) { (void)s; signals++; }
+/* Says where its marker lies, then answers every line with how many signals it had. */
+static int stand_in(char **a)
+{
+	char line[64], text[64];
+	struct sigaction action = { .sa_handler = count };
+	(void)a;
+	sigaction(SIGWINCH, &action, 0);
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+	/* A program that changed its user is not dumpable, which hides it from tracers: not what is tested. */
+	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	snprintf(text, sizeof text, "%p\n", (void *)marker);
+	say(text);
+	for (;;) {
+		ssize_t n = read(0, line, sizeof line);
+		if (n < 0 && errno == EINTR) continue;
+		if (n <= 0) return 0;
+		snprintf(text, sizeof text, "%d\n", (int)signals);
+		say(text);
+	}
+}
+
+/* What no hook ever needs. */
+
+static int int80(char **a)
+{
+	(void)a;
+#ifdef __x86_64__
+	long answer;
+	/* getpid of the 32-bit table */
+	__asm__ volatile("int $0x80" : "=a"(answer) : "a"(20) : "memory", "r8", "r9", "r10", "r11");
+	if (answer == getpid()) say("answered");
+	return 0;
+#else
+	return ENOSYS;
+#endif
+}
+static int x32(char **a)
+{
+	(void)a;
+	long answer = syscall(0x40000000 | SYS_getpid);
+	if (answer == getpid()) say("answered");
+	return answer < 0 ? errno : 0;
+}
+static int user_namespace(char **a) { (void)a; TRY(unshare(CLONE_NEWUSER)); say("made"); return 0; }
+
+/* What it finds. */
+
+static int environment(char **a)
+{
+	(void)a;
+	for (char **line = environ; *line; line++) { say(*line); say("\n"); }
+	return 0;
+}
+static int descriptors(char **a)
+{
+	char text[16];
+	(void)a;
+	for (int fd = 0; fd < 4096; fd++)
+		if (fcntl(fd, F_GETFD) >= 0) { snprintf(text, sizeof text, "%d ", fd); say(text); }
+	return 0;
+}
+static int state(char **a)
+{
+	struct rlimit core, files;
+	struct stat here;
+	char text[256];
+	uid_t r, e, s;
+	(void)a;
+	TRY(getrlimit(RLIMIT_CORE, &core));
+	TRY(getrlimit(RLIMIT_NOFILE, &files));
+	TRY(stat(".", &here));
+	TRY(getresuid(&r, &e, &s));
+	snprintf(text, sizeof text, "uid %u %u %u\nscratch %o %u\ncore %lu %lu\nfiles %lu\nno_new_privs %d\nleader %d\n", r, e, s,
+		 here.st_mode & 07777, here.st_uid, (unsigned long)core.rlim_cur, (unsigned long)core.rlim_max,
+		 (unsigned long)files.rlim_max, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), getpgrp() == getpid());
+	say(text);
+	return 0;
+}
+static int crash(char **a) { (void)a; raise(SIGSEGV); return 0; }
+
+static const struct name NAMES[] = {
+	{ "any-socket", any_socket }, { "change-mode", change_mode }, { "change-mode-at2", change_mode_at2 },
+	{ "change-mode-of-descriptor", change_mode_of_descriptor }, { "change-owner", change_owner },
+	{ "change-times", change_times }, { "crash", crash }, { "descriptors", descriptors },
+	{ "environment", environment }, { "exchange", exchange }, { "execute", execute }, { "execute-copy", execute_copy },
+	{ "fifo", fifo }, { "hard-link", hard_link }, { "int80", int80 }, { "io-uring", io_uring }, { "key", key },
+	{ "landlock", landlock }, { "limit", limit }, { "list", list }, { "make-directory", make_directory },
+	{ "memory-file", memory_file }, { "message-queue", message_queue }, { "move-out", move_out }, { "mptcp", mptcp },
+	{ "netlink", netlink }, { "new-group", new_group }, { "new-session", new_session }, { "nice", be_nice },
+	{ "pair-sendmsg", pair_sendmsg }, { "pair-sendto", pair_sendto }, { "read", read_file },
+	{ "read-from-inside", read_from_inside }, { "read-memory", read_memory }, { "read-openat2", read_openat2 },
+	{ "read-proc", read_proc }, { "read-reopened", read_reopened }, { "read-through-link", read_through_link },
+	{ "remove", remove_file }, { "rename", rename_file }, { "say", print }, { "schedule", schedule },
+	{ "semaphore", semaphore }, { "shared-memory", shared_memory }, { "signal", send_signal },
+	{ "signal-all", signal_all }, { "signal-all-deadly", signal_all_deadly }, { "signal-by-io", signal_by_io }, { "signal-descriptor", signal_descriptor },
+	{ "signal-queued", signal_queued }, { "signal-thread", signal_thread },
+	{ "signal-thread-unsafely", signal_thread_unsafely }, { "socket-file", socket_file }, { "stand-in", stand_in },
+	{ "start-beside", start_beside }, { "start-by-clone3", start_by_clone3 }, { "start-by-vfork", start_by_vfork },
+	{ "start-process", start_process }, { "state", state }, { "take-descriptor", take_descriptor }, { "tcp", tcp },
+	{ "tcp-bind", tcp_bind }, { "tcp-fast-open", tcp_fast_open }, { "tcp-listen", tcp_listen }, { "trace", trace },
+	{ "truncate", truncate_path }, { "truncate-by-creat", truncate_by_creat },
+	{ "truncate-by-openat2", truncate_by_openat2 }, { "truncate-by-reading", truncate_by_reading }, { "udp", udp },
+	{ "unix-datagram", unix_datagram }, { "unix-stream", unix_stream }, { "user-namespace", user_namespace },
+	{ "watch", watch }, { "write", write_file }, { "x32", x32 },
+};
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; argc > 1 && i < sizeof NAMES / sizeof *NAMES; i++)
+		if (!strcmp(argv[1], NAMES[i].name)) return NAMES[i].attempt(argv + 2);
+	return 127;
+}

@@ -1,0 +1,590 @@
+//! What a hook could try, each attempt with its effect and how it must be refused; and the ground on which it is tried.
+//!
+//! Every attempt is made twice by the same program as the same user: once without hookjail, where it must have an effect
+//! (the positive control: an attempt that fails everywhere proves nothing), and once as a hook, where it must have none.
+//! An effect is whatever the test itself can see: what was printed, files, connections, signals that arrived.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "positive controls run the same program without hookjail"
+)]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, UdpSocket},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::{
+            fs::{MetadataExt, PermissionsExt, chown},
+            net::{SocketAddr, UnixDatagram, UnixListener},
+            process::{CommandExt, ExitStatusExt},
+        },
+    },
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use hookjail::pb;
+use libc::{EACCES, ENOENT, ENOSYS, ENOTSUP, EPERM, EPROTONOSUPPORT, ESRCH, EXDEV};
+use tempfile::TempDir;
+
+use crate::support::{Daemon, directory, hook};
+
+/// One thing a hook could try.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    /// Name and arguments for the probe; `{…}` stands for something of the ground's.
+    words: &'static [&'static str],
+    /// What the control proves on this host.
+    control: Control,
+    /// How it is refused.
+    refused: Refused,
+}
+
+/// What the positive control can show.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Control {
+    /// It works on every host.
+    Works,
+    /// It works where the kernel has the feature.
+    WhereTheKernelHasIt,
+    /// It would disturb other processes of the user where the hook has no user of its own.
+    UnderAUserOfItsOwn,
+}
+
+/// How an attempt is refused.
+#[derive(Clone, Copy, Debug)]
+enum Refused {
+    /// With one of these.
+    With(&'static [i32]),
+    /// The kernel kills whoever tries.
+    Killed,
+}
+
+const fn refused(words: &'static [&'static str], errnos: &'static [i32]) -> Attempt {
+    Attempt {
+        words,
+        control: Control::Works,
+        refused: Refused::With(errnos),
+    }
+}
+
+const fn missing(words: &'static [&'static str]) -> Attempt {
+    Attempt {
+        control: Control::WhereTheKernelHasIt,
+        ..refused(words, &[ENOSYS])
+    }
+}
+
+const fn killed(words: &'static [&'static str]) -> Attempt {
+    Attempt {
+        words,
+        control: Control::Works,
+        refused: Refused::Killed,
+    }
+}
+
+const fn where_the_kernel_has_it(attempt: Attempt) -> Attempt {
+    Attempt {
+        control: Control::WhereTheKernelHasIt,
+        ..attempt
+    }
+}
+
+const DENIED: &[i32] = &[EACCES, EPERM];
+
+/// What no profile without network allows.
+pub(crate) const ALWAYS: &[Attempt] = &[
+    // Files outside the grants. `{outside}` is granted to nobody, `{workspace}` for reading.
+    refused(&["read", "{outside}/secret"], &[EACCES]),
+    refused(&["read-openat2", "{outside}/secret"], &[EACCES, ENOSYS]),
+    refused(&["read", "/usr/../{outside}/secret"], &[EACCES]),
+    refused(&["read-through-link", "{outside}/secret"], &[EACCES]),
+    refused(&["read-from-inside", "{outside}", "secret"], &[EACCES]),
+    refused(&["read-reopened", "{outside}/secret"], &[EACCES]),
+    refused(&["list", "{outside}"], &[EACCES]),
+    refused(&["write", "{outside}/kept"], &[EACCES]),
+    refused(&["write", "{outside}/new"], &[EACCES]),
+    refused(&["write", "{workspace}/kept"], &[EACCES]),
+    refused(&["write", "{workspace}/new"], &[EACCES]),
+    refused(&["truncate", "{outside}/kept"], DENIED),
+    refused(&["truncate", "{workspace}/kept"], DENIED),
+    refused(&["truncate-by-reading", "{workspace}/kept"], DENIED),
+    refused(
+        &["truncate-by-openat2", "{workspace}/kept"],
+        &[EACCES, ENOSYS],
+    ),
+    refused(&["truncate-by-creat", "{workspace}/kept"], &[EACCES]),
+    refused(&["make-directory", "{outside}/new"], &[EACCES]),
+    refused(&["remove", "{outside}/kept"], &[EACCES]),
+    refused(&["hard-link", "{outside}/kept", "linked"], &[EACCES, EXDEV]),
+    refused(&["rename", "{outside}/kept", "taken"], &[EACCES, EXDEV]),
+    refused(&["move-out", "{outside}/new"], &[EACCES, EXDEV]),
+    refused(&["exchange", "{outside}/kept"], &[EACCES, EXDEV]),
+    // Metadata.
+    refused(&["change-mode", "{outside}/kept"], &[EPERM]),
+    where_the_kernel_has_it(refused(&["change-mode-at2", "{outside}/kept"], &[EPERM])),
+    refused(&["change-mode-of-descriptor", "{workspace}/kept"], &[EPERM]),
+    refused(&["change-owner", "{outside}/kept"], &[EPERM]),
+    refused(&["change-times", "{outside}/kept"], &[EPERM]),
+    refused(&["watch", "{outside}"], &[EPERM]),
+    // Traps in the scratch directory, and programs from it.
+    refused(&["fifo"], DENIED),
+    refused(&["socket-file"], DENIED),
+    refused(&["execute-copy", "{probe}"], &[EACCES]),
+    refused(&["memory-file"], &[EPERM]),
+    // The network and local sockets.
+    refused(&["tcp", "{tcp}"], DENIED),
+    refused(&["tcp-fast-open", "{tcp}"], DENIED),
+    refused(&["tcp-bind"], DENIED),
+    refused(&["tcp-listen"], DENIED),
+    where_the_kernel_has_it(refused(&["mptcp", "{tcp}"], DENIED)),
+    refused(&["udp", "{udp}"], DENIED),
+    refused(&["unix-stream", "{outside}/stream"], DENIED),
+    refused(&["unix-stream", "{abstract}"], DENIED),
+    refused(&["unix-datagram", "{outside}/datagram"], DENIED),
+    refused(&["pair-sendto", "{outside}/datagram"], DENIED),
+    refused(&["pair-sendmsg", "{outside}/datagram"], DENIED),
+    refused(&["netlink"], DENIED),
+    refused(&["any-socket"], DENIED),
+    // Other doors.
+    missing(&["start-by-clone3"]),
+    missing(&["io-uring"]),
+    missing(&["landlock"]),
+    where_the_kernel_has_it(killed(&["int80"])),
+    where_the_kernel_has_it(killed(&["x32"])),
+    where_the_kernel_has_it(killed(&["user-namespace"])),
+    // Other processes of the same user.
+    refused(&["signal", "{pid}"], &[EPERM, ESRCH]),
+    Attempt {
+        control: Control::UnderAUserOfItsOwn,
+        // The kernel may say that there was nobody to signal, or that all is well.
+        ..refused(&["signal-all"], &[0, EPERM, ESRCH])
+    },
+    refused(&["signal-thread", "{pid}"], &[EPERM, ESRCH]),
+    refused(&["signal-thread-unsafely", "{pid}"], &[EPERM]),
+    refused(&["signal-queued", "{pid}"], &[EPERM]),
+    refused(&["signal-descriptor", "{pid}"], &[EPERM]),
+    refused(&["signal-by-io", "{pid}"], &[EPERM]),
+    refused(&["limit", "{pid}"], &[EPERM]),
+    refused(&["schedule", "{pid}"], &[EPERM]),
+    refused(&["nice", "{pid}"], &[EPERM]),
+    refused(&["read-proc", "{pid}"], &[EACCES]),
+    killed(&["trace", "{pid}"]),
+    killed(&["read-memory", "{pid}", "{marker}"]),
+    Attempt {
+        words: &["take-descriptor", "{pid}"],
+        // The call before the deadly one is refused already.
+        ..refused(&[], &[EPERM])
+    },
+    refused(&["shared-memory"], &[EPERM]),
+    refused(&["semaphore"], &[EPERM]),
+    refused(&["message-queue"], &[EPERM]),
+    where_the_kernel_has_it(refused(&["key"], &[EPERM])),
+];
+
+/// What a profile without processes does not allow either.
+pub(crate) const WITHOUT_PROCESSES: &[Attempt] = &[
+    refused(&["start-process"], &[EPERM]),
+    refused(&["start-by-vfork"], &[EPERM]),
+];
+
+/// What a profile with processes does not allow either.
+pub(crate) const WITH_PROCESSES: &[Attempt] = &[
+    refused(&["new-session"], &[EPERM]),
+    refused(&["new-group"], &[EPERM]),
+    refused(&["start-beside"], &[EPERM]),
+];
+
+/// What an attempt came to: its errno, or the signal that ended it, and what it printed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Result {
+    pub(crate) code: Option<i32>,
+    pub(crate) kind: pb::OutcomeKind,
+    pub(crate) said: String,
+    pub(crate) signal: Option<i32>,
+}
+
+/// The probe, compiled where every user can execute it.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    directory: TempDir,
+}
+
+impl Probe {
+    /// Compiles it; statically where the C library can be linked so.
+    pub(crate) fn build() -> Self {
+        let directory = directory();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/probes/attempt.c");
+        let compile = |flags: &[&str]| {
+            let mut command = Command::new("cc");
+            command.args(flags).args(["-O1", "-w", "-o"]);
+            command.arg(directory.path().join("attempt")).arg(&source);
+            command.output().expect("cc is installed")
+        };
+        let mut compiled = compile(&["-static"]);
+        if !compiled.status.success() {
+            compiled = compile(&[]);
+        }
+        assert!(compiled.status.success(), "{compiled:?}");
+        let path = directory.path().join("attempt");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { directory }
+    }
+
+    /// Returns where it lies.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.directory.path().join("attempt")
+    }
+
+    /// Returns a request that makes an attempt.
+    pub(crate) fn hook(&self, profile: &str, words: &[String]) -> pb::ExecuteRequest {
+        let mut request = hook([self.path().to_str().unwrap()]);
+        request.profile = profile.to_owned();
+        let argv = &mut request.hook.as_mut().unwrap().argv;
+        argv.extend_from_slice(words);
+        request
+    }
+
+    /// Makes an attempt as a hook.
+    pub(crate) async fn confined(&self, daemon: &Daemon, profile: &str, words: &[&str]) -> Result {
+        let words: Vec<_> = words.iter().map(|&word| word.to_owned()).collect();
+        run(daemon, self.hook(profile, &words)).await
+    }
+
+    /// Makes an attempt without hookjail.
+    fn unconfined(&self, user: u32, words: &[String], working_dir: &Path) -> Result {
+        let mut command = Command::new(self.path());
+        command.args(words).current_dir(working_dir).env_clear();
+        let output = as_user(&mut command, user).output().unwrap();
+        Result {
+            code: output.status.code(),
+            kind: match output.status.signal() {
+                None => pb::OutcomeKind::Exited,
+                Some(_) => pb::OutcomeKind::Signaled,
+            },
+            said: String::from_utf8_lossy(&output.stdout).into_owned(),
+            signal: output.status.signal(),
+        }
+    }
+
+    /// Returns the user that hooks of this daemon run as, one after the other.
+    pub(crate) async fn user(&self, daemon: &Daemon) -> u32 {
+        let state = self.confined(daemon, "strict", &["state"]).await;
+        let uids = state.said.lines().next().unwrap();
+        uids.rsplit(' ').next().unwrap().parse().unwrap()
+    }
+
+    /// Makes each attempt without hookjail and then as a hook under a profile; returns what did not end as it must.
+    pub(crate) async fn failures(
+        &self,
+        daemon: &Daemon,
+        profile: &str,
+        attempts: impl IntoIterator<Item = &Attempt>,
+    ) -> Vec<String> {
+        let user = self.user(daemon).await;
+        let mut failures = Vec::new();
+        for attempt in attempts {
+            failures.extend(self.control(daemon, user, attempt));
+            failures.extend(self.failure(daemon, user, profile, attempt).await);
+        }
+        failures
+    }
+
+    /// Makes each attempt as a hook under a profile; returns what did not end as it must. For what was tried with controls
+    /// elsewhere.
+    pub(crate) async fn failures_of_hooks(
+        &self,
+        daemon: &Daemon,
+        profile: &str,
+        attempts: impl IntoIterator<Item = &Attempt>,
+    ) -> Vec<String> {
+        let user = self.user(daemon).await;
+        let mut failures = Vec::new();
+        for attempt in attempts {
+            failures.extend(self.failure(daemon, user, profile, attempt).await);
+        }
+        failures
+    }
+
+    /// Makes an attempt without hookjail; says so if it had no effect.
+    fn control(&self, daemon: &Daemon, user: u32, attempt: &Attempt) -> Option<String> {
+        if attempt.control == Control::UnderAUserOfItsOwn && !own_user(user) {
+            return None;
+        }
+        let mut ground = Ground::lay(daemon, self, user);
+        let before = ground.look();
+        let words = ground.words(attempt.words);
+        let control = self.unconfined(user, &words, &ground.working_dir());
+        let absent = [ENOSYS, EPROTONOSUPPORT, EPERM, ENOENT, ENOTSUP].map(Some);
+        if attempt.control == Control::WhereTheKernelHasIt
+            && (control.signal.is_some() || absent.contains(&control.code))
+        {
+            return None;
+        }
+        let effect = ground.look() != before || !control.said.is_empty();
+        let name = words.join(" ");
+        (control.code != Some(0) || !effect)
+            .then(|| format!("{name}, without hookjail: effect {effect}, {control:?}"))
+    }
+
+    /// Makes an attempt as a hook; says so if it was not refused as it must or had an effect.
+    async fn failure(
+        &self,
+        daemon: &Daemon,
+        user: u32,
+        profile: &str,
+        attempt: &Attempt,
+    ) -> Option<String> {
+        let mut ground = Ground::lay(daemon, self, user);
+        let before = ground.look();
+        let words = ground.words(attempt.words);
+        let name = words.join(" ");
+        let mut request = self.hook(profile, &words);
+        request.hook.as_mut().unwrap().workspace = ground.workspace.display().to_string();
+        let confined = match daemon.run(request).await {
+            Ok(response) => result(response),
+            Err(status) => return Some(format!("{name}, under `{profile}`: {}", status.message())),
+        };
+        let refused = match attempt.refused {
+            Refused::With(errnos) => {
+                confined.kind == pb::OutcomeKind::Exited
+                    && confined.code.is_some_and(|code| errnos.contains(&code))
+            }
+            Refused::Killed => {
+                (confined.kind, confined.signal)
+                    == (pb::OutcomeKind::EscapeAttempt, Some(libc::SIGSYS))
+            }
+        };
+        let after = ground.look();
+        (!refused || after != before || !confined.said.is_empty()).then(|| {
+            format!(
+                "{name}, under `{profile}`: {confined:?}\n before {before:?}\n after  {after:?}"
+            )
+        })
+    }
+}
+
+/// Whether hooks have a user that nobody else is.
+fn own_user(user: u32) -> bool {
+    user != nix::unistd::geteuid().as_raw()
+}
+
+/// Has a command run as a user, without groups or capabilities.
+fn as_user(command: &mut Command, user: u32) -> &mut Command {
+    if own_user(user) {
+        command.uid(user).gid(user);
+    }
+    command
+}
+
+/// Gives a file to a user.
+fn give(path: &Path, user: u32) {
+    if own_user(user) {
+        chown(path, Some(user), Some(user)).unwrap();
+    }
+}
+
+/// Runs a hook to its end.
+pub(crate) async fn run(daemon: &Daemon, request: pb::ExecuteRequest) -> Result {
+    result(daemon.run(request).await.unwrap())
+}
+
+/// Returns what a reply says about the hook, which was confined.
+fn result(response: pb::ExecuteResponse) -> Result {
+    let confinement = response.confinement.unwrap();
+    assert!(confinement.confirmed, "{confinement:?}");
+    let outcome = response.outcome.unwrap();
+    Result {
+        code: outcome.exit_code,
+        kind: outcome.kind(),
+        said: String::from_utf8_lossy(&response.stdout).into_owned(),
+        signal: outcome.signal,
+    }
+}
+
+/// Everything an attempt can have an effect on, made anew for each and owned by the hook's user.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    abstract_name: String,
+    abstract_socket: UnixListener,
+    datagram: UnixDatagram,
+    outside: PathBuf,
+    probe: PathBuf,
+    reached: [usize; 5],
+    root: PathBuf,
+    stand_in: StandIn,
+    stream: UnixListener,
+    tcp: TcpListener,
+    udp: UdpSocket,
+    pub(crate) workspace: PathBuf,
+}
+
+impl Ground {
+    fn lay(daemon: &Daemon, probe: &Probe, user: u32) -> Self {
+        let name = uuid::Uuid::now_v7().simple().to_string();
+        let root = daemon.outside(&name);
+        let outside = root.join("o");
+        let workspace = daemon.workspace().join(&name);
+        fs::create_dir(&root).unwrap();
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
+        for directory in [&outside, &workspace, &root.join("cwd")] {
+            fs::create_dir(directory).unwrap();
+            fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
+            for name in ["secret", "kept"] {
+                let path = directory.join(name);
+                fs::write(&path, name).unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+                give(&path, user);
+            }
+            give(directory, user);
+        }
+        let stream = UnixListener::bind(outside.join("stream")).unwrap();
+        let datagram = UnixDatagram::bind(outside.join("datagram")).unwrap();
+        for name in ["stream", "datagram"] {
+            give(&outside.join(name), user);
+        }
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let abstract_socket = UnixListener::bind_addr(&address).unwrap();
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+        stream.set_nonblocking(true).unwrap();
+        datagram.set_nonblocking(true).unwrap();
+        abstract_socket.set_nonblocking(true).unwrap();
+        tcp.set_nonblocking(true).unwrap();
+        udp.set_nonblocking(true).unwrap();
+        Self {
+            abstract_name: format!("@{name}"),
+            abstract_socket,
+            datagram,
+            outside,
+            probe: probe.path(),
+            reached: [0; 5],
+            root,
+            stand_in: StandIn::start(probe, user),
+            stream,
+            tcp,
+            udp,
+            workspace,
+        }
+    }
+
+    fn working_dir(&self) -> PathBuf {
+        self.root.join("cwd")
+    }
+
+    fn words(&self, words: &[&str]) -> Vec<String> {
+        let port =
+            |address: std::io::Result<std::net::SocketAddr>| address.unwrap().port().to_string();
+        let values = [
+            ("{abstract}", self.abstract_name.clone()),
+            ("{marker}", self.stand_in.marker.clone()),
+            ("{outside}", self.outside.display().to_string()),
+            ("{pid}", self.stand_in.child.id().to_string()),
+            ("{probe}", self.probe.display().to_string()),
+            ("{tcp}", port(self.tcp.local_addr())),
+            ("{udp}", port(self.udp.local_addr())),
+            ("{workspace}", self.workspace.display().to_string()),
+        ];
+        let fill = |word: &&str| {
+            values
+                .iter()
+                .fold((*word).to_owned(), |word, (name, value)| {
+                    word.replace(name, value)
+                })
+        };
+        words.iter().map(fill).collect()
+    }
+
+    /// Returns all there is to see.
+    fn look(&mut self) -> Vec<String> {
+        let mut seen = Vec::new();
+        for directory in [&self.outside, &self.workspace] {
+            for entry in fs::read_dir(directory).unwrap() {
+                let entry = entry.unwrap();
+                let metadata = entry.path().symlink_metadata().unwrap();
+                let content = if metadata.is_file() {
+                    fs::read_to_string(entry.path()).unwrap()
+                } else {
+                    String::new()
+                };
+                seen.push(format!(
+                    "{} {:o} {} {} {content}",
+                    entry.path().display(),
+                    metadata.mode(),
+                    metadata.nlink(),
+                    metadata.mtime_nsec() ^ metadata.mtime(),
+                ));
+            }
+        }
+        seen.sort();
+        let mut buffer = [0; 64];
+        while self.tcp.accept().is_ok() {
+            self.reached[0] += 1;
+        }
+        while self.udp.recv(&mut buffer).is_ok() {
+            self.reached[1] += 1;
+        }
+        while self.stream.accept().is_ok() {
+            self.reached[2] += 1;
+        }
+        while self.datagram.recv(&mut buffer).is_ok() {
+            self.reached[3] += 1;
+        }
+        while self.abstract_socket.accept().is_ok() {
+            self.reached[4] += 1;
+        }
+        seen.push(format!("reached {:?}", self.reached));
+        seen.push(self.stand_in.look());
+        seen
+    }
+}
+
+/// A process of the hook's user, to be attacked.
+#[derive(Debug)]
+struct StandIn {
+    child: Child,
+    marker: String,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl StandIn {
+    fn start(probe: &Probe, user: u32) -> Self {
+        let mut command = Command::new(probe.path());
+        command.arg("stand-in").env_clear().env("STAND_IN", "1");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = as_user(&mut command, user).spawn().unwrap();
+        let stdin = child.stdin.take().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut marker = String::new();
+        stdout.read_line(&mut marker).unwrap();
+        Self {
+            child,
+            marker: marker.trim().to_owned(),
+            stdin,
+            stdout,
+        }
+    }
+
+    fn look(&mut self) -> String {
+        // A signal sent before this line is delivered before it is answered.
+        self.stdin.write_all(b"?\n").unwrap();
+        let mut signals = String::new();
+        self.stdout.read_line(&mut signals).unwrap();
+        let mut limits = String::new();
+        fs::File::open(format!("/proc/{}/limits", self.child.id()))
+            .and_then(|mut file| file.read_to_string(&mut limits))
+            .unwrap();
+        let files = limits.lines().find(|line| line.starts_with("Max open"));
+        format!("{} signals, {files:?}", signals.trim())
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}

@@ -1,0 +1,301 @@
+//! What a hook cannot do under the shipped profiles, each refusal beside a positive control; and what it finds.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "positive controls run the same program without hookjail"
+)]
+
+use std::{
+    fs,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use hookjail::pb;
+
+use crate::{
+    attempts::{ALWAYS, Probe, Result, WITH_PROCESSES, WITHOUT_PROCESSES, run},
+    support::{Daemon, Setup, field, reason, sh},
+};
+
+#[tokio::test]
+async fn nothing_outside_the_grants_can_be_had_under_strict() {
+    let (probe, daemon) = (Probe::build(), Daemon::start().await);
+
+    let attempts = ALWAYS.iter().chain(WITHOUT_PROCESSES);
+    let failures = probe.failures(&daemon, "strict", attempts).await;
+
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[tokio::test]
+async fn processes_of_a_hook_have_no_more_rights_and_cannot_leave_its_group() {
+    let (probe, daemon) = (Probe::build(), Daemon::start().await);
+
+    let attempts = ALWAYS.iter().chain(WITH_PROCESSES);
+    let failures = probe.failures(&daemon, "pipeline", attempts).await;
+
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[tokio::test]
+async fn the_daemon_is_out_of_reach() {
+    let (probe, daemon) = (Probe::build(), Daemon::start().await);
+    let pid = daemon.pid().to_string();
+    let limits = || fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+    let before = limits();
+
+    let mut ended = Vec::new();
+    for attempt in ["signal", "signal-thread", "limit", "nice", "read-proc"] {
+        let result = probe.confined(&daemon, "strict", &[attempt, &pid]).await;
+        ended.push((attempt, result.code, result.said));
+    }
+    let traced = probe.confined(&daemon, "strict", &["trace", &pid]).await;
+
+    let refused = |attempt, errno| (attempt, Some(errno), String::new());
+    let expected = [
+        refused("signal", libc::EPERM),
+        refused("signal-thread", libc::EPERM),
+        refused("limit", libc::EPERM),
+        refused("nice", libc::EPERM),
+        refused("read-proc", libc::EACCES),
+    ];
+    assert_eq!(ended, expected);
+    assert_eq!(traced.kind, pb::OutcomeKind::EscapeAttempt);
+    assert_eq!(limits(), before);
+}
+
+#[tokio::test]
+async fn its_own_state_journal_and_socket_cannot_be_read_or_reached_by_a_hook() {
+    let (probe, daemon) = (Probe::build(), Daemon::start().await);
+    let path = |name: &str| daemon.path().join(name).display().to_string();
+    // There must be something to read.
+    probe.confined(&daemon, "strict", &["state"]).await;
+    assert!(!daemon.records().is_empty());
+
+    let mut codes = Vec::new();
+    for [attempt, name] in [
+        ["read", "state/audit/journal.jsonl"],
+        ["write", "state/audit/journal.jsonl"],
+        ["read", "state/allowlist.json"],
+        ["write", "hookjail.toml"],
+        ["list", "run"],
+        ["unix-stream", "sock"],
+    ] {
+        let result = probe
+            .confined(&daemon, "strict", &[attempt, &path(name)])
+            .await;
+        codes.push(result.code);
+    }
+
+    let (access, permission) = (Some(libc::EACCES), Some(libc::EPERM));
+    assert_eq!(codes, [access, access, access, access, access, permission]);
+}
+
+#[tokio::test]
+async fn a_sibling_hook_survives_a_signal_to_everybody() {
+    let (probe, daemon) = (Probe::build(), Daemon::start().await);
+    let ready = "ready".to_owned();
+    // It blocks until the test sends the rest of its life: the FIFO lies in the workspace, which it can read.
+    let fifo = daemon.workspace().join("gate");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::from_bits_truncate(0o666)).unwrap();
+    let mut sibling = sh(
+        "strict",
+        "printf ready; read -r word <\"$HOOK_GATE\"; printf %s \"$word\"",
+    );
+    let hook = sibling.hook.as_mut().unwrap();
+    hook.workspace = daemon.workspace().display().to_string();
+    hook.env
+        .insert("HOOK_GATE".to_owned(), fifo.display().to_string());
+    fs::set_permissions(&fifo, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+
+    let everybody = async {
+        // Opening for writing waits until the sibling reads.
+        let path = fifo.clone();
+        let gate = tokio::task::spawn_blocking(move || fs::File::options().write(true).open(path));
+        let mut gate = gate.await.unwrap().unwrap();
+        // Where the hook is the user who runs the tests, a failure must not end that user's session.
+        let root = nix::unistd::geteuid().is_root();
+        let attempt = if root {
+            "signal-all-deadly"
+        } else {
+            "signal-all"
+        };
+        let result = probe.confined(&daemon, "strict", &[attempt]).await;
+        std::io::Write::write_all(&mut gate, b" and alive\n").unwrap();
+        result
+    };
+    let (sibling, killer) = tokio::join!(run(&daemon, sibling), everybody);
+
+    assert_ne!(killer.code, Some(127));
+    assert_eq!(
+        (sibling.kind, sibling.said),
+        (pb::OutcomeKind::Exited, format!("{ready}and alive"))
+    );
+}
+
+#[tokio::test]
+async fn a_hook_finds_itself_without_privileges_core_files_or_a_user_of_others() {
+    let (probe, daemon) = (Probe::build(), Daemon::start().await);
+
+    let state = probe.confined(&daemon, "strict", &["state"]).await;
+
+    let root = nix::unistd::geteuid().is_root();
+    let user = probe.user(&daemon).await;
+    if root {
+        assert!((1_879_100_000..=1_879_104_095).contains(&user), "{user}");
+    } else {
+        assert_eq!(user, nix::unistd::geteuid().as_raw());
+    }
+    let expected = format!(
+        "uid {user} {user} {user}\nscratch 700 {user}\ncore 0 0\nfiles 256\nno_new_privs 1\nleader 1\n"
+    );
+    assert_eq!(state.said, expected);
+}
+
+#[tokio::test]
+async fn a_crash_leaves_no_core_file() {
+    let (probe, daemon) = (Probe::build(), Daemon::start().await);
+
+    let crash = probe.confined(&daemon, "strict", &["crash"]).await;
+
+    let expected = Result {
+        code: None,
+        kind: pb::OutcomeKind::Signaled,
+        said: String::new(),
+        signal: Some(libc::SIGSEGV),
+    };
+    assert_eq!(crash, expected);
+    assert_eq!(daemon.scratch_directories(), Vec::<PathBuf>::new());
+}
+
+#[tokio::test]
+async fn only_the_standard_descriptors_are_open() {
+    let (probe, daemon) = (Probe::build(), Daemon::start().await);
+
+    let mut control = Command::new("/bin/sh");
+    control.args(["-c", "exec 7</dev/null; exec \"$0\" descriptors"]);
+    let control = control.arg0("sh").arg(probe.path()).output().unwrap();
+    let confined = probe.confined(&daemon, "strict", &["descriptors"]).await;
+
+    let control = String::from_utf8(control.stdout).unwrap();
+    assert!(
+        control.starts_with("0 1 2 ") && control.contains(" 7 "),
+        "{control}"
+    );
+    assert_eq!(confined.said, "0 1 2 ");
+}
+
+#[tokio::test]
+async fn the_environment_is_built_from_empty() {
+    let probe = Probe::build();
+    let inherited = [
+        "HOOKJAIL_TEST_MARKER",
+        "LD_LIBRARY_PATH",
+        "SSH_AUTH_SOCK",
+        "DOCKER_HOST",
+        "XDG_RUNTIME_DIR",
+        "HOOK_OF_THE_DAEMON",
+    ];
+    let env = inherited.map(|name| (name.to_owned(), "/inherited".to_owned()));
+    let setup = Setup {
+        env: env.to_vec(),
+        ..Setup::default()
+    };
+    let daemon = Daemon::with(setup).await;
+    let environ = fs::read(format!("/proc/{}/environ", daemon.pid())).unwrap();
+    let environ = String::from_utf8(environ).unwrap();
+    for name in inherited {
+        assert!(environ.contains(&format!("{name}=/inherited")), "{name}");
+    }
+
+    let mut request = probe.hook("strict", &["environment".to_owned()]);
+    let env = &mut request.hook.as_mut().unwrap().env;
+    env.insert("HOOK_NAME".to_owned(), "mine".to_owned());
+    let found = run(&daemon, request).await.said;
+
+    let names: Vec<&str> = found
+        .lines()
+        .map(|line| line.split_once('=').unwrap().0)
+        .collect();
+    let expected = [
+        "GIT_CONFIG_COUNT",
+        "GIT_CONFIG_GLOBAL",
+        "GIT_CONFIG_KEY_0",
+        "GIT_CONFIG_NOSYSTEM",
+        "GIT_CONFIG_VALUE_0",
+        "GIT_OPTIONAL_LOCKS",
+        "GIT_PAGER",
+        "HOME",
+        "HOOK_NAME",
+        "LANG",
+        "PATH",
+        "TMPDIR",
+    ];
+    assert_eq!(names, expected);
+    assert!(!found.contains("inherited"), "{found}");
+}
+
+#[tokio::test]
+async fn variables_that_decide_what_code_runs_are_refused() {
+    let daemon = Daemon::start().await;
+    let witness = daemon.outside("witness");
+
+    let mut refusals = Vec::new();
+    let names = [
+        "LD_PRELOAD",
+        "LD_AUDIT",
+        "BASH_ENV",
+        "BASH_FUNC_x%%",
+        "ENV",
+        "PYTHONPATH",
+        "NODE_OPTIONS",
+        "GIT_SSH_COMMAND",
+        "PATH",
+        "HOME",
+        "UNHEARD_OF",
+    ];
+    for name in names {
+        let mut request = sh("strict", &format!(": > {}", witness.display()));
+        let env = &mut request.hook.as_mut().unwrap().env;
+        env.insert(name.to_owned(), "/tmp/x.so".to_owned());
+        let status = daemon.run(request).await.unwrap_err();
+        refusals.push((reason(&status), field(&status)));
+    }
+
+    let expected = names.map(|name| ("INVALID_REQUEST".to_owned(), format!("hook.env[{name}]")));
+    assert_eq!(refusals, expected);
+    assert!(!witness.exists());
+}
+
+#[tokio::test]
+async fn the_scratch_directory_is_fresh_and_gone_afterwards() {
+    let daemon = Daemon::start().await;
+    let script =
+        r#"pwd; printf '%s\n' "$HOME" "$TMPDIR"; printf '%s ' .* *; : > kept; : > .hidden"#;
+
+    let mut directories = Vec::new();
+    for _ in 0..2 {
+        let said = run(&daemon, sh("strict", script)).await.said;
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!((lines[0], lines[0]), (lines[1], lines[2]));
+        // dash shows `.` and `..`, and the pattern itself where it finds nothing.
+        assert_eq!(lines[3], ". .. * ");
+        assert!(!Path::new(lines[0]).exists(), "{}", lines[0]);
+        directories.push(lines[0].to_owned());
+    }
+
+    assert_ne!(directories[0], directories[1]);
+    assert!(daemon.scratch_directories().is_empty());
+}
+
+#[tokio::test]
+async fn scratch_and_dev_null_can_be_written() {
+    let daemon = Daemon::start().await;
+    let script = "echo x > /dev/null && echo kept > file && read -r word < file && echo \"$word\"";
+
+    let ended = run(&daemon, sh("strict", script)).await;
+
+    assert_eq!((ended.code, ended.said.as_str()), (Some(0), "kept\n"));
+}

@@ -1,0 +1,220 @@
+//! What happens where confinement cannot be had: nothing runs. And where it can on an older kernel: it holds there too.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests compile the program that makes the kernel look older"
+)]
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use hookjail::{pb, sys};
+use tempfile::TempDir;
+
+use crate::{
+    attempts::{ALWAYS, Probe, WITH_PROCESSES, WITHOUT_PROCESSES},
+    support::{Daemon, Setup, directory, reason, sh},
+};
+
+/// A program that starts others as if the kernel were older.
+#[derive(Debug)]
+struct FakeKernel {
+    directory: TempDir,
+}
+
+impl FakeKernel {
+    fn build() -> Self {
+        let directory = directory();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testenv/fakekernel.rs");
+        let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+        let mut command = Command::new(rustc);
+        command.args(["--edition", "2021", "-A", "warnings", "-o"]);
+        command.arg(directory.path().join("fakekernel"));
+        let compiled = command.arg(source).output().expect("rustc is installed");
+        assert!(compiled.status.success(), "{compiled:?}");
+        Self { directory }
+    }
+
+    /// Starts a daemon on a kernel with these flaws.
+    async fn daemon(&self, flaws: &[&str]) -> Daemon {
+        let program = self.directory.path().join("fakekernel");
+        let mut wrapper = vec![program.display().to_string()];
+        wrapper.extend(flaws.iter().map(|&flaw| flaw.to_owned()));
+        wrapper.push("--".to_owned());
+        Daemon::with(Setup {
+            wrapper,
+            ..Setup::default()
+        })
+        .await
+    }
+}
+
+/// Asks for a hook that leaves a witness in the workspace. Returns the refusal's reason, or nothing where it ran.
+async fn ask(daemon: &Daemon, profile: &str) -> (Option<String>, PathBuf) {
+    let witness = daemon.workspace().join("witness");
+    let mut request = sh(profile, &format!("echo ran > {}", witness.display()));
+    request.hook.as_mut().unwrap().workspace = daemon.workspace().display().to_string();
+    let refusal = daemon.run(request).await.err();
+    (refusal.map(|status| reason(&status)), witness)
+}
+
+#[tokio::test]
+async fn where_landlock_or_seccomp_is_missing_or_refused_nothing_runs() {
+    // The positive control: without flaws the same hook leaves its witness.
+    let kernel = FakeKernel::build();
+    let daemon = kernel.daemon(&[]).await;
+    let (refusal, witness) = ask(&daemon, "workspace-rw").await;
+    assert_eq!((refusal, witness.exists()), (None, true));
+    drop(daemon);
+
+    for flaws in [
+        ["--landlock", "enosys"],
+        ["--landlock", "eopnotsupp"],
+        ["--errno", "landlock_restrict_self=1"],
+        ["--errno", "landlock_restrict_self=7"],
+        ["--errno", "seccomp=1"],
+        ["--errno", "seccomp=38"],
+    ] {
+        let daemon = kernel.daemon(&flaws).await;
+        for profile in ["workspace-rw", "strict"] {
+            let (refusal, witness) = ask(&daemon, profile).await;
+            let expected = (Some("BACKEND_UNCONFIRMED".to_owned()), false);
+            assert_eq!((refusal, witness.exists()), expected, "{flaws:?} {profile}");
+        }
+        assert_eq!(daemon.records(), ["refused", "refused"], "{flaws:?}");
+    }
+}
+
+/// Tries everything as if Landlock's ABI were `abi`.
+async fn holds_at(abi: u32) {
+    let real = sys::landlock_abi().unwrap();
+    if real < abi {
+        // Nothing can be faked that is newer than this kernel.
+        return;
+    }
+    let (kernel, probe) = (FakeKernel::build(), Probe::build());
+    let daemon = kernel.daemon(&["--landlock", &abi.to_string()]).await;
+
+    let response = daemon.run(sh("strict", ":")).await.unwrap();
+    let confinement = response.confinement.unwrap();
+    assert_eq!(
+        (confinement.confirmed, confinement.landlock_abi),
+        (true, abi)
+    );
+
+    let attempts = ALWAYS.iter().chain(WITHOUT_PROCESSES);
+    let mut failures = probe.failures_of_hooks(&daemon, "strict", attempts).await;
+    let attempts = ALWAYS.iter().chain(WITH_PROCESSES);
+    failures.extend(probe.failures_of_hooks(&daemon, "pipeline", attempts).await);
+
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[tokio::test]
+async fn strict_and_pipeline_hold_with_the_first_landlock() {
+    holds_at(1).await;
+}
+
+#[tokio::test]
+async fn strict_and_pipeline_hold_where_landlock_knows_links_between_directories() {
+    holds_at(2).await;
+}
+
+#[tokio::test]
+async fn strict_and_pipeline_hold_where_landlock_knows_truncation() {
+    holds_at(3).await;
+}
+
+#[tokio::test]
+async fn strict_and_pipeline_hold_where_landlock_knows_tcp() {
+    holds_at(4).await;
+}
+
+#[tokio::test]
+async fn strict_and_pipeline_hold_where_landlock_knows_devices() {
+    holds_at(5).await;
+}
+
+#[tokio::test]
+async fn strict_and_pipeline_hold_where_landlock_knows_signals_and_abstract_sockets() {
+    holds_at(6).await;
+}
+
+/// `strict`, with every axis only wanted.
+fn demanding_nothing() -> String {
+    let strict = include_str!("../../sandbox-profiles/strict.toml");
+    let line = |name: &str| {
+        let line = strict.lines().find(|line| line.starts_with(name)).unwrap();
+        let (_, list) = line.split_once(" = ").unwrap();
+        (line, list.trim_matches(['[', ']']))
+    };
+    let ((required, ours), (wanted, others)) = (line("required"), line("wanted"));
+    strict
+        .replace(required, "required = []")
+        .replace(wanted, &format!("wanted = [{ours}, {others}]"))
+}
+
+/// Starts a daemon whose operator chose no confinement.
+async fn unconfining() -> Daemon {
+    Daemon::with(Setup {
+        config: "[backends]\norder = [\"noop\"]\n".to_owned(),
+        profiles: vec![("open".to_owned(), demanding_nothing())],
+        ..Setup::default()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn without_confinement_a_hook_runs_only_where_operator_profile_and_request_all_say_so() {
+    let daemon = unconfining().await;
+
+    let (shipped, witness) = ask(&daemon, "strict").await;
+    assert_eq!(shipped.as_deref(), Some("POLICY_UNENFORCEABLE"));
+    let (by_default, _) = ask(&daemon, "open").await;
+    assert_eq!(by_default.as_deref(), Some("BACKEND_UNCONFIRMED"));
+    assert!(!witness.exists());
+
+    let mut request = sh("open", &format!("echo ran > {}", witness.display()));
+    request.require_confirmed = Some(false);
+    let response = daemon.run(request).await.unwrap();
+    assert!(witness.exists());
+
+    let confinement = response.confinement.unwrap();
+    let ignored = confinement
+        .axes
+        .iter()
+        .all(|axis| axis.coverage() == pb::Coverage::Ignored && !axis.required);
+    assert_eq!(
+        (confinement.backend.as_str(), confinement.confirmed, ignored),
+        ("noop", false, true)
+    );
+    let journal = daemon.journal();
+    let kinds: Vec<_> = journal.iter().map(|record| &record["record"]).collect();
+    assert_eq!(kinds, ["refused", "refused", "started", "ended"]);
+    assert_eq!(journal[2]["backend"], "noop");
+    assert_eq!(journal[3]["confirmed"], false);
+    assert!(daemon.log().contains("UNCONFINED"), "{}", daemon.log());
+}
+
+#[tokio::test]
+async fn a_request_cannot_choose_to_be_unconfined() {
+    let daemon = Daemon::with(Setup {
+        profiles: vec![("open".to_owned(), demanding_nothing())],
+        ..Setup::default()
+    })
+    .await;
+
+    // Neither by not insisting nor by a profile that demands nothing: the operator did not name `noop`.
+    let witness = daemon.outside("witness");
+    let mut request = sh("open", &format!("echo ran > {}", witness.display()));
+    request.require_confirmed = Some(false);
+    let confinement = daemon.run(request).await.unwrap().confinement.unwrap();
+
+    assert_eq!(
+        (confinement.backend.as_str(), confinement.confirmed),
+        ("landlock", true)
+    );
+    assert!(!witness.exists());
+}

@@ -1,0 +1,478 @@
+//! What works under the shipped profiles, what an operator must grant, and which profiles are refused at load.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests make repositories with git itself"
+)]
+
+use std::{
+    fs,
+    net::{TcpListener, UdpSocket},
+    os::unix::{fs::PermissionsExt, net::UnixListener},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use hookjail::pb;
+
+use crate::{
+    attempts::{Probe, run},
+    support::{Daemon, Setup, directory, field, hook, reason, sh},
+};
+
+/// Where the shipped profiles look for programs.
+const PATH: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
+
+/// Whether a program is installed. Where `HOOKJAIL_TEST_REQUIRE` lists it, it must be.
+#[expect(clippy::print_stderr, reason = "what is skipped is said")]
+fn installed(program: &str) -> bool {
+    let found = PATH
+        .iter()
+        .any(|directory| Path::new(directory).join(program).exists());
+    let required = std::env::var("HOOKJAIL_TEST_REQUIRE").unwrap_or_default();
+    assert!(
+        found || !required.split(',').any(|name| name == program),
+        "`{program}` is required and not installed"
+    );
+    if !found {
+        eprintln!("skipped: `{program}` is not installed");
+    }
+    found
+}
+
+/// Runs a command under a profile; returns exit code, stdout and stderr.
+async fn outcome(
+    daemon: &Daemon,
+    mut request: pb::ExecuteRequest,
+    profile: &str,
+    workspace: Option<&Path>,
+) -> (Option<i32>, String, String) {
+    profile.clone_into(&mut request.profile);
+    if let Some(workspace) = workspace {
+        request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+    }
+    let response = daemon.run(request).await.unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        response.outcome.unwrap().exit_code,
+        text(&response.stdout),
+        text(&response.stderr),
+    )
+}
+
+fn said(text: &str) -> (Option<i32>, String, String) {
+    (Some(0), text.to_owned(), String::new())
+}
+
+/// Lets every user read a tree.
+fn open_to_all(path: &Path) {
+    let mode = if path.is_dir() { 0o755 } else { 0o644 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            open_to_all(&entry.unwrap().path());
+        }
+    }
+}
+
+#[tokio::test]
+async fn shells_work_under_strict() {
+    let daemon = Daemon::start().await;
+
+    let script = r#"set -eu; x=1; while [ $x -lt 4 ]; do x=$((x+1)); done; case $x in 4) printf '%s\n' "${x}th";; esac"#;
+    let built_ins = outcome(&daemon, hook(["/bin/sh", "-c", script]), "strict", None).await;
+    assert_eq!(built_ins, said("4th\n"));
+
+    if installed("bash") {
+        let script = r#"a=(one two); [[ ${a[1]} =~ ^t ]] && mapfile -t lines <<< $'x\ny'; echo "${a[@]^^} ${#lines[@]}""#;
+        let bash = outcome(&daemon, hook(["bash", "-c", script]), "strict", None).await;
+        assert_eq!(bash, said("ONE TWO 2\n"));
+    }
+}
+
+#[tokio::test]
+async fn python_with_threads_json_and_sqlite_works_under_strict() {
+    if !installed("python3") {
+        return;
+    }
+    let daemon = Daemon::start().await;
+    let script = "
+import json, sqlite3, sys, tempfile, threading
+event = json.load(sys.stdin)
+sums = []
+threads = [threading.Thread(target=lambda n=n: sums.append(n)) for n in event['numbers']]
+[t.start() for t in threads]; [t.join() for t in threads]
+with tempfile.NamedTemporaryFile() as file:
+    db = sqlite3.connect(file.name)
+    db.execute('create table t (n)')
+    db.executemany('insert into t values (?)', [(n,) for n in sums])
+    db.commit()
+    print(json.dumps({'sum': db.execute('select sum(n) from t').fetchone()[0]}))
+";
+    let mut request = hook(["python3", "-c", script]);
+    request.event = Some(pb::Event {
+        json: br#"{"numbers":[1,2,3]}"#.to_vec().into(),
+        ..pb::Event::default()
+    });
+
+    let python = outcome(&daemon, request, "strict", None).await;
+
+    assert_eq!(python, said("{\"sum\": 6}\n"));
+}
+
+#[tokio::test]
+async fn jq_works_under_strict() {
+    if !installed("jq") {
+        return;
+    }
+    let daemon = Daemon::start().await;
+    let mut request = hook(["jq", "-c", "{name, n: (.list | length)}"]);
+    request.event = Some(pb::Event {
+        json: br#"{"name":"x","list":[1,2]}"#.to_vec().into(),
+        ..pb::Event::default()
+    });
+
+    let jq = outcome(&daemon, request, "strict", None).await;
+
+    assert_eq!(jq, said("{\"name\":\"x\",\"n\":2}\n"));
+}
+
+#[tokio::test]
+async fn node_works_under_strict() {
+    if !installed("node") {
+        return;
+    }
+    let daemon = Daemon::start().await;
+    let script = "
+let text = '';
+process.stdin.on('data', part => text += part).on('end', async () => {
+  const fs = require('fs/promises');
+  await fs.writeFile('file', JSON.stringify({ got: JSON.parse(text).n + 1 }));
+  console.log(await fs.readFile('file', 'utf8'));
+});";
+    let mut request = hook(["node", "-e", script]);
+    request.event = Some(pb::Event {
+        json: br#"{"n":41}"#.to_vec().into(),
+        ..pb::Event::default()
+    });
+
+    let node = outcome(&daemon, request, "strict", None).await;
+
+    assert_eq!(node, said("{\"got\":42}\n"));
+}
+
+#[tokio::test]
+async fn pipes_substitution_and_background_jobs_work_under_pipeline() {
+    let daemon = Daemon::start().await;
+    let script = r#"printf 'b\na\n' | sort | tr '\n' ' '; x=$(printf %s "$(echo inner)"); (exit 3) & wait $!; echo "$x $?""#;
+
+    let pipeline = outcome(&daemon, hook(["/bin/sh", "-c", script]), "pipeline", None).await;
+    let strict = outcome(&daemon, hook(["/bin/sh", "-c", script]), "strict", None).await;
+
+    assert_eq!(pipeline, said("a b inner 3\n"));
+    // What `pipeline` adds is what `strict` lacks.
+    assert_ne!(strict.0, Some(0));
+    assert_eq!(strict.1, "");
+}
+
+#[tokio::test]
+async fn git_can_be_read_in_a_workspace() {
+    if !installed("git") {
+        return;
+    }
+    let daemon = Daemon::start().await;
+    let workspace = daemon.workspace().join("repository");
+    fs::create_dir(&workspace).unwrap();
+    fs::write(workspace.join("file"), "one\n").unwrap();
+    let git = |words: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+        git.args(words).current_dir(&workspace);
+        git.env("GIT_CONFIG_GLOBAL", "/dev/null");
+        let output = git.env("GIT_CONFIG_NOSYSTEM", "1").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    git(&["init", "-q", "-b", "main"]);
+    git(&["add", "file"]);
+    git(&["commit", "-q", "-m", "first"]);
+    fs::write(workspace.join("file"), "two\n").unwrap();
+    open_to_all(&workspace);
+
+    let script = "git log --format=%s && git status --short && git diff --stat && git ls-files && git rev-parse --abbrev-ref HEAD";
+    let request = hook(["/bin/sh", "-c", script]);
+    let read = outcome(&daemon, request, "workspace-ro", Some(&workspace)).await;
+
+    let expected = "first\n M file\n file | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)\nfile\nmain\n";
+    assert_eq!(read, said(expected));
+}
+
+#[tokio::test]
+async fn a_workspace_is_where_a_hook_starts_and_is_read_only_or_writable_as_the_profile_says() {
+    let daemon = Daemon::start().await;
+    let workspace = daemon.workspace().join("project");
+    fs::create_dir(&workspace).unwrap();
+    fs::write(workspace.join("file"), "content").unwrap();
+    fs::write(workspace.join("tool"), "#!/bin/sh\necho tool\n").unwrap();
+    open_to_all(&workspace);
+    fs::set_permissions(&workspace, fs::Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(workspace.join("tool"), fs::Permissions::from_mode(0o755)).unwrap();
+    let script = "pwd; cat file; ./tool; mkdir made 2>/dev/null && echo new > made/file && chmod 755 made made/file; echo $?";
+    let request = || hook(["/bin/sh", "-c", script]);
+    let seen = |code| {
+        let path = workspace.display();
+        (
+            Some(0),
+            format!("{path}\ncontenttool\n{code}\n"),
+            String::new(),
+        )
+    };
+
+    let read_only = outcome(&daemon, request(), "workspace-ro", Some(&workspace)).await;
+    assert_eq!(read_only, seen(1));
+    assert!(!workspace.join("made").exists());
+
+    let writable = outcome(&daemon, request(), "workspace-rw", Some(&workspace)).await;
+    assert_eq!(writable, seen(0));
+    assert_eq!(
+        fs::read_to_string(workspace.join("made/file")).unwrap(),
+        "new\n"
+    );
+}
+
+#[tokio::test]
+async fn a_workspace_profile_without_a_workspace_and_a_workspace_below_no_root_are_refused() {
+    let daemon = Daemon::start().await;
+
+    let unbound = daemon.run(sh("workspace-ro", ":")).await.unwrap_err();
+    let mut elsewhere = sh("workspace-ro", ":");
+    elsewhere.hook.as_mut().unwrap().workspace = "/usr".to_owned();
+    let elsewhere = daemon.run(elsewhere).await.unwrap_err();
+
+    let expected = ("INVALID_REQUEST".to_owned(), "hook.workspace".to_owned());
+    assert_eq!((reason(&unbound), field(&unbound)), expected);
+    assert_eq!((reason(&elsewhere), field(&elsewhere)), expected);
+}
+
+/// Makes a daemon whose operator grants the network to these commands.
+async fn granting_network(commands: &[Vec<String>]) -> Daemon {
+    let entries = commands
+        .iter()
+        .map(|command| format!("[[hook]]\ncommand = {command:?}\nprofiles = [\"network\"]\n"));
+    Daemon::with(Setup {
+        config: entries.collect(),
+        ..Setup::default()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_network_is_the_operators_to_grant_command_by_command() {
+    let probe = Probe::build();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let words = [
+        "tcp".to_owned(),
+        listener.local_addr().unwrap().port().to_string(),
+    ];
+    let request = || probe.hook("network", &words);
+
+    let daemon = Daemon::start().await;
+    let status = daemon.run(request()).await.unwrap_err();
+    assert_eq!(reason(&status), "NOT_ALLOWLISTED");
+    assert!(listener.accept().is_err());
+
+    let command = request().hook.unwrap().argv;
+    let daemon = granting_network(&[command]).await;
+    let granted = run(&daemon, request()).await;
+    assert_eq!((granted.code, listener.accept().is_ok()), (Some(0), true));
+    // Another command is not granted with it.
+    let other = daemon.run(sh("network", ":")).await.unwrap_err();
+    assert_eq!(reason(&other), "NOT_ALLOWLISTED");
+
+    let mut narrowed = request();
+    narrowed.narrow = Some(pb::Narrow {
+        without_network: true,
+        ..pb::Narrow::default()
+    });
+    let narrowed = run(&daemon, narrowed).await;
+    assert_eq!(narrowed.code, Some(libc::EPERM));
+    assert!(listener.accept().is_err());
+}
+
+#[tokio::test]
+async fn the_network_is_outbound_ipv4_and_ipv6_and_nothing_else() {
+    let (probe, outside) = (Probe::build(), directory());
+    let socket = outside.path().join("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o777)).unwrap();
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_nonblocking(true).unwrap();
+    let port = server.local_addr().unwrap().port().to_string();
+    let path = socket.display().to_string();
+    let (denied, done) = (Some(libc::EPERM), Some(0));
+    let attempts = [
+        (vec!["udp", &port], done),
+        (vec!["unix-stream", &path], denied),
+        (vec!["unix-datagram", &path], denied),
+        (vec!["pair-sendto", &path], denied),
+        (vec!["tcp-listen"], denied),
+        (vec!["tcp-bind"], denied),
+        (vec!["netlink"], denied),
+        (vec!["mptcp", &port], denied),
+    ];
+    let request = |words: &[&str]| {
+        let words: Vec<_> = words.iter().map(|&word| word.to_owned()).collect();
+        probe.hook("network", &words)
+    };
+    let commands = attempts
+        .each_ref()
+        .map(|(words, _)| request(words).hook.unwrap().argv);
+    let daemon = granting_network(&commands).await;
+
+    let mut codes = Vec::new();
+    for (words, _) in &attempts {
+        codes.push(run(&daemon, request(words)).await.code);
+    }
+
+    assert_eq!(codes, attempts.map(|(_, code)| code));
+    assert!(server.recv(&mut [0; 64]).is_ok());
+    assert!(listener.accept().is_err());
+}
+
+#[tokio::test]
+async fn a_request_can_narrow_its_profile_and_never_widen_it() {
+    let daemon = Daemon::start().await;
+    let workspace = daemon.workspace();
+    for name in ["a", "b"] {
+        fs::create_dir(workspace.join(name)).unwrap();
+        fs::write(workspace.join(name).join("file"), name).unwrap();
+        open_to_all(&workspace.join(name));
+    }
+    let request = |narrow| {
+        let root = workspace.display();
+        let script = format!(
+            "for f in {root}/a/file {root}/b/file; do read -r x < $f; echo $x; done; (:) && echo spawned"
+        );
+        let mut request = hook(["/bin/sh", "-c", &script]);
+        request.narrow = Some(narrow);
+        request
+    };
+    let narrowed = async |narrow| {
+        let (_, stdout, _) =
+            outcome(&daemon, request(narrow), "workspace-ro", Some(&workspace)).await;
+        stdout
+    };
+    let path = |name: &str| workspace.join(name).display().to_string();
+
+    assert_eq!(narrowed(pb::Narrow::default()).await, "a\nb\nspawned\n");
+    let read = pb::Narrow {
+        read: vec![path("a")],
+        ..pb::Narrow::default()
+    };
+    assert_eq!(narrowed(read).await, "a\na\nspawned\n");
+    let nothing_named = pb::Narrow {
+        without_named_grants: true,
+        ..pb::Narrow::default()
+    };
+    assert_eq!(narrowed(nothing_named).await, "\n\nspawned\n");
+    let no_spawn = pb::Narrow {
+        without_spawn: true,
+        ..pb::Narrow::default()
+    };
+    assert_eq!(narrowed(no_spawn).await, "a\nb\n");
+
+    let mut refusals = Vec::new();
+    for narrow in [
+        pb::Narrow {
+            read: vec!["/etc".to_owned()],
+            ..pb::Narrow::default()
+        },
+        pb::Narrow {
+            write: vec![path("a")],
+            ..pb::Narrow::default()
+        },
+        pb::Narrow {
+            output_bytes: Some(1 << 40),
+            ..pb::Narrow::default()
+        },
+    ] {
+        let mut request = request(narrow);
+        "workspace-ro".clone_into(&mut request.profile);
+        request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+        let status = daemon.run(request).await.unwrap_err();
+        refusals.push((reason(&status), field(&status)));
+    }
+    let widened = |field: &str| ("PROFILE_WIDENED".to_owned(), field.to_owned());
+    let expected = [
+        widened("narrow.read[0]"),
+        widened("narrow.write[0]"),
+        widened("narrow.output_bytes"),
+    ];
+    assert_eq!(refusals, expected);
+}
+
+#[tokio::test]
+async fn a_profile_that_grants_what_none_may_keeps_the_daemon_from_starting() {
+    let own = |below: &'static str| {
+        let directory = directory();
+        let path = directory.path().join(below).display().to_string();
+        (directory, vec![(path, "read")])
+    };
+    let fixed = |grants: &[(&str, &'static str)]| {
+        let grants = grants
+            .iter()
+            .map(|&(path, access)| (path.to_owned(), access));
+        (directory(), grants.collect())
+    };
+    let cases: Vec<(_, Vec<(String, &str)>)> = vec![
+        fixed(&[("/", "read")]),
+        fixed(&[("/proc", "read")]),
+        fixed(&[("/proc/1", "read")]),
+        fixed(&[("/sys", "read")]),
+        fixed(&[("/srv", "write"), ("/srv/kept", "read")]),
+        own("state"),
+        own("state/audit"),
+        own("run"),
+        own(""),
+    ];
+
+    for (directory, grants) in cases {
+        let grants: Vec<_> = grants
+            .iter()
+            .map(|(path, access)| format!("{{ path = {path:?}, access = {access:?} }}"))
+            .collect();
+        let grants = grants.join(", ");
+        let text =
+            format!("description = \"x\"\nextends = \"strict\"\n[files]\nnamed = [{grants}]\n");
+        let setup = Setup {
+            profiles: vec![("greedy".to_owned(), text)],
+            ..Setup::default()
+        };
+        let log = Daemon::in_directory(directory, setup).await;
+        let log = log.err().unwrap_or_else(|| panic!("{grants}: it started"));
+        assert!(log.contains("greedy"), "{grants}: {log}");
+    }
+}
+
+#[tokio::test]
+async fn a_profile_of_the_operators_is_served() {
+    // The counterpart of the refusals: the same file with a harmless grant.
+    let granted = directory();
+    fs::write(granted.path().join("file"), "granted\n").unwrap();
+    open_to_all(granted.path());
+    let path: PathBuf = granted.path().canonicalize().unwrap();
+    let text = format!(
+        "description = \"x\"\nextends = \"strict\"\n[files]\nnamed = [{{ path = {path:?}, access = \"read\" }}]\n"
+    );
+    let daemon = Daemon::with(Setup {
+        profiles: vec![("modest".to_owned(), text)],
+        ..Setup::default()
+    })
+    .await;
+    let script = format!("read -r x < {}/file; echo $x", path.display());
+
+    let modest = outcome(&daemon, hook(["/bin/sh", "-c", &script]), "modest", None).await;
+
+    assert_eq!(modest, said("granted\n"));
+}
