@@ -148,9 +148,12 @@ fn event(message: pb::Event, limits: WireLimits) -> Result<Event, Refusal> {
             let text = error.to_string();
             match error {
                 EventError::Malformed(field) => Refusal::from(field),
-                EventError::TooLarge { max, size } => Refusal::new(Reason::EventTooLarge, text)
-                    .with("max_bytes", max.to_string())
-                    .with("bytes", size.to_string()),
+                EventError::TooLarge { max, size } => {
+                    let field = InvalidField::new("event.json", text);
+                    Refusal::field(Reason::EventTooLarge, field)
+                        .with("max_bytes", max.to_string())
+                        .with("bytes", size.to_string())
+                }
             }
         })?
     };

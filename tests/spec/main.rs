@@ -7,5 +7,8 @@
 )]
 
 mod support;
+mod witness;
 
+mod deadline;
 mod main_job;
+mod output;
