@@ -9,6 +9,10 @@
 mod support;
 mod witness;
 
+mod admission;
+mod audit_trail;
 mod deadline;
+mod limits;
 mod main_job;
 mod output;
+mod shutdown;
