@@ -20,8 +20,10 @@ fn holdings(daemon: &Daemon) -> (usize, u64) {
 /// Asserts that a daemon holds no more than before, left nothing on disk and wrote everything down.
 async fn assert_clean_after(daemon: &Daemon, before: (usize, u64), runs: usize) {
     // Connections close after their last answer, so what they held may last a moment longer.
-    until("the release of descriptors and threads", || {
-        let after = holdings(daemon);
+    let mut after = holdings(daemon);
+    let what = format!("the release of descriptors and threads ({before:?}, {after:?})");
+    until(&what, || {
+        after = holdings(daemon);
         after.0 <= before.0 + 8 && after.1 <= before.1 + 8
     })
     .await;

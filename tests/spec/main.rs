@@ -11,8 +11,11 @@ mod witness;
 
 mod admission;
 mod audit_trail;
+mod bad_input;
+mod command_line;
 mod deadline;
 mod limits;
 mod main_job;
 mod output;
 mod shutdown;
+mod wire;
