@@ -95,6 +95,19 @@ async fn a_hook_that_nobody_allowed_is_refused_with_the_command_that_allows_it()
 }
 
 #[tokio::test]
+async fn a_program_is_allowed_by_the_very_path_that_requests_name() {
+    let daemon = asking().await;
+    let refusal = daemon.run(hook(["/bin/true"])).await.unwrap_err();
+    let approve = shlex::split(&metadata(&refusal, "approve")).unwrap();
+    let words: Vec<_> = approve.iter().map(String::as_str).collect();
+
+    let output = command_line(&daemon, &words[1..]);
+
+    assert!(output.status.success(), "{output:?}");
+    assert!(daemon.run(hook(["/bin/true"])).await.is_ok());
+}
+
+#[tokio::test]
 async fn a_script_that_changed_since_is_refused_whatever_its_time_says() {
     let daemon = asking().await;
     let path = script(&daemon, "one");

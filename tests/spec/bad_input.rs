@@ -64,8 +64,16 @@ async fn assert_invalid<const N: usize>(
             refusal.message()
         );
     }
-    assert_eq!(daemon.records(), vec!["refused"; N]);
+    assert_nothing_ran(daemon, N);
     assert_eq!(daemon.scratch_directories().len(), 0);
+}
+
+/// Asserts that so many requests were refused. Paths and variables are looked at when a run is set up: it is announced by
+/// then, but never released.
+fn assert_nothing_ran(daemon: &Daemon, requests: usize) {
+    let records = daemon.records();
+    let of = |kind: &str| records.iter().filter(|record| *record == kind).count();
+    assert_eq!((of("refused"), of("ended")), (requests, 0), "{records:?}");
 }
 
 #[tokio::test]
@@ -107,7 +115,6 @@ async fn commands_that_no_program_can_be_given_are_refused() {
         ),
         ("relative", with_argv(["./jq"]), "hook.argv[0]"),
         ("relative below", with_argv(["bin/jq"]), "hook.argv[0]"),
-        ("above", with_argv(["/bin/../bin/true"]), "hook.argv[0]"),
         ("missing", with_argv(["/bin/no-such-thing"]), "hook.argv[0]"),
         ("not on PATH", with_argv(["no-such-thing"]), "hook.argv[0]"),
         ("a directory", with_argv(["/usr"]), "hook.argv[0]"),
@@ -119,10 +126,10 @@ async fn commands_that_no_program_can_be_given_are_refused() {
 async fn variables_that_are_none_or_steer_programs_are_refused() {
     let daemon = Daemon::start().await;
     let table = [
-        ("no name", with_env("", "x"), "hook.env[\"\"]"),
-        ("=", with_env("A=B", "x"), "hook.env[\"A=B\"]"),
-        ("NUL in name", with_env("A\0", "x"), "hook.env[\"A\\0\"]"),
-        ("NUL in value", with_env("CI", "a\0b"), "hook.env[\"CI\"]"),
+        ("no name", with_env("", "x"), "hook.env[]"),
+        ("=", with_env("A=B", "x"), "hook.env[A=B]"),
+        ("NUL in name", with_env("A\0", "x"), "hook.env[A\\0]"),
+        ("NUL in value", with_env("CI", "a\0b"), "hook.env[CI]"),
     ];
     assert_invalid(&daemon, table).await;
 }
@@ -163,12 +170,12 @@ async fn variables_that_the_profile_does_not_let_in_are_refused_by_name() {
         let refusal = daemon.run(with_env(name, "x")).await.unwrap_err();
         assert_eq!(
             (refusal.code(), field(&refusal)),
-            (Code::InvalidArgument, format!("hook.env[{name:?}]")),
+            (Code::InvalidArgument, format!("hook.env[{name}]")),
             "{name}: {}",
             refusal.message()
         );
     }
-    assert_eq!(daemon.records(), ["refused"; 27]);
+    assert_nothing_ran(&daemon, names.len());
 }
 
 #[tokio::test]

@@ -58,11 +58,6 @@ pub(crate) fn zombies_of(parent: u32) -> Vec<String> {
         .collect()
 }
 
-/// Returns the number of entries of a directory.
-pub(crate) fn count(directory: &Path) -> usize {
-    fs::read_dir(directory).unwrap().count()
-}
-
 /// Returns a value in KiB from a process's status, such as `VmHWM`.
 pub(crate) fn status_kib(pid: u32, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
