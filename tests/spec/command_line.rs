@@ -1,5 +1,10 @@
 //! The command line: exit codes for scripts, one line of JSON for programs, text for people.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start the command line itself, never a hook"
+)]
+
 use std::{
     fs,
     io::Write,

@@ -1,7 +1,5 @@
 //! Load leaves nothing behind, and what does not fit is refused at once.
 
-use std::path::PathBuf;
-
 use hookjail::pb::OutcomeKind;
 use tokio::task::JoinSet;
 use tonic::Code;
@@ -32,7 +30,7 @@ async fn assert_clean_after(daemon: &Daemon, before: (usize, u64), runs: usize) 
     })
     .await;
     assert_eq!(zombies_of(daemon.pid()), [""; 0]);
-    assert_eq!(daemon.scratch_directories(), [PathBuf::new(); 0]);
+    assert_eq!(daemon.scratch_directories().len(), 0);
     let records = daemon.records();
     let of = |kind: &str| records.iter().filter(|record| *record == kind).count();
     assert_eq!(

@@ -1,5 +1,10 @@
 //! However the daemon ends, no hook outlives it and the journal says what became of each.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start the command line itself, never a hook"
+)]
+
 use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
 
 use hookjail::pb::{self, OutcomeKind};
