@@ -6,7 +6,7 @@ use std::{
     fs,
     io::{self, IsTerminal, Read},
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     process::ExitCode,
     sync::Arc,
     time::Duration,
@@ -336,6 +336,13 @@ fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
             Failure::new(format!("`{}` is not executable", found.display()))
                 .with_code(NOT_EXECUTABLE)
         })?;
+    // A plain path is what a request would name, and what a consent is then looked up by.
+    if !runnable
+        .components()
+        .any(|component| component == Component::ParentDir)
+    {
+        return Ok(runnable.clone());
+    }
     // `..` in the middle of a path would be refused: what it means depends on links. The directory is resolved, the name
     // itself is kept, because programs look at it.
     match (

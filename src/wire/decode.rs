@@ -148,9 +148,12 @@ fn event(message: pb::Event, limits: WireLimits) -> Result<Event, Refusal> {
             let text = error.to_string();
             match error {
                 EventError::Malformed(field) => Refusal::from(field),
-                EventError::TooLarge { max, size } => Refusal::new(Reason::EventTooLarge, text)
-                    .with("max_bytes", max.to_string())
-                    .with("bytes", size.to_string()),
+                EventError::TooLarge { max, size } => {
+                    let field = InvalidField::new("event.json", text);
+                    Refusal::field(Reason::EventTooLarge, field)
+                        .with("max_bytes", max.to_string())
+                        .with("bytes", size.to_string())
+                }
             }
         })?
     };
@@ -188,7 +191,7 @@ fn hook(message: pb::Hook) -> Result<Hook, InvalidField> {
         Command::Line { shell: _, text } => text.len(),
     };
     for (name, value) in message.env {
-        let field = || format!("hook.env[{name:?}]");
+        let field = || format!("hook.env[{}]", name.escape_debug());
         if name.is_empty() || name.contains(['=', '\0']) {
             return Err(InvalidField::new(
                 field(),
@@ -308,8 +311,12 @@ fn has_dot(path: &Path) -> bool {
 
 fn timeout(duration: prost_types::Duration) -> Result<Duration, InvalidField> {
     let field = |problem: &str| InvalidField::new("timeout", problem);
-    let timeout =
-        Duration::try_from(duration).map_err(|_| field("is negative or not a duration"))?;
+    let not_one = || field("is negative or not a duration");
+    // Checked before the conversion, which would normalise such values and may overflow.
+    if duration.seconds < 0 || !(0..1_000_000_000).contains(&duration.nanos) {
+        return Err(not_one());
+    }
+    let timeout = Duration::try_from(duration).map_err(|_| not_one())?;
     if timeout.is_zero() {
         return Err(field("is zero; leave it out for the default"));
     }

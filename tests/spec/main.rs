@@ -8,8 +8,22 @@
 
 mod attempts;
 mod support;
+mod witness;
+
+mod main_job;
 
 mod confinement;
 mod fail_closed;
-mod main_job;
 mod profiles;
+
+mod deadline;
+mod limits;
+mod output;
+mod shutdown;
+
+mod admission;
+mod audit_trail;
+
+mod bad_input;
+mod command_line;
+mod wire;

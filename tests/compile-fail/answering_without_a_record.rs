@@ -1,0 +1,7 @@
+use hookjail::{audit::Interpreted, wire::encode};
+
+fn unaudited(interpreted: &Interpreted) {
+    drop(encode(interpreted));
+}
+
+fn main() {}

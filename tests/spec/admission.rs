@@ -1,0 +1,258 @@
+//! Nothing runs that the operator has not allowed, as it was when it was allowed.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start the command line itself, never a hook"
+)]
+
+use std::{
+    fs::{self, File, Permissions},
+    os::unix::fs::{PermissionsExt, chown, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use hookjail::pb::{self, OutcomeKind};
+use tonic::{Code, Status};
+
+use crate::{
+    support::{Daemon, Setup, hook, reason},
+    witness::{end, hookjail, json},
+};
+
+async fn asking() -> Daemon {
+    Daemon::with(Setup {
+        ask_for_consent: true,
+        ..Setup::default()
+    })
+    .await
+}
+
+/// Writes a script that prints its version.
+fn script(daemon: &Daemon, version: &str) -> PathBuf {
+    let path = daemon.outside("hook.sh");
+    fs::write(&path, format!("#!/bin/sh\necho {version}\n")).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+fn run_script(path: &Path) -> pb::ExecuteRequest {
+    hook([path.to_str().unwrap()])
+}
+
+fn command_line(daemon: &Daemon, words: &[&str]) -> Output {
+    hookjail(&daemon.path().join("hookjail.toml"), words)
+        .output()
+        .unwrap()
+}
+
+fn allow(daemon: &Daemon, path: &Path) {
+    let words = ["consent", "allow", "--", path.to_str().unwrap()];
+    let output = command_line(daemon, &words);
+    assert!(output.status.success(), "{output:?}");
+}
+
+fn metadata(status: &Status, name: &str) -> String {
+    use tonic_types::StatusExt;
+    let info = status.get_error_details().error_info().cloned().unwrap();
+    info.metadata[name].clone()
+}
+
+async fn refused(daemon: &Daemon, path: &Path) -> (Code, String) {
+    let refusal = daemon.run(run_script(path)).await.unwrap_err();
+    (refusal.code(), reason(&refusal))
+}
+
+fn denied(reason: &str) -> (Code, String) {
+    (Code::PermissionDenied, reason.to_owned())
+}
+
+#[tokio::test]
+async fn a_hook_that_nobody_allowed_is_refused_with_the_command_that_allows_it() {
+    let daemon = asking().await;
+    let path = script(&daemon, "one");
+
+    let refusal = daemon.run(run_script(&path)).await.unwrap_err();
+
+    assert_eq!(
+        (refusal.code(), reason(&refusal)),
+        denied("CONSENT_REQUIRED")
+    );
+    assert_eq!(daemon.records(), ["refused"]);
+    assert!(metadata(&refusal, "digests").contains(path.to_str().unwrap()));
+    let approve = shlex::split(&metadata(&refusal, "approve")).unwrap();
+    let words: Vec<_> = approve.iter().map(String::as_str).collect();
+    assert_eq!(words[0], "hookjail");
+    let output = command_line(&daemon, &words[1..]);
+    assert!(output.status.success(), "{output:?}");
+
+    let response = daemon.run(run_script(&path)).await.unwrap();
+    assert_eq!(
+        (end(&response), &response.stdout[..]),
+        ((OutcomeKind::Exited, Some(0), None), b"one\n".as_slice())
+    );
+    assert_eq!(daemon.journal()[1]["consent"], "allowlist");
+}
+
+#[tokio::test]
+async fn a_program_is_allowed_by_the_very_path_that_requests_name() {
+    let daemon = asking().await;
+    let refusal = daemon.run(hook(["/bin/true"])).await.unwrap_err();
+    let approve = shlex::split(&metadata(&refusal, "approve")).unwrap();
+    let words: Vec<_> = approve.iter().map(String::as_str).collect();
+
+    let output = command_line(&daemon, &words[1..]);
+
+    assert!(output.status.success(), "{output:?}");
+    assert!(daemon.run(hook(["/bin/true"])).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_script_that_changed_since_is_refused_whatever_its_time_says() {
+    let daemon = asking().await;
+    let path = script(&daemon, "one");
+    let modified = path.metadata().unwrap().modified().unwrap();
+    allow(&daemon, &path);
+    assert!(daemon.run(run_script(&path)).await.is_ok());
+
+    script(&daemon, "two");
+    assert_eq!(refused(&daemon, &path).await, denied("DIGEST_MISMATCH"));
+
+    let file = File::options().write(true).open(&path).unwrap();
+    file.set_modified(modified).unwrap();
+    assert_eq!(path.metadata().unwrap().modified().unwrap(), modified);
+    assert_eq!(refused(&daemon, &path).await, denied("DIGEST_MISMATCH"));
+
+    script(&daemon, "one");
+    assert!(daemon.run(run_script(&path)).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_changed_script_is_refused_even_where_every_hook_is_accepted() {
+    let daemon = Daemon::start().await;
+    let path = script(&daemon, "one");
+    assert!(daemon.run(run_script(&path)).await.is_ok());
+    assert_eq!(daemon.journal()[0]["consent"], "environment");
+
+    script(&daemon, "two");
+
+    assert_eq!(refused(&daemon, &path).await, denied("DIGEST_MISMATCH"));
+}
+
+#[tokio::test]
+async fn a_consent_holds_for_one_profile_only() {
+    let daemon = asking().await;
+    let path = script(&daemon, "one");
+    allow(&daemon, &path);
+
+    let request = pb::ExecuteRequest {
+        profile: "pipeline".to_owned(),
+        ..run_script(&path)
+    };
+
+    let refusal = daemon.run(request).await.unwrap_err();
+    assert_eq!(reason(&refusal), "CONSENT_REQUIRED");
+}
+
+#[tokio::test]
+async fn a_revoked_consent_counts_no_more() {
+    let daemon = asking().await;
+    let path = script(&daemon, "one");
+    allow(&daemon, &path);
+    assert!(daemon.run(run_script(&path)).await.is_ok());
+
+    let words = ["--json", "consent", "revoke", path.to_str().unwrap()];
+    let revoked = json(&command_line(&daemon, &words));
+
+    assert_eq!(revoked["revoked"], 1);
+    assert_eq!(refused(&daemon, &path).await, denied("CONSENT_REQUIRED"));
+}
+
+#[tokio::test]
+async fn an_expired_consent_counts_no_more() {
+    let daemon = asking().await;
+    let path = script(&daemon, "one");
+    let words = ["consent", "allow", "--until", "2020-01-31T12:00:00Z", "--"];
+    let output = command_line(&daemon, &[&words[..], &[path.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{output:?}");
+
+    assert_eq!(refused(&daemon, &path).await, denied("CONSENT_REQUIRED"));
+}
+
+#[tokio::test]
+async fn a_list_that_others_could_have_written_allows_nothing() {
+    let daemon = asking().await;
+    let path = script(&daemon, "one");
+    allow(&daemon, &path);
+    let list = daemon.path().join("state/allowlist.json");
+
+    fs::set_permissions(&list, Permissions::from_mode(0o620)).unwrap();
+    // Nothing that the caller can act on: the operator reads the log.
+    assert_eq!(
+        refused(&daemon, &path).await,
+        (Code::Internal, String::new())
+    );
+    assert!(daemon.log().contains("others can write it"));
+
+    fs::set_permissions(&list, Permissions::from_mode(0o600)).unwrap();
+    let moved = daemon.path().join("elsewhere.json");
+    fs::rename(&list, &moved).unwrap();
+    symlink(&moved, &list).unwrap();
+    assert_eq!(
+        refused(&daemon, &path).await,
+        (Code::Internal, String::new())
+    );
+    assert!(daemon.log().contains("it is a symbolic link"));
+    assert_eq!(daemon.records(), ["refused", "refused"]);
+
+    fs::rename(&moved, &list).unwrap();
+    assert!(daemon.run(run_script(&path)).await.is_ok());
+}
+
+/// Runs `/bin/true` by this daemon as user 65534. Needs root.
+fn run_as_nobody(daemon: &Daemon) -> Output {
+    let socket = daemon.path().join("sock");
+    chown(&socket, None, Some(65_534)).unwrap();
+    fs::set_permissions(&socket, Permissions::from_mode(0o660)).unwrap();
+    // The program may lie where that user cannot go.
+    let program = daemon.path().join("hookjail");
+    fs::copy(env!("CARGO_BIN_EXE_hookjail"), &program).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(program)
+        .args(["run", "--json", "--connect"])
+        .arg(socket)
+        .args(["--", "/bin/true"])
+        .stdin(std::process::Stdio::null())
+        .env_remove("HOOKJAIL_ADDR")
+        .output()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn another_user_is_refused_unless_the_operator_lists_it() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root can be another user");
+        return;
+    }
+    let daemon = Daemon::start().await;
+    let output = run_as_nobody(&daemon);
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    let error = &json(&output)["error"];
+    assert_eq!(
+        (&error["code"], &error["reason"]),
+        (&"PERMISSION_DENIED".into(), &"PEER_NOT_ALLOWED".into())
+    );
+    assert_eq!(daemon.records(), ["refused"]);
+    assert_eq!(daemon.journal()[0]["peer"]["uid"], 65_534);
+
+    let daemon = Daemon::with(Setup {
+        config: "[server]\nallowed_uids = [65534]\nsocket_mode = \"0660\"\n".to_owned(),
+        ..Setup::default()
+    })
+    .await;
+    let output = run_as_nobody(&daemon);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(daemon.records(), ["started", "ended"]);
+}

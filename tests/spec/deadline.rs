@@ -1,0 +1,264 @@
+//! A run ends on time, with everything it started, and what it said so far comes back.
+
+use std::time::{Duration, Instant};
+
+use hookjail::pb::{self, OutcomeKind};
+use tonic::{Code, Request};
+
+use crate::{
+    support::{Daemon, field, hook, reason, sh},
+    witness::{
+        SOON, a_minute, assert_verifies, end, processes_with, until, until_gone, wall_time, writing,
+    },
+};
+
+/// Runs a hook that would take a minute under a second, and returns its answer once nothing of it is left.
+async fn cut_short(
+    daemon: &Daemon,
+    marker: &str,
+    request: pb::ExecuteRequest,
+) -> pb::ExecuteResponse {
+    let begun = Instant::now();
+    let response = daemon
+        .run(pb::ExecuteRequest {
+            timeout: request.timeout.or_else(|| wall_time(1)),
+            ..request
+        })
+        .await
+        .unwrap();
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+    assert_eq!(processes_with(marker), [""; 0]);
+    response
+}
+
+#[tokio::test]
+async fn a_hook_that_takes_too_long_is_answered_as_timed_out() {
+    let daemon = Daemon::start().await;
+    let marker = a_minute();
+
+    let response = cut_short(&daemon, &marker, hook(["/bin/sleep", &marker])).await;
+
+    assert_eq!(end(&response).0, OutcomeKind::TimedOut);
+    assert_eq!(daemon.journal()[1]["outcome"], "timed_out");
+}
+
+#[tokio::test]
+async fn everything_that_a_late_hook_started_dies_with_it() {
+    let daemon = Daemon::start().await;
+    let marker = a_minute();
+    let script = format!("echo begun; (sleep {marker} &) ; sleep {marker}");
+
+    let response = cut_short(&daemon, &marker, sh("pipeline", &script)).await;
+
+    assert_eq!(
+        (end(&response).0, &response.stdout[..]),
+        (OutcomeKind::TimedOut, b"begun\n".as_slice())
+    );
+}
+
+#[tokio::test]
+async fn a_double_fork_with_setsid_does_not_outlive_the_deadline() {
+    let daemon = Daemon::start().await;
+    let marker = a_minute();
+    let script = r#"
+import os, sys
+def detach(step):
+    try:
+        step()
+        print("detached", flush=True)
+    except OSError:
+        print("refused", flush=True)
+child = os.fork()
+if child == 0:
+    detach(os.setsid)
+    detach(lambda: os.setpgid(0, 0))
+    if os.fork() == 0:
+        os.execvp("sleep", ["sleep", sys.argv[1]])
+    os._exit(0)
+os.waitpid(child, 0)
+os.execvp("sleep", ["sleep", sys.argv[1]])
+"#;
+    let mut request = hook(["/usr/bin/python3", "-c", script, &marker]);
+    request.profile = "pipeline".to_owned();
+    // Time enough for the interpreter to start on a busy machine.
+    request.timeout = wall_time(5);
+
+    let response = cut_short(&daemon, &marker, request).await;
+
+    assert_eq!(
+        (end(&response).0, &response.stdout[..]),
+        (OutcomeKind::TimedOut, b"refused\nrefused\n".as_slice())
+    );
+}
+
+#[tokio::test]
+async fn a_hook_that_drips_output_for_ever_ends_on_time_and_its_output_comes_back() {
+    let daemon = Daemon::start().await;
+    let request = pb::ExecuteRequest {
+        timeout: wall_time(1),
+        ..sh(
+            "pipeline",
+            "echo first; echo problem >&2; while :; do sleep 0.05; echo drop; done",
+        )
+    };
+
+    let response = daemon.run(request).await.unwrap();
+
+    assert_eq!(end(&response).0, OutcomeKind::TimedOut);
+    assert!(response.stdout.starts_with(b"first\ndrop\n"));
+    assert_eq!(&response.stderr[..], b"problem\n");
+}
+
+#[tokio::test]
+async fn exit_codes_and_signals_that_look_like_a_timeout_are_none() {
+    let daemon = Daemon::start().await;
+    for (script, expected) in [
+        ("exit 124", (OutcomeKind::Exited, Some(124), None)),
+        ("exit 137", (OutcomeKind::Exited, Some(137), None)),
+        ("exit 143", (OutcomeKind::Exited, Some(143), None)),
+        ("kill -9 $$", (OutcomeKind::Signaled, None, Some(9))),
+        ("kill -15 $$", (OutcomeKind::Signaled, None, Some(15))),
+    ] {
+        let response = daemon.run(sh("strict", script)).await.unwrap();
+        assert_eq!(end(&response), expected, "{script}");
+    }
+}
+
+#[tokio::test]
+async fn a_background_job_that_holds_stdout_does_not_delay_the_answer_and_is_killed() {
+    let daemon = Daemon::start().await;
+    let marker = a_minute();
+    let begun = Instant::now();
+
+    let response = daemon
+        .run(sh("pipeline", &format!("sleep {marker} & echo done")))
+        .await
+        .unwrap();
+
+    assert_eq!(processes_with(&marker), [""; 0]);
+    assert!(begun.elapsed() < SOON);
+    assert_eq!(
+        (end(&response), &response.stdout[..]),
+        ((OutcomeKind::Exited, Some(0), None), b"done\n".as_slice())
+    );
+}
+
+#[tokio::test]
+async fn a_hook_that_closes_its_output_is_waited_for() {
+    let daemon = Daemon::start().await;
+
+    let response = daemon
+        .run(sh("pipeline", "exec >&- 2>&-; sleep 0.2; exit 7"))
+        .await
+        .unwrap();
+
+    assert_eq!(end(&response), (OutcomeKind::Exited, Some(7), None));
+}
+
+#[tokio::test]
+async fn a_timeout_above_the_profiles_maximum_is_refused() {
+    let daemon = Daemon::start().await;
+    let request = pb::ExecuteRequest {
+        timeout: wall_time(24 * 3600),
+        ..hook(["/bin/true"])
+    };
+
+    let refusal = daemon.run(request).await.unwrap_err();
+
+    assert_eq!(
+        (refusal.code(), reason(&refusal), field(&refusal)),
+        (
+            Code::InvalidArgument,
+            "INVALID_REQUEST".to_owned(),
+            "timeout".to_owned()
+        )
+    );
+    assert_eq!(daemon.records(), ["refused"]);
+}
+
+#[tokio::test]
+async fn a_shorter_grpc_timeout_cuts_the_run_and_the_answer_still_arrives() {
+    let daemon = Daemon::start().await;
+    let marker = a_minute();
+    let mut request = Request::new(hook(["/bin/sleep", &marker]));
+    request.set_timeout(Duration::from_secs(2));
+
+    let response = daemon.client().execute(request).await.unwrap().into_inner();
+
+    assert_eq!(end(&response).0, OutcomeKind::TimedOut);
+    assert_eq!(processes_with(&marker), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_takes_its_hook_with_it() {
+    let daemon = Daemon::start().await;
+    let marker = a_minute();
+    let begun = daemon.workspace().join("begun");
+    let script = format!("(sleep {marker} &) ; echo >begun; sleep {marker}; echo >over");
+    let mut client = daemon.client();
+    let request = writing(&daemon, &script);
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || begun.exists()).await;
+    assert!(!processes_with(&marker).is_empty());
+
+    call.abort();
+
+    until_gone(&marker).await;
+    until("the end record", || daemon.records().len() == 2).await;
+    assert_eq!(daemon.journal()[1]["outcome"], "canceled");
+    assert!(!daemon.workspace().join("over").exists());
+}
+
+#[tokio::test]
+async fn a_streaming_client_that_goes_away_takes_its_hook_with_it() {
+    let daemon = Daemon::start().await;
+    let marker = a_minute();
+    let request = pb::ExecuteStreamRequest {
+        request: Some(sh("pipeline", &format!("echo begun; sleep {marker}"))),
+    };
+    let mut stream = daemon
+        .client()
+        .execute_stream(request)
+        .await
+        .unwrap()
+        .into_inner();
+    let first = stream.message().await.unwrap().unwrap().part.unwrap();
+    assert_eq!(
+        first,
+        pb::execute_stream_response::Part::Stdout(b"begun\n".as_slice().into())
+    );
+
+    drop(stream);
+
+    until_gone(&marker).await;
+    until("the end record", || daemon.records().len() == 2).await;
+    assert_eq!(daemon.journal()[1]["outcome"], "canceled");
+}
+
+#[tokio::test]
+async fn a_hook_at_the_end_of_a_turn_finishes_without_its_client() {
+    let daemon = Daemon::start().await;
+    let workspace = daemon.workspace();
+    let script = "echo >begun; until test -e go; do sleep 0.02; done; echo >over";
+    let mut request = writing(&daemon, script);
+    request.event = Some(pb::Event {
+        point: "turn_end".to_owned(),
+        ..pb::Event::default()
+    });
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || workspace.join("begun").exists()).await;
+
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    std::fs::write(workspace.join("go"), "").unwrap();
+
+    until("the hook's end", || workspace.join("over").exists()).await;
+    until("the end record", || daemon.records().len() == 2).await;
+    let record = &daemon.journal()[1];
+    assert_eq!(
+        (&record["record"], &record["outcome"], &record["exit_code"]),
+        (&"ended".into(), &"exited".into(), &0.into())
+    );
+    assert_verifies(daemon.path());
+}

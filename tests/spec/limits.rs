@@ -1,0 +1,136 @@
+//! Load leaves nothing behind, and what does not fit is refused at once.
+
+use hookjail::pb::OutcomeKind;
+use tokio::task::JoinSet;
+use tonic::Code;
+
+use crate::{
+    support::{Daemon, Setup, hook, reason, sh},
+    witness::{assert_verifies, end, status_kib, until, zombies_of},
+};
+
+/// What a daemon holds: descriptors and threads. Not the locks of the uids that it has leased: as many as hooks ever ran at
+/// once, kept for the next ones.
+fn holdings(daemon: &Daemon) -> (usize, u64) {
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap();
+    // One may close between being listed and being read.
+    let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+    let held = targets.filter(|path| !path.starts_with("/run/hookjail/uids"));
+    (held.count(), status_kib(daemon.pid(), "Threads"))
+}
+
+/// Asserts that a daemon holds no more than before, left nothing on disk and wrote everything down.
+async fn assert_clean_after(daemon: &Daemon, before: (usize, u64), runs: usize) {
+    // Connections close after their last answer, so what they held may last a moment longer.
+    let mut after = holdings(daemon);
+    let what = format!("the release of descriptors and threads ({before:?}, {after:?})");
+    until(&what, || {
+        after = holdings(daemon);
+        after.0 <= before.0 + 8 && after.1 <= before.1 + 8
+    })
+    .await;
+    assert_eq!(zombies_of(daemon.pid()), [""; 0]);
+    assert_eq!(daemon.scratch_directories().len(), 0);
+    let records = daemon.records();
+    let of = |kind: &str| records.iter().filter(|record| *record == kind).count();
+    assert_eq!(
+        (of("started"), of("ended"), records.len()),
+        (runs, runs, 2 * runs)
+    );
+    assert_verifies(daemon.path());
+}
+
+/// Runs a hook once, so that what is made once is there.
+async fn warm_up(daemon: &Daemon) -> (usize, u64) {
+    let response = daemon.run(hook(["/bin/true"])).await.unwrap();
+    assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+    holdings(daemon)
+}
+
+#[tokio::test]
+async fn two_hundred_hooks_at_once_are_all_answered_and_leave_nothing() {
+    let daemon = Daemon::start().await;
+    let before = warm_up(&daemon).await;
+
+    let mut calls = JoinSet::new();
+    for number in 0..200 {
+        let mut client = daemon.client();
+        let script = format!("read -r _; echo {number}");
+        calls.spawn(async move {
+            let response = client.execute(sh("strict", &script)).await.unwrap();
+            (number, response.into_inner())
+        });
+    }
+    while let Some(call) = calls.join_next().await {
+        let (number, response) = call.unwrap();
+        let text = String::from_utf8_lossy(&response.stdout).into_owned();
+        assert_eq!(
+            (end(&response), text),
+            ((OutcomeKind::Exited, Some(0), None), format!("{number}\n"))
+        );
+    }
+
+    assert_clean_after(&daemon, before, 201).await;
+}
+
+#[tokio::test]
+async fn two_thousand_hooks_in_a_row_leave_nothing() {
+    let daemon = Daemon::start().await;
+    let before = warm_up(&daemon).await;
+
+    for _ in 0..2000 {
+        let response = daemon.run(hook(["/bin/true"])).await.unwrap();
+        assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+    }
+
+    assert_clean_after(&daemon, before, 2001).await;
+}
+
+#[tokio::test]
+async fn many_hooks_with_children_that_nobody_waits_for_leave_no_zombie() {
+    let daemon = Daemon::start().await;
+    let before = warm_up(&daemon).await;
+    let script =
+        "i=0; while [ $i -lt 20 ]; do (/bin/true & /bin/true &) ; i=$((i+1)); done; echo ok";
+
+    for _ in 0..10 {
+        let response = daemon.run(sh("pipeline", script)).await.unwrap();
+        assert_eq!(&response.stdout[..], b"ok\n");
+    }
+
+    assert_clean_after(&daemon, before, 11).await;
+}
+
+#[tokio::test]
+async fn a_request_beyond_the_queue_is_refused_at_once() {
+    let daemon = Daemon::with(Setup {
+        config: "[hooks]\nmax_concurrent = 1\nmax_queued = 1\n".to_owned(),
+        ..Setup::default()
+    })
+    .await;
+    let workspace = daemon.workspace();
+    let waiting = || {
+        let script = "until test -e go; do sleep 0.02; done";
+        let mut request = sh("workspace-ro", script);
+        request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+        let mut client = daemon.client();
+        async move { client.execute(request).await }
+    };
+
+    // One runs, one waits for its place, and the third is the only one that can be answered before the file is there.
+    let mut calls = JoinSet::new();
+    for _ in 0..3 {
+        calls.spawn(waiting());
+    }
+    let refusal = calls.join_next().await.unwrap().unwrap().unwrap_err();
+    assert_eq!(
+        (refusal.code(), reason(&refusal)),
+        (Code::ResourceExhausted, "OVERLOADED".to_owned())
+    );
+
+    std::fs::write(workspace.join("go"), "").unwrap();
+    for response in calls.join_all().await {
+        let response = response.unwrap().into_inner();
+        assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+    }
+}

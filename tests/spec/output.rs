@@ -1,0 +1,305 @@
+//! What a hook prints comes back, bounded and byte for byte; what it does not read does no harm.
+
+use std::fmt::Write;
+
+use hookjail::pb::{self, OutcomeKind, execute_stream_response::Part};
+use sha2::{Digest, Sha256};
+use tonic::Code;
+
+use crate::{
+    support::{Daemon, Setup, field, hook, reason, sh},
+    witness::{end, event, status_kib, wall_time},
+};
+
+const MIB: usize = 1024 * 1024;
+
+fn big_reply(request: pb::ExecuteRequest) -> pb::ExecuteRequest {
+    pb::ExecuteRequest {
+        max_reply_bytes: Some(64 * 1024 * 1024),
+        ..request
+    }
+}
+
+/// Returns a hook that prints bytes `a`, then an end.
+fn prints(mebibytes: usize, after: &str) -> pb::ExecuteRequest {
+    let bytes = mebibytes * MIB;
+    let script = format!("head -c {bytes} /dev/urandom | tr '\\000-\\377' a; {after}");
+    sh("pipeline", &script)
+}
+
+#[tokio::test]
+async fn stdout_and_stderr_come_back_apart() {
+    let daemon = Daemon::start().await;
+
+    let response = daemon
+        .run(sh("strict", "echo out; echo err >&2; echo more"))
+        .await
+        .unwrap();
+
+    assert_eq!(
+        (&response.stdout[..], &response.stderr[..]),
+        (b"out\nmore\n".as_slice(), b"err\n".as_slice())
+    );
+    assert_eq!(
+        (response.stdout_total_bytes, response.stderr_total_bytes),
+        (9, 4)
+    );
+}
+
+#[tokio::test]
+async fn of_a_long_output_the_first_10_mib_and_the_last_64_kib_are_kept() {
+    let daemon = Daemon::start().await;
+
+    let response = daemon
+        .run(big_reply(prints(12, "printf the-end")))
+        .await
+        .unwrap();
+
+    let total = 12 * MIB + 7;
+    assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+    assert!(response.stdout == vec![b'a'; 10 * MIB]);
+    assert_eq!(response.stdout_tail.len(), 64 * 1024);
+    assert!(response.stdout_tail.ends_with(b"athe-end"));
+    assert_eq!(
+        (
+            response.stdout_total_bytes,
+            response.stdout_truncated,
+            response.cut_for_reply
+        ),
+        (total as u64, true, false)
+    );
+}
+
+#[tokio::test]
+async fn a_reply_stays_below_what_clients_accept_by_default_and_says_so() {
+    let daemon = Daemon::start().await;
+
+    let response = daemon.run(prints(6, ":")).await.unwrap();
+
+    let length = prost::Message::encoded_len(&response);
+    assert!(length < 4 * MIB, "{length}");
+    assert!(response.stdout.len() > 3 * MIB);
+    assert_eq!(
+        (
+            response.stdout_total_bytes,
+            response.stdout_truncated,
+            response.cut_for_reply
+        ),
+        (6 * MIB as u64, false, true)
+    );
+}
+
+#[tokio::test]
+async fn a_flood_does_not_fill_the_daemons_memory() {
+    let daemon = Daemon::start().await;
+    let request = pb::ExecuteRequest {
+        timeout: wall_time(2),
+        ..hook(["/usr/bin/yes"])
+    };
+
+    let response = daemon.run(request).await.unwrap();
+
+    assert_eq!(end(&response).0, OutcomeKind::TimedOut);
+    assert!(response.stdout_total_bytes > 20 * MIB as u64);
+    assert!(response.stdout_truncated);
+    let peak = status_kib(daemon.pid(), "VmHWM");
+    assert!(peak < 128 * 1024, "{peak} KiB");
+}
+
+#[tokio::test]
+async fn output_that_is_no_text_comes_back_byte_for_byte() {
+    let daemon = Daemon::start().await;
+    let script = r"printf '\357\273\277a\000\377\376\r\n\033[31m'";
+
+    let response = daemon.run(sh("strict", script)).await.unwrap();
+
+    assert_eq!(
+        &response.stdout[..],
+        b"\xef\xbb\xbfa\0\xff\xfe\r\n\x1b[31m".as_slice()
+    );
+}
+
+#[tokio::test]
+async fn a_hook_may_leave_its_event_unread() {
+    let daemon = Daemon::start().await;
+    let unread = format!("\"{}\"", "x".repeat(MIB));
+    for script in [
+        "echo ok",
+        "exec <&-; echo ok",
+        "read -r _ </dev/null; echo ok",
+    ] {
+        let request = pb::ExecuteRequest {
+            event: event(unread.clone()),
+            ..sh("strict", script)
+        };
+        let response = daemon.run(request).await.unwrap();
+        assert_eq!(
+            (end(&response), &response.stdout[..]),
+            ((OutcomeKind::Exited, Some(0), None), b"ok\n".as_slice()),
+            "{script}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_event_of_16_mib_arrives_whole() {
+    let daemon = Daemon::start().await;
+    let json = format!("\"{}\"", "x".repeat(16 * MIB - 2));
+    let digest = Sha256::digest(&json)
+        .iter()
+        .fold(String::new(), |mut text, byte| {
+            write!(text, "{byte:02x}").unwrap();
+            text
+        });
+
+    let response = daemon
+        .run(pb::ExecuteRequest {
+            event: event(json),
+            ..hook(["/usr/bin/sha256sum"])
+        })
+        .await
+        .unwrap();
+
+    assert_eq!(
+        String::from_utf8_lossy(&response.stdout),
+        format!("{digest}  -\n")
+    );
+}
+
+#[tokio::test]
+async fn a_larger_event_is_refused() {
+    let daemon = Daemon::start().await;
+    let json = format!("\"{}\"", "x".repeat(16 * MIB - 1));
+
+    let refusal = daemon
+        .run(pb::ExecuteRequest {
+            event: event(json),
+            ..hook(["/usr/bin/sha256sum"])
+        })
+        .await
+        .unwrap_err();
+
+    assert_eq!(
+        (refusal.code(), reason(&refusal)),
+        (Code::InvalidArgument, "EVENT_TOO_LARGE".to_owned())
+    );
+    assert_eq!(field(&refusal), "event.json");
+    assert_eq!(daemon.records(), ["refused"]);
+}
+
+#[tokio::test]
+async fn a_profile_may_end_a_hook_that_prints_too_much() {
+    let profile = "description = \"ends floods\"\nextends = \"strict\"\n[limits]\non_limit = \"kill\"\noutput = \"64KiB\"\n";
+    let daemon = Daemon::with(Setup {
+        profiles: vec![("no-floods".to_owned(), profile.to_owned())],
+        ..Setup::default()
+    })
+    .await;
+    let request = pb::ExecuteRequest {
+        profile: "no-floods".to_owned(),
+        ..hook(["/usr/bin/yes"])
+    };
+
+    let response = daemon.run(request).await.unwrap();
+
+    assert_eq!(end(&response).0, OutcomeKind::OutputLimit);
+    assert_eq!(response.stdout.len(), 64 * 1024);
+    assert!(response.stdout_truncated);
+}
+
+#[tokio::test]
+async fn a_stream_brings_output_before_the_end_and_the_response_last() {
+    let daemon = Daemon::start().await;
+    let workspace = daemon.workspace();
+    let script = "echo begun; until test -e go; do sleep 0.02; done; echo problem >&2; echo over";
+    let mut request = sh("workspace-ro", script);
+    request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+    let request = pb::ExecuteStreamRequest {
+        request: Some(request),
+    };
+    let mut stream = daemon
+        .client()
+        .execute_stream(request)
+        .await
+        .unwrap()
+        .into_inner();
+
+    // The hook goes on only after its first line has arrived.
+    let first = stream.message().await.unwrap().unwrap().part.unwrap();
+    assert_eq!(first, Part::Stdout(b"begun\n".as_slice().into()));
+    std::fs::write(workspace.join("go"), "").unwrap();
+
+    let (mut stdout, mut stderr, mut last) = (b"begun\n".to_vec(), Vec::new(), None);
+    while let Some(message) = stream.message().await.unwrap() {
+        assert!(last.is_none(), "something follows the response");
+        match message.part.unwrap() {
+            Part::Stdout(bytes) => stdout.extend(bytes),
+            Part::Stderr(bytes) => stderr.extend(bytes),
+            Part::Response(response) => last = Some(response),
+        }
+    }
+    let response = last.unwrap();
+    assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+    assert_eq!(
+        (stdout.as_slice(), stderr.as_slice()),
+        (b"begun\nover\n".as_slice(), b"problem\n".as_slice())
+    );
+    assert_eq!(
+        (&response.stdout[..], &response.stderr[..]),
+        (&stdout[..], &stderr[..])
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_is_the_end_of_a_stream_as_well() {
+    let daemon = Daemon::start().await;
+    let request = pb::ExecuteStreamRequest {
+        request: Some(sh("no-such-profile", "echo never")),
+    };
+
+    let mut stream = daemon
+        .client()
+        .execute_stream(request)
+        .await
+        .unwrap()
+        .into_inner();
+
+    let refusal = stream.message().await.unwrap_err();
+    assert_eq!(reason(&refusal), "PROFILE_UNKNOWN");
+    assert_eq!(daemon.records(), ["refused"]);
+}
+
+#[tokio::test]
+async fn failed_late_killed_or_cut_output_never_yields_a_push() {
+    let daemon = Daemon::start().await;
+    let push = r#"printf '{"message":"go on","wake":true,"push_when":true}'"#;
+    for (script, skip_reason) in [
+        (format!("{push}; exit 1"), "nonzero_exit"),
+        (format!("{push}; kill -9 $$"), "signal"),
+        (format!("{push}; exec sleep 60"), "timeout"),
+        (
+            format!(
+                "{push}; head -c {} /dev/urandom | tr '\\000-\\377' ' '",
+                11 * MIB
+            ),
+            "invalid_json",
+        ),
+    ] {
+        let request = pb::ExecuteRequest {
+            contract: pb::Contract::Reyn.into(),
+            mode: "shell_push".to_owned(),
+            event: Some(pb::Event {
+                point: "turn_end".to_owned(),
+                ..pb::Event::default()
+            }),
+            timeout: wall_time(if skip_reason == "timeout" { 1 } else { 60 }),
+            ..sh("pipeline", &script)
+        };
+        let verdict = daemon.run(request).await.unwrap().verdict.unwrap();
+        assert_eq!(
+            (verdict.push, verdict.skip_reason.as_str()),
+            (None, skip_reason),
+            "{script}"
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! However the daemon ends, no hook outlives it and the journal says what became of each.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start the command line itself, never a hook"
+)]
+
+use std::{os::unix::process::ExitStatusExt, process::ExitStatus};
+
+use hookjail::pb::{self, OutcomeKind};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tonic::Code;
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+
+use crate::{
+    support::{Daemon, Setup, hook, journal, reason, sh},
+    witness::{
+        CommandLine, a_minute, assert_verifies, end, processes_with, until, until_gone, writing,
+    },
+};
+
+fn terminate(daemon: &Daemon) {
+    let pid = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
+    kill(pid, Signal::SIGTERM).unwrap();
+}
+
+/// Waits for the daemon's end.
+async fn exit_status(daemon: &mut Daemon) -> ExitStatus {
+    let mut status = None;
+    until("the daemon's end", || {
+        status = daemon.child().try_wait().unwrap();
+        status.is_some()
+    })
+    .await;
+    status.unwrap()
+}
+
+async fn health(daemon: &Daemon, service: &str) -> ServingStatus {
+    let request = HealthCheckRequest {
+        service: service.to_owned(),
+    };
+    let response = HealthClient::new(daemon.channel()).check(request).await;
+    response.unwrap().into_inner().status()
+}
+
+#[tokio::test]
+async fn a_daemon_that_is_told_to_stop_lets_running_hooks_finish_and_takes_no_new_ones() {
+    let mut daemon = Daemon::start().await;
+    let workspace = daemon.workspace();
+    let script = "echo >begun; until test -e go; do sleep 0.02; done; echo over";
+    let request = writing(&daemon, script);
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || workspace.join("begun").exists()).await;
+    for service in ["", "hookjail.v1.HookService"] {
+        assert_eq!(health(&daemon, service).await, ServingStatus::Serving);
+    }
+
+    terminate(&daemon);
+
+    while health(&daemon, "hookjail.v1.HookService").await != ServingStatus::NotServing {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(health(&daemon, "").await, ServingStatus::NotServing);
+    let refusal = daemon.run(hook(["/bin/true"])).await.unwrap_err();
+    assert_eq!(
+        (refusal.code(), reason(&refusal)),
+        (Code::Unavailable, "DRAINING".to_owned())
+    );
+    std::fs::write(workspace.join("go"), "").unwrap();
+    let response = call.await.unwrap().unwrap().into_inner();
+    assert_eq!(
+        (end(&response), &response.stdout[..]),
+        ((OutcomeKind::Exited, Some(0), None), b"over\n".as_slice())
+    );
+    assert_eq!(exit_status(&mut daemon).await, ExitStatus::from_raw(0));
+    assert_eq!(daemon.records(), ["started", "refused", "ended"]);
+    assert!(!daemon.path().join("sock").exists());
+    assert_verifies(daemon.path());
+}
+
+#[tokio::test]
+async fn a_hook_that_is_not_done_by_the_drain_time_dies() {
+    let mut daemon = Daemon::with(Setup {
+        config: "[server]\ndrain = \"1s\"\n".to_owned(),
+        ..Setup::default()
+    })
+    .await;
+    let marker = a_minute();
+    let begun = daemon.workspace().join("begun");
+    let request = writing(
+        &daemon,
+        &format!("(sleep {marker} &) ; echo >begun; sleep {marker}"),
+    );
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || begun.exists()).await;
+
+    terminate(&daemon);
+
+    assert_eq!(exit_status(&mut daemon).await, ExitStatus::from_raw(0));
+    assert_eq!(processes_with(&marker), [""; 0]);
+    let response = call.await.unwrap().unwrap().into_inner();
+    assert_eq!(end(&response).0, OutcomeKind::Canceled);
+    assert_eq!(daemon.records(), ["started", "ended"]);
+    assert_verifies(daemon.path());
+}
+
+#[tokio::test]
+async fn a_killed_daemon_takes_its_hooks_with_it_and_the_next_one_cleans_up() {
+    let daemon = Daemon::start().await;
+    let marker = a_minute();
+    let begun = daemon.workspace().join("begun");
+    let script =
+        format!("(sleep {marker} &) ; echo litter >$TMPDIR/litter; echo >begun; sleep {marker}");
+    let request = writing(&daemon, &script);
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || begun.exists()).await;
+    assert!(!processes_with(&marker).is_empty());
+    assert_eq!(daemon.scratch_directories().len(), 1);
+
+    let directory = daemon.kill();
+
+    until_gone(&marker).await;
+    assert!(call.await.unwrap().is_err());
+    let started = journal(directory.path()).remove(0);
+    let daemon = Daemon::in_directory(directory, Setup::default())
+        .await
+        .unwrap();
+    assert_eq!(daemon.scratch_directories().len(), 0);
+    let response = daemon.run(hook(["/bin/true"])).await.unwrap();
+    assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+    assert_eq!(
+        daemon.records(),
+        ["started", "interrupted", "started", "ended"]
+    );
+    let interrupted = daemon.journal().remove(1);
+    assert_eq!(interrupted["run_id"], started["run_id"]);
+    assert_verifies(daemon.path());
+}
+
+#[tokio::test]
+async fn a_killed_run_without_a_daemon_leaves_nothing_alive() {
+    let line = CommandLine::new();
+    let marker = a_minute();
+    let script = format!("(sleep {marker} &) ; sleep {marker}");
+    let words = [
+        "run",
+        "--profile",
+        "pipeline",
+        "--",
+        "/bin/sh",
+        "-c",
+        &script,
+    ];
+    let mut run = line.command(&words).spawn().unwrap();
+    // The shell that has the script among its arguments, hookjail itself, and the two that sleep.
+    until("the hook's begin", || processes_with(&marker).len() >= 4).await;
+
+    run.kill().unwrap();
+    run.wait().unwrap();
+
+    until_gone(&marker).await;
+}
+
+#[tokio::test]
+async fn an_interrupted_run_without_a_daemon_kills_its_hook_and_says_so() {
+    let line = CommandLine::new();
+    let marker = a_minute();
+    let script = format!("(sleep {marker} &) ; sleep {marker}");
+    let words = [
+        "run",
+        "--profile",
+        "pipeline",
+        "--",
+        "/bin/sh",
+        "-c",
+        &script,
+    ];
+    let mut run = line.command(&words).spawn().unwrap();
+    until("the hook's begin", || processes_with(&marker).len() >= 4).await;
+
+    kill(
+        Pid::from_raw(i32::try_from(run.id()).unwrap()),
+        Signal::SIGTERM,
+    )
+    .unwrap();
+
+    assert_eq!(run.wait().unwrap().code(), Some(128 + 15));
+    // The keeper, a copy of the process, ends a moment after it.
+    until_gone(&marker).await;
+    let records: Vec<_> = journal(line.path())
+        .into_iter()
+        .map(|record| record["record"].clone())
+        .collect();
+    assert_eq!(records, ["started", "ended"]);
+}
+
+#[tokio::test]
+async fn a_run_that_a_client_left_open_is_still_waited_for_at_shutdown() {
+    let mut daemon = Daemon::start().await;
+    let workspace = daemon.workspace();
+    let mut request = writing(
+        &daemon,
+        "echo >begun; until test -e go; do sleep 0.02; done; echo >over",
+    );
+    request.on_disconnect = pb::OnDisconnect::Finish.into();
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || workspace.join("begun").exists()).await;
+    call.abort();
+    terminate(&daemon);
+
+    std::fs::write(workspace.join("go"), "").unwrap();
+
+    assert_eq!(exit_status(&mut daemon).await, ExitStatus::from_raw(0));
+    assert!(workspace.join("over").exists());
+    assert_eq!(daemon.records(), ["started", "ended"]);
+    let refusal = sh("strict", "true");
+    assert!(daemon.run(refusal).await.is_err());
+}

@@ -1,0 +1,163 @@
+//! What clients find on the socket: health, reflection, and a clear word about what is not served yet.
+
+use hookjail::pb;
+use tonic::{Code, Status};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+use tonic_reflection::pb::{v1, v1alpha};
+
+use crate::support::{Daemon, hook, reason};
+
+#[tokio::test]
+async fn health_says_that_the_daemon_serves() {
+    let daemon = Daemon::start().await;
+    let mut client = HealthClient::new(daemon.channel());
+    for service in ["", "hookjail.v1.HookService"] {
+        let request = HealthCheckRequest {
+            service: service.to_owned(),
+        };
+        let response = client.check(request).await.unwrap().into_inner();
+        assert_eq!(response.status(), ServingStatus::Serving);
+    }
+    let request = HealthCheckRequest {
+        service: "no.such.Service".to_owned(),
+    };
+    let unknown = client.check(request).await.unwrap_err();
+    assert_eq!(unknown.code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn reflection_v1_lists_the_services() {
+    use v1::{
+        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+        server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+    };
+    let daemon = Daemon::start().await;
+    let request = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+
+    let mut answers = ServerReflectionClient::new(daemon.channel())
+        .server_reflection_info(tokio_stream::once(request))
+        .await
+        .unwrap()
+        .into_inner();
+
+    let answer = answers.message().await.unwrap().unwrap();
+    let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else {
+        panic!("{answer:?}")
+    };
+    let names: Vec<_> = list
+        .service
+        .into_iter()
+        .map(|service| service.name)
+        .collect();
+    for name in ["hookjail.v1.HookService", "grpc.health.v1.Health"] {
+        assert!(names.contains(&name.to_owned()), "{names:?}");
+    }
+}
+
+#[tokio::test]
+async fn reflection_v1alpha_lists_the_services() {
+    use v1alpha::{
+        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+        server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+    };
+    let daemon = Daemon::start().await;
+    let request = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+
+    let mut answers = ServerReflectionClient::new(daemon.channel())
+        .server_reflection_info(tokio_stream::once(request))
+        .await
+        .unwrap()
+        .into_inner();
+
+    let answer = answers.message().await.unwrap().unwrap();
+    let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else {
+        panic!("{answer:?}")
+    };
+    let names: Vec<_> = list
+        .service
+        .into_iter()
+        .map(|service| service.name)
+        .collect();
+    for name in ["hookjail.v1.HookService", "grpc.health.v1.Health"] {
+        assert!(names.contains(&name.to_owned()), "{names:?}");
+    }
+}
+
+fn unsupported<T: std::fmt::Debug>(result: Result<T, Status>) -> (Code, String) {
+    let status = result.unwrap_err();
+    (status.code(), reason(&status))
+}
+
+#[tokio::test]
+async fn what_is_not_served_yet_says_so() {
+    let daemon = Daemon::start().await;
+    let mut client = daemon.client();
+    let expected = (Code::Unimplemented, "UNSUPPORTED".to_owned());
+
+    assert_eq!(
+        unsupported(client.dispatch(pb::DispatchRequest::default()).await),
+        expected
+    );
+    assert_eq!(
+        unsupported(client.list_hooks(pb::ListHooksRequest::default()).await),
+        expected
+    );
+    assert_eq!(
+        unsupported(client.interpret(pb::InterpretRequest::default()).await),
+        expected
+    );
+    assert_eq!(
+        unsupported(client.preview(pb::PreviewRequest::default()).await),
+        expected
+    );
+}
+
+#[tokio::test]
+async fn contracts_that_are_known_but_not_served_say_so() {
+    let daemon = Daemon::start().await;
+    for contract in [
+        pb::Contract::Basecoat,
+        pb::Contract::ClaudeCode,
+        pb::Contract::Codex,
+        pb::Contract::Copilot,
+        pb::Contract::Cursor,
+        pb::Contract::DockerAgent,
+        pb::Contract::GeminiCli,
+        pb::Contract::Infer,
+        pb::Contract::Loom,
+    ] {
+        let request = pb::ExecuteRequest {
+            contract: contract.into(),
+            ..hook(["/bin/true"])
+        };
+        assert_eq!(
+            unsupported(daemon.run(request).await),
+            (Code::Unimplemented, "UNSUPPORTED".to_owned()),
+            "{contract:?}"
+        );
+    }
+    assert_eq!(daemon.records(), ["refused"; 9]);
+}
+
+#[tokio::test]
+async fn answers_carry_the_callers_request_id_or_one_made_here() {
+    let daemon = Daemon::start().await;
+    let named = pb::ExecuteRequest {
+        request_id: "mine".to_owned(),
+        ..hook(["/bin/true"])
+    };
+
+    assert_eq!(daemon.run(named).await.unwrap().request_id, "mine");
+    let made = daemon.run(hook(["/bin/true"])).await.unwrap().request_id;
+
+    assert!(uuid::Uuid::parse_str(&made).is_ok(), "{made}");
+    assert_eq!(daemon.journal()[2]["request_id"], made);
+}

@@ -1,0 +1,178 @@
+//! What tests see of the world besides replies: processes, files, the command line's output.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start the command line itself, never a hook"
+)]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
+
+use hookjail::{audit::verify::verify, pb};
+use tempfile::TempDir;
+
+use crate::support::{Daemon, directory, sh};
+
+/// How long anything may take that does not depend on a hook's own time. Hooks that must be killed sleep far longer.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// Returns a number of seconds, about a minute, that no other `sleep` on this machine has as its argument.
+pub(crate) fn a_minute() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("60.{}{count:04}", std::process::id())
+}
+
+/// Returns the processes that have a text among their arguments; the dead have none.
+pub(crate) fn processes_with(marker: &str) -> Vec<String> {
+    let command_line = |path: PathBuf| {
+        let bytes = fs::read(path.join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).replace('\0', " ")
+    };
+    let processes = fs::read_dir("/proc").unwrap();
+    processes
+        .map(|entry| command_line(entry.unwrap().path()))
+        .filter(|line| line.contains(marker))
+        .collect()
+}
+
+/// Returns the children of a process that have ended and are not reaped.
+pub(crate) fn zombies_of(parent: u32) -> Vec<String> {
+    let stat = |path: PathBuf| fs::read_to_string(path.join("stat")).unwrap_or_default();
+    let is_zombie_child = |stat: &String| {
+        let mut fields = stat
+            .rsplit_once(") ")
+            .map_or("", |(_, rest)| rest)
+            .split(' ');
+        fields.next() == Some("Z") && fields.next() == Some(&parent.to_string())
+    };
+    let processes = fs::read_dir("/proc").unwrap();
+    processes
+        .map(|entry| stat(entry.unwrap().path()))
+        .filter(is_zombie_child)
+        .collect()
+}
+
+/// Returns a value in KiB from a process's status, such as `VmHWM`.
+pub(crate) fn status_kib(pid: u32, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Waits until something holds.
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let give_up = Instant::now() + SOON;
+    while !holds() {
+        assert!(Instant::now() < give_up, "{what} takes too long");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Waits until no process has a text among its arguments.
+pub(crate) async fn until_gone(marker: &str) {
+    until("the end of all processes", || {
+        processes_with(marker).is_empty()
+    })
+    .await;
+}
+
+/// Returns a wall time for a request.
+pub(crate) fn wall_time(seconds: i64) -> Option<prost_types::Duration> {
+    Some(prost_types::Duration { seconds, nanos: 0 })
+}
+
+/// Returns how a hook ended: kind, exit code, signal.
+pub(crate) fn end(response: &pb::ExecuteResponse) -> (pb::OutcomeKind, Option<i32>, Option<i32>) {
+    let outcome = response.outcome.unwrap();
+    (outcome.kind(), outcome.exit_code, outcome.signal)
+}
+
+/// Returns a request for a line of `sh` that may write the workspace.
+pub(crate) fn writing(daemon: &Daemon, script: &str) -> pb::ExecuteRequest {
+    let mut request = sh("workspace-rw", script);
+    let workspace = daemon.workspace().display().to_string();
+    request.hook.as_mut().unwrap().workspace = workspace;
+    request
+}
+
+/// Returns an event without a point.
+pub(crate) fn event(json: impl Into<Vec<u8>>) -> Option<pb::Event> {
+    Some(pb::Event {
+        json: json.into().into(),
+        point: String::new(),
+        raw: true,
+    })
+}
+
+/// Asserts that a journal's chain holds.
+pub(crate) fn assert_verifies(directory: &Path) {
+    let verified = verify(&directory.join("state/audit/journal.jsonl")).unwrap();
+    let expected = u64::try_from(crate::support::journal(directory).len()).unwrap();
+    assert_eq!(verified.records, expected);
+}
+
+/// The command line, with a configuration and state of its own.
+#[derive(Debug)]
+pub(crate) struct CommandLine {
+    directory: TempDir,
+}
+
+impl CommandLine {
+    pub(crate) fn new() -> Self {
+        let directory = directory();
+        let root = directory.path();
+        let config = format!(
+            "[paths]\nstate = {:?}\nruntime = {:?}\n",
+            root.join("state"),
+            root.join("run"),
+        );
+        fs::write(root.join("hookjail.toml"), config).unwrap();
+        Self { directory }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Returns a command of this command line, with nothing on stdin.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = hookjail(&self.path().join("hookjail.toml"), words);
+        command.env("HOME", self.path());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+}
+
+/// Returns a `hookjail` command with a configuration and nothing on stdin.
+pub(crate) fn hookjail(config: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hookjail"));
+    command.arg("--config").arg(config).args(words);
+    command.stdin(Stdio::null());
+    for name in [
+        "HOOKJAIL_ADDR",
+        "HOOKJAIL_ACCEPT_HOOKS",
+        "XDG_CONFIG_HOME",
+        "XDG_RUNTIME_DIR",
+        "XDG_STATE_HOME",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Returns the one line of JSON that a command printed.
+pub(crate) fn json(output: &Output) -> serde_json::Value {
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!(text.lines().count(), 1, "{text:?} {output:?}");
+    serde_json::from_str(&text).unwrap()
+}
