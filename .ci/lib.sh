@@ -38,18 +38,22 @@ prepare_user() {
     [ ! -d "$sysroot/libexec" ] || cp -a "$sysroot/libexec" "$CI_WORK/toolchain/"
     chmod -R go+rX "$CI_WORK/toolchain"; touch "$CI_WORK/toolchain/ok"
   fi
-  [ ! -e "$user/clone" ] || return 0
-  fresh_clone "$user/clone"
-  # Vendored, because root's registry is not readable to others and the user's build shall need no network.
-  rm -rf "$CI_WORK/vendor"
-  install -d -m 755 "$user/.cargo"
-  cargo vendor --quiet --locked "$CI_WORK/vendor" >"$user/.cargo/config.toml"
-  chmod -R go+rX "$CI_WORK/vendor"
+  if [ ! -e "$user/ready" ]; then
+    fresh_clone "$user/clone"
+    # Vendored, because root's registry is not readable to others and the user's build shall need no network.
+    rm -rf "$CI_WORK/vendor"
+    install -d -m 755 "$user/.cargo"
+    cargo vendor --locked "$CI_WORK/vendor" >"$user/.cargo/config.toml" 2>/dev/null
+    chmod -R go+rX "$CI_WORK/vendor"
+    touch "$user/ready"
+  fi
   # Dependencies that root has compiled are not compiled again; what is hookjail's own is, its path is another.
-  mkdir "$user/clone/target"
   local profile
   for profile in debug release; do
-    [ ! -d "$CARGO_TARGET_DIR/$profile" ] || tar -C "$CARGO_TARGET_DIR" --exclude=incremental -cf - "$profile" | tar -C "$user/clone/target" -xf -
+    if [ ! -e "$CARGO_TARGET_DIR/$profile" ] || [ -e "$user/clone/target/$profile" ]; then continue; fi
+    mkdir -p "$user/clone/target"
+    tar -C "$CARGO_TARGET_DIR" --exclude=incremental --exclude='hookjail*' --exclude='libhookjail*' -cf - "$profile" |
+      tar -C "$user/clone/target" -xf -
   done
   chown -R "$CI_USER:$CI_USER" "$user"
 }
