@@ -40,11 +40,13 @@ prepare_user() {
   fi
   if [ ! -e "$user/ready" ]; then
     fresh_clone "$user/clone"
-    # Vendored, because root's registry is not readable to others and the user's build shall need no network.
-    rm -rf "$CI_WORK/vendor"
+    # Root's registry is not readable to others, and the user's build shall need no network. Why not `cargo vendor`: what
+    # was compiled from a registry counts as stale when the sources are a vendored directory.
+    local home=${CARGO_HOME:-$HOME/.cargo}
+    cargo fetch --quiet --locked
     install -d -m 755 "$user/.cargo"
-    cargo vendor --locked "$CI_WORK/vendor" >"$user/.cargo/config.toml" 2>/dev/null
-    chmod -R go+rX "$CI_WORK/vendor"
+    cp -a "$home/registry" "$user/.cargo/"
+    [ ! -e "$home/config.toml" ] || cp "$home/config.toml" "$user/.cargo/"
     touch "$user/ready"
   fi
   # Dependencies that root has compiled are not compiled again; what is hookjail's own is, its path is another.
