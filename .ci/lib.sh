@@ -40,8 +40,8 @@ prepare_user() {
   fi
   if [ ! -e "$user/ready" ]; then
     fresh_clone "$user/clone"
-    # Root's registry is not readable to others, and the user's build shall need no network. Why not `cargo vendor`: what
-    # was compiled from a registry counts as stale when the sources are a vendored directory.
+    # Root's registry is not readable to others, and the user's build shall need no network. Why not root's compiled
+    # dependencies too: cargo compiles again whatever has its source at another path.
     local home=${CARGO_HOME:-$HOME/.cargo}
     cargo fetch --quiet --locked
     install -d -m 755 "$user/.cargo"
@@ -49,14 +49,6 @@ prepare_user() {
     [ ! -e "$home/config.toml" ] || cp "$home/config.toml" "$user/.cargo/"
     touch "$user/ready"
   fi
-  # Dependencies that root has compiled are not compiled again; what is hookjail's own is, its path is another.
-  local profile
-  for profile in debug release; do
-    if [ ! -e "$CARGO_TARGET_DIR/$profile" ] || [ -e "$user/clone/target/$profile" ]; then continue; fi
-    mkdir -p "$user/clone/target"
-    tar -C "$CARGO_TARGET_DIR" --exclude=incremental --exclude='hookjail*' --exclude='libhookjail*' -cf - "$profile" |
-      tar -C "$user/clone/target" -xf -
-  done
   chown -R "$CI_USER:$CI_USER" "$user"
 }
 
