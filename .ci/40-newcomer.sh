@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The README's first command in a fresh clone, as root and as an ordinary user.
+. "$(dirname "$0")/lib.sh"
+need_root
+command=(run --contract reyn --mode shell_push --point turn_end --event examples/events/turn_end.json -- examples/hooks/decide-next.sh)
+
+# Calls the command as given, then with --json.
+check() {
+  local who=$1 text json; shift
+  text=$("$@" cargo run --quiet --locked --release -- "${command[@]}")
+  printf '%s: %s\n' "$who" "$text"
+  grep -q wake <<<"$text" || fail "$who: the answer does not speak of wake"
+  json=$("$@" cargo run --quiet --locked --release -- --json "${command[@]}")
+  [ "$(wc -l <<<"$json")" = 1 ] || fail "$who: --json is more than one line"
+  jq -e '[.. | objects | select(has("wake")) | .wake] == [true]' <<<"$json" >/dev/null || fail "$who: no wake=true in $json"
+}
+
+fresh_clone "$CI_WORK/root/clone"
+(cd "$CI_WORK/root/clone" && check root env)
+prepare_user
+(cd "$CI_WORK/user/clone" && check user as_user)

@@ -1,0 +1,59 @@
+# shellcheck shell=bash
+# Shared by the tiers. Sourced, never run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# What tiers share lies where an ordinary user can reach it: a clone and a home below /root are not.
+CI_WORK=${CI_WORK:-/var/tmp/hookjail-ci}
+CI_USER=hookjail-ci
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CI_WORK/target}
+export TESTENV_CACHE=${TESTENV_CACHE:-$CI_WORK/testenv}
+export CARGO_TERM_COLOR=never NO_COLOR=1 RUST_BACKTRACE=1
+
+# Ends the tier as one that could not run, which is not the same as one that passed.
+skip() { echo "SKIP: $*"; exit 77; }
+fail() { echo "FAIL: $*" >&2; exit 1; }
+need_root() { [ "$(id -u)" = 0 ] || skip "needs root"; }
+have() { command -v "$1" >/dev/null; }
+
+# Runs a command as the ordinary user, who has nothing of ours in the environment.
+as_user() {
+  setpriv --reuid "$CI_USER" --regid "$CI_USER" --init-groups --no-new-privs \
+    env -i HOME="$CI_WORK/user" USER="$CI_USER" LANG=C.UTF-8 PATH="$CI_WORK/toolchain/bin:/usr/local/bin:/usr/bin:/bin" \
+      CARGO_NET_OFFLINE=true CARGO_TERM_COLOR=never NO_COLOR=1 RUST_BACKTRACE=1 "$@"
+}
+
+# Makes the ordinary user, a toolchain and the dependencies he can read, and his fresh clone.
+prepare_user() {
+  need_root
+  local user=$CI_WORK/user
+  id "$CI_USER" >/dev/null 2>&1 || useradd --system --user-group --home-dir "$user" --shell /bin/sh "$CI_USER"
+  install -d -m 755 "$CI_WORK"
+  install -d -m 755 -o "$CI_USER" -g "$CI_USER" "$user"
+  if [ ! -e "$CI_WORK/toolchain/ok" ]; then
+    # Without rustup's proxies: they would look for a toolchain in the user's home.
+    rm -rf "$CI_WORK/toolchain"; mkdir "$CI_WORK/toolchain"
+    local sysroot; sysroot=$(rustc --print sysroot)
+    cp -a "$sysroot/bin" "$sysroot/lib" "$CI_WORK/toolchain/"
+    [ ! -d "$sysroot/libexec" ] || cp -a "$sysroot/libexec" "$CI_WORK/toolchain/"
+    chmod -R go+rX "$CI_WORK/toolchain"; touch "$CI_WORK/toolchain/ok"
+  fi
+  if [ ! -e "$user/ready" ]; then
+    fresh_clone "$user/clone"
+    # Root's registry is not readable to others, and the user's build shall need no network. Why not root's compiled
+    # dependencies too: cargo compiles again whatever has its source at another path.
+    local home=${CARGO_HOME:-$HOME/.cargo}
+    cargo fetch --quiet --locked
+    install -d -m 755 "$user/.cargo"
+    cp -a "$home/registry" "$user/.cargo/"
+    [ ! -e "$home/config.toml" ] || cp "$home/config.toml" "$user/.cargo/"
+    touch "$user/ready"
+  fi
+  chown -R "$CI_USER:$CI_USER" "$user"
+}
+
+# Clones what is committed: a file that was forgotten is missing there.
+fresh_clone() {
+  rm -rf "$1"
+  git -c safe.directory='*' clone --quiet --no-hardlinks "$PWD" "$1"
+}

@@ -1,0 +1,23 @@
+# What there is to do.
+default:
+    @just --list
+
+# What CI runs; needs root and Debian 12. `just ci 10 30` runs these tiers alone.
+ci *tiers:
+    .ci/run {{tiers}}
+
+# All tests, each under a time limit where nextest is installed.
+test *args:
+    if command -v cargo-nextest >/dev/null; then cargo nextest run {{args}} && cargo test --doc; else cargo test {{args}}; fi
+
+# Formatting, clippy, rustdoc, the .proto files, dependencies.
+lint:
+    .ci/run 10 20 25
+
+# Ratios of a whole call to a raw spawn.
+bench *args:
+    cargo bench {{args}}
+
+# Each fuzz target for so many seconds.
+fuzz seconds="60":
+    fuzz/run-short.sh {{seconds}}

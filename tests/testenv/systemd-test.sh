@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Installs binary and units under a real systemd, calls the daemon over its socket, stops and restarts it.
+#   systemd-test.sh BINARY        on the host: boots the container (needs `vm-prepare.sh rootfs`)
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+
+# Each record names the next number and the hash of the one before. (The hashes themselves are checked by the daemon's tests.)
+audit_is_one_chain() {
+  sed -E 's/^\{"sequence":([0-9]+),.*"previous":"([0-9a-f]{64})".*"hash":"([0-9a-f]{64})".*$/\1 \2 \3/' /var/lib/hookjail/audit/journal.jsonl |
+    awk '$1 != NR || (NR > 1 && $2 != hash) { print "broken at line " NR; exit 1 } { hash = $3 }'
+}
+
+# In the container, as root.
+inside() {
+  set -x
+  install -m 755 hookjail /usr/bin/hookjail
+  install -m 644 systemd/hookjail.service systemd/hookjail.socket /etc/systemd/system/
+  install -m 644 systemd/user/* /etc/systemd/user/
+  systemd-sysusers "$PWD/systemd/hookjail.sysusers"
+  systemd-tmpfiles --create "$PWD/systemd/hookjail.tmpfiles"
+  systemd-analyze verify /etc/systemd/system/hookjail.service /etc/systemd/system/hookjail.socket
+  XDG_RUNTIME_DIR=/run HOME=/root systemd-analyze verify --user /etc/systemd/user/hookjail.service /etc/systemd/user/hookjail.socket
+  systemctl daemon-reload
+
+  # The first call starts the daemon; nobody else did.
+  systemctl start hookjail.socket
+  [ "$(stat -c '%a %U %G' /run/hookjail/hookjail.sock)" = '660 root hookjail' ]
+  [ "$(stat -c %a /run/hookjail)" = 711 ]
+  [ "$(systemctl is-active hookjail.service || true)" = inactive ]
+  hookjail consent allow -- /bin/true
+  call() { hookjail run --connect /run/hookjail/hookjail.sock --json -- /bin/true </dev/null; }
+  [[ $(call) == *OUTCOME_KIND_EXITED* ]]
+  [ "$(systemctl show -P ActiveState hookjail.service)" = active ]
+  [ "$(systemctl show -P Type hookjail.service)" = notify ]
+  journalctl --no-pager -u hookjail.service | grep 'serving on the socket that was passed'
+  # A command that nobody allowed is refused.
+  if hookjail run --connect /run/hookjail/hookjail.sock -- /bin/false </dev/null; then exit 1; fi
+
+  # The audit chain goes on where the daemon that was stopped left it.
+  records() { wc -l </var/lib/hookjail/audit/journal.jsonl; }
+  before=$(records)
+  systemctl restart hookjail.service
+  [ "$(stat -c %a /run/hookjail)" = 711 ]
+  [[ $(call) == *OUTCOME_KIND_EXITED* ]]
+  [ "$(records)" -gt "$before" ]
+  audit_is_one_chain
+
+  systemctl stop hookjail.service hookjail.socket
+  [ "$(systemctl show -P ActiveState hookjail.service)" = inactive ]
+  [ "$(systemctl show -P ExecMainStatus hookjail.service)" = 0 ]
+  [ "$(systemctl show -P Result hookjail.service)" = success ]
+  [ ! -e /run/hookjail/hookjail.sock ]
+  # Nothing of a run or an instance stays.
+  [ -z "$(find /run/hookjail -mindepth 1 -name 'instance-*')" ]
+  set +x
+  echo 'systemd test: all held'
+}
+
+if [ "${1:-}" = --inside ]; then inside; exit; fi
+binary=${1:?the hookjail binary}
+payload=$(mktemp -d); trap 'rm -rf "$payload"' EXIT
+install -m 755 "$binary" "$payload/hookjail"
+strip "$payload/hookjail"
+cp -r "$here/../../systemd" "$payload/"
+install -m 755 "$0" "$payload/systemd-test.sh"
+"$here/nspawn-run.sh" -t 120 -p "$payload" -- bash ./systemd-test.sh --inside
