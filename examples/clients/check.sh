@@ -98,23 +98,19 @@ done
 export HOOKJAIL_PROTO="$root/proto"
 push="push: The turn was about tests: run them once more before you stop. (wake: "
 
-# expect CALLER OUTPUT LINE...: each line stands in the output, in any case of letters (Python prints True).
+# expect WHO OUTPUT LINE...: each line stands in the output, in any case of letters (Python prints True).
 expect() {
-  caller=$1 output=$2
+  who=$1 seen=$2
   shift 2
   for line; do
-    printf '%s\n' "$output" | grep -qixF -- "$line" || fail "$caller: no \`$line\` in: $output"
+    printf '%s\n' "$seen" | grep -qixF -- "$line" || fail "$who: no \`$line\` in: $seen"
   done
-  echo "ok: $caller"
+  echo "ok: $who"
 }
 
 call_python() { PYTHONPATH=$work/site PYTHONDONTWRITEBYTECODE=1 "$client_python" examples/clients/python/client.py "$socket" "$@"; }
 call_node() { node "$work/node/client.mjs" "$socket" "$@"; }
-call_hookjail() {
-  event=$1
-  shift
-  "$HOOKJAIL" run --connect "$socket" --json --contract reyn --mode shell_push --point turn_end --event "$event" -- "$@"
-}
+call_hookjail() { "$HOOKJAIL" run --connect "$socket" --json --contract reyn --mode shell_push --point turn_end --event "$@"; }
 
 for hook in "$sh_hook" "$python_hook"; do
   name=$(basename "$hook")
@@ -125,7 +121,7 @@ for hook in "$sh_hook" "$python_hook"; do
     case $output in *push:*) fail "$caller client, $name pushes without reason: $output" ;; esac
   done
   for event in examples/events/*.json; do
-    output=$(call_hookjail "$event" "$hook" 2>&1) || fail "hookjail run, $name, $event: $output"
+    output=$(call_hookjail "$event" -- "$hook" 2>&1) || fail "hookjail run, $name, $event: $output"
     case $output in *'"exitCode":0'*) ;; *) fail "hookjail run, $name, $event: $output" ;; esac
   done
   echo "ok: hookjail run, $name, all events"
