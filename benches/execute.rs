@@ -302,9 +302,8 @@ fn connect(runtime: &Runtime, socket: &Path) -> Outcome<HookServiceClient<Channe
             let path = path.clone();
             async move { UnixStream::connect(path).await.map(TokioIo::new) }
         });
-        let connecting =
-            Endpoint::from_static("http://localhost").connect_with_connector(connector);
-        match runtime.block_on(connecting) {
+        let endpoint = Endpoint::from_static("http://localhost");
+        match runtime.block_on(endpoint.connect_with_connector(connector)) {
             Ok(channel) => return Ok(HookServiceClient::new(channel)),
             Err(error) if Instant::now() > give_up => return Err(error.into()),
             Err(_) => thread::sleep(Duration::from_millis(10)),
