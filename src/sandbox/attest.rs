@@ -1,6 +1,9 @@
 //! The daemon's own look at a released child: what the kernel says about it in `/proc`.
 
-use std::{fs, io};
+use std::{fs::File, io, io::Read};
+
+/// More than any status is long. A file of `/proc` does not say its size, and each read more would have it made anew.
+const STATUS_BYTES: usize = 8 * 1024;
 
 /// What the kernel says about a process.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -44,7 +47,8 @@ impl Status {
     }
 
     fn read(path: &str) -> io::Result<Self> {
-        let text = fs::read_to_string(path)?;
+        let mut text = String::with_capacity(STATUS_BYTES);
+        File::open(path)?.read_to_string(&mut text)?;
         Self::parse(&text).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, format!("`{path}` lacks a line"))
         })

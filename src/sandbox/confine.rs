@@ -127,7 +127,7 @@ enum Start {
 /// What a run holds until its tree is dead. Fields drop in this order: the directory before the uid is free again.
 #[derive(Debug)]
 struct RunResources {
-    _directory: RunDir,
+    directory: RunDir,
     _lease: Option<Lease>,
 }
 
@@ -202,8 +202,11 @@ impl Confined {
                 End::Ran(running.finish(plan.stdin.clone(), supervision).await)
             }
         };
-        // The tree is dead: what it left can be removed. A full scratch directory takes a while, and must not hold up others.
-        if let Err(error) = tokio::task::spawn_blocking(move || drop(run)).await {
+        // The tree is dead: what it left can be removed. A full scratch directory takes a while, and must not hold up others;
+        // most are empty, and not worth another thread.
+        if run.directory.remove_if_empty() {
+            drop(run);
+        } else if let Err(error) = tokio::task::spawn_blocking(move || drop(run)).await {
             tracing::error!(%error, "scratch directory could not be removed");
         }
         Ended {
@@ -313,7 +316,7 @@ impl Sandbox {
                 return Ok((
                     Start::ExecFailed(report.errno()),
                     RunResources {
-                        _directory: directory,
+                        directory,
                         _lease: lease,
                     },
                     setup,
@@ -343,7 +346,7 @@ impl Sandbox {
         Ok((
             Start::Running(running),
             RunResources {
-                _directory: directory,
+                directory,
                 _lease: lease,
             },
             setup,

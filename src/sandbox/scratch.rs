@@ -143,6 +143,12 @@ impl RunDir {
         self.path.join("tmp")
     }
 
+    /// Removes the directory if nothing was left in it, which takes no time. Returns whether it is gone.
+    pub fn remove_if_empty(&self) -> bool {
+        let remove = |path: &Path| unlinkat(AT_FDCWD, path, UnlinkatFlags::RemoveDir).is_ok();
+        remove(&self.scratch()) && remove(&self.path)
+    }
+
     /// Makes a directory that the hook's user owns and no policy grants: for a self-test.
     ///
     /// # Errors
@@ -363,6 +369,22 @@ mod tests {
             fs::read_to_string(outside.join("precious")).unwrap(),
             "kept"
         );
+    }
+
+    #[test]
+    fn only_an_empty_run_is_removed_at_once() {
+        let base = tempfile::tempdir().unwrap();
+        let instance = InstanceDir::create(&base.path().join("base"), false).unwrap();
+        let empty = instance.run(None).unwrap();
+        assert!(empty.remove_if_empty());
+        assert!(!empty.path.exists());
+        let full = instance.run(None).unwrap();
+        fs::write(full.scratch().join("file"), "").unwrap();
+        assert!(!full.remove_if_empty());
+        let path = full.path.clone();
+        assert!(path.exists());
+        drop((empty, full));
+        assert!(!path.exists());
     }
 
     #[test]

@@ -1,0 +1,598 @@
+//! The whole `Execute` call against raw `posix_spawn` of the same hook, interleaved: only their ratio means anything.
+//!
+//! `cargo bench --bench execute -- [--iterations N] [--only NAME] [--json]`
+
+#![expect(
+    unsafe_code,
+    reason = "the raw side is libc's own posix_spawn, without any help"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "starts a daemon and a compiler, never a confined hook"
+)]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark prints"
+)]
+
+use std::{
+    env,
+    error::Error,
+    ffi::CString,
+    fs::{self, File},
+    hint::black_box,
+    io::{self, Read, Write},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::fs::PermissionsExt,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitCode, Stdio},
+    ptr,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use hookjail::{
+    admission::ConsentRule,
+    cli::Assembly,
+    config::{Config, Surroundings},
+    pb::{self, hook_service_client::HookServiceClient},
+    wire::{Incoming, Server, WireLimits},
+};
+use hyper_util::rt::TokioIo;
+use nix::{fcntl::OFlag, unistd::pipe2};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{net::UnixStream, runtime::Runtime, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Channel, Endpoint};
+use tower::service_fn;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// The event: 1 KiB of JSON on one line.
+const EVENT_BYTES: usize = 1024;
+/// What the bloated daemon holds resident.
+const BLOAT_BYTES: usize = 500 * 1024 * 1024;
+const IN_FLIGHT: usize = 16;
+const ROUNDS: usize = 5;
+const WARM_UP: usize = 20;
+
+fn main() -> ExitCode {
+    match measure() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("execute: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure() -> Outcome<()> {
+    let arguments = Arguments::of_process()?;
+    // To be done before the first thread is started; for the daemon inside this process.
+    let assembly = Assembly::begin()?;
+    let directory = tempfile::tempdir()?;
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
+    let client = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let daemon = Daemon::start(&client)?;
+
+    let mut cases = Vec::new();
+    match no_op(directory.path()) {
+        Ok(program) => cases.push(Case::new("no-op", "strict", &[&program], "")),
+        Err(error) => eprintln!("SKIP: no-op: no static program can be made: {error}"),
+    }
+    cases.push(Case::new("true", "strict", &["/bin/true"], ""));
+    cases.push(Case::new(
+        "sh-read",
+        "strict",
+        &["/bin/sh", "-c", "read x; echo {}"],
+        "{}\n",
+    ));
+    cases.push(Case::new(
+        "sh-cat",
+        "pipeline",
+        &["/bin/sh", "-c", "cat >/dev/null; echo {}"],
+        "{}\n",
+    ));
+
+    let mut report = Report::default();
+    for case in cases.iter().filter(|case| arguments.wants(case.name)) {
+        let pair = interleave(&client, &daemon.client, case, arguments.iterations)?;
+        report.latency(case.name, &pair);
+    }
+    for case in &cases {
+        let name = format!("{}-x{IN_FLIGHT}", case.name);
+        if matches!(case.name, "no-op" | "true") && arguments.wants(&name) {
+            let (raw, call) = throughput(&client, &daemon.client, case, arguments.iterations)?;
+            report.throughput(&name, raw, call);
+        }
+    }
+    drop(daemon);
+    if arguments.wants("bloat") {
+        let case = Case::new("bloat", "strict", &["/bin/true"], "");
+        bloat(
+            &assembly,
+            &client,
+            &case,
+            arguments.iterations,
+            directory.path(),
+            &mut report,
+        )?;
+    }
+    report.print(arguments.json);
+    Ok(())
+}
+
+struct Arguments {
+    iterations: usize,
+    json: bool,
+    only: Option<String>,
+}
+
+impl Arguments {
+    fn of_process() -> Outcome<Self> {
+        let mut arguments = Self {
+            iterations: 200,
+            json: false,
+            only: None,
+        };
+        let mut words = env::args().skip(1);
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                // Cargo's own.
+                "--bench" => {}
+                "--iterations" => {
+                    arguments.iterations = words.next().ok_or("--iterations wants N")?.parse()?;
+                }
+                "--json" => arguments.json = true,
+                "--only" => arguments.only = Some(words.next().ok_or("--only wants a name")?),
+                other => return Err(format!("what is `{other}`?").into()),
+            }
+        }
+        arguments.iterations = arguments.iterations.max(10);
+        Ok(arguments)
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|only| only == name)
+    }
+}
+
+/// A hook, how it is confined and what it must print.
+struct Case {
+    argv: Vec<String>,
+    name: &'static str,
+    profile: &'static str,
+    stdout: &'static str,
+}
+
+impl Case {
+    fn new(name: &'static str, profile: &'static str, argv: &[&str], stdout: &'static str) -> Self {
+        Self {
+            argv: argv.iter().map(|&word| word.to_owned()).collect(),
+            name,
+            profile,
+            stdout,
+        }
+    }
+
+    fn request(&self) -> pb::ExecuteRequest {
+        pb::ExecuteRequest {
+            event: Some(pb::Event {
+                json: event().into(),
+                ..pb::Event::default()
+            }),
+            hook: Some(pb::Hook {
+                argv: self.argv.clone(),
+                ..pb::Hook::default()
+            }),
+            profile: self.profile.to_owned(),
+            ..pb::ExecuteRequest::default()
+        }
+    }
+
+    /// A sandbox that breaks the hook looks fast: every end is looked at.
+    fn check(&self, exit_code: Option<i32>, stdout: &[u8]) -> Outcome<()> {
+        if exit_code == Some(0) && stdout == self.stdout.as_bytes() {
+            return Ok(());
+        }
+        let shown = String::from_utf8_lossy(stdout);
+        Err(format!("{}: exit {exit_code:?}, stdout {shown:?}", self.name).into())
+    }
+}
+
+fn event() -> Vec<u8> {
+    let frame = r#"{"user_text":""}"#;
+    let text = "x".repeat(EVENT_BYTES - 1 - frame.len());
+    format!("{{\"user_text\":\"{text}\"}}\n").into_bytes()
+}
+
+/// Makes a static program that does nothing but exit.
+fn no_op(directory: &Path) -> Outcome<String> {
+    let source = directory.join("no-op.c");
+    let program = directory.join("no-op");
+    let exit = if cfg!(target_arch = "x86_64") {
+        "mov $60, %eax; xor %edi, %edi; syscall"
+    } else if cfg!(target_arch = "aarch64") {
+        "mov x8, #93; mov x0, #0; svc #0"
+    } else {
+        return Err("this architecture's exit is not written down here".into());
+    };
+    fs::write(
+        &source,
+        format!("void _start(void) {{ __asm__ volatile(\"{exit}\"); for (;;); }}\n"),
+    )?;
+    let made = Command::new("cc")
+        .args(["-static", "-nostdlib", "-O1", "-o"])
+        .args([&program, &source])
+        .output()?;
+    if !made.status.success() {
+        return Err(String::from_utf8_lossy(&made.stderr).into());
+    }
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    Ok(program.display().to_string())
+}
+
+/// A daemon of its own process, of the binary that is measured. Killed when dropped.
+struct Daemon {
+    child: Child,
+    client: HookServiceClient<Channel>,
+    _directory: TempDir,
+}
+
+impl Daemon {
+    fn start(runtime: &Runtime) -> Outcome<Self> {
+        let directory = tempfile::tempdir()?;
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
+        let config = directory.path().join("hookjail.toml");
+        fs::write(&config, configuration(directory.path()))?;
+        fs::set_permissions(&config, fs::Permissions::from_mode(0o600))?;
+        let log = directory.path().join("log");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_hookjail"))
+            .args(["serve", "--config"])
+            .arg(&config)
+            .env("HOOKJAIL_ACCEPT_HOOKS", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&log)?)
+            .spawn()?;
+        match connect(runtime, &directory.path().join("sock")) {
+            Ok(client) => Ok(Self {
+                child,
+                client,
+                _directory: directory,
+            }),
+            Err(error) => {
+                child.kill()?;
+                child.wait()?;
+                Err(format!("{error}: {}", fs::read_to_string(log)?).into())
+            }
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn configuration(directory: &Path) -> String {
+    let path = |name: &str| directory.join(name).display().to_string();
+    format!(
+        "[server]\nsocket = {:?}\n[paths]\nstate = {:?}\nruntime = {:?}\n",
+        path("sock"),
+        path("state"),
+        path("run")
+    )
+}
+
+fn connect(runtime: &Runtime, socket: &Path) -> Outcome<HookServiceClient<Channel>> {
+    let give_up = Instant::now() + Duration::from_secs(30);
+    loop {
+        let path: PathBuf = socket.to_owned();
+        let connector = service_fn(move |_| {
+            let path = path.clone();
+            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        });
+        let endpoint = Endpoint::from_static("http://localhost");
+        match runtime.block_on(endpoint.connect_with_connector(connector)) {
+            Ok(channel) => return Ok(HookServiceClient::new(channel)),
+            Err(error) if Instant::now() > give_up => return Err(error.into()),
+            Err(_) => thread::sleep(Duration::from_millis(10)),
+        }
+    }
+}
+
+/// What is executed without any daemon, ready to be handed to the kernel.
+struct Raw {
+    argv: Vec<CString>,
+    event: Vec<u8>,
+}
+
+impl Raw {
+    fn new(case: &Case) -> Outcome<Self> {
+        let argv = case.argv.iter().map(|word| CString::new(word.as_str()));
+        Ok(Self {
+            argv: argv.collect::<Result<_, _>>()?,
+            event: event(),
+        })
+    }
+
+    /// Spawns, feeds, reads to end-of-file and waits.
+    fn run(&self) -> Outcome<(Option<i32>, Vec<u8>)> {
+        let (stdin, feed) = pipe2(OFlag::O_CLOEXEC)?;
+        let (output, stdout) = pipe2(OFlag::O_CLOEXEC)?;
+        let pid = self.spawn(&stdin, &stdout)?;
+        drop((stdin, stdout));
+        match File::from(feed).write_all(&self.event) {
+            Ok(()) => {}
+            // A hook need not read.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut text = Vec::new();
+        File::from(output).read_to_end(&mut text)?;
+        let mut status = 0;
+        // SAFETY: `status` outlives the call; the child is this function's own.
+        let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+        if waited != pid {
+            return Err(io::Error::last_os_error().into());
+        }
+        let code = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
+        Ok((code, text))
+    }
+
+    fn spawn(&self, stdin: &OwnedFd, stdout: &OwnedFd) -> Outcome<i32> {
+        let path = CString::new("PATH=/usr/bin:/bin")?;
+        let environment = [path.as_ptr().cast_mut(), ptr::null_mut()];
+        let argv: Vec<_> = self
+            .argv
+            .iter()
+            .map(|word| word.as_ptr().cast_mut())
+            .chain([ptr::null_mut()])
+            .collect();
+        let mut pid = 0;
+        let mut actions = std::mem::MaybeUninit::<libc::posix_spawn_file_actions_t>::uninit();
+        // SAFETY: initializes what it is given.
+        check(unsafe { libc::posix_spawn_file_actions_init(actions.as_mut_ptr()) })?;
+        // SAFETY: initialized above; the descriptors are open until the spawn is over.
+        check(unsafe {
+            libc::posix_spawn_file_actions_adddup2(actions.as_mut_ptr(), stdin.as_raw_fd(), 0)
+        })?;
+        // SAFETY: as above.
+        check(unsafe {
+            libc::posix_spawn_file_actions_adddup2(actions.as_mut_ptr(), stdout.as_raw_fd(), 1)
+        })?;
+        // SAFETY: both lists end with a null pointer, and they and what they point to outlive the call.
+        let spawned = check(unsafe {
+            libc::posix_spawn(
+                &raw mut pid,
+                argv[0],
+                actions.as_ptr(),
+                ptr::null(),
+                argv.as_ptr(),
+                environment.as_ptr(),
+            )
+        });
+        // SAFETY: initialized above and not used again.
+        check(unsafe { libc::posix_spawn_file_actions_destroy(actions.as_mut_ptr()) })?;
+        spawned.map(|()| pid)
+    }
+}
+
+fn check(errno: i32) -> Outcome<()> {
+    match errno {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno).into()),
+    }
+}
+
+/// Times of both sides of one case.
+struct Pair {
+    call: Vec<Duration>,
+    raw: Vec<Duration>,
+}
+
+/// Takes both sides in turn, so that whatever else the machine does falls on both.
+fn interleave(
+    runtime: &Runtime,
+    client: &HookServiceClient<Channel>,
+    case: &Case,
+    iterations: usize,
+) -> Outcome<Pair> {
+    let mut client = client.clone();
+    let raw = Raw::new(case)?;
+    let mut pair = Pair {
+        call: Vec::new(),
+        raw: Vec::new(),
+    };
+    for iteration in 0..iterations + WARM_UP {
+        let begin = Instant::now();
+        let (code, stdout) = raw.run()?;
+        let raw_time = begin.elapsed();
+        case.check(code, &stdout)?;
+
+        let request = case.request();
+        let begin = Instant::now();
+        let response = runtime.block_on(client.execute(request))?.into_inner();
+        let call_time = begin.elapsed();
+        check_response(case, &response)?;
+        if iteration >= WARM_UP {
+            pair.raw.push(raw_time);
+            pair.call.push(call_time);
+        }
+    }
+    Ok(pair)
+}
+
+fn check_response(case: &Case, response: &pb::ExecuteResponse) -> Outcome<()> {
+    let end = response.outcome.as_ref().and_then(|o| o.exit_code);
+    case.check(end, &response.stdout)
+}
+
+/// Returns hooks per second with [`IN_FLIGHT`] at once, raw and by the daemon: the medians of rounds taken in turn.
+fn throughput(
+    runtime: &Runtime,
+    client: &HookServiceClient<Channel>,
+    case: &Case,
+    iterations: usize,
+) -> Outcome<(f64, f64)> {
+    let each = (iterations / IN_FLIGHT).max(4);
+    let raw = Raw::new(case)?;
+    let (mut raws, mut calls) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let begin = Instant::now();
+        thread::scope(|scope| -> Outcome<()> {
+            let work = || {
+                (0..each)
+                    .try_for_each(|_| {
+                        let (code, stdout) = raw.run()?;
+                        case.check(code, &stdout)
+                    })
+                    .map_err(|error: Box<dyn Error>| error.to_string())
+            };
+            let threads: Vec<_> = (0..IN_FLIGHT).map(|_| scope.spawn(work)).collect();
+            for thread in threads {
+                thread.join().map_err(|_| "a thread panicked")??;
+            }
+            Ok(())
+        })?;
+        raws.push(begin.elapsed());
+
+        let begin = Instant::now();
+        runtime.block_on(async {
+            let mut tasks = JoinSet::new();
+            for _ in 0..IN_FLIGHT {
+                let (mut client, request) = (client.clone(), case.request());
+                tasks.spawn(async move {
+                    let mut responses = Vec::new();
+                    for _ in 0..each {
+                        responses.push(client.execute(request.clone()).await?.into_inner());
+                    }
+                    Ok::<_, tonic::Status>(responses)
+                });
+            }
+            while let Some(responses) = tasks.join_next().await {
+                for response in responses?? {
+                    check_response(case, &response)?;
+                }
+            }
+            Ok::<_, Box<dyn Error>>(())
+        })?;
+        calls.push(begin.elapsed());
+    }
+    let rate = |times: &mut Vec<Duration>| {
+        let hooks = u32::try_from(IN_FLIGHT * each).map_or(f64::NAN, f64::from);
+        hooks / quantile(times, 50).as_secs_f64()
+    };
+    Ok((rate(&mut raws), rate(&mut calls)))
+}
+
+/// Serves from inside this process, which then grows: the daemon itself has no knob for that.
+fn bloat(
+    assembly: &Assembly,
+    client: &Runtime,
+    case: &Case,
+    iterations: usize,
+    directory: &Path,
+    report: &mut Report,
+) -> Outcome<()> {
+    let config = Config::parse(&configuration(directory), &Surroundings::of_process())?;
+    let consent = ConsentRule::Allowlist {
+        accept_all: true,
+        path: config.allowlist(),
+    };
+    let server = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let shutdown = CancellationToken::new();
+    let socket = directory.join("sock");
+    let served = {
+        let _entered = server.enter();
+        let serving = Server {
+            drain: config.drain,
+            limits: WireLimits {
+                event_bytes: config.event_bytes,
+            },
+            pipeline: Arc::new(assembly.pipeline(&config, consent)?),
+            shutdown: shutdown.clone(),
+        };
+        server.spawn(serving.serve(Incoming::bind(&socket, 0o600)?))
+    };
+    let channel = connect(client, &socket)?;
+    report.latency("small", &interleave(client, &channel, case, iterations)?);
+    let ballast = vec![1_u8; BLOAT_BYTES];
+    let bloated = interleave(client, &channel, case, iterations)?;
+    black_box(&ballast);
+    report.latency("500 MB", &bloated);
+    drop(ballast);
+    shutdown.cancel();
+    server.block_on(served)??;
+    Ok(())
+}
+
+/// Returns the value below which `percent` of the times lie.
+fn quantile(times: &mut [Duration], percent: usize) -> Duration {
+    times.sort_unstable();
+    times[(times.len() - 1) * percent / 100]
+}
+
+#[derive(Default)]
+struct Report {
+    lines: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Report {
+    fn latency(&mut self, name: &str, pair: &Pair) {
+        let (mut raw, mut call) = (pair.raw.clone(), pair.call.clone());
+        let mut at = |percent| {
+            let microseconds = |time: Duration| time.as_secs_f64() * 1e6;
+            let (raw, call) = (quantile(&mut raw, percent), quantile(&mut call, percent));
+            (microseconds(raw), microseconds(call))
+        };
+        let ((raw_50, call_50), (raw_10, call_10)) = (at(50), at(10));
+        let (ratio_50, ratio_10) = (call_50 / raw_50, call_10 / raw_10);
+        if self.lines.is_empty() {
+            self.lines.push(format!(
+                "{:<12}{:>10}{:>10}{:>8}{:>12}{:>10}{:>8}",
+                "", "raw p50", "call p50", "ratio", "raw p10", "call p10", "ratio"
+            ));
+        }
+        self.lines.push(format!(
+            "{name:<12}{raw_50:>8.0}µs{call_50:>8.0}µs{ratio_50:>8.2}{raw_10:>10.0}µs{call_10:>8.0}µs{ratio_10:>8.2}"
+        ));
+        self.values.push(json!({
+            "case": name, "iterations": pair.raw.len(),
+            "rawP50Us": raw_50, "callP50Us": call_50, "ratioP50": ratio_50,
+            "rawP10Us": raw_10, "callP10Us": call_10, "ratioP10": ratio_10,
+        }));
+    }
+
+    fn throughput(&mut self, name: &str, raw: f64, call: f64) {
+        let ratio = call / raw;
+        self.lines.push(format!(
+            "{name:<12}{raw:>8.0}/s{call:>8.0}/s{ratio:>8.2}   (hooks each second: more is better)"
+        ));
+        self.values.push(
+            json!({ "case": name, "rawPerSecond": raw, "callPerSecond": call, "ratio": ratio }),
+        );
+    }
+
+    fn print(&self, as_json: bool) {
+        if as_json {
+            println!("{}", json!({ "cases": self.values }));
+        } else {
+            println!("{}", self.lines.join("\n"));
+        }
+    }
+}
