@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A hook can be started only through [`sandbox::Confined`]; a reply can be encoded only from [`audit::Recorded`].
-//! "Ran unannounced", "ran unconfined" and "answered unaudited" do not compile (`tests/compile-fail/`).
+//! "Ran unannounced", "ran unconfined" and "answered unaudited" do not compile (`tests/compile-fail.md`).
 
 pub mod admission;
 pub mod audit;
@@ -28,3 +28,7 @@ pub mod sandbox;
 pub mod sys;
 mod trusted;
 pub mod wire;
+
+#[cfg(doctest)]
+#[doc = include_str!("../tests/compile-fail.md")]
+struct CompileFail;

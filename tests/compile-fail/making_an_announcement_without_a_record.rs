@@ -1,7 +1,0 @@
-use hookjail::{audit::Announced, policy::Plan};
-
-fn unwritten(plan: Plan) -> Announced {
-    Announced { plan }
-}
-
-fn main() {}

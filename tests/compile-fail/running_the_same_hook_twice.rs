@@ -1,8 +1,0 @@
-use hookjail::sandbox::Confined;
-
-async fn twice(confined: Confined) {
-    drop(confined.run().await);
-    drop(confined.run().await);
-}
-
-fn main() {}
