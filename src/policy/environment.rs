@@ -11,58 +11,69 @@ use std::{
 
 use crate::{policy::Policy, request::InvalidField};
 
-/// Returns the whole environment of a hook, sorted by name. `PATH` is the profile's, `HOME` and `TMPDIR` are `scratch`.
-///
-/// # Errors
-///
-/// A variable of the request is not on the profile's list, is one that no list can open, or contains a NUL byte.
-pub fn build(
-    policy: &Policy,
-    scratch: &Path,
-    request_env: &BTreeMap<String, OsString>,
-) -> Result<Vec<(OsString, OsString)>, InvalidField> {
-    let mut all: BTreeMap<OsString, OsString> = policy
-        .environment
-        .set
-        .iter()
-        .map(|(name, value)| (name.into(), value.into()))
-        .collect();
+/// The variables of a run but for those that name its scratch directory.
+#[derive(Clone, Debug)]
+pub struct Variables(BTreeMap<OsString, OsString>);
 
-    for (name, value) in request_env {
-        let invalid =
-            |problem: String| Err(InvalidField::new(format!("hook.env[{name}]"), problem));
-        if is_closed_to_requests(name) {
-            return invalid(
-                "decides what code is found or loaded; no profile opens it to a request".into(),
-            );
-        }
-        if !policy
+impl Variables {
+    /// Takes the profile's variables and those of the request.
+    ///
+    /// # Errors
+    ///
+    /// A variable of the request is not on the profile's list, is one that no list can open, or contains a NUL byte.
+    pub fn resolve(
+        policy: &Policy,
+        request_env: &BTreeMap<String, OsString>,
+    ) -> Result<Self, InvalidField> {
+        let mut all: BTreeMap<OsString, OsString> = policy
             .environment
-            .allow
+            .set
             .iter()
-            .any(|pattern| matches(pattern, name))
-        {
-            return invalid(format!(
-                "is not on profile `{}`'s list (`environment.allow`)",
-                policy.name
-            ));
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+
+        for (name, value) in request_env {
+            let invalid =
+                |problem: String| Err(InvalidField::new(format!("hook.env[{name}]"), problem));
+            if is_closed_to_requests(name) {
+                return invalid(
+                    "decides what code is found or loaded; no profile opens it to a request".into(),
+                );
+            }
+            if !policy
+                .environment
+                .allow
+                .iter()
+                .any(|pattern| matches(pattern, name))
+            {
+                return invalid(format!(
+                    "is not on profile `{}`'s list (`environment.allow`)",
+                    policy.name
+                ));
+            }
+            if value.as_bytes().contains(&0) {
+                return invalid("contains a NUL byte".into());
+            }
+            all.insert(name.into(), value.clone());
         }
-        if value.as_bytes().contains(&0) {
-            return invalid("contains a NUL byte".into());
-        }
-        all.insert(name.into(), value.clone());
+
+        let path: Vec<&OsStr> = policy
+            .environment
+            .path
+            .iter()
+            .map(|dir| dir.as_os_str())
+            .collect();
+        all.insert("PATH".into(), path.join(OsStr::new(":")));
+        Ok(Self(all))
     }
 
-    let path: Vec<&OsStr> = policy
-        .environment
-        .path
-        .iter()
-        .map(|dir| dir.as_os_str())
-        .collect();
-    all.insert("PATH".into(), path.join(OsStr::new(":")));
-    all.insert("HOME".into(), scratch.into());
-    all.insert("TMPDIR".into(), scratch.into());
-    Ok(all.into_iter().collect())
+    /// Returns the whole environment, sorted by name; `HOME` and `TMPDIR` are `scratch`.
+    pub fn with_scratch(&self, scratch: &Path) -> BTreeMap<OsString, OsString> {
+        let mut all = self.0.clone();
+        all.insert("HOME".into(), scratch.into());
+        all.insert("TMPDIR".into(), scratch.into());
+        all
+    }
 }
 
 /// Whether no request can set a variable, whatever a profile allows.
@@ -186,6 +197,15 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     use super::*;
+
+    fn build(
+        policy: &Policy,
+        scratch: &Path,
+        request: &BTreeMap<String, OsString>,
+    ) -> Result<Vec<(OsString, OsString)>, InvalidField> {
+        let variables = Variables::resolve(policy, request)?;
+        Ok(variables.with_scratch(scratch).into_iter().collect())
+    }
     use crate::{policy::registry::Registry, request::ProfileName};
 
     #[test]

@@ -7,12 +7,12 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{Policy, narrow::narrow};
+use super::{Policy, environment::Variables, narrow::narrow};
 use crate::{
     admission::Admitted,
     refusal::{Reason, Refusal, Stop},
     request::InvalidField,
-    sandbox::{Confirmation, Prepared, Sandbox},
+    sandbox::{Confirmation, Opened, Prepared, Sandbox},
 };
 
 /// Everything that is decided about a run before it is announced.
@@ -24,6 +24,10 @@ pub struct Plan {
     pub confirmation: Arc<Confirmation>,
     /// When the run ends at the latest.
     pub deadline: Instant,
+    /// What the hook finds in its environment.
+    pub environment: Variables,
+    /// The files it reaches.
+    pub opened: Opened,
     /// The profile, narrowed by the request, with the workspace bound.
     pub policy: Policy,
     /// By what means it is enforced.
@@ -39,8 +43,8 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Refuses what widens the profile, what no backend enforces or has proved, and confinement that is not confirmed where
-    /// the request requires it.
+    /// Refuses what widens the profile, what no backend enforces or has proved, confinement that is not confirmed where the
+    /// request requires it, and paths that cannot be opened.
     pub async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Self, Stop> {
         let request = &admitted.request;
         let base = &admitted.policy;
@@ -62,11 +66,15 @@ impl Plan {
                 .with("backend", prepared.backend.as_str())
                 .into());
         }
+        let environment = Variables::resolve(&policy, &request.hook.env)?;
+        let opened = Opened::of(&prepared.mechanism, &policy, &request.hook)?;
         let stdin = request.contract.stdin(&request.event)?;
         let (deadline, timeout) = (admitted.deadline, admitted.timeout);
         Ok(Self {
             confirmation,
             deadline,
+            environment,
+            opened,
             policy,
             prepared,
             stdin,

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     ffi::CString,
-    io,
+    io, iter,
     os::{
         fd::OwnedFd,
         unix::ffi::{OsStrExt, OsStringExt},
@@ -24,12 +24,12 @@ use super::{
     confirm::Confirmations,
     grants::{self, OpenGrant},
     identity::Lease,
-    linux::{self, Grant, Pool, Rights},
+    linux::{self, Pool, Rights},
     scratch::RunDir,
 };
 use crate::{
     audit::Announced,
-    policy::{Access, Limits, Plan, WorkingDir},
+    policy::{Access, Limits, Plan},
     process::{self, Pipes, Running, Supervision},
     refusal::{Fault, Reason, Refusal, Stop},
     request::InvalidField,
@@ -293,7 +293,12 @@ impl Sandbox {
             limits: limits(&plan.policy.limits, identity),
             ruleset,
             stdio,
-            working_dir: working_dir(plan, &directory)?,
+            working_dir: match &plan.opened.working_dir {
+                Some(opened) => opened
+                    .try_clone()
+                    .map_err(|e| Fault::new("cannot keep the working directory open", e))?,
+                None => scratch_fd(&directory)?,
+            },
         };
         let job = Job::new(parts)
             .map_err(|_| Fault::new("cannot prepare a child", "its closing filter is too long"))?;
@@ -471,29 +476,28 @@ impl Sandbox {
         directory: &RunDir,
         script: Option<OwnedFd>,
     ) -> Result<OwnedFd, Stop> {
-        let mut opened = grants::open_all(&plan.policy.files)?;
         let executable = plan
             .admitted
             .program
             .executable
             .try_clone()
             .map_err(|e| Fault::new("cannot keep the program open", e))?;
-        opened.push(OpenGrant {
-            rights: Rights::File(Access::Execute),
-            target: executable.into(),
-        });
-        opened.extend(script.map(|target| OpenGrant {
-            rights: Rights::File(Access::Execute),
-            target,
-        }));
+        let program: Vec<_> = iter::once(executable.into())
+            .chain(script)
+            .map(|target| OpenGrant {
+                rights: Rights::File(Access::Execute),
+                target,
+            })
+            .collect();
+        let opened = plan.opened.grants.iter().chain(&program);
         self.ruleset_with(spec, opened, directory)
     }
 
     /// Makes a ruleset of grants, the run's scratch directory and the granted canary.
-    pub(super) fn ruleset_with(
+    pub(super) fn ruleset_with<'a>(
         &self,
         spec: &linux::FilterSpec,
-        mut opened: Vec<OpenGrant>,
+        opened: impl IntoIterator<Item = &'a OpenGrant>,
         directory: &RunDir,
     ) -> Result<OwnedFd, Stop> {
         let open = |path: &Path| {
@@ -501,22 +505,18 @@ impl Sandbox {
                 .map(|(target, _)| target)
                 .map_err(|e| Fault::new(format!("cannot open `{}`", path.display()), e))
         };
-        opened.push(OpenGrant {
-            rights: Rights::Scratch,
-            target: open(&directory.scratch())?,
-        });
-        let canary = open(self.parts.instance.canary_granted())?;
-        opened.push(OpenGrant {
-            rights: Rights::File(Access::Read),
-            target: canary,
-        });
-        let grants: Vec<_> = opened
-            .iter()
-            .map(|g| Grant {
-                rights: g.rights,
-                target: &g.target,
-            })
-            .collect();
+        let of_run = [
+            OpenGrant {
+                rights: Rights::Scratch,
+                target: open(&directory.scratch())?,
+            },
+            OpenGrant {
+                rights: Rights::File(Access::Read),
+                target: open(self.parts.instance.canary_granted())?,
+            },
+        ];
+        let mut grants: Vec<_> = opened.into_iter().map(OpenGrant::as_grant).collect();
+        grants.extend(of_run.iter().map(OpenGrant::as_grant));
         linux::ruleset(spec, &grants).map_err(|error| {
             let message = format!(
                 "Landlock refuses the ruleset: {}",
@@ -591,11 +591,6 @@ fn execute(
             None => keep(script.file.try_clone())?.into(),
         });
     }
-    let environment = crate::policy::environment::build(
-        &plan.policy,
-        &directory.scratch(),
-        &plan.admitted.request.hook.env,
-    )?;
     let no_nul = |bytes: Vec<u8>, field: &str| {
         CString::new(bytes).map_err(|_| Stop::from(InvalidField::new(field, "holds a NUL byte")))
     };
@@ -603,7 +598,9 @@ fn execute(
         .into_iter()
         .map(|a| no_nul(a.into_vec(), "hook.argv"))
         .collect::<Result<_, _>>()?;
-    let environment = environment
+    let environment = plan
+        .environment
+        .with_scratch(&directory.scratch())
         .into_iter()
         .map(|(name, value)| {
             let mut line = name.into_vec();
@@ -624,17 +621,6 @@ fn execute(
         },
         script_fd,
     ))
-}
-
-fn working_dir(plan: &Plan, directory: &RunDir) -> Result<OwnedFd, Stop> {
-    let request = &plan.admitted.request;
-    let workspace = (plan.policy.working_dir == WorkingDir::Workspace)
-        .then_some(request.hook.workspace.as_ref())
-        .flatten();
-    match request.hook.working_dir.as_ref().or(workspace) {
-        Some(path) => Ok(grants::open_working_dir(path, &plan.policy.files)?),
-        None => scratch_fd(directory),
-    }
 }
 
 pub(super) fn scratch_fd(directory: &RunDir) -> Result<OwnedFd, Stop> {

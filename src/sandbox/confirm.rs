@@ -364,7 +364,7 @@ impl Sandbox {
                         .grants()
                         .map_err(|e| Fault::new("cannot open the self-test's files", e))?,
                 );
-                Some(self.ruleset_with(spec, opened, directory)?)
+                Some(self.ruleset_with(spec, &opened, directory)?)
             }
             Mechanism::Unconfined => None,
         };

@@ -8,11 +8,48 @@ use nix::{
     sys::stat::{SFlag, fstat},
 };
 
-use super::linux::Rights;
-use crate::{
-    policy::{Access, Files, GrantSpec, Place},
-    refusal::{Reason, Refusal},
+use super::{
+    Mechanism,
+    linux::{Grant, Rights},
 };
+use crate::{
+    policy::{Access, Files, GrantSpec, Place, Policy, WorkingDir},
+    refusal::{Reason, Refusal},
+    request::{Hook, InvalidField},
+};
+
+/// The files a run reaches beside its scratch directory and its program: opened before it is announced, so that a path that
+/// cannot be had is refused early.
+#[derive(Debug)]
+pub struct Opened {
+    pub(super) grants: Vec<OpenGrant>,
+    /// Where the hook starts; `None` = in its scratch directory.
+    pub(super) working_dir: Option<OwnedFd>,
+}
+
+impl Opened {
+    /// Opens what a policy grants and where a hook starts.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where a path cannot be opened, a named one leads through a symbolic link (`GRANT_MISSING`), or the working
+    /// directory lies in no grant (`INVALID_REQUEST`).
+    pub fn of(mechanism: &Mechanism, policy: &Policy, hook: &Hook) -> Result<Self, Refusal> {
+        let workspace = (policy.working_dir == WorkingDir::Workspace)
+            .then_some(hook.workspace.as_ref())
+            .flatten();
+        let working_dir = hook.working_dir.as_ref().or(workspace);
+        Ok(Self {
+            grants: match mechanism {
+                Mechanism::Landlock(_) => open_all(&policy.files)?,
+                Mechanism::Unconfined => Vec::new(),
+            },
+            working_dir: working_dir
+                .map(|path| open_working_dir(path, &policy.files))
+                .transpose()?,
+        })
+    }
+}
 
 /// One granted path, opened.
 #[derive(Debug)]
@@ -21,6 +58,16 @@ pub(super) struct OpenGrant {
     pub rights: Rights,
     /// The inode.
     pub target: OwnedFd,
+}
+
+impl OpenGrant {
+    /// Returns it as Landlock takes it.
+    pub(super) const fn as_grant(&self) -> Grant<'_> {
+        Grant {
+            rights: self.rights,
+            target: &self.target,
+        }
+    }
 }
 
 /// Opens every path of a policy whose workspace is bound.
@@ -107,13 +154,8 @@ const fn rights(access: Access, is_directory: bool) -> Rights {
 /// # Errors
 ///
 /// Refuses where it lies in none, leads through a link, or is no directory: `INVALID_REQUEST` on `hook.working_dir`.
-pub(super) fn open_working_dir(path: &Path, files: &Files) -> Result<OwnedFd, Refusal> {
-    let field = |problem: String| {
-        Refusal::from(crate::request::InvalidField::new(
-            "hook.working_dir",
-            problem,
-        ))
-    };
+fn open_working_dir(path: &Path, files: &Files) -> Result<OwnedFd, Refusal> {
+    let field = |problem: String| Refusal::from(InvalidField::new("hook.working_dir", problem));
     let granted = files
         .system
         .iter()

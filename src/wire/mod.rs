@@ -8,6 +8,7 @@ mod retained;
 mod server;
 mod service;
 mod status;
+mod unreadable;
 
 pub use self::{
     decode::{Malformed, decode},

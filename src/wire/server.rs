@@ -17,10 +17,10 @@ use tokio::{
 };
 use tokio_stream::{Stream, StreamExt, wrappers::UnixListenerStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic::transport::Server as TonicServer;
+use tonic::{service::LayerExt, transport::Server as TonicServer};
 use tonic_health::{ServingStatus, server::HealthReporter};
 
-use super::{Hooks, WireLimits};
+use super::{Hooks, WireLimits, unreadable::ReadableLayer};
 use crate::{
     pb::{self, hook_service_server::HookServiceServer},
     pipeline::Pipeline,
@@ -174,6 +174,7 @@ impl Server {
         let hooks = HookServiceServer::new(hooks)
             .max_decoding_message_size(self.limits.message_bytes())
             .max_encoding_message_size(usize::MAX);
+        let hooks = ReadableLayer(Arc::clone(&self.pipeline)).named_layer(hooks);
 
         let watched = Arc::clone(&self.pipeline);
         let reporter = health.clone();

@@ -12,7 +12,10 @@ use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
-use tonic::{Request, Response, Status, metadata::MetadataMap, transport::server::UdsConnectInfo};
+use tonic::{
+    Extensions, Request, Response, Status, codegen::http::HeaderMap,
+    transport::server::UdsConnectInfo,
+};
 use uuid::Uuid;
 
 use super::{
@@ -26,7 +29,7 @@ use crate::{
     pipeline::Pipeline,
     process::{Chunk, Stream as Output},
     refusal::{Reason, Refusal},
-    request::OnDisconnect,
+    request::{InvalidField, OnDisconnect},
 };
 
 /// How many pieces of output wait for a slow client before the hook has to.
@@ -68,13 +71,12 @@ impl Hooks {
         chunks: Option<mpsc::Sender<Chunk>>,
     ) -> Reply {
         let cancel = self.stop.child_token();
-        let call = Call {
-            arrived: caller.arrived,
-            cancel: cancel.clone(),
-            caller_timeout: caller.timeout,
-            chunks,
-            peer: caller.peer,
-            run_id: Uuid::now_v7().to_string(),
+        let call = match caller.call(cancel.clone(), chunks) {
+            Ok(call) => call,
+            Err((call, invalid)) => {
+                let id = &message.request_id;
+                return encode(&self.pipeline.malformed(&call, id, invalid.into()));
+            }
         };
         // An id of the daemon's own making cannot come twice.
         let named = !message.request_id.is_empty();
@@ -133,22 +135,26 @@ async fn wait(mut reply: watch::Receiver<Option<Reply>>) -> Reply {
 }
 
 fn broken() -> Status {
-    Status::internal("the request failed; see the daemon's log")
+    status::fault("")
 }
 
 /// Who asks, since when, and how long it waits.
-#[derive(Clone, Copy, Debug)]
-struct Caller {
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
     arrived: Instant,
     peer: Peer,
-    timeout: Option<Duration>,
+    timeout: Result<Option<Duration>, InvalidField>,
 }
 
 impl Caller {
-    fn of<T>(request: &Request<T>) -> Result<Self, Status> {
+    /// Notes who makes a request.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a connection whose other end the kernel does not name. A Unix socket's is always named.
+    pub(super) fn of(extensions: &Extensions, headers: &HeaderMap) -> Result<Self, Status> {
         let arrived = Instant::now();
-        let credentials = request
-            .extensions()
+        let credentials = extensions
             .get::<UdsConnectInfo>()
             .and_then(|info| info.peer_cred);
         let Some(credentials) = credentials else {
@@ -156,7 +162,7 @@ impl Caller {
                 Reason::PeerUnknown,
                 "the kernel does not say who is calling",
             );
-            return Err(status(&refusal, ""));
+            return Err(status::status(&refusal, ""));
         };
         let peer = Peer {
             gid: credentials.gid(),
@@ -166,14 +172,38 @@ impl Caller {
         Ok(Self {
             arrived,
             peer,
-            timeout: caller_timeout(request.metadata())?,
+            timeout: caller_timeout(headers),
         })
+    }
+
+    fn of_request<T>(request: &Request<T>) -> Result<Self, Status> {
+        Self::of(request.extensions(), request.metadata().as_ref())
+    }
+
+    /// Makes a call of it, under a new run id; beside it, what is wrong with its headers.
+    pub(super) fn call(
+        self,
+        cancel: CancellationToken,
+        chunks: Option<mpsc::Sender<Chunk>>,
+    ) -> Result<Call, (Call, InvalidField)> {
+        let call = |caller_timeout| Call {
+            arrived: self.arrived,
+            cancel,
+            caller_timeout,
+            chunks,
+            peer: self.peer,
+            run_id: Uuid::now_v7().to_string(),
+        };
+        match self.timeout {
+            Ok(timeout) => Ok(call(timeout)),
+            Err(invalid) => Err((call(None), invalid)),
+        }
     }
 }
 
 /// Reads `grpc-timeout`: up to eight digits and a unit.
-fn caller_timeout(metadata: &MetadataMap) -> Result<Option<Duration>, Status> {
-    let Some(value) = metadata.get("grpc-timeout") else {
+fn caller_timeout(headers: &HeaderMap) -> Result<Option<Duration>, InvalidField> {
+    let Some(value) = headers.get("grpc-timeout") else {
         return Ok(None);
     };
     let parsed = value.to_str().ok().and_then(|text| {
@@ -193,8 +223,9 @@ fn caller_timeout(metadata: &MetadataMap) -> Result<Option<Duration>, Status> {
     });
     match parsed {
         Some(timeout) => Ok(Some(timeout)),
-        None => Err(Status::invalid_argument(
-            "`grpc-timeout` is not up to eight digits and a unit",
+        None => Err(InvalidField::new(
+            "grpc-timeout",
+            "is not up to eight digits and a unit (H, M, S, m, u or n)",
         )),
     }
 }
@@ -202,7 +233,7 @@ fn caller_timeout(metadata: &MetadataMap) -> Result<Option<Duration>, Status> {
 fn not_yet(what: &str) -> Status {
     let refusal =
         Refusal::new(Reason::Unsupported, format!("`{what}` is not served yet")).with("rpc", what);
-    status(&refusal, "")
+    status::status(&refusal, "")
 }
 
 type OutputStream = Pin<Box<dyn Stream<Item = Result<pb::ExecuteStreamResponse, Status>> + Send>>;
@@ -215,7 +246,7 @@ impl HookService for Hooks {
         &self,
         request: Request<pb::ExecuteRequest>,
     ) -> Result<Response<pb::ExecuteResponse>, Status> {
-        let caller = Caller::of(&request)?;
+        let caller = Caller::of_request(&request)?;
         let reply = self.answer(request.into_inner(), caller, None).await;
         reply.map(Response::new)
     }
@@ -224,7 +255,7 @@ impl HookService for Hooks {
         &self,
         request: Request<pb::ExecuteStreamRequest>,
     ) -> Result<Response<Self::ExecuteStreamStream>, Status> {
-        let caller = Caller::of(&request)?;
+        let caller = Caller::of_request(&request)?;
         let message = request.into_inner().request.unwrap_or_default();
         let (sender, receiver) = mpsc::channel(CHUNKS);
         let hooks = self.clone();

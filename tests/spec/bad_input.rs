@@ -65,12 +65,9 @@ async fn assert_invalid<const N: usize>(
     assert_eq!(daemon.scratch_directories().len(), 0);
 }
 
-/// Asserts that so many requests were refused. Paths and variables are looked at when a run is set up: it is announced by
-/// then, but never released.
+/// Asserts that so many requests were refused, and not even announced.
 fn assert_nothing_ran(daemon: &Daemon, requests: usize) {
-    let records = daemon.records();
-    let of = |kind: &str| records.iter().filter(|record| *record == kind).count();
-    assert_eq!((of("refused"), of("ended")), (requests, 0), "{records:?}");
+    assert_eq!(daemon.records(), vec!["refused"; requests]);
 }
 
 #[tokio::test]
@@ -372,12 +369,72 @@ async fn a_message_that_is_larger_than_any_request_is_refused_with_the_limit() {
         .await
         .unwrap_err();
 
+    assert_eq!(
+        (
+            refusal.code(),
+            reason(&refusal).as_str(),
+            field(&refusal).as_str()
+        ),
+        (Code::InvalidArgument, "EVENT_TOO_LARGE", "event.json")
+    );
     assert!(
         refusal.message().contains(&(19 * 1024 * 1024).to_string()),
         "{refusal:?}"
     );
-    assert_eq!(daemon.records(), [""; 0]);
+    assert_nothing_ran(&daemon, 1);
     assert!(daemon.run(hook(["/bin/true"])).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_message_that_is_none_is_refused() {
+    let daemon = Daemon::start().await;
+    for method in ["Execute", "ExecuteStream"] {
+        let path = format!("/hookjail.v1.HookService/{method}");
+        let mut client = tonic::client::Grpc::new(daemon.channel());
+        client.ready().await.unwrap();
+        // Field 1 as a number, which neither request has.
+        let message = tonic::Request::new(prost_types::Timestamp {
+            nanos: 0,
+            seconds: 1,
+        });
+        let codec = tonic_prost::ProstCodec::<_, pb::ExecuteResponse>::default();
+
+        let refusal = client
+            .unary(message, path.parse().unwrap(), codec)
+            .await
+            .unwrap_err();
+
+        assert_eq!(
+            (refusal.code(), reason(&refusal).as_str()),
+            (Code::InvalidArgument, "INVALID_REQUEST"),
+            "{method}: {refusal:?}"
+        );
+    }
+    assert_nothing_ran(&daemon, 2);
+}
+
+#[tokio::test]
+async fn a_deadline_of_the_caller_that_is_none_is_refused() {
+    let daemon = Daemon::start().await;
+    for timeout in ["", "S", "1", "1s", "999999999S", "-1S", "1.5S"] {
+        let mut request = tonic::Request::new(hook(["/bin/true"]));
+        request
+            .metadata_mut()
+            .insert("grpc-timeout", timeout.parse().unwrap());
+
+        let refusal = daemon.client().execute(request).await.unwrap_err();
+
+        assert_eq!(
+            (
+                refusal.code(),
+                reason(&refusal).as_str(),
+                field(&refusal).as_str()
+            ),
+            (Code::InvalidArgument, "INVALID_REQUEST", "grpc-timeout"),
+            "`{timeout}`"
+        );
+    }
+    assert_nothing_ran(&daemon, 7);
 }
 
 #[tokio::test]
