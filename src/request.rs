@@ -2,7 +2,14 @@
 //!
 //! This module parses; it decides nothing and touches neither the file system nor the kernel.
 
-use std::{collections::BTreeMap, ffi::OsString, fmt, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fmt,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// A field of a request is not acceptable. The message completes "error: …".
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -22,6 +29,13 @@ impl InvalidField {
             problem: problem.into(),
         }
     }
+}
+
+/// Whether a path is absolute and has no component `.` or `..`: anything else could name another file than it seems to.
+pub fn is_plain(path: &Path) -> bool {
+    let dots = |component: &[u8]| matches!(component, b"." | b"..");
+    let mut components = path.as_os_str().as_bytes().split(|byte| *byte == b'/');
+    path.is_absolute() && !components.any(dots)
 }
 
 /// The name of a profile: 1 to 64 of `a-z 0-9 - _`, starting with a letter.

@@ -27,7 +27,7 @@ use crate::{
     audit::record::Consent,
     policy::{GrantedBy, Policy, Registry, forbidden::Forbidden},
     process::Chunk,
-    refusal::{Fault, Reason, Refusal, Stop},
+    refusal::{Fault, Reason, Refusal, Stop, chain},
     request::{Command, InvalidField, ProfileName, Request},
     sandbox::Sandbox,
 };
@@ -335,10 +335,13 @@ impl Gate {
             ConsentRule::Allowlist { accept_all, path } => (*accept_all, path),
         };
         let profile = policy.name.as_str();
-        let unreadable = |error| Fault::new("cannot use the allowlist", error);
-        let check =
-            |list: &Allowlist| list.check(command, &program.digests, profile, Timestamp::now());
-        let found = check(&Allowlist::load(path).map_err(unreadable)?);
+        // Without a list that can be read and trusted, nothing is allowed.
+        let list = Allowlist::load(path).map_err(|error| {
+            let why = chain(&error);
+            tracing::error!(error = why, "allowlist cannot be used");
+            Refusal::new(Reason::ConsentRequired, why).with("allowlist", path.display().to_string())
+        })?;
+        let found = list.check(command, &program.digests, profile, Timestamp::now());
         let approve = format!("hookjail consent allow --profile {profile} -- {command}");
         let refuse = |reason, message: String| {
             let digests: Vec<_> = program

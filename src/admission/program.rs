@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     refusal::{Fault, Refusal, Stop},
-    request::InvalidField,
+    request::{InvalidField, is_plain},
 };
 
 /// Programs that take a script as their first argument that is no option.
@@ -158,12 +158,12 @@ impl Program {
 fn find(name: &OsStr, search: &[PathBuf]) -> Result<PathBuf, Refusal> {
     let field = |problem: String| Refusal::from(InvalidField::new("hook.argv[0]", problem));
     let path = Path::new(name);
-    if path.is_absolute() {
+    if is_plain(path) {
         return Ok(path.to_owned());
     }
     if name.as_bytes().contains(&b'/') {
         return Err(field(format!(
-            "`{}` is relative; give an absolute path",
+            "`{}` is not an absolute path without `.` and `..`",
             path.display()
         )));
     }

@@ -57,6 +57,7 @@ impl Assembly {
         // Kept across exec, so no hook's core image has anything in it, even where a piped handler ignores RLIMIT_CORE.
         fs::write("/proc/self/coredump_filter", "0")
             .map_err(AssemblyError::new("switch off core images"))?;
+        sys::ignore_file_size_signal().map_err(AssemblyError::new("ignore SIGXFSZ"))?;
         sys::become_subreaper().map_err(AssemblyError::new("become the reaper of orphans"))?;
         let keeper = Keeper::start().map_err(AssemblyError::new("start the keeper"))?;
         Ok(Self {

@@ -15,6 +15,7 @@ use std::{
 
 use nix::{
     fcntl::{OFlag, ResolveFlag},
+    sys::resource::{Resource, getrlimit},
     unistd::pipe2,
 };
 use tokio::{net::unix::pipe, time::timeout_at};
@@ -629,17 +630,26 @@ pub(super) fn scratch_fd(directory: &RunDir) -> Result<OwnedFd, Stop> {
     Ok(fd)
 }
 
-/// Returns what the child sets by `setrlimit`.
+/// Returns what the child sets by `setrlimit`; never above the daemon's own hard limits, which nothing can raise.
 pub(super) fn limits(limits: &Limits, identity: Option<Identity>) -> Vec<(u32, u64)> {
     let mut set = vec![
-        (libc::RLIMIT_CORE, 0),
-        (libc::RLIMIT_FSIZE, limits.file_size),
-        (libc::RLIMIT_NOFILE, limits.open_files),
+        (Resource::RLIMIT_CORE, 0),
+        (Resource::RLIMIT_FSIZE, limits.file_size),
+        (Resource::RLIMIT_NOFILE, limits.open_files),
     ];
-    set.extend(limits.address_space.map(|bytes| (libc::RLIMIT_AS, bytes)));
+    set.extend(
+        limits
+            .address_space
+            .map(|bytes| (Resource::RLIMIT_AS, bytes)),
+    );
     // Counted for each uid: it means something only where the hook has one of its own.
-    set.extend(identity.map(|_| (libc::RLIMIT_NPROC, limits.tasks)));
-    set
+    set.extend(identity.map(|_| (Resource::RLIMIT_NPROC, limits.tasks)));
+    set.into_iter()
+        .map(|(resource, value)| {
+            let hard = getrlimit(resource).map_or(value, |(_, hard)| hard);
+            (resource as u32, value.min(hard))
+        })
+        .collect()
 }
 
 /// Makes the three pipes: the child's ends, and the daemon's.

@@ -6,7 +6,7 @@ use nix::{
     fcntl::{OFlag, open},
     sys::{
         prctl,
-        signal::{SigSet, SigmaskHow, sigprocmask},
+        signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask},
         stat::Mode,
     },
 };
@@ -25,6 +25,17 @@ pub fn occupy_standard_fds() -> io::Result<()> {
         // Stays open for the life of the process.
         std::mem::forget(fd);
     }
+}
+
+/// Has a write beyond this process's own file size limit fail with `EFBIG` instead of ending the process.
+///
+/// # Errors
+///
+/// Returns the error of `sigaction`.
+pub fn ignore_file_size_signal() -> io::Result<()> {
+    // SAFETY: no handler is installed, so nothing of ours runs in a signal's context.
+    unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }?;
+    Ok(())
 }
 
 /// Makes orphans of hooks children of this process, so that it can wait for all of a tree.

@@ -30,7 +30,10 @@ pub use self::{
     attempt::Attempt,
     job::{Action, Canaries, Closing, Identity, Job, JobParts, Report, Step},
     keeper::Keeper,
-    misc::{become_subreaper, block_all_signals, landlock_abi, load_filters, occupy_standard_fds},
+    misc::{
+        become_subreaper, block_all_signals, ignore_file_size_signal, landlock_abi, load_filters,
+        occupy_standard_fds,
+    },
     spawn::{CLONE_FLAGS, Launch, Stack, discard, launch},
     wait::{Reaped, WaitStatus, reap, reap_group, watch},
 };

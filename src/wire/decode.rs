@@ -1,11 +1,6 @@
 //! From a message to a request: whatever passes here is well-formed.
 
-use std::{
-    collections::BTreeMap,
-    ffi::OsString,
-    path::{Component, Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -18,6 +13,7 @@ use crate::{
     refusal::{Reason, Refusal},
     request::{
         Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, ProfileName, Request,
+        is_plain,
     },
 };
 
@@ -282,15 +278,12 @@ fn optional_path(field: &str, text: String) -> Result<Option<PathBuf>, InvalidFi
     }
 }
 
-/// Accepts an absolute path without `.` and `..`: anything else could name another file than it seems to.
 fn path(field: &str, text: String) -> Result<PathBuf, InvalidField> {
     if text.contains('\0') {
         return Err(InvalidField::new(field, "holds a NUL byte"));
     }
     let path = PathBuf::from(text);
-    let plain =
-        |component: Component<'_>| matches!(component, Component::RootDir | Component::Normal(_));
-    if !path.is_absolute() || !path.components().all(plain) || has_dot(&path) {
+    if !is_plain(&path) {
         return Err(InvalidField::new(
             field,
             format!(
@@ -300,13 +293,6 @@ fn path(field: &str, text: String) -> Result<PathBuf, InvalidField> {
         ));
     }
     Ok(path.components().collect())
-}
-
-/// Whether a component is `.`, which `Path::components` hides.
-fn has_dot(path: &Path) -> bool {
-    path.to_string_lossy()
-        .split('/')
-        .any(|component| component == ".")
 }
 
 fn timeout(duration: prost_types::Duration) -> Result<Duration, InvalidField> {

@@ -187,21 +187,14 @@ async fn a_list_that_others_could_have_written_allows_nothing() {
     let list = daemon.path().join("state/allowlist.json");
 
     fs::set_permissions(&list, Permissions::from_mode(0o620)).unwrap();
-    // Nothing that the caller can act on: the operator reads the log.
-    assert_eq!(
-        refused(&daemon, &path).await,
-        (Code::Internal, String::new())
-    );
+    assert_eq!(refused(&daemon, &path).await, denied("CONSENT_REQUIRED"));
     assert!(daemon.log().contains("others can write it"));
 
     fs::set_permissions(&list, Permissions::from_mode(0o600)).unwrap();
     let moved = daemon.path().join("elsewhere.json");
     fs::rename(&list, &moved).unwrap();
     symlink(&moved, &list).unwrap();
-    assert_eq!(
-        refused(&daemon, &path).await,
-        (Code::Internal, String::new())
-    );
+    assert_eq!(refused(&daemon, &path).await, denied("CONSENT_REQUIRED"));
     assert!(daemon.log().contains("it is a symbolic link"));
     assert_eq!(daemon.records(), ["refused", "refused"]);
 

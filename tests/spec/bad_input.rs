@@ -109,6 +109,8 @@ async fn commands_that_no_program_can_be_given_are_refused() {
         ),
         ("relative", with_argv(["./jq"]), "hook.argv[0]"),
         ("relative below", with_argv(["bin/jq"]), "hook.argv[0]"),
+        ("dots", with_argv(["/bin/../bin/true"]), "hook.argv[0]"),
+        ("dot", with_argv(["/bin/./true"]), "hook.argv[0]"),
         ("missing", with_argv(["/bin/no-such-thing"]), "hook.argv[0]"),
         ("not on PATH", with_argv(["no-such-thing"]), "hook.argv[0]"),
         ("a directory", with_argv(["/usr"]), "hook.argv[0]"),
