@@ -399,6 +399,10 @@ fn check(errno: i32) -> Outcome<()> {
 struct Pair {
     call: Vec<Duration>,
     raw: Vec<Duration>,
+    /// Of the call: from release to the end, as the daemon says.
+    run: Vec<Duration>,
+    /// Of the call: from arrival to release, as the daemon says.
+    setup: Vec<Duration>,
 }
 
 /// Takes both sides in turn, so that whatever else the machine does falls on both.
@@ -413,6 +417,8 @@ fn interleave(
     let mut pair = Pair {
         call: Vec::new(),
         raw: Vec::new(),
+        run: Vec::new(),
+        setup: Vec::new(),
     };
     for iteration in 0..iterations + WARM_UP {
         let begin = Instant::now();
@@ -428,9 +434,16 @@ fn interleave(
         if iteration >= WARM_UP {
             pair.raw.push(raw_time);
             pair.call.push(call_time);
+            let usage = response.usage.unwrap_or_default();
+            pair.run.push(duration(usage.run));
+            pair.setup.push(duration(usage.setup));
         }
     }
     Ok(pair)
+}
+
+fn duration(of: Option<prost_types::Duration>) -> Duration {
+    of.and_then(|of| of.try_into().ok()).unwrap_or_default()
 }
 
 fn check_response(case: &Case, response: &pb::ExecuteResponse) -> Outcome<()> {
@@ -561,20 +574,24 @@ impl Report {
             (microseconds(raw), microseconds(call))
         };
         let ((raw_50, call_50), (raw_10, call_10)) = (at(50), at(10));
+        let microseconds =
+            |times: &[Duration]| quantile(&mut times.to_vec(), 50).as_secs_f64() * 1e6;
+        let (setup, run) = (microseconds(&pair.setup), microseconds(&pair.run));
         let (ratio_50, ratio_10) = (call_50 / raw_50, call_10 / raw_10);
         if self.lines.is_empty() {
             self.lines.push(format!(
-                "{:<12}{:>10}{:>10}{:>8}{:>12}{:>10}{:>8}",
-                "", "raw p50", "call p50", "ratio", "raw p10", "call p10", "ratio"
+                "{:<12}{:>10}{:>10}{:>8}{:>12}{:>10}{:>8}{:>10}{:>10}",
+                "", "raw p50", "call p50", "ratio", "raw p10", "call p10", "ratio", "set-up", "run"
             ));
         }
         self.lines.push(format!(
-            "{name:<12}{raw_50:>8.0}µs{call_50:>8.0}µs{ratio_50:>8.2}{raw_10:>10.0}µs{call_10:>8.0}µs{ratio_10:>8.2}"
+            "{name:<12}{raw_50:>8.0}µs{call_50:>8.0}µs{ratio_50:>8.2}{raw_10:>10.0}µs{call_10:>8.0}µs{ratio_10:>8.2}{setup:>8.0}µs{run:>8.0}µs"
         ));
         self.values.push(json!({
             "case": name, "iterations": pair.raw.len(),
             "rawP50Us": raw_50, "callP50Us": call_50, "ratioP50": ratio_50,
             "rawP10Us": raw_10, "callP10Us": call_10, "ratioP10": ratio_10,
+            "setupP50Us": setup, "runP50Us": run,
         }));
     }
 
