@@ -24,6 +24,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     )?;
     tonic_prost_build::configure()
         .bytes(".hookjail.v1")
+        // In one order, whatever was sent: equal requests have equal bytes.
+        .btree_map(".hookjail.v1")
         .emit_rerun_if_changed(false)
         .compile_fds(compiler.file_descriptor_set())?;
     let generated = Path::new(&out).join("hookjail.v1.rs");

@@ -532,6 +532,7 @@ fn bloat(
     let served = {
         let _entered = server.enter();
         let serving = Server {
+            confirmed: true,
             drain: config.drain,
             limits: WireLimits {
                 event_bytes: config.event_bytes,

@@ -10,6 +10,8 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
 };
 
 use jiff::Timestamp;
@@ -17,6 +19,7 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::digest::{Stamp, settled};
 use crate::trusted::{self, Untrusted};
 
 /// The consents as the file held them when it was read.
@@ -284,6 +287,37 @@ pub enum Check {
         /// The modification time it knows of the script.
         script_mtime: Option<f64>,
     },
+}
+
+/// Reads the list anew only when its file has changed.
+#[derive(Debug, Default)]
+pub struct Reader {
+    seen: Mutex<Option<(Stamp, Arc<Allowlist>)>>,
+}
+
+impl Reader {
+    /// Returns the list as the file has it now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Allowlist::load`].
+    pub fn load(&self, path: &Path) -> Result<Arc<Allowlist>, AllowlistError> {
+        // Where there is no file, `load` says what that means.
+        let found = fs::symlink_metadata(path).ok();
+        // Taken before the list is read: a change in between makes the next stamp another one.
+        let stamp = found
+            .filter(|metadata| settled(metadata, SystemTime::now()))
+            .map(|metadata| Stamp::of(&metadata));
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(stamp), Some((of, list))) = (stamp, &*seen)
+            && stamp == *of
+        {
+            return Ok(Arc::clone(list));
+        }
+        let list = Arc::new(Allowlist::load(path)?);
+        *seen = stamp.map(|stamp| (stamp, Arc::clone(&list)));
+        Ok(list)
+    }
 }
 
 /// Reading or changing the allowlist failed.

@@ -138,7 +138,7 @@ impl Known {
 
 /// What differs between two states of a file, and between two files.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-struct Stamp {
+pub(super) struct Stamp {
     changed: (i64, i64),
     device: u64,
     inode: u64,
@@ -147,7 +147,7 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
+    pub(super) fn of(metadata: &Metadata) -> Self {
         Self {
             changed: (metadata.ctime(), metadata.ctime_nsec()),
             device: metadata.dev(),
@@ -161,6 +161,11 @@ impl Stamp {
 /// Whether every change of the file after `now` shows in its stamp.
 fn steady(metadata: &Metadata, now: SystemTime) -> bool {
     let root_alone = metadata.uid() == 0 && metadata.mode() & 0o022 == 0;
+    root_alone && settled(metadata, now)
+}
+
+/// Whether a file was last changed so long before `now` that another change would give it other times.
+pub(super) fn settled(metadata: &Metadata, now: SystemTime) -> bool {
     let Ok(now) = now.duration_since(UNIX_EPOCH) else {
         return false;
     };
@@ -173,9 +178,7 @@ fn steady(metadata: &Metadata, now: SystemTime) -> bool {
             // A time before 1970 is old; `utimes` can set one.
             _ => true,
         };
-    root_alone
-        && old(metadata.mtime(), metadata.mtime_nsec())
-        && old(metadata.ctime(), metadata.ctime_nsec())
+    old(metadata.mtime(), metadata.mtime_nsec()) && old(metadata.ctime(), metadata.ctime_nsec())
 }
 
 const CHUNK_BYTES: usize = 128 << 10;

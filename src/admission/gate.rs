@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Peer,
-    allowlist::{Allowlist, Check, Entry, command_line},
+    allowlist::{self, Allowlist, Check, Entry, command_line},
     digest::DigestCache,
     program::{OpenedFor, Program},
 };
@@ -138,6 +138,7 @@ pub struct Gate {
     digests: DigestCache,
     draining: AtomicBool,
     /// Serialises "not on the list, accept all" within this daemon.
+    allowlist: allowlist::Reader,
     recording: Mutex<()>,
     parts: GateParts,
     places: Arc<Semaphore>,
@@ -154,6 +155,7 @@ impl Gate {
             parts,
             places,
             queued: AtomicUsize::new(0),
+            allowlist: allowlist::Reader::default(),
             recording: Mutex::default(),
         }
     }
@@ -208,7 +210,11 @@ impl Gate {
                 )
             })?;
         let argv = argv(&request)?;
-        let command = command_line(&argv).ok_or_else(|| {
+        let path = Program::find(&argv, &policy.environment.path)?;
+        // As a consent names it: by the program's path, however the request does.
+        let mut named = argv.clone();
+        named[0] = path.clone().into_os_string();
+        let command = command_line(&named).ok_or_else(|| {
             InvalidField::new(
                 "hook.argv",
                 "is not UTF-8, so no consent can be recorded for it",
@@ -230,7 +236,7 @@ impl Gate {
         } else {
             OpenedFor::Oneself
         };
-        let program = Program::open(&argv, &policy.environment.path, &self.digests, opened_for)?;
+        let program = Program::open(path, &argv, &self.digests, opened_for)?;
         if policy.granted_by == GrantedBy::Operator
             && !configured.is_some_and(|hook| hook.profiles.contains(&policy.name))
         {
@@ -336,7 +342,7 @@ impl Gate {
         };
         let profile = policy.name.as_str();
         // Without a list that can be read and trusted, nothing is allowed.
-        let list = Allowlist::load(path).map_err(|error| {
+        let list = self.allowlist.load(path).map_err(|error| {
             let why = chain(&error);
             tracing::error!(error = why, "allowlist cannot be used");
             Refusal::new(Reason::ConsentRequired, why).with("allowlist", path.display().to_string())

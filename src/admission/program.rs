@@ -1,7 +1,7 @@
 //! The program of a hook, opened once: what is hashed here is what runs.
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs::{File, Metadata},
     io,
     os::unix::{
@@ -19,6 +19,7 @@ use super::{
 use crate::{
     refusal::{Fault, Refusal, Stop},
     request::{InvalidField, is_plain},
+    sys::FileRights,
 };
 
 /// Programs that take a script as their first argument that is no option.
@@ -66,22 +67,58 @@ pub enum OpenedFor<'a> {
 }
 
 impl Program {
-    /// Finds, opens and hashes the program, its interpreter and its script.
+    /// Finds a command's program by absolute path or, without a slash, in the directories to search.
     ///
     /// # Errors
     ///
-    /// Refuses a program that is not found, not a regular file, not executable or not readable by the caller; a file that
+    /// Refuses what is neither, and what is not there: `INVALID_REQUEST` on `hook.argv[0]`.
+    pub fn find(argv: &[OsString], search: &[PathBuf]) -> Result<PathBuf, Refusal> {
+        let (name, _) = program_and_arguments(argv)?;
+        let field = |problem: String| Refusal::from(InvalidField::new("hook.argv[0]", problem));
+        let path = Path::new(name);
+        if is_plain(path) {
+            return Ok(path.to_owned());
+        }
+        if name.as_bytes().contains(&b'/') {
+            return Err(field(format!(
+                "`{}` is not an absolute path without `.` and `..`",
+                path.display()
+            )));
+        }
+        search
+            .iter()
+            .map(|directory| directory.join(path))
+            .find(|candidate| {
+                candidate
+                    .metadata()
+                    .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+            })
+            .ok_or_else(|| {
+                field(format!(
+                    "`{}` is not found on the profile's PATH",
+                    path.display()
+                ))
+            })
+    }
+
+    /// Opens and hashes the program that [`Program::find`] has found, its interpreter and its script.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a program that is not there, not a regular file, not executable or not readable by the caller; a file that
     /// cannot be read while it is hashed is a fault.
     pub fn open(
+        path: PathBuf,
         argv: &[OsString],
-        search: &[PathBuf],
         cache: &DigestCache,
         opened_for: OpenedFor<'_>,
     ) -> Result<Self, Stop> {
-        let Some((name, arguments)) = argv.split_first() else {
-            return Err(InvalidField::new("hook.argv", "is empty").into());
+        let (name, arguments) = program_and_arguments(argv)?;
+        // What the caller cannot reach, by its directories too, is as good as absent.
+        let _as_peer = match opened_for {
+            OpenedFor::Oneself => None,
+            OpenedFor::Peer(peer) => Some(FileRights::of(peer.uid, peer.gid)),
         };
-        let path = find(name, search)?;
         let (file, metadata) = open(&path, "hook.argv[0]", opened_for)?;
         if metadata.permissions().mode() & 0o111 == 0 {
             return Err(InvalidField::new(
@@ -154,33 +191,9 @@ impl Program {
     }
 }
 
-/// Finds a program by absolute path or, without a slash, on the profile's `PATH`.
-fn find(name: &OsStr, search: &[PathBuf]) -> Result<PathBuf, Refusal> {
-    let field = |problem: String| Refusal::from(InvalidField::new("hook.argv[0]", problem));
-    let path = Path::new(name);
-    if is_plain(path) {
-        return Ok(path.to_owned());
-    }
-    if name.as_bytes().contains(&b'/') {
-        return Err(field(format!(
-            "`{}` is not an absolute path without `.` and `..`",
-            path.display()
-        )));
-    }
-    search
-        .iter()
-        .map(|directory| directory.join(path))
-        .find(|candidate| {
-            candidate
-                .metadata()
-                .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-        })
-        .ok_or_else(|| {
-            field(format!(
-                "`{}` is not found on the profile's PATH",
-                path.display()
-            ))
-        })
+fn program_and_arguments(argv: &[OsString]) -> Result<(&OsString, &[OsString]), InvalidField> {
+    argv.split_first()
+        .ok_or_else(|| InvalidField::new("hook.argv", "is empty"))
 }
 
 fn open(path: &Path, field: &str, opened_for: OpenedFor<'_>) -> Result<(File, Metadata), Refusal> {
@@ -221,16 +234,17 @@ fn script_argument(program: &Path, arguments: &[OsString]) -> Option<(usize, Pat
     if !INTERPRETERS.contains(&stem) && stem != "python" {
         return None;
     }
-    let (index, argument) = arguments
+    // The first file, not the first word without a dash: that may belong to an option (`python3 -W ignore FILE`).
+    let (index, path) = arguments
         .iter()
+        .map(Path::new)
         .enumerate()
-        .find(|(_, a)| !a.as_bytes().starts_with(b"-"))?;
+        .find(|(_, argument)| argument.is_absolute() && argument.is_file())?;
     // `sh -c TEXT FILE`: the text is the script, and it came with the request.
     let inline = arguments[..index]
         .iter()
         .any(|a| matches!(a.as_bytes(), b"-c" | b"-e" | b"-m" | b"--eval"));
-    let path = Path::new(argument);
-    (!inline && path.is_absolute() && path.is_file()).then(|| (index, path.to_owned()))
+    (!inline).then(|| (index, path.to_owned()))
 }
 
 /// The first line of a script.
@@ -329,6 +343,13 @@ mod tests {
         assert_eq!(
             found("/bin/sh", std::slice::from_ref(&path)),
             Some((0, file.path().to_owned()))
+        );
+        assert_eq!(
+            found(
+                "/usr/bin/python3",
+                &["-W".into(), "ignore".into(), path.clone()]
+            ),
+            Some((2, file.path().to_owned()))
         );
         assert_eq!(found("/bin/cat", std::slice::from_ref(&path)), None);
         assert_eq!(found("/bin/sh", &["-c".into(), path]), None);

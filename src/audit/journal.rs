@@ -157,8 +157,8 @@ pub struct Appended {
 pub enum JournalError {
     /// The last record was changed, so nothing can follow it.
     #[error(
-        "the last record of `{path}` is not intact; look at it with `hookjail audit verify`, \
-         then move the file away to begin a new chain"
+        "the last record of `{path}` is not intact; move the file away, keep it for whoever looks into that, and start \
+         again: a new chain begins"
     )]
     Broken {
         /// The journal.
@@ -276,8 +276,13 @@ impl State {
         self.head = head;
         match record {
             Record::Ended(ended) => drop(self.open.remove(&ended.run_id)),
+            Record::Refused(refused) => {
+                if let Some(run_id) = &refused.run_id {
+                    self.open.remove(run_id);
+                }
+            }
             Record::Started(started) => drop(self.open.insert(started.run_id.clone())),
-            Record::Interrupted(_) | Record::Refused(_) | Record::Torn(_) => {}
+            Record::Interrupted(_) | Record::Torn(_) => {}
         }
         Ok(Appended {
             hash: self.head.hash.clone(),
@@ -390,7 +395,7 @@ fn left_open(path: &Path, dead: &[Mark]) -> Result<Vec<Interrupted>, JournalErro
                 let run = (writer.into_owned(), run_id.into_owned());
                 match &*link.record {
                     "started" => drop(open.insert(run, link.sequence)),
-                    "ended" | "interrupted" => drop(open.remove(&run)),
+                    "ended" | "interrupted" | "refused" => drop(open.remove(&run)),
                     _ => {}
                 }
             }

@@ -224,7 +224,8 @@ impl Audit {
     /// Refuses where it cannot be written: a run that cannot be recorded does not start.
     pub fn start(&self, plan: Plan) -> Result<Announced, Stop> {
         if self.is_broken() {
-            return Err(unavailable("an earlier record could not be written").into());
+            let why = "an earlier record could not be written; restart the daemon";
+            return Err(unavailable(why).into());
         }
         let record = Record::Started(Box::new(started(&plan)));
         match self.journal.append(&record) {
@@ -316,7 +317,7 @@ impl Audit {
 
 fn unavailable(why: &str) -> Refusal {
     let message = format!(
-        "the audit journal cannot be written ({why}); make room or mend it, then restart the daemon"
+        "the audit journal cannot be written ({why}); make room or mend it, without it nothing runs"
     );
     Refusal::new(Reason::AuditUnavailable, message)
 }

@@ -86,8 +86,8 @@ fn allow(
     let argv = resolve_program(argv)?;
     let command = command_line(&argv).ok_or_else(|| Failure::new("the command is not UTF-8"))?;
     let program = Program::open(
+        Program::find(&argv, &policy.environment.path)?,
         &argv,
-        &policy.environment.path,
         &DigestCache::default(),
         OpenedFor::Oneself,
     )?;

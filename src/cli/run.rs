@@ -5,7 +5,10 @@ use std::{
     ffi::{OsStr, OsString},
     fs,
     io::{self, IsTerminal, Read},
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    os::{
+        fd::AsFd,
+        unix::{ffi::OsStrExt, fs::PermissionsExt},
+    },
     path::{Component, Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -14,6 +17,7 @@ use std::{
 
 use clap::Args;
 use hyper_util::rt::TokioIo;
+use nix::poll::{PollFd, PollFlags, poll};
 use tokio::{
     net::UnixStream,
     signal::unix::{SignalKind, signal},
@@ -45,6 +49,9 @@ const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 /// Added to a signal's number.
 const SIGNALED: u8 = 128;
+
+/// How long stdin may be silent before that is mentioned, milliseconds.
+const PATIENCE_MS: u16 = 2000;
 
 /// How long the private daemon may take to end once the answer is here.
 const PRIVATE_DRAIN: Duration = Duration::from_secs(1);
@@ -95,12 +102,7 @@ pub(super) struct Run {
     #[arg(long)]
     allow_unconfirmed: bool,
     /// The command
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CMD"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
@@ -108,7 +110,7 @@ impl Run {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let as_json = context.json;
         let daemon = self.daemon(context);
-        let request = self.request()?;
+        let request = self.request(context)?;
         let run = |response: Result<pb::ExecuteResponse, Failure>| {
             let response = response?;
             if as_json {
@@ -169,7 +171,7 @@ impl Run {
         Ok((config, ConsentRule::Typed))
     }
 
-    fn request(&self) -> Result<pb::ExecuteRequest, Failure> {
+    fn request(&self, context: &Context) -> Result<pb::ExecuteRequest, Failure> {
         let argv = resolve_program(self.command.clone())?;
         let text = |value: OsString, what: &str| {
             value
@@ -188,7 +190,7 @@ impl Run {
         };
         let workspace = match &self.workspace {
             Some(path) => directory(path)?,
-            None if needs_workspace(&self.profile) => directory(&env::current_dir()?)?,
+            None if needs_workspace(context, &self.profile) => directory(&env::current_dir()?)?,
             None => String::new(),
         };
         let env = self.env.iter().map(|pair| {
@@ -244,10 +246,22 @@ impl Run {
             }
             None if io::stdin().is_terminal() => {}
             Some(_) | None => {
+                hint_at_waiting();
                 io::stdin().lock().read_to_end(&mut bytes)?;
             }
         }
         Ok(bytes)
+    }
+}
+
+/// Tells whoever waits for a hook that this program waits for its event.
+fn hint_at_waiting() {
+    let stdin = io::stdin();
+    let mut ready = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
+    if poll(&mut ready, PATIENCE_MS) == Ok(0) {
+        output::stderr(
+            "hookjail: the event is read from stdin, which is open and silent; give --event FILE, or </dev/null",
+        );
     }
 }
 
@@ -273,12 +287,14 @@ fn contract(text: &str) -> Result<pb::Contract, Failure> {
         .ok_or_else(|| Failure::new(format!("there is no contract `{text}`")))
 }
 
-/// Whether a shipped profile cannot do without a workspace.
-fn needs_workspace(profile: &str) -> bool {
-    let Ok(registry) = Registry::builtin() else {
-        return false;
-    };
-    let policy = ProfileName::parse(profile).and_then(|name| registry.find(&name).cloned());
+/// Whether a profile cannot do without a workspace: one of this user's configuration, or, where that cannot be read because it
+/// is the daemon's alone, a shipped one.
+fn needs_workspace(context: &Context, profile: &str) -> bool {
+    let configured = context.load().ok();
+    let registry = configured.and_then(|config| Assembly::registry(&config).ok());
+    let registry = registry.or_else(|| Registry::builtin().ok());
+    let name = ProfileName::parse(profile);
+    let policy = name.and_then(|name| registry?.find(&name).cloned());
     policy.is_some_and(|policy| {
         policy.files.named.iter().any(|grant| {
             matches!(
@@ -390,6 +406,8 @@ async fn privately(
         event_bytes: config.event_bytes,
     };
     let server = Server {
+        // Its one client asks for no health.
+        confirmed: true,
         drain: PRIVATE_DRAIN,
         limits,
         pipeline,
@@ -570,13 +588,16 @@ fn show(response: &pb::ExecuteResponse) {
     line(
         "times",
         &format!(
-            "wall {:.1} ms: queue {:.1}, set-up {:.1}, run {:.1}; cpu {:.1} ms; max rss {} KiB",
+            "wall {:.1} ms: queue {:.1}, set-up {:.1}, run {:.1}; cpu {:.1} ms{}",
             ms(&usage.wall),
             ms(&usage.queue),
             ms(&usage.setup),
             ms(&usage.run),
             ms(&usage.user) + ms(&usage.sys),
-            usage.max_rss_bytes / 1024,
+            match usage.max_rss_bytes {
+                0 => String::new(),
+                bytes => format!("; max rss {} KiB", bytes / 1024),
+            },
         ),
     );
     let audit = response.audit.clone().unwrap_or_default();

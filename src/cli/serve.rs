@@ -1,6 +1,6 @@
 //! `hookjail serve`: the daemon.
 
-use std::{os::unix::net::UnixListener, process::ExitCode, sync::Arc};
+use std::{io::IsTerminal, os::unix::net::UnixListener, process::ExitCode, sync::Arc};
 
 use clap::Args;
 use listenfd::ListenFd;
@@ -12,7 +12,7 @@ use super::{
     assemble::{Assembly, confirm_all},
 };
 use crate::{
-    admission::ConsentRule,
+    admission::{ConsentRule, allowlist::Allowlist},
     config::Config,
     wire::{Incoming, Server, WireLimits},
 };
@@ -25,7 +25,7 @@ impl Serve {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
         let assembly = Assembly::begin()?;
-        log_to_stderr();
+        log_to_stderr()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -40,12 +40,19 @@ async fn serve(context: &Context, config: Config, assembly: &Assembly) -> Result
     if accept_all {
         tracing::warn!("HOOKJAIL_ACCEPT_HOOKS=1: hooks that nobody allowed are recorded and run");
     }
+    // A list that cannot be used allows nothing: better known now than by every request.
+    Allowlist::load(&config.allowlist())?;
     let consent = ConsentRule::Allowlist {
         accept_all,
         path: config.allowlist(),
     };
     let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
-    for (profile, refusal) in confirm_all(&pipeline).await {
+    let unconfirmed = confirm_all(&pipeline).await;
+    let confirmed = unconfirmed.len() < pipeline.gate.registry().iter().count();
+    if !confirmed {
+        tracing::error!("no profile is confirmed on this host: every request is refused");
+    }
+    for (profile, refusal) in unconfirmed {
         tracing::warn!(
             profile,
             reason = refusal.reason.as_str(),
@@ -89,6 +96,7 @@ async fn serve(context: &Context, config: Config, assembly: &Assembly) -> Result
         event_bytes: config.event_bytes,
     };
     let server = Server {
+        confirmed,
         drain: config.drain,
         limits,
         pipeline,
@@ -122,11 +130,14 @@ fn notify(state: &[sd_notify::NotifyState<'_>]) {
     }
 }
 
-fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("HOOKJAIL_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+fn log_to_stderr() -> Result<(), Failure> {
+    let directives = std::env::var("HOOKJAIL_LOG").unwrap_or_else(|_| "info".to_owned());
+    let filter = tracing_subscriber::EnvFilter::try_new(&directives)
+        .map_err(|error| Failure::new(format!("HOOKJAIL_LOG={directives:?}: {error}")))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
+    Ok(())
 }

@@ -4,7 +4,6 @@ use std::{
     future::pending,
     io,
     os::fd::{AsFd, OwnedFd},
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -25,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::capture::{Capture, Captured, Chunk, Stream};
 use crate::{
     policy::OnOutputLimit,
-    sys::{self, Keeper, Reaped},
+    sys::{self, Place, Reaped},
 };
 
 /// How long output may still come once the tree is dead. Nothing of the run is left by then, so this only runs out where
@@ -106,8 +105,8 @@ pub struct Running {
 #[derive(Debug)]
 struct Group {
     id: Pid,
-    keeper: Arc<Keeper>,
-    place: Option<usize>,
+    /// Given back after the group's end.
+    _place: Place,
     reaped: bool,
 }
 
@@ -117,17 +116,12 @@ impl Running {
     /// # Errors
     ///
     /// Returns the error of registering the child's descriptor with the runtime; the tree is then killed.
-    pub fn new(pid: i32, pidfd: OwnedFd, pipes: Pipes, keeper: Arc<Keeper>) -> io::Result<Self> {
-        let place = keeper.watch(pid);
+    pub fn new(pid: i32, pidfd: OwnedFd, pipes: Pipes, place: Place) -> io::Result<Self> {
         let group = Group {
             id: Pid::from_raw(pid),
-            keeper,
-            place,
+            _place: place,
             reaped: false,
         };
-        if place.is_none() {
-            return Err(io::Error::other("the keeper's table is full"));
-        }
         let pidfd = sys::watch(pidfd)?;
         Ok(Self {
             group,
@@ -261,9 +255,6 @@ impl Drop for Group {
     fn drop(&mut self) {
         if !self.reaped {
             self.kill();
-        }
-        if let Some(place) = self.place {
-            self.keeper.forget(place);
         }
     }
 }

@@ -286,10 +286,15 @@ impl Sandbox {
             Mechanism::Landlock(spec) => Some(self.ruleset(&spec, plan, &directory, script)?),
             Mechanism::Unconfined => None,
         };
+        let place = self.parts.keeper.place().ok_or_else(|| {
+            let message = "no more hooks can be watched at once; ask again later";
+            Refusal::new(Reason::Overloaded, message)
+        })?;
         let parts = JobParts {
             action,
             canaries: ruleset.is_some().then(|| self.canaries()).transpose()?,
             closing: pool.closing.clone(),
+            group: Some(place.entry()),
             identity,
             limits: limits(&plan.policy.limits, identity),
             ruleset,
@@ -305,7 +310,7 @@ impl Sandbox {
             .map_err(|_| Fault::new("cannot prepare a child", "its closing filter is too long"))?;
         let job = Arc::new(job);
         let (pid, pidfd) = launch(&pool.pool, &job, plan.deadline).await?;
-        let running = Running::new(pid, pidfd, pipes, Arc::clone(&self.parts.keeper))
+        let running = Running::new(pid, pidfd, pipes, place)
             .map_err(|e| Fault::new("cannot watch the child", e))?;
         let released = Instant::now();
 
@@ -408,7 +413,7 @@ impl Sandbox {
             None => (Vec::new(), None),
         };
         let own = u32::try_from(filters.len()).unwrap_or(u32::MAX) + u32::from(closing.is_some());
-        let pool = Pool::start(self.parts.spawners, filters)
+        let pool = Pool::start(self.parts.spawners, filters, self.switches_uid())
             .map_err(|e| unconfirmed("cannot start spawner threads with the filters loaded", &e))?;
         let pool = Arc::new(LoadedPool {
             closing,

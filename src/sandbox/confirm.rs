@@ -373,6 +373,7 @@ impl Sandbox {
             action: Action::Attempt(attempts),
             canaries: ruleset.is_some().then(|| self.canaries()).transpose()?,
             closing: pool.closing().cloned(),
+            group: None,
             identity,
             limits: limits(&policy.limits, identity),
             ruleset,

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    fs::{self, DirBuilder, File},
+    fs::{DirBuilder, File},
     io,
     ops::RangeInclusive,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
@@ -22,7 +22,6 @@ pub const DEFAULT_UID_RANGE: RangeInclusive<u32> = 1_879_100_000..=1_879_104_095
 #[derive(Debug)]
 pub struct Identities {
     free: Mutex<VecDeque<Slot>>,
-    last_capability: u32,
     range: RangeInclusive<u32>,
 }
 
@@ -48,7 +47,7 @@ impl Identities {
     ///
     /// # Errors
     ///
-    /// Returns the error of making the lock directory or of reading the kernel's last capability.
+    /// Returns the error of making the lock directory.
     pub fn new(range: RangeInclusive<u32>) -> io::Result<Self> {
         DirBuilder::new()
             .recursive(true)
@@ -58,12 +57,9 @@ impl Identities {
             .recursive(true)
             .mode(0o700)
             .create(LOCKS)?;
-        let text = fs::read_to_string("/proc/sys/kernel/cap_last_cap")?;
-        let last_capability = text.trim().parse().map_err(io::Error::other)?;
         let free = range.clone().map(|uid| Slot { lock: None, uid }).collect();
         Ok(Self {
             free: Mutex::new(free),
-            last_capability,
             range,
         })
     }
@@ -111,11 +107,7 @@ impl Lease {
     /// Returns the rights that go with it.
     pub fn identity(&self) -> Option<Identity> {
         let uid = self.slot.as_ref()?.uid;
-        Some(Identity {
-            gid: uid,
-            last_capability: self.pool.last_capability,
-            uid,
-        })
+        Some(Identity { gid: uid, uid })
     }
 }
 

@@ -44,7 +44,12 @@ fn confine(job: &Job) -> Result<(), i32> {
     let parts = &job.parts;
     take(job, Step::Signals, reset_signals)?;
     take(job, Step::ProcessGroup, || {
-        call(libc::SYS_setpgid, [0; 6]).map(drop)
+        call(libc::SYS_setpgid, [0; 6])?;
+        if let Some(entry) = parts.group {
+            let pid = call(libc::SYS_getpid, [0; 6])?;
+            entry.store(pid as i32, Ordering::Release);
+        }
+        Ok(())
     })?;
     take(job, Step::Stdio, || {
         for (target, fd) in parts.stdio.iter().enumerate() {
@@ -71,8 +76,12 @@ fn confine(job: &Job) -> Result<(), i32> {
                 0,
                 0,
             ],
-        )
-        .map(drop)
+        )?;
+        // A daemon that died before cannot be died with.
+        match call(libc::SYS_getppid, [0; 6])? {
+            parent if parent == job.parent as usize => Ok(()),
+            _ => Err(libc::ESRCH),
+        }
     })?;
     take(job, Step::WorkingDirectory, || {
         call(libc::SYS_umask, [0o077, 0, 0, 0, 0, 0])?;
@@ -221,19 +230,6 @@ fn reset_signals() -> Result<(), i32> {
 }
 
 fn change_identity(identity: Identity) -> Result<(), i32> {
-    for capability in 0..=identity.last_capability {
-        call(
-            libc::SYS_prctl,
-            [
-                libc::PR_CAPBSET_DROP as usize,
-                capability as usize,
-                0,
-                0,
-                0,
-                0,
-            ],
-        )?;
-    }
     let (uid, gid) = (identity.uid as usize, identity.gid as usize);
     call(libc::SYS_setgroups, [0; 6])?;
     call(libc::SYS_setresgid, [gid, gid, gid, 0, 0, 0])?;

@@ -27,7 +27,7 @@ pub enum Step {
     ProcessGroup = 2,
     /// Pipes to 0, 1 and 2.
     Stdio = 3,
-    /// Bounding set, groups, gid and uid.
+    /// Groups, gid and uid.
     Identity = 4,
     /// Every capability set empty.
     Capabilities = 5,
@@ -134,8 +134,6 @@ impl Report {
 pub struct Identity {
     /// Group id; the only group.
     pub gid: u32,
-    /// Highest capability number this kernel knows; all up to it leave the bounding set.
-    pub last_capability: u32,
     /// User id; never 0.
     pub uid: u32,
 }
@@ -190,6 +188,8 @@ pub struct JobParts {
     pub canaries: Option<Canaries>,
     /// The last filter, if any.
     pub closing: Option<Closing>,
+    /// Where the child writes its process group, for the keeper; `None` for one that starts nothing.
+    pub group: Option<&'static AtomicI32>,
     /// Whose rights; `None` keeps the daemon's user.
     pub identity: Option<Identity>,
     /// Hard and soft resource limits: `RLIMIT_*` and value.
@@ -210,6 +210,8 @@ pub struct Job {
     /// Whether `launch` is in its clone; guards the meaning of `pidfd`.
     pub(super) in_flight: Mutex<bool>,
     pub(super) limits: Vec<(u32, libc::rlimit64)>,
+    /// This process, which must still be the child's parent when the child has asked to die with it.
+    pub(super) parent: u32,
     pub(super) parts: JobParts,
     pub(super) pidfd: AtomicI32,
     pub(super) report: Report,
@@ -260,6 +262,7 @@ impl Job {
             environment,
             in_flight: Mutex::new(false),
             limits,
+            parent: std::process::id(),
             parts,
             pidfd: AtomicI32::new(-1),
             report: Report::default(),

@@ -2,7 +2,8 @@
 //!
 //! A hook's first process dies with the daemon by its parent-death signal, its descendants do not. The keeper sleeps in
 //! a read from a pipe whose other end only the daemon holds; when that ends, it kills every process group that the table
-//! still names. The table is shared memory, written by the daemon at each start and end.
+//! still names. The table is shared memory: each child writes its group before it executes a hook, the daemon clears it once
+//! the group is dead.
 
 use std::{
     io,
@@ -10,7 +11,10 @@ use std::{
     os::fd::{AsRawFd, OwnedFd},
     ptr::NonNull,
     slice,
-    sync::atomic::{AtomicI32, Ordering},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicI32, Ordering},
+    },
 };
 
 use nix::{
@@ -29,7 +33,15 @@ const PLACES: usize = 16 * 1024;
 pub struct Keeper {
     /// Held open for the daemon's life; its end wakes the keeper.
     _alive: OwnedFd,
+    places: Mutex<Places>,
     table: &'static [AtomicI32],
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    /// How many places, from the first on, were ever taken: the others were never written to.
+    ever_taken: usize,
+    free: Vec<usize>,
 }
 
 impl Keeper {
@@ -56,37 +68,62 @@ impl Keeper {
             0 => keep(read.as_raw_fd() as usize, table),
             1.. => Ok(Self {
                 _alive: write,
+                places: Mutex::default(),
                 table,
             }),
             _ => Err(io::Error::from_raw_os_error(pid.unsigned_abs() as i32)),
         }
     }
 
-    /// Puts a process group into the keeper's care; `None` if the table is full.
-    pub fn watch(&self, group: i32) -> Option<usize> {
-        let start = group.unsigned_abs() as usize % PLACES;
-        (0..PLACES)
-            .map(|offset| (start + offset) % PLACES)
-            .find(|place| {
-                self.table[*place]
-                    .compare_exchange(0, group, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok()
-            })
-    }
-
-    /// Takes a process group out of the keeper's care: it is dead and reaped.
-    pub fn forget(&self, place: usize) {
-        if let Some(entry) = self.table.get(place) {
-            entry.store(0, Ordering::Release);
-        }
+    /// Takes a place for one process group; `None` if all are taken.
+    pub fn place(self: &Arc<Self>) -> Option<Place> {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = match places.free.pop() {
+            Some(index) => index,
+            None if places.ever_taken < PLACES => {
+                places.ever_taken += 1;
+                places.ever_taken - 1
+            }
+            None => return None,
+        };
+        Some(Place {
+            index,
+            keeper: Arc::clone(self),
+        })
     }
 
     /// Whether a process group is that of a running hook.
     pub fn watches(&self, group: i32) -> bool {
-        let start = group.unsigned_abs() as usize % PLACES;
-        (0..PLACES)
-            .map(|offset| &self.table[(start + offset) % PLACES])
-            .any(|e| e.load(Ordering::Acquire) == group)
+        let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        self.table[..places.ever_taken]
+            .iter()
+            .any(|entry| entry.load(Ordering::Acquire) == group)
+    }
+}
+
+/// A place in the keeper's table. Dropping it ends the keeper's care: the group must be dead and reaped by then.
+#[derive(Debug)]
+pub struct Place {
+    index: usize,
+    keeper: Arc<Keeper>,
+}
+
+impl Place {
+    /// Returns where the group is written: by the child itself before it executes anything, so that there is no moment in which
+    /// it could have children and the keeper not know.
+    pub fn entry(&self) -> &'static AtomicI32 {
+        &self.keeper.table[self.index]
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.entry().store(0, Ordering::Release);
+        let places = self.keeper.places.lock();
+        places
+            .unwrap_or_else(PoisonError::into_inner)
+            .free
+            .push(self.index);
     }
 }
 

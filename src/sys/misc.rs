@@ -9,6 +9,7 @@ use nix::{
         signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask},
         stat::Mode,
     },
+    unistd::{Gid, Uid, setfsgid, setfsuid},
 };
 
 /// Opens `/dev/null` at 0, 1 and 2 where the process was started without them: a pipe must never *be* one of these.
@@ -38,6 +39,32 @@ pub fn ignore_file_size_signal() -> io::Result<()> {
     Ok(())
 }
 
+/// The calling thread reaches files as another user, with none of its own rights over files, until this is dropped.
+///
+/// Its supplementary groups stay: a caller that cares must look at the mode as well.
+#[derive(Debug)]
+pub struct FileRights {
+    gid: Gid,
+    uid: Uid,
+}
+
+impl FileRights {
+    /// Takes the rights of a user and a group. Only root can; anyone else keeps its own.
+    pub fn of(uid: u32, gid: u32) -> Self {
+        // The group first: without root's file rights it could not be changed any more.
+        let gid = setfsgid(Gid::from_raw(gid));
+        let uid = setfsuid(Uid::from_raw(uid));
+        Self { gid, uid }
+    }
+}
+
+impl Drop for FileRights {
+    fn drop(&mut self) {
+        setfsuid(self.uid);
+        setfsgid(self.gid);
+    }
+}
+
 /// Makes orphans of hooks children of this process, so that it can wait for all of a tree.
 ///
 /// # Errors
@@ -45,6 +72,26 @@ pub fn ignore_file_size_signal() -> io::Result<()> {
 /// Returns the error of `prctl`.
 pub fn become_subreaper() -> io::Result<()> {
     Ok(prctl::set_child_subreaper(true)?)
+}
+
+/// Empties the calling thread's capability bounding set: nothing that it starts can gain a capability by an exec.
+///
+/// # Errors
+///
+/// Returns the error of `prctl`; `EPERM` without CAP_SETPCAP.
+pub fn empty_bounding_set() -> io::Result<()> {
+    for capability in 0..=u64::BITS {
+        // SAFETY: PR_CAPBSET_DROP takes a number and touches no memory.
+        if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability) } != 0 {
+            let error = io::Error::last_os_error();
+            // The first number that this kernel does not know.
+            return match error.raw_os_error() {
+                Some(libc::EINVAL) if capability > 0 => Ok(()),
+                _ => Err(error),
+            };
+        }
+    }
+    Ok(())
 }
 
 /// Blocks every signal in the calling thread.

@@ -29,10 +29,10 @@ mod wait;
 pub use self::{
     attempt::Attempt,
     job::{Action, Canaries, Closing, Identity, Job, JobParts, Report, Step},
-    keeper::Keeper,
+    keeper::{Keeper, Place},
     misc::{
-        become_subreaper, block_all_signals, ignore_file_size_signal, landlock_abi, load_filters,
-        occupy_standard_fds,
+        FileRights, become_subreaper, block_all_signals, empty_bounding_set,
+        ignore_file_size_signal, landlock_abi, load_filters, occupy_standard_fds,
     },
     spawn::{CLONE_FLAGS, Launch, Stack, discard, launch},
     wait::{Reaped, WaitStatus, reap, reap_group, watch},

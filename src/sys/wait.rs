@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use nix::sys::resource::{UsageWho, getrusage};
 use tokio::io::{Interest, unix::AsyncFd};
 
 /// How a process ended.
@@ -20,7 +21,7 @@ pub enum WaitStatus {
 /// A reaped process and what it and the children it waited for used.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Reaped {
-    /// Highest resident set, bytes.
+    /// Highest resident set, bytes; 0 where it is not above this process's own.
     pub max_rss_bytes: u64,
     /// How it ended.
     pub status: WaitStatus,
@@ -83,11 +84,22 @@ fn wait(kind: libc::idtype_t, id: libc::id_t) -> io::Result<Option<Reaped>> {
         WaitStatus::Signaled(value)
     };
     Ok(Some(Reaped {
-        max_rss_bytes: usage.ru_maxrss.unsigned_abs().saturating_mul(1024),
+        max_rss_bytes: above_own(usage.ru_maxrss),
         status,
         system: duration(usage.ru_stime),
         user: duration(usage.ru_utime),
     }))
+}
+
+/// Returns a child's highest resident set in bytes, or 0 where it says nothing about the child: until its exec it shared the
+/// memory of this process, which the kernel counts in.
+fn above_own(kib: libc::c_long) -> u64 {
+    let own = getrusage(UsageWho::RUSAGE_SELF).map_or(libc::c_long::MAX, |usage| usage.max_rss());
+    if kib > own {
+        kib.unsigned_abs().saturating_mul(1024)
+    } else {
+        0
+    }
 }
 
 fn duration(time: libc::timeval) -> Duration {

@@ -135,6 +135,8 @@ pub enum ServeError {
 /// A daemon's server.
 #[derive(Debug)]
 pub struct Server {
+    /// Whether any profile is confirmed: without one, the health is that of a server that serves nothing.
+    pub confirmed: bool,
     /// How long running hooks get once `shutdown` is cancelled.
     pub drain: Duration,
     /// What requests may be.
@@ -153,7 +155,11 @@ impl Server {
     /// Returns the server library's error, or says that this program was built wrongly.
     pub async fn serve(self, incoming: Incoming) -> Result<(), ServeError> {
         let (health, health_service) = tonic_health::server::health_reporter();
-        health.set_serving::<HookServiceServer<Hooks>>().await;
+        if self.confirmed {
+            health.set_serving::<HookServiceServer<Hooks>>().await;
+        } else {
+            not_serving(&health).await;
+        }
         let reflection = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(pb::DESCRIPTOR_SET)

@@ -71,13 +71,11 @@ impl Hooks {
         chunks: Option<mpsc::Sender<Chunk>>,
     ) -> Reply {
         let cancel = self.stop.child_token();
-        let call = match caller.call(cancel.clone(), chunks) {
-            Ok(call) => call,
-            Err((call, invalid)) => {
-                let id = &message.request_id;
-                return encode(&self.pipeline.malformed(&call, id, invalid.into()));
-            }
-        };
+        let (call, invalid) = caller.call(cancel.clone(), chunks);
+        if let Some(invalid) = invalid {
+            let id = &message.request_id;
+            return encode(&self.pipeline.malformed(&call, id, invalid.into()));
+        }
         // An id of the daemon's own making cannot come twice.
         let named = !message.request_id.is_empty();
         let fingerprint = named.then(|| fingerprint(&message));
@@ -185,8 +183,12 @@ impl Caller {
         self,
         cancel: CancellationToken,
         chunks: Option<mpsc::Sender<Chunk>>,
-    ) -> Result<Call, (Call, InvalidField)> {
-        let call = |caller_timeout| Call {
+    ) -> (Call, Option<InvalidField>) {
+        let (caller_timeout, invalid) = match self.timeout {
+            Ok(timeout) => (timeout, None),
+            Err(invalid) => (None, Some(invalid)),
+        };
+        let call = Call {
             arrived: self.arrived,
             cancel,
             caller_timeout,
@@ -194,10 +196,7 @@ impl Caller {
             peer: self.peer,
             run_id: Uuid::now_v7().to_string(),
         };
-        match self.timeout {
-            Ok(timeout) => Ok(call(timeout)),
-            Err(invalid) => Err((call(None), invalid)),
-        }
+        (call, invalid)
     }
 }
 

@@ -65,7 +65,7 @@ where
             let (Some(refusal), Ok(caller)) = (refusal, caller) else {
                 return Ok(response);
             };
-            let (Ok(call) | Err((call, _))) = caller.call(CancellationToken::new(), None);
+            let (call, _) = caller.call(CancellationToken::new(), None);
             Ok(match encode(&pipeline.malformed(&call, "", refusal)) {
                 Err(status) => status.into_http(),
                 Ok(_) => response,
@@ -79,18 +79,13 @@ fn unreadable(status: &Status) -> Option<Refusal> {
     if !status.details().is_empty() {
         return None;
     }
-    match status.code() {
-        Code::OutOfRange => {
-            let field = InvalidField::new(
-                "event.json",
-                format!("or another field is too large: {}", status.message()),
-            );
-            Some(Refusal::field(Reason::EventTooLarge, field))
-        }
-        Code::Internal => {
-            let message = format!("the message cannot be read: {}", status.message());
-            Some(Refusal::new(Reason::InvalidRequest, message))
-        }
-        _ => None,
+    if status.code() == Code::OutOfRange {
+        let problem = format!("or another field is too large: {}", status.message());
+        let field = InvalidField::new("event.json", problem);
+        return Some(Refusal::field(Reason::EventTooLarge, field));
     }
+    (status.code() == Code::Internal).then(|| {
+        let message = format!("the message cannot be read: {}", status.message());
+        Refusal::new(Reason::InvalidRequest, message)
+    })
 }

@@ -108,6 +108,69 @@ async fn a_program_is_allowed_by_the_very_path_that_requests_name() {
 }
 
 #[tokio::test]
+async fn a_program_that_is_found_on_the_path_is_allowed_by_where_it_is() {
+    let daemon = asking().await;
+    let refusal = daemon.run(hook(["true"])).await.unwrap_err();
+    let approve = shlex::split(&metadata(&refusal, "approve")).unwrap();
+    let words: Vec<_> = approve.iter().map(String::as_str).collect();
+
+    let output = command_line(&daemon, &words[1..]);
+
+    assert!(output.status.success(), "{output:?}");
+    assert!(daemon.run(hook(["true"])).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_daemon_does_not_start_with_a_list_that_it_cannot_use() {
+    let daemon = asking().await;
+    let list = daemon.path().join("state/allowlist.json");
+    fs::write(&list, "no list").unwrap();
+    fs::set_permissions(&list, Permissions::from_mode(0o600)).unwrap();
+
+    let setup = Setup {
+        ask_for_consent: true,
+        ..Setup::default()
+    };
+    let error = Daemon::in_directory(daemon.kill(), setup)
+        .await
+        .unwrap_err();
+
+    assert!(error.contains("is not a list of entries"), "{error}");
+}
+
+/// As root the daemon can open everything, but a caller who cannot must not learn what is there.
+#[tokio::test]
+async fn a_listed_caller_learns_nothing_about_files_it_cannot_reach() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root serves other users");
+        return;
+    }
+    let daemon = Daemon::with(Setup {
+        config: "[server]\nallowed_uids = [65534]\nsocket_mode = \"0660\"\n".to_owned(),
+        ask_for_consent: true,
+        ..Setup::default()
+    })
+    .await;
+    let private = daemon.outside("private");
+    fs::create_dir(&private).unwrap();
+    fs::set_permissions(&private, Permissions::from_mode(0o700)).unwrap();
+    let script = private.join("script");
+    fs::write(&script, "echo secret").unwrap();
+    let digests = |path: &Path| {
+        let output = run_as_nobody(&daemon, &["/bin/sh", path.to_str().unwrap()]);
+        let error = json(&output)["error"].clone();
+        assert_eq!(error["reason"], "CONSENT_REQUIRED", "{error}");
+        error["metadata"]["digests"].clone()
+    };
+
+    assert_eq!(digests(&script), digests(&private.join("none")));
+
+    // The control: where the caller can go, the script is among what is hashed.
+    fs::set_permissions(&private, Permissions::from_mode(0o755)).unwrap();
+    assert!(digests(&script).to_string().contains("script"));
+}
+
+#[tokio::test]
 async fn a_script_that_changed_since_is_refused_whatever_its_time_says() {
     let daemon = asking().await;
     let path = script(&daemon, "one");
@@ -202,21 +265,24 @@ async fn a_list_that_others_could_have_written_allows_nothing() {
     assert!(daemon.run(run_script(&path)).await.is_ok());
 }
 
-/// Runs `/bin/true` by this daemon as user 65534. Needs root.
-fn run_as_nobody(daemon: &Daemon) -> Output {
+/// Runs a command by this daemon as user 65534. Needs root.
+fn run_as_nobody(daemon: &Daemon, hook: &[&str]) -> Output {
     let socket = daemon.path().join("sock");
     chown(&socket, None, Some(65_534)).unwrap();
     fs::set_permissions(&socket, Permissions::from_mode(0o660)).unwrap();
     // The program may lie where that user cannot go.
     let program = daemon.path().join("hookjail");
-    fs::copy(env!("CARGO_BIN_EXE_hookjail"), &program).unwrap();
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    if !program.exists() {
+        fs::copy(env!("CARGO_BIN_EXE_hookjail"), &program).unwrap();
+        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    }
     Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(program)
         .args(["run", "--json", "--connect"])
         .arg(socket)
-        .args(["--", "/bin/true"])
+        .arg("--")
+        .args(hook)
         .stdin(std::process::Stdio::null())
         .env_remove("HOOKJAIL_ADDR")
         .output()
@@ -230,7 +296,7 @@ async fn another_user_is_refused_unless_the_operator_lists_it() {
         return;
     }
     let daemon = Daemon::start().await;
-    let output = run_as_nobody(&daemon);
+    let output = run_as_nobody(&daemon, &["/bin/true"]);
     assert_eq!(output.status.code(), Some(125), "{output:?}");
     let error = &json(&output)["error"];
     assert_eq!(
@@ -245,7 +311,7 @@ async fn another_user_is_refused_unless_the_operator_lists_it() {
         ..Setup::default()
     })
     .await;
-    let output = run_as_nobody(&daemon);
+    let output = run_as_nobody(&daemon, &["/bin/true"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(daemon.records(), ["started", "ended"]);
 }

@@ -32,7 +32,8 @@ fn the_exit_code_is_the_hooks_own_or_says_why_there_is_none() {
     for path in [&missing, &bare] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let table: [(&[&str], i32); 11] = [
+    let table: [(&[&str], i32); 12] = [
+        (&["--profil", "strict", "--", "/bin/true"], 2),
         (&["--", "/bin/true"], 0),
         (&["--", "true"], 0),
         (&["--", "/bin/sh", "-c", "exit 7"], 7),

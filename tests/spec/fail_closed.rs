@@ -12,6 +12,9 @@ use std::{
 
 use hookjail::{pb, sys};
 use tempfile::TempDir;
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
 
 use crate::{
     attempts::{ALWAYS, Probe, WITH_PROCESSES, WITHOUT_PROCESSES},
@@ -84,6 +87,10 @@ async fn where_landlock_or_seccomp_is_missing_or_refused_nothing_runs() {
             assert_eq!((refusal, witness.exists()), expected, "{flaws:?} {profile}");
         }
         assert_eq!(daemon.records(), ["refused", "refused"], "{flaws:?}");
+        let request = HealthCheckRequest::default();
+        let health = HealthClient::new(daemon.channel()).check(request).await;
+        let health = health.unwrap().into_inner();
+        assert_eq!(health.status(), ServingStatus::NotServing, "{flaws:?}");
     }
 }
 

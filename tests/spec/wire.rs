@@ -7,7 +7,7 @@ use tonic_health::pb::{
 };
 use tonic_reflection::pb::{v1, v1alpha};
 
-use crate::support::{Daemon, hook, reason};
+use crate::support::{Daemon, hook, reason, sh};
 
 #[tokio::test]
 async fn health_says_that_the_daemon_serves() {
@@ -160,4 +160,29 @@ async fn answers_carry_the_callers_request_id_or_one_made_here() {
 
     assert!(uuid::Uuid::parse_str(&made).is_ok(), "{made}");
     assert_eq!(daemon.journal()[2]["request_id"], made);
+}
+
+#[tokio::test]
+async fn a_request_that_comes_again_gets_the_answer_of_the_first() {
+    let daemon = Daemon::start().await;
+    let request = |script: &str| {
+        let mut request = sh("strict", script);
+        request.request_id = "once".to_owned();
+        // More than one: their order on the wire is the client's.
+        let names = ["LC_ALL", "LC_TIME", "LC_CTYPE", "LC_COLLATE", "LC_NUMERIC"];
+        let env = names.map(|name| (name.to_owned(), "C".to_owned()));
+        request.hook.as_mut().unwrap().env = env.into();
+        request
+    };
+
+    let first = daemon.run(request("echo $$")).await.unwrap();
+    let again = daemon.run(request("echo $$")).await.unwrap();
+    let other = daemon.run(request("echo other")).await.unwrap_err();
+
+    assert_eq!(first, again);
+    assert_eq!(
+        (other.code(), reason(&other)),
+        (Code::FailedPrecondition, "REQUEST_ID_CONFLICT".to_owned())
+    );
+    assert_eq!(daemon.records(), ["started", "ended", "refused"]);
 }

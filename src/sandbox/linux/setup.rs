@@ -24,7 +24,7 @@ pub struct SetupNeeds {
 /// What a child does about its user, groups and capabilities.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Credentials {
-    /// It changes user and groups and drops every capability.
+    /// It changes user and groups and drops every capability; the bounding set was emptied by the thread that makes it.
     Drop,
     /// It keeps what the daemon has, which is unprivileged already.
     Keep,
@@ -51,7 +51,6 @@ impl SetupNeeds {
         if self.credentials == Credentials::Drop {
             calls.extend([
                 (nr::capset, vec![]),
-                (nr::prctl, vec![option(libc::PR_CAPBSET_DROP)]),
                 (nr::setgroups, vec![]),
                 (nr::setresgid, vec![]),
                 (nr::setresuid, vec![]),

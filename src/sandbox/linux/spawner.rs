@@ -31,12 +31,17 @@ struct Work {
 pub struct SpawnersGone;
 
 impl Pool {
-    /// Starts the threads; returns when all have loaded their filters.
+    /// Starts the threads; returns when all have loaded their filters. With `bounded` they first empty their capability
+    /// bounding set, which their children inherit as well.
     ///
     /// # Errors
     ///
     /// Returns the first error of a thread: it could not be started, or a filter could not be loaded.
-    pub fn start(threads: usize, filters: Vec<Vec<libc::sock_filter>>) -> io::Result<Self> {
+    pub fn start(
+        threads: usize,
+        filters: Vec<Vec<libc::sock_filter>>,
+        bounded: bool,
+    ) -> io::Result<Self> {
         let (work, queue) = mpsc::channel();
         let queue = Arc::new(Mutex::new(queue));
         let filters = Arc::new(filters);
@@ -49,6 +54,10 @@ impl Pool {
                 .spawn(move || {
                     let prepared = Stack::new()
                         .and_then(|stack| sys::block_all_signals().map(|()| stack))
+                        .and_then(|stack| match bounded {
+                            true => sys::empty_bounding_set().map(|()| stack),
+                            false => Ok(stack),
+                        })
                         .and_then(|stack| sys::load_filters(&filters).map(|()| stack));
                     match prepared {
                         Ok(stack) => {
