@@ -9,6 +9,10 @@ use hookjail::{
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tonic::Code;
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+use tonic_types::StatusExt;
 
 use crate::{
     support::{Daemon, Setup, hook, reason, sh},
@@ -215,8 +219,8 @@ async fn output_and_arguments_cannot_forge_a_record() {
 
 #[tokio::test]
 async fn nothing_runs_once_the_journal_cannot_be_written() {
-    // Files may grow to 16 KiB only; without the signal, so that writing fails as it does on a full disk.
-    let limited = r#"trap "" XFSZ; ulimit -Sf 32; exec "$@""#;
+    // Files may grow to 16 KiB only.
+    let limited = r#"ulimit -Sf 32; exec "$@""#;
     let daemon = Daemon::with(Setup {
         wrapper: ["/bin/sh", "-c", limited, "sh"].map(str::to_owned).to_vec(),
         ..Setup::default()
@@ -239,6 +243,34 @@ async fn nothing_runs_once_the_journal_cannot_be_written() {
 
     assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
     assert!(!daemon.workspace().join("ran").exists());
+}
+
+#[tokio::test]
+async fn an_end_that_cannot_be_written_down_is_said_and_nothing_runs_any_more() {
+    let daemon = Daemon::start().await;
+    let workspace = daemon.workspace();
+    let request = writing(
+        &daemon,
+        "echo >begun; until test -e go; do sleep 0.02; done",
+    );
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || workspace.join("begun").exists()).await;
+
+    fs::remove_file(daemon.path().join("state/audit/journal.jsonl")).unwrap();
+    fs::write(workspace.join("go"), "").unwrap();
+    let refusal = call.await.unwrap().unwrap_err();
+
+    assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
+    let details = refusal.get_error_details();
+    assert_eq!(details.error_info().unwrap().metadata["released"], "true");
+    let refusal = daemon.run(writing(&daemon, "echo >ran")).await.unwrap_err();
+    assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
+    assert!(!workspace.join("ran").exists());
+    let mut client = HealthClient::new(daemon.channel());
+    let health = client.check(HealthCheckRequest::default()).await;
+    let health = health.unwrap().into_inner();
+    assert_eq!(health.status(), ServingStatus::NotServing);
 }
 
 #[tokio::test]

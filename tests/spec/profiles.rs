@@ -476,3 +476,28 @@ async fn a_profile_of_the_operators_is_served() {
 
     assert_eq!(modest, said("granted\n"));
 }
+
+#[tokio::test]
+async fn a_granted_path_that_is_missing_or_behind_a_link_is_refused() {
+    let directory = directory();
+    let data = directory.path().canonicalize().unwrap().join("data");
+    fs::create_dir(&data).unwrap();
+    let profile = format!(
+        "description = \"x\"\nextends = \"strict\"\n[files]\nnamed = [{{ path = {data:?}, access = \"read\" }}]\n"
+    );
+    let daemon = Daemon::with(Setup {
+        profiles: vec![("data".to_owned(), profile)],
+        ..Setup::default()
+    })
+    .await;
+    let run = || daemon.run(sh("data", ":"));
+    assert!(run().await.is_ok());
+
+    let away = data.with_file_name("away");
+    fs::rename(&data, &away).unwrap();
+    assert_eq!(reason(&run().await.unwrap_err()), "GRANT_MISSING");
+    std::os::unix::fs::symlink(&away, &data).unwrap();
+    assert_eq!(reason(&run().await.unwrap_err()), "GRANT_MISSING");
+
+    assert_eq!(daemon.records(), ["started", "ended", "refused", "refused"]);
+}

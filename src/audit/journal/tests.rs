@@ -291,10 +291,12 @@ fn a_journal_removed_or_replaced_while_in_use_is_not_continued() {
 fn runs_of_a_dead_writer_are_marked_interrupted_once() {
     let dir = TempDir::new().unwrap();
     let dead = Journal::open(dir.path()).unwrap();
-    for run in ["a", "b", "c"] {
+    for run in ["a", "b", "c", "d"] {
         dead.append(&started(run)).unwrap();
     }
     dead.append(&ended("b")).unwrap();
+    // Announced, and then not released after all.
+    dead.append(&refused_run("d")).unwrap();
     let id = dead.mark.id().to_owned();
     // Its mark stays, for it has open runs: dropping it is dying.
     drop(dead);
@@ -311,10 +313,10 @@ fn runs_of_a_dead_writer_are_marked_interrupted_once() {
         })
     };
     assert_eq!(
-        records(&dir)[4..],
+        records(&dir)[6..],
         [interrupted("a", 1), interrupted("c", 3)]
     );
-    assert_eq!(verify(&path(&dir)).unwrap().records, 6);
+    assert_eq!(verify(&path(&dir)).unwrap().records, 8);
     assert_eq!(marks(&dir), 0);
 }
 
@@ -691,8 +693,16 @@ fn ended(run: &str) -> Record {
 }
 
 fn refused(message: &str) -> Record {
+    refusal(message, None)
+}
+
+fn refused_run(run_id: &str) -> Record {
+    refusal("a step failed", Some(run_id.to_owned()))
+}
+
+fn refusal(message: &str, run_id: Option<String>) -> Record {
     Record::Refused(Box::new(Refused {
-        run_id: None,
+        run_id,
         request_id: "request".into(),
         reason: "CONSENT_REQUIRED".into(),
         message: message.into(),
