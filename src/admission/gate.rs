@@ -256,7 +256,7 @@ impl Gate {
             command,
             consent,
             deadline,
-            policy: Arc::new(policy.clone()),
+            policy: Arc::clone(policy),
             program,
             queued,
             request,

@@ -194,7 +194,7 @@ const PROFILE_ONLY: [&str; 61] = [
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::ffi::OsStringExt;
+    use std::{os::unix::ffi::OsStringExt, sync::Arc};
 
     use super::*;
 
@@ -296,8 +296,9 @@ mod tests {
             "_JAVA_OPTIONS",
         ];
         let mut policy = strict();
-        policy.environment.allow = vec!["*".into()];
-        policy.environment.allow.extend(names.map(String::from));
+        let environment = Arc::make_mut(&mut policy.environment);
+        environment.allow = vec!["*".into()];
+        environment.allow.extend(names.map(String::from));
 
         for name in names {
             let refused = build(&policy, Path::new("/s"), &env(&[(name, "1")])).unwrap_err();
@@ -329,7 +330,12 @@ mod tests {
 
     fn strict() -> Policy {
         let name = ProfileName::parse("strict").unwrap();
-        Registry::builtin().unwrap().find(&name).unwrap().clone()
+        Registry::builtin()
+            .unwrap()
+            .find(&name)
+            .unwrap()
+            .as_ref()
+            .clone()
     }
 
     fn env(pairs: &[(&str, &str)]) -> BTreeMap<String, OsString> {

@@ -9,7 +9,7 @@ pub mod registry;
 pub(crate) mod units;
 
 pub use self::{plan::Plan, registry::Registry};
-use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub struct Policy {
     /// Which axes must be enforced.
     pub demands: Axes<Demand>,
     /// What the hook finds in its environment.
-    pub environment: Environment,
+    pub environment: Arc<Environment>,
     /// Which files it can reach.
     pub files: Files,
     /// Who can have a hook run under it.
@@ -67,7 +67,7 @@ pub struct Files {
     /// Granted beside the system's: a request can narrow these.
     pub named: Vec<GrantSpec>,
     /// What programs need to run at all. An entry marked `optional` may be absent from a host.
-    pub system: Vec<GrantSpec>,
+    pub system: Arc<[GrantSpec]>,
 }
 
 /// One granted path, before it is opened.

@@ -67,7 +67,12 @@ impl Plan {
                 .into());
         }
         let environment = Variables::resolve(&policy, &request.hook.env)?;
-        let opened = Opened::of(&prepared.mechanism, &policy, &request.hook)?;
+        let opened = Opened::of(
+            sandbox.places(),
+            &prepared.mechanism,
+            &policy,
+            &request.hook,
+        )?;
         let stdin = request.contract.stdin(&request.event)?;
         let (deadline, timeout) = (admitted.deadline, admitted.timeout);
         Ok(Self {

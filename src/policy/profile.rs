@@ -9,6 +9,7 @@ pub(super) mod grants;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
+    sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
@@ -112,7 +113,7 @@ impl ProfileFile {
             demands: self.axes.resolve()?,
             description,
             digest: String::new(),
-            environment: self.environment.resolve()?,
+            environment: Arc::new(self.environment.resolve()?),
             files: self.files.resolve()?,
             granted_by: self.granted_by.ok_or(ProfileCause::Missing("granted_by"))?,
             limits: self.limits.resolve()?,

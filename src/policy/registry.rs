@@ -7,6 +7,7 @@ use std::{
     io::{self, Read},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use nix::unistd::Uid;
@@ -20,7 +21,7 @@ use crate::request::ProfileName;
 
 /// The profiles, resolved.
 #[derive(Clone, Debug)]
-pub struct Registry(BTreeMap<ProfileName, Policy>);
+pub struct Registry(BTreeMap<ProfileName, Arc<Policy>>);
 
 impl Registry {
     /// Returns the shipped profiles alone.
@@ -67,19 +68,19 @@ impl Registry {
                 cause,
                 origin: source.origin.clone(),
             })?;
-            profiles.insert(name.clone(), policy);
+            profiles.insert(name.clone(), Arc::new(policy));
         }
         Ok(Self(profiles))
     }
 
     /// Returns the profile of exactly this name.
-    pub fn find(&self, name: &ProfileName) -> Option<&Policy> {
+    pub fn find(&self, name: &ProfileName) -> Option<&Arc<Policy>> {
         self.0.get(name)
     }
 
     /// Iterates over all profiles by name.
     pub fn iter(&self) -> impl Iterator<Item = &Policy> {
-        self.0.values()
+        self.0.values().map(Arc::as_ref)
     }
 }
 

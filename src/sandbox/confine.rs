@@ -14,7 +14,7 @@ use std::{
 };
 
 use nix::{
-    fcntl::{OFlag, ResolveFlag},
+    fcntl::{FcntlArg, OFlag, ResolveFlag, fcntl},
     sys::resource::{Resource, getrlimit},
     unistd::pipe2,
 };
@@ -23,7 +23,7 @@ use tokio::{net::unix::pipe, time::timeout_at};
 use super::{
     Backend, Identities, InstanceDir, Mechanism, Status, attest,
     confirm::Confirmations,
-    grants::{self, OpenGrant},
+    grants::{self, KnownPlaces, OpenGrant},
     identity::Lease,
     linux::{self, Pool, Rights},
     scratch::RunDir,
@@ -60,6 +60,7 @@ pub struct SandboxParts {
 pub struct Sandbox {
     pub(super) confirmations: Confirmations,
     own_filters: u32,
+    places: KnownPlaces,
     pub(super) parts: SandboxParts,
     pools: Mutex<HashMap<Option<linux::FilterSpec>, Arc<LoadedPool>>>,
 }
@@ -229,6 +230,7 @@ impl Sandbox {
         Ok(Self {
             confirmations: Confirmations::default(),
             own_filters,
+            places: KnownPlaces::default(),
             parts,
             pools: Mutex::default(),
         })
@@ -247,6 +249,11 @@ impl Sandbox {
                 .pid
                 .and_then(group)
                 .is_some_and(|group| self.parts.keeper.watches(group.as_raw()))
+    }
+
+    /// Returns the places of the system that stay open between runs.
+    pub const fn places(&self) -> &KnownPlaces {
+        &self.places
     }
 
     /// Whether hooks get a uid of their own, so that the daemon opens files with more rights than they have.
@@ -492,7 +499,7 @@ impl Sandbox {
             .chain(script)
             .map(|target| OpenGrant {
                 rights: Rights::File(Access::Execute),
-                target,
+                target: Arc::new(target),
             })
             .collect();
         let opened = plan.opened.grants.iter().chain(&program);
@@ -514,11 +521,11 @@ impl Sandbox {
         let of_run = [
             OpenGrant {
                 rights: Rights::Scratch,
-                target: open(&directory.scratch())?,
+                target: open(&directory.scratch())?.into(),
             },
             OpenGrant {
                 rights: Rights::File(Access::Read),
-                target: open(self.parts.instance.canary_granted())?,
+                target: open(self.parts.instance.canary_granted())?.into(),
             },
         ];
         let mut grants: Vec<_> = opened.into_iter().map(OpenGrant::as_grant).collect();
@@ -662,10 +669,14 @@ pub(super) fn pipes() -> io::Result<([OwnedFd; 3], Pipes)> {
     let (stdin_read, stdin_write) = pipe2(OFlag::O_CLOEXEC)?;
     let (stdout_read, stdout_write) = pipe2(OFlag::O_CLOEXEC)?;
     let (stderr_read, stderr_write) = pipe2(OFlag::O_CLOEXEC)?;
+    // The daemon's ends alone: a hook's own would surprise it.
+    for end in [&stderr_read, &stdin_write, &stdout_read] {
+        fcntl(end, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    }
     let pipes = Pipes {
-        stderr: pipe::Receiver::from_owned_fd(stderr_read)?,
-        stdin: pipe::Sender::from_owned_fd(stdin_write)?,
-        stdout: pipe::Receiver::from_owned_fd(stdout_read)?,
+        stderr: pipe::Receiver::from_owned_fd_unchecked(stderr_read)?,
+        stdin: pipe::Sender::from_owned_fd_unchecked(stdin_write)?,
+        stdout: pipe::Receiver::from_owned_fd_unchecked(stdout_read)?,
     };
     Ok(([stdin_read, stdout_write, stderr_write], pipes))
 }

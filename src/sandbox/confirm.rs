@@ -358,7 +358,7 @@ impl Sandbox {
                     named: Vec::new(),
                     system: policy.files.system.clone(),
                 };
-                let mut opened = grants::open_all(&files)?;
+                let mut opened = self.places().open_all(&files)?;
                 opened.extend(
                     ground
                         .grants()
@@ -520,7 +520,7 @@ impl Ground {
                 grants::open(&self.outside.join(name), ResolveFlag::RESOLVE_NO_SYMLINKS)?;
             Ok(OpenGrant {
                 rights: Rights::File(access),
-                target,
+                target: target.into(),
             })
         };
         Ok(vec![

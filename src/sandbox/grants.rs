@@ -1,11 +1,17 @@
 //! Granted paths, opened once: what is granted is the inode that was examined, whatever its name leads to later.
 
-use std::{io, os::fd::OwnedFd, path::Path};
+use std::{
+    collections::HashMap,
+    io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use nix::{
     errno::Errno,
     fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2},
-    sys::stat::{SFlag, fstat},
+    sys::stat::{SFlag, fstat, stat},
 };
 
 use super::{
@@ -34,14 +40,19 @@ impl Opened {
     ///
     /// Refuses where a path cannot be opened, a named one leads through a symbolic link (`GRANT_MISSING`), or the working
     /// directory lies in no grant (`INVALID_REQUEST`).
-    pub fn of(mechanism: &Mechanism, policy: &Policy, hook: &Hook) -> Result<Self, Refusal> {
+    pub fn of(
+        known: &KnownPlaces,
+        mechanism: &Mechanism,
+        policy: &Policy,
+        hook: &Hook,
+    ) -> Result<Self, Refusal> {
         let workspace = (policy.working_dir == WorkingDir::Workspace)
             .then_some(hook.workspace.as_ref())
             .flatten();
         let working_dir = hook.working_dir.as_ref().or(workspace);
         Ok(Self {
             grants: match mechanism {
-                Mechanism::Landlock(_) => open_all(&policy.files)?,
+                Mechanism::Landlock(_) => known.open_all(&policy.files)?,
                 Mechanism::Unconfined => Vec::new(),
             },
             working_dir: working_dir
@@ -57,12 +68,12 @@ pub(super) struct OpenGrant {
     /// How it may be used.
     pub rights: Rights,
     /// The inode.
-    pub target: OwnedFd,
+    pub target: Arc<OwnedFd>,
 }
 
 impl OpenGrant {
     /// Returns it as Landlock takes it.
-    pub(super) const fn as_grant(&self) -> Grant<'_> {
+    pub(super) fn as_grant(&self) -> Grant<'_> {
         Grant {
             rights: self.rights,
             target: &self.target,
@@ -70,26 +81,67 @@ impl OpenGrant {
     }
 }
 
-/// Opens every path of a policy whose workspace is bound.
+/// Places of the system that stay open between runs: every run under every profile grants the same dozen.
 ///
-/// # Errors
-///
-/// Refuses where a path cannot be opened, or a named one leads through a symbolic link: `GRANT_MISSING`.
-pub(super) fn open_all(files: &Files) -> Result<Vec<OpenGrant>, Refusal> {
-    let system = files
-        .system
-        .iter()
-        .filter_map(|grant| open_one(grant, ResolveFlag::empty()).transpose());
-    // The operator wrote the system paths, and /bin is a link on most hosts; named paths come nearer to the caller.
-    let pinned = ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-    let named = files
-        .named
-        .iter()
-        .filter_map(|grant| open_one(grant, pinned).transpose());
-    system.chain(named).collect()
+/// What is kept is used again only while its path still leads to the same inode, which cannot be another one under its number:
+/// it is held open.
+#[derive(Debug, Default)]
+pub struct KnownPlaces {
+    open: Mutex<HashMap<PathBuf, Known>>,
 }
 
-fn open_one(grant: &GrantSpec, resolve: ResolveFlag) -> Result<Option<OpenGrant>, Refusal> {
+#[derive(Debug)]
+struct Known {
+    inode: (u64, u64),
+    is_directory: bool,
+    target: Arc<OwnedFd>,
+}
+
+impl KnownPlaces {
+    /// Opens every path of a policy whose workspace is bound.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where a path cannot be opened, or a named one leads through a symbolic link: `GRANT_MISSING`.
+    pub(super) fn open_all(&self, files: &Files) -> Result<Vec<OpenGrant>, Refusal> {
+        // The operator wrote the system paths, and /bin is a link on most hosts; named paths come nearer to the caller.
+        let pinned = ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+        let system = files
+            .system
+            .iter()
+            .filter_map(|grant| open_one(grant, |path| self.open(path)).transpose());
+        let named = files.named.iter().filter_map(|grant| {
+            let open = |path: &Path| open(path, pinned).map(|(fd, is)| (Arc::new(fd), is));
+            open_one(grant, open).transpose()
+        });
+        system.chain(named).collect()
+    }
+
+    fn open(&self, path: &Path) -> Result<(Arc<OwnedFd>, bool), Errno> {
+        let now = stat(path)?;
+        let mut known = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(path)
+            && known.inode == (now.st_dev, now.st_ino)
+        {
+            return Ok((Arc::clone(&known.target), known.is_directory));
+        }
+        let (target, is_directory) = open(path, ResolveFlag::empty())?;
+        let opened = fstat(&target)?;
+        let target = Arc::new(target);
+        let new = Known {
+            inode: (opened.st_dev, opened.st_ino),
+            is_directory,
+            target: Arc::clone(&target),
+        };
+        known.insert(path.to_owned(), new);
+        Ok((target, is_directory))
+    }
+}
+
+fn open_one(
+    grant: &GrantSpec,
+    open: impl Fn(&Path) -> Result<(Arc<OwnedFd>, bool), Errno>,
+) -> Result<Option<OpenGrant>, Refusal> {
     let path = match &grant.place {
         Place::Path(path) => path,
         Place::Workspace { below, if_bound: _ } => {
@@ -100,7 +152,7 @@ fn open_one(grant: &GrantSpec, resolve: ResolveFlag) -> Result<Option<OpenGrant>
             return Err(Refusal::new(Reason::GrantMissing, message));
         }
     };
-    match open(path, resolve) {
+    match open(path) {
         Ok((_, true)) if grant.access == Access::WriteFile => {
             let message = format!(
                 "`{}` is granted as a file to write, but it is a directory",

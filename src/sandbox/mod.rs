@@ -18,7 +18,7 @@ pub use self::{
     backend::{Absent, Backend, BackendName, Host, Mechanism, Prepared, Unenforceable},
     confine::{Confined, End, Ended, Evidence, Sandbox, SandboxParts, Setup},
     confirm::{AxisProof, Confirmation, Leg, Unconfirmed},
-    grants::Opened,
+    grants::{KnownPlaces, Opened},
     identity::{DEFAULT_UID_RANGE, Identities},
     noop::Noop,
     scratch::InstanceDir,

@@ -242,7 +242,10 @@ proptest! {
         asked in any_narrow(),
     ) {
         let mut policy = NETWORK.clone();
-        policy.files = Files { named, system };
+        policy.files = Files {
+            named,
+            system: system.into(),
+        };
 
         let Ok(narrowed) = narrow(&policy, bound.as_deref(), &asked) else { return Ok(()) };
 
@@ -364,7 +367,12 @@ fn normal_path() -> impl Strategy<Value = PathBuf> {
 
 fn profile(name: &str) -> Policy {
     let name = ProfileName::parse(name).unwrap();
-    Registry::builtin().unwrap().find(&name).unwrap().clone()
+    Registry::builtin()
+        .unwrap()
+        .find(&name)
+        .unwrap()
+        .as_ref()
+        .clone()
 }
 
 fn grant(access: Access, path: &str) -> GrantSpec {

@@ -60,7 +60,10 @@ impl FilesSection {
         let mut system: Vec<GrantSpec> = self.system.into_iter().map(|grant| grant.0).collect();
         named.sort_by(|a, b| a.place.cmp(&b.place));
         system.sort_by(|a, b| a.place.cmp(&b.place));
-        let files = Files { named, system };
+        let files = Files {
+            named,
+            system: system.into(),
+        };
         match files.below_writable() {
             None => Ok(files),
             Some((inner, outer)) => Err(ProfileCause::BelowWritable {

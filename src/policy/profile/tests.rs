@@ -58,7 +58,8 @@ fn a_whole_profile_becomes_a_policy() {
             system: vec![
                 grant(Access::WriteFile, Place::Path("/dev/null".into())),
                 grant(Access::Execute, Place::Path("/usr".into())),
-            ],
+            ]
+            .into(),
         }
     );
     assert_eq!(

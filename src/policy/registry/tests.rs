@@ -458,6 +458,7 @@ fn find(registry: &Registry, name: &str) -> Policy {
     registry
         .find(&ProfileName::parse(name).unwrap())
         .unwrap()
+        .as_ref()
         .clone()
 }
 
