@@ -39,8 +39,8 @@ const REAP: Duration = Duration::from_secs(5);
 pub struct Pipes {
     /// Read end of its standard error.
     pub stderr: pipe::Receiver,
-    /// Write end of its standard input.
-    pub stdin: pipe::Sender,
+    /// Write end of its standard input, and what is still to be written; `None` where all of it went into the pipe already.
+    pub stdin: Option<(pipe::Sender, Bytes)>,
     /// Read end of its standard output.
     pub stdout: pipe::Receiver,
 }
@@ -136,8 +136,8 @@ impl Running {
         self.group.id.as_raw()
     }
 
-    /// Feeds the event and waits for the end of the whole tree.
-    pub async fn finish(self, event: Bytes, supervision: Supervision) -> Ended {
+    /// Feeds the rest of the event and waits for the end of the whole tree.
+    pub async fn finish(self, supervision: Supervision) -> Ended {
         let Supervision {
             cancel,
             chunks,
@@ -171,9 +171,13 @@ impl Running {
                 );
                 drop((out, err));
             };
-            let feed = feed(stdin, event);
+            let (mut reading, mut feeding) = (true, stdin.is_some());
+            let feed = async {
+                if let Some((stdin, event)) = stdin {
+                    feed(stdin, event).await;
+                }
+            };
             tokio::pin!(reads, feed);
-            let (mut reading, mut feeding) = (true, true);
             let cause = loop {
                 tokio::select! {
                     biased;

@@ -13,10 +13,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use nix::{
+    errno::Errno,
     fcntl::{FcntlArg, OFlag, ResolveFlag, fcntl},
     sys::resource::{Resource, getrlimit},
-    unistd::pipe2,
+    unistd::{pipe2, write},
 };
 use tokio::{net::unix::pipe, time::timeout_at};
 
@@ -123,7 +125,7 @@ enum Start {
     /// Confinement held, but the program could not be executed.
     ExecFailed(i32),
     /// It runs.
-    Running(Running),
+    Running(Box<Running>),
 }
 
 /// What a run holds until its tree is dead. Fields drop in this order: the directory before the uid is free again.
@@ -201,7 +203,7 @@ impl Confined {
                     output_bytes: usize::try_from(plan.policy.limits.output_bytes)
                         .unwrap_or(usize::MAX),
                 };
-                End::Ran(running.finish(plan.stdin.clone(), supervision).await)
+                End::Ran(running.finish(supervision).await)
             }
         };
         // The tree is dead: what it left can be removed. A full scratch directory takes a while, and must not hold up others;
@@ -287,7 +289,7 @@ impl Sandbox {
             .run(identity)
             .map_err(|e| Fault::new("cannot make a scratch directory", e))?;
         let pool = self.pool(&plan.prepared.mechanism)?;
-        let (stdio, pipes) = pipes().map_err(|e| Fault::new("cannot make pipes", e))?;
+        let (stdio, pipes) = pipes(&plan.stdin).map_err(|e| Fault::new("cannot make pipes", e))?;
         let (action, script) = execute(plan, &directory, identity)?;
         let ruleset = match plan.prepared.mechanism {
             Mechanism::Landlock(spec) => Some(self.ruleset(&spec, plan, &directory, script)?),
@@ -362,7 +364,7 @@ impl Sandbox {
             released,
         };
         Ok((
-            Start::Running(running),
+            Start::Running(Box::new(running)),
             RunResources {
                 directory,
                 _lease: lease,
@@ -664,8 +666,9 @@ pub(super) fn limits(limits: &Limits, identity: Option<Identity>) -> Vec<(u32, u
         .collect()
 }
 
-/// Makes the three pipes: the child's ends, and the daemon's.
-pub(super) fn pipes() -> io::Result<([OwnedFd; 3], Pipes)> {
+/// Makes the three pipes: the child's ends, and the daemon's. As much of the event as fits is in the first already: mostly all
+/// of it, and then nobody has to wait for a moment to write it.
+pub(super) fn pipes(event: &Bytes) -> io::Result<([OwnedFd; 3], Pipes)> {
     let (stdin_read, stdin_write) = pipe2(OFlag::O_CLOEXEC)?;
     let (stdout_read, stdout_write) = pipe2(OFlag::O_CLOEXEC)?;
     let (stderr_read, stderr_write) = pipe2(OFlag::O_CLOEXEC)?;
@@ -673,9 +676,20 @@ pub(super) fn pipes() -> io::Result<([OwnedFd; 3], Pipes)> {
     for end in [&stderr_read, &stdin_write, &stdout_read] {
         fcntl(end, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     }
+    let written = match write(&stdin_write, event) {
+        Ok(count) => count,
+        Err(Errno::EAGAIN | Errno::EINTR) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    let stdin = if written < event.len() {
+        let sender = pipe::Sender::from_owned_fd_unchecked(stdin_write)?;
+        Some((sender, event.slice(written..)))
+    } else {
+        None
+    };
     let pipes = Pipes {
         stderr: pipe::Receiver::from_owned_fd_unchecked(stderr_read)?,
-        stdin: pipe::Sender::from_owned_fd_unchecked(stdin_write)?,
+        stdin,
         stdout: pipe::Receiver::from_owned_fd_unchecked(stdout_read)?,
     };
     Ok(([stdin_read, stdout_write, stderr_write], pipes))

@@ -368,7 +368,8 @@ impl Sandbox {
             }
             Mechanism::Unconfined => None,
         };
-        let (stdio, _pipes) = pipes().map_err(|e| Fault::new("cannot make pipes", e))?;
+        let (stdio, _pipes) =
+            pipes(&bytes::Bytes::new()).map_err(|e| Fault::new("cannot make pipes", e))?;
         let job = Job::new(JobParts {
             action: Action::Attempt(attempts),
             canaries: ruleset.is_some().then(|| self.canaries()).transpose()?,

@@ -233,3 +233,32 @@ fn open_working_dir(path: &Path, files: &Files) -> Result<OwnedFd, Refusal> {
         ))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_place_that_was_replaced_is_opened_anew_and_one_that_is_gone_is_not_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let places = KnownPlaces::default();
+        let inode = |open: &OwnedFd| fstat(open).unwrap().st_ino;
+        fs::write(&path, "one").unwrap();
+        let (first, _) = places.open(&path).unwrap();
+        let (again, _) = places.open(&path).unwrap();
+        assert!(Arc::ptr_eq(&first, &again));
+
+        let other = directory.path().join("other");
+        fs::write(&other, "two").unwrap();
+        fs::rename(&other, &path).unwrap();
+        let (second, is_directory) = places.open(&path).unwrap();
+        assert_ne!(inode(&first), inode(&second));
+        assert!(!is_directory);
+
+        fs::remove_file(&path).unwrap();
+        assert_eq!(places.open(&path).unwrap_err(), Errno::ENOENT);
+    }
+}
