@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Context, Failure, assemble::Assembly, output, run::resolve_program};
+use super::{Context, Failure, assemble::Assembly, output, program::resolve_program};
 use crate::{
     admission::{
         OpenedFor, Program,

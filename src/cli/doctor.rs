@@ -221,7 +221,7 @@ fn describe(status: &pb::GetStatusResponse) -> String {
         }
         for axis in &profile.axes {
             let report = axis.report.clone().unwrap_or_default();
-            text.push_str(&format!("  {}\n", super::run::axis_words(&report, style)));
+            text.push_str(&format!("  {}\n", super::show::axis_words(&report, style)));
             for (kind, leg) in axis
                 .deny
                 .iter()

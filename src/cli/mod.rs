@@ -5,8 +5,10 @@ mod consent;
 mod doctor;
 mod output;
 mod profile;
+mod program;
 mod run;
 mod serve;
+mod show;
 
 use std::{path::PathBuf, process::ExitCode};
 

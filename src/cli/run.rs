@@ -2,14 +2,11 @@
 
 use std::{
     env,
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs,
     io::{self, IsTerminal, Read},
-    os::{
-        fd::AsFd,
-        unix::{ffi::OsStrExt, fs::PermissionsExt},
-    },
-    path::{Component, Path, PathBuf},
+    os::fd::AsFd,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
     time::Duration,
@@ -31,7 +28,13 @@ use tonic::{
 use tonic_types::StatusExt;
 use tower::service_fn;
 
-use super::{Context, Failure, assemble::Assembly, output, output::Style};
+use super::{
+    Context, Failure,
+    assemble::Assembly,
+    output,
+    program::{NOT_EXECUTABLE, NOT_FOUND, resolve_program},
+    show::show,
+};
 use crate::{
     admission::ConsentRule,
     config::{Config, ConfiguredHook},
@@ -43,10 +46,6 @@ use crate::{
 
 /// A run's wall time was over.
 const TIMED_OUT: u8 = 124;
-/// The program was found but could not be executed.
-const NOT_EXECUTABLE: u8 = 126;
-/// The program was not found.
-const NOT_FOUND: u8 = 127;
 /// Added to a signal's number.
 const SIGNALED: u8 = 128;
 
@@ -308,68 +307,6 @@ fn needs_workspace(context: &Context, profile: &str) -> bool {
     })
 }
 
-/// Makes the program absolute, and a script that an interpreter is given, as the caller sees them: by the current directory
-/// and `PATH`.
-pub(super) fn resolve_program(mut argv: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
-    let Some(name) = argv.first() else {
-        return Err(Failure::new("there is no command"));
-    };
-    let program = find_program(name)?;
-    argv[0] = program.into_os_string();
-    if let Some(argument) = argv.get(1)
-        && !argument.as_bytes().starts_with(b"-")
-        && Path::new(argument).is_relative()
-        && argument.as_bytes().contains(&b'.')
-        && Path::new(argument).is_file()
-    {
-        argv[1] = env::current_dir()?.join(argument).into_os_string();
-    }
-    Ok(argv)
-}
-
-fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
-    let shown = Path::new(name).display();
-    let candidates: Vec<PathBuf> = if name.as_bytes().contains(&b'/') {
-        vec![env::current_dir()?.join(name).components().collect()]
-    } else {
-        let search = env::var_os("PATH").unwrap_or_default();
-        env::split_paths(&search)
-            .filter(|directory| directory.is_absolute())
-            .map(|d| d.join(name))
-            .collect()
-    };
-    let found = candidates.iter().find(|path| path.is_file());
-    let found = found
-        .ok_or_else(|| Failure::new(format!("`{shown}` is not found")).with_code(NOT_FOUND))?;
-    let executable = |path: &Path| {
-        path.metadata()
-            .is_ok_and(|m| m.permissions().mode() & 0o111 != 0)
-    };
-    let runnable = candidates
-        .iter()
-        .find(|path| path.is_file() && executable(path))
-        .ok_or_else(|| {
-            Failure::new(format!("`{}` is not executable", found.display()))
-                .with_code(NOT_EXECUTABLE)
-        })?;
-    // A plain path is what a request would name, and what a consent is then looked up by.
-    if !runnable
-        .components()
-        .any(|component| component == Component::ParentDir)
-    {
-        return Ok(runnable.clone());
-    }
-    // `..` in the middle of a path would be refused: what it means depends on links. The directory is resolved, the name
-    // itself is kept, because programs look at it.
-    match (
-        runnable.parent().map(Path::canonicalize),
-        runnable.file_name(),
-    ) {
-        (Some(Ok(directory)), Some(file)) => Ok(directory.join(file)),
-        _ => Ok(runnable.clone()),
-    }
-}
-
 async fn by_daemon(
     socket: &Path,
     request: pb::ExecuteRequest,
@@ -505,180 +442,4 @@ fn exit_code(response: &pb::ExecuteResponse) -> u8 {
         | pb::OutcomeKind::Signaled
         | pb::OutcomeKind::Unspecified => SIGNALED.saturating_add(low(outcome.signal.unwrap_or(0))),
     }
-}
-
-/// Shows a response to a person.
-fn show(response: &pb::ExecuteResponse) {
-    let style = Style::of_stdout();
-    let mut text = String::new();
-    let mut line = |label: &str, value: &str| {
-        text.push_str(&format!("{}{value}\n", style_label(style, label)));
-    };
-    let outcome = response.outcome.unwrap_or_default();
-    line("outcome", &outcome_words(&outcome, style));
-    stream(
-        &mut line,
-        "stdout",
-        &response.stdout,
-        response.stdout_total_bytes,
-    );
-    stream(
-        &mut line,
-        "stderr",
-        &response.stderr,
-        response.stderr_total_bytes,
-    );
-    let verdict = response.verdict.clone().unwrap_or_default();
-    let decision = verdict
-        .decision()
-        .as_str_name()
-        .trim_start_matches("DECISION_");
-    let failed = if verdict.failed {
-        ", the hook failed"
-    } else {
-        ""
-    };
-    line("verdict", &format!("{decision}{failed}"));
-    if !verdict.reason.is_empty() {
-        line("reason", &verdict.reason);
-    }
-    match &verdict.push {
-        Some(push) => {
-            line(
-                "push",
-                &format!("wake={} message={:?}", push.wake, push.message),
-            );
-        }
-        None if !verdict.skip_reason.is_empty() => {
-            line("push", &format!("none ({})", verdict.skip_reason))
-        }
-        None => {}
-    }
-    let confinement = response.confinement.clone().unwrap_or_default();
-    let confirmed = if confinement.confirmed {
-        style.good("confirmed")
-    } else {
-        style.bad("UNCONFINED")
-    };
-    let abi = match confinement.landlock_abi {
-        0 => String::new(),
-        abi => format!(" (Landlock ABI {abi})"),
-    };
-    line(
-        "confinement",
-        &format!(
-            "{}{abi}, profile {}, {confirmed}",
-            confinement.backend, confinement.profile
-        ),
-    );
-    for axis in &confinement.axes {
-        line("", &axis_words(axis, style));
-    }
-    let evidence: Vec<_> = confinement
-        .evidence
-        .iter()
-        .map(|e| format!("{}={}", e.check, e.observed))
-        .collect();
-    line("evidence", &evidence.join(" "));
-    let usage = response.usage.unwrap_or_default();
-    let ms = |duration: &Option<prost_types::Duration>| {
-        let duration = duration.unwrap_or_default();
-        duration.seconds as f64 * 1e3 + f64::from(duration.nanos) / 1e6
-    };
-    line(
-        "times",
-        &format!(
-            "wall {:.1} ms: queue {:.1}, set-up {:.1}, run {:.1}; cpu {:.1} ms{}",
-            ms(&usage.wall),
-            ms(&usage.queue),
-            ms(&usage.setup),
-            ms(&usage.run),
-            ms(&usage.user) + ms(&usage.sys),
-            match usage.max_rss_bytes {
-                0 => String::new(),
-                bytes => format!("; max rss {} KiB", bytes / 1024),
-            },
-        ),
-    );
-    let audit = response.audit.clone().unwrap_or_default();
-    line(
-        "audit",
-        &format!("run {}, record {}", audit.run_id, audit.sequence),
-    );
-    output::stdout(text.as_bytes());
-}
-
-fn style_label(style: Style, label: &str) -> String {
-    // Padding counts bytes, so it comes before the colour.
-    style.strong(&format!("{label:<12}"))
-}
-
-fn outcome_words(outcome: &pb::Outcome, style: Style) -> String {
-    let kind = outcome.kind();
-    let name = kind
-        .as_str_name()
-        .trim_start_matches("OUTCOME_KIND_")
-        .to_ascii_lowercase()
-        .replace('_', " ");
-    let words = match (outcome.exit_code, outcome.signal, outcome.exec_errno) {
-        (Some(code), _, _) => format!("{name}, code {code}"),
-        (_, Some(signal), _) => format!("{name}, signal {signal}"),
-        (_, _, Some(errno)) => format!("{name}: {}", io::Error::from_raw_os_error(errno)),
-        (None, None, None) => name,
-    };
-    if kind == pb::OutcomeKind::Exited && outcome.exit_code == Some(0) {
-        style.good(&words)
-    } else {
-        style.warn(&words)
-    }
-}
-
-fn stream(line: &mut impl FnMut(&str, &str), label: &str, bytes: &[u8], total: u64) {
-    let shown = String::from_utf8_lossy(bytes);
-    let cut = if total > bytes.len() as u64 {
-        format!(" ({total} bytes in all)")
-    } else {
-        String::new()
-    };
-    if shown.is_empty() {
-        line(label, &format!("(empty){cut}"));
-        return;
-    }
-    for (index, part) in shown.lines().enumerate() {
-        // A hook's output must not steer the terminal.
-        let plain: String = part
-            .chars()
-            .map(|c| {
-                if c.is_control() && c != '\t' {
-                    '\u{fffd}'
-                } else {
-                    c
-                }
-            })
-            .collect();
-        line(if index == 0 { label } else { "" }, &plain);
-    }
-    if !cut.is_empty() {
-        line("", &cut);
-    }
-}
-
-pub(super) fn axis_words(axis: &pb::AxisReport, style: Style) -> String {
-    let name = axis
-        .axis()
-        .as_str_name()
-        .trim_start_matches("AXIS_")
-        .to_ascii_lowercase();
-    let coverage = match axis.coverage() {
-        pb::Coverage::Enforced => style.good("enforced"),
-        pb::Coverage::Degraded => style.warn("degraded"),
-        pb::Coverage::Ignored | pb::Coverage::Unspecified => style.bad("ignored "),
-    };
-    let gap = if axis.gap.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", axis.gap)
-    };
-    let by = if axis.by.is_empty() { "-" } else { &axis.by };
-    format!("{name:<12} {coverage}  {by}{gap}")
 }

@@ -18,9 +18,10 @@ use tokio::sync::OnceCell;
 
 use super::{
     Backend, BackendName, Mechanism, Prepared, Sandbox,
-    confine::{launch, limits, pipes, scratch_fd},
+    confine::launch,
     grants::{self, OpenGrant},
     linux::Rights,
+    means::{limits, pipes, scratch_fd},
     scratch::RunDir,
 };
 use crate::{

@@ -10,6 +10,7 @@ mod confirm;
 mod grants;
 mod identity;
 pub mod linux;
+mod means;
 mod noop;
 mod scratch;
 

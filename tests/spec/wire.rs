@@ -27,67 +27,42 @@ async fn health_says_that_the_daemon_serves() {
     assert_eq!(unknown.code(), Code::NotFound);
 }
 
-#[tokio::test]
-async fn reflection_v1_lists_the_services() {
-    use v1::{
-        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
-        server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
-    };
-    let daemon = Daemon::start().await;
-    let request = ServerReflectionRequest {
-        host: String::new(),
-        message_request: Some(MessageRequest::ListServices(String::new())),
-    };
-
-    let mut answers = ServerReflectionClient::new(daemon.channel())
-        .server_reflection_info(tokio_stream::once(request))
-        .await
-        .unwrap()
-        .into_inner();
-
-    let answer = answers.message().await.unwrap().unwrap();
-    let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else {
-        panic!("{answer:?}")
-    };
-    let names: Vec<_> = list
-        .service
-        .into_iter()
-        .map(|service| service.name)
-        .collect();
-    for name in ["hookjail.v1.HookService", "grpc.health.v1.Health"] {
-        assert!(names.contains(&name.to_owned()), "{names:?}");
-    }
+/// Asks the reflection of one version, whose types differ by their module alone, for the services.
+macro_rules! reflected_services {
+    ($version:ident, $channel:expr) => {{
+        use $version::{
+            ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+            server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+        };
+        let request = ServerReflectionRequest {
+            host: String::new(),
+            message_request: Some(MessageRequest::ListServices(String::new())),
+        };
+        let answers = ServerReflectionClient::new($channel)
+            .server_reflection_info(tokio_stream::once(request))
+            .await;
+        let answer = answers.unwrap().into_inner().message().await.unwrap();
+        let Some(MessageResponse::ListServicesResponse(list)) = answer.unwrap().message_response
+        else {
+            panic!("another answer")
+        };
+        list.service
+            .into_iter()
+            .map(|service| service.name)
+            .collect::<Vec<_>>()
+    }};
 }
 
 #[tokio::test]
-async fn reflection_v1alpha_lists_the_services() {
-    use v1alpha::{
-        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
-        server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
-    };
+async fn reflection_lists_the_services() {
     let daemon = Daemon::start().await;
-    let request = ServerReflectionRequest {
-        host: String::new(),
-        message_request: Some(MessageRequest::ListServices(String::new())),
-    };
-
-    let mut answers = ServerReflectionClient::new(daemon.channel())
-        .server_reflection_info(tokio_stream::once(request))
-        .await
-        .unwrap()
-        .into_inner();
-
-    let answer = answers.message().await.unwrap().unwrap();
-    let Some(MessageResponse::ListServicesResponse(list)) = answer.message_response else {
-        panic!("{answer:?}")
-    };
-    let names: Vec<_> = list
-        .service
-        .into_iter()
-        .map(|service| service.name)
-        .collect();
-    for name in ["hookjail.v1.HookService", "grpc.health.v1.Health"] {
-        assert!(names.contains(&name.to_owned()), "{names:?}");
+    for names in [
+        reflected_services!(v1, daemon.channel()),
+        reflected_services!(v1alpha, daemon.channel()),
+    ] {
+        for name in ["hookjail.v1.HookService", "grpc.health.v1.Health"] {
+            assert!(names.contains(&name.to_owned()), "{names:?}");
+        }
     }
 }
 
