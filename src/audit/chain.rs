@@ -43,7 +43,7 @@ impl Head {
         // A record is an object that is never empty, for it has its kind: the braces make room for its neighbours.
         line[body] = b',';
         line.pop();
-        let hash = hash(&line);
+        let hash = sha256(&line);
         line.extend_from_slice(HASH_KEY);
         line.extend_from_slice(hash.as_bytes());
         line.extend_from_slice(b"\"}\n");
@@ -81,7 +81,7 @@ impl<'a> Link<'a> {
             .strip_prefix(HASH_KEY)
             .and_then(|rest| rest.strip_suffix(b"\"}"))
             .ok_or(Break::Malformed)?;
-        let hash = hash(sealed);
+        let hash = sha256(sealed);
         if claimed != hash.as_bytes() {
             return Err(Break::Edited);
         }
@@ -98,8 +98,9 @@ impl<'a> Link<'a> {
     }
 }
 
-fn hash(sealed: &[u8]) -> String {
-    format!("{:x}", Sha256::digest(sealed))
+/// Returns a SHA-256 as records spell it: lower-case hexadecimal digits.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    format!("{:x}", Sha256::digest(bytes))
 }
 
 const HASH_BYTES: usize = 64;

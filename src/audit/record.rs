@@ -73,7 +73,7 @@ pub struct Started {
     pub working_dir: Option<String>,
 }
 
-/// A run that is over.
+/// A run that is over. What was reported of each axis stands in its start record.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Ended {
     /// The id of this run.
@@ -100,9 +100,6 @@ pub struct Ended {
     /// What the confirmation rests on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
-    /// What was reported of each axis.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub axes: Vec<AxisLine>,
     /// What it took.
     pub usage: Usage,
 }

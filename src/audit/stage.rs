@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    chain::sha256,
     journal::{Appended, Journal},
     record::{self, AxisLine, Record},
 };
@@ -340,7 +340,7 @@ fn started(plan: &Plan) -> record::Started {
         digests: admitted.program.digests.iter().map(digest).collect(),
         environment: request.hook.env.keys().cloned().collect(),
         event_bytes: plan.stdin.len() as u64,
-        event_sha256: hex(&plan.stdin),
+        event_sha256: sha256(&plan.stdin),
         hook: request.hook.name.clone(),
         mode: request.contract.mode_name().to_owned(),
         peer: record::Peer {
@@ -376,7 +376,6 @@ fn ended(interpreted: &Interpreted) -> record::Ended {
     };
     let verdict = &interpreted.verdict;
     record::Ended {
-        axes: axes(plan),
         confirmed: setup.confirmed,
         evidence: setup
             .evidence
@@ -433,15 +432,8 @@ fn axes(plan: &Plan) -> Vec<AxisLine> {
 
 fn stream(captured: &Captured) -> record::Stream {
     record::Stream {
-        sha256: Some(hex(&captured.head)),
+        sha256: Some(sha256(&captured.head)),
         total_bytes: captured.total,
         truncated: captured.truncated(),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }

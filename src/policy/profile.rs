@@ -140,10 +140,7 @@ impl ProfileFile {
         self.description.clear();
         let canonical = serde_json::to_vec(&self)
             .expect("strings, integers, lists and string-keyed maps are JSON");
-        Sha256::digest(canonical)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
+        format!("{:x}", Sha256::digest(canonical))
     }
 }
 

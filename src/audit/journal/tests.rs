@@ -687,7 +687,6 @@ fn ended(run: &str) -> Record {
         verdict: None,
         confirmed: true,
         evidence: vec!["read: denied".into()],
-        axes: Vec::new(),
         usage: Usage::default(),
     }))
 }
