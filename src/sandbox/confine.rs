@@ -10,13 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::fcntl::ResolveFlag;
 use tokio::time::timeout_at;
 
 use super::{
     Backend, Identities, InstanceDir, Mechanism, Status, attest,
     confirm::Confirmations,
-    grants::{self, KnownPlaces, OpenGrant},
+    grants::{KnownPlaces, OpenGrant},
     identity::Lease,
     linux::{self, Pool, Rights},
     means::{execute, limits, pipes, scratch_fd},
@@ -62,14 +61,14 @@ pub struct Sandbox {
 /// Spawners, and what their children inherit.
 #[derive(Debug)]
 pub(super) struct LoadedPool {
-    closing: Option<crate::sys::Closing>,
+    closing: Option<Arc<crate::sys::Closing>>,
     /// How many filters a released child has, the daemon's own included.
     filters: u32,
     pool: Pool,
 }
 
 impl LoadedPool {
-    pub(super) const fn closing(&self) -> Option<&crate::sys::Closing> {
+    pub(super) const fn closing(&self) -> Option<&Arc<crate::sys::Closing>> {
         self.closing.as_ref()
     }
 
@@ -283,8 +282,9 @@ impl Sandbox {
         let pool = self.pool(&plan.prepared.mechanism)?;
         let (stdio, pipes) = pipes(&plan.stdin).map_err(|e| Fault::new("cannot make pipes", e))?;
         let (action, script) = execute(plan, &directory, identity)?;
+        let scratch = scratch_fd(&directory)?;
         let ruleset = match plan.prepared.mechanism {
-            Mechanism::Landlock(spec) => Some(self.ruleset(&spec, plan, &directory, script)?),
+            Mechanism::Landlock(spec) => Some(self.ruleset(&spec, plan, &scratch, script)?),
             Mechanism::Unconfined => None,
         };
         let place = self.parts.keeper.place().ok_or_else(|| {
@@ -300,12 +300,7 @@ impl Sandbox {
             limits: limits(&plan.policy.limits, identity),
             ruleset,
             stdio,
-            working_dir: match &plan.opened.working_dir {
-                Some(opened) => opened
-                    .try_clone()
-                    .map_err(|e| Fault::new("cannot keep the working directory open", e))?,
-                None => scratch_fd(&directory)?,
-            },
+            working_dir: plan.opened.working_dir.clone().unwrap_or(scratch),
         };
         let job = Job::new(parts)
             .map_err(|_| Fault::new("cannot prepare a child", "its closing filter is too long"))?;
@@ -409,7 +404,7 @@ impl Sandbox {
             Some(spec) => {
                 let filters = linux::compile(&spec, self.switches_uid())
                     .map_err(|e| unconfirmed("cannot compile the filters", &e))?;
-                (filters.inherited, Some(filters.closing))
+                (filters.inherited, Some(Arc::new(filters.closing)))
             }
             None => (Vec::new(), None),
         };
@@ -480,7 +475,7 @@ impl Sandbox {
         &self,
         spec: &linux::FilterSpec,
         plan: &Plan,
-        directory: &RunDir,
+        scratch: &Arc<OwnedFd>,
         script: Option<OwnedFd>,
     ) -> Result<OwnedFd, Stop> {
         let executable = plan
@@ -497,7 +492,7 @@ impl Sandbox {
             })
             .collect();
         let opened = plan.opened.grants.iter().chain(&program);
-        self.ruleset_with(spec, opened, directory)
+        self.ruleset_with(spec, opened, scratch)
     }
 
     /// Makes a ruleset of grants, the run's scratch directory and the granted canary.
@@ -505,21 +500,16 @@ impl Sandbox {
         &self,
         spec: &linux::FilterSpec,
         opened: impl IntoIterator<Item = &'a OpenGrant>,
-        directory: &RunDir,
+        scratch: &Arc<OwnedFd>,
     ) -> Result<OwnedFd, Stop> {
-        let open = |path: &Path| {
-            grants::open(path, ResolveFlag::RESOLVE_NO_SYMLINKS)
-                .map(|(target, _)| target)
-                .map_err(|e| Fault::new(format!("cannot open `{}`", path.display()), e))
-        };
         let of_run = [
             OpenGrant {
                 rights: Rights::Scratch,
-                target: open(&directory.scratch())?.into(),
+                target: Arc::clone(scratch),
             },
             OpenGrant {
                 rights: Rights::File(Access::Read),
-                target: open(self.parts.instance.canary_granted())?.into(),
+                target: Arc::clone(self.parts.instance.canary_granted_open()),
             },
         ];
         let mut grants: Vec<_> = opened.into_iter().map(OpenGrant::as_grant).collect();

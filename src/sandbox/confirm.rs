@@ -353,6 +353,7 @@ impl Sandbox {
         attempts: Vec<Attempt>,
     ) -> Result<Arc<Job>, Stop> {
         let pool = self.pool(mechanism)?;
+        let scratch = scratch_fd(directory)?;
         let ruleset = match mechanism {
             Mechanism::Landlock(spec) => {
                 let files = Files {
@@ -365,7 +366,7 @@ impl Sandbox {
                         .grants()
                         .map_err(|e| Fault::new("cannot open the self-test's files", e))?,
                 );
-                Some(self.ruleset_with(spec, &opened, directory)?)
+                Some(self.ruleset_with(spec, &opened, &scratch)?)
             }
             Mechanism::Unconfined => None,
         };
@@ -380,7 +381,7 @@ impl Sandbox {
             limits: limits(&policy.limits, identity),
             ruleset,
             stdio,
-            working_dir: scratch_fd(directory)?,
+            working_dir: scratch,
         })
         .map_err(|_| Fault::new("cannot prepare a child", "its closing filter is too long"))?;
         let job = Arc::new(job);

@@ -30,7 +30,7 @@ use crate::{
 pub struct Opened {
     pub(super) grants: Vec<OpenGrant>,
     /// Where the hook starts; `None` = in its scratch directory.
-    pub(super) working_dir: Option<OwnedFd>,
+    pub(super) working_dir: Option<Arc<OwnedFd>>,
 }
 
 impl Opened {
@@ -206,7 +206,7 @@ const fn rights(access: Access, is_directory: bool) -> Rights {
 /// # Errors
 ///
 /// Refuses where it lies in none, leads through a link, or is no directory: `INVALID_REQUEST` on `hook.working_dir`.
-fn open_working_dir(path: &Path, files: &Files) -> Result<OwnedFd, Refusal> {
+fn open_working_dir(path: &Path, files: &Files) -> Result<Arc<OwnedFd>, Refusal> {
     let field = |problem: String| Refusal::from(InvalidField::new("hook.working_dir", problem));
     let granted = files
         .system
@@ -224,7 +224,7 @@ fn open_working_dir(path: &Path, files: &Files) -> Result<OwnedFd, Refusal> {
     }
     let pinned = ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS;
     match open(path, pinned) {
-        Ok((directory, true)) => Ok(directory),
+        Ok((directory, true)) => Ok(Arc::new(directory)),
         Ok((_, false)) => Err(field(format!("`{}` is not a directory", path.display()))),
         Err(errno) => Err(field(format!(
             "`{}` cannot be opened: {}",

@@ -4,6 +4,7 @@ use std::{
     ffi::CString,
     io,
     os::{fd::OwnedFd, unix::ffi::OsStringExt},
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -81,10 +82,11 @@ pub(super) fn execute(
     ))
 }
 
-pub(super) fn scratch_fd(directory: &RunDir) -> Result<OwnedFd, Stop> {
+/// Opens a run's scratch directory, to be granted and to be started in.
+pub(super) fn scratch_fd(directory: &RunDir) -> Result<Arc<OwnedFd>, Stop> {
     let opened = grants::open(&directory.scratch(), ResolveFlag::RESOLVE_NO_SYMLINKS);
     let (fd, _) = opened.map_err(|e| Fault::new("cannot open the scratch directory", e))?;
-    Ok(fd)
+    Ok(Arc::new(fd))
 }
 
 /// Returns what the child sets by `setrlimit`; never above the daemon's own hard limits, which nothing can raise.

@@ -8,17 +8,19 @@ use std::{
         unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     },
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use nix::{
     dir::Dir,
     errno::Errno,
-    fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg, OFlag, openat, renameat},
+    fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg, OFlag, ResolveFlag, openat, renameat},
     sys::stat::{FchmodatFlags, Mode, SFlag, fchmodat, fstatat},
     unistd::{Gid, Uid, UnlinkatFlags, chown, unlinkat},
 };
 use uuid::Uuid;
 
+use super::grants::open;
 use crate::sys::Identity;
 
 /// The start of the name of every instance's directory.
@@ -32,6 +34,7 @@ pub struct InstanceDir {
     _lock: Flock<File>,
     canary_denied: PathBuf,
     canary_granted: PathBuf,
+    canary_granted_open: Arc<OwnedFd>,
     path: PathBuf,
 }
 
@@ -78,10 +81,12 @@ impl InstanceDir {
             Ok(path)
         };
         let (canary_denied, canary_granted) = (canary("denied")?, canary("granted")?);
+        let (canary_granted_open, _) = open(&canary_granted, ResolveFlag::RESOLVE_NO_SYMLINKS)?;
         Ok(Self {
             _lock,
             canary_denied,
             canary_granted,
+            canary_granted_open: Arc::new(canary_granted_open),
             path,
         })
     }
@@ -94,6 +99,11 @@ impl InstanceDir {
     /// Returns a file that every confined run is granted.
     pub fn canary_granted(&self) -> &Path {
         &self.canary_granted
+    }
+
+    /// Returns that file, opened without the right to do anything with it but name it.
+    pub const fn canary_granted_open(&self) -> &Arc<OwnedFd> {
+        &self.canary_granted_open
     }
 
     /// Makes the directory of one run: a scratch directory of the hook's, and beside it room for what the hook may read

@@ -8,7 +8,7 @@ use std::{
     },
     ptr,
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicI32, AtomicU32, Ordering},
     },
 };
@@ -187,7 +187,7 @@ pub struct JobParts {
     /// Proof of confinement; `None` runs without the proof and is for unconfined runs only.
     pub canaries: Option<Canaries>,
     /// The last filter, if any.
-    pub closing: Option<Closing>,
+    pub closing: Option<Arc<Closing>>,
     /// Where the child writes its process group, for the keeper; `None` for one that starts nothing.
     pub group: Option<&'static AtomicI32>,
     /// Whose rights; `None` keeps the daemon's user.
@@ -199,7 +199,7 @@ pub struct JobParts {
     /// The child's ends of stdin, stdout and stderr.
     pub stdio: [OwnedFd; 3],
     /// Where it starts.
-    pub working_dir: OwnedFd,
+    pub working_dir: Arc<OwnedFd>,
 }
 
 /// A prepared child: everything it needs, by value, so that it has nothing to look up.

@@ -108,7 +108,8 @@ impl Hooks {
         let guard = (request.on_disconnect == OnDisconnect::Kill).then(|| cancel.drop_guard());
         let pipeline = Arc::clone(&self.pipeline);
         let run = self.tasks.spawn(async move {
-            let reply = encode(&pipeline.handle(call, request).await);
+            // Boxed: a future this large is not to be moved from hand to hand until it comes to rest in its task.
+            let reply = encode(&Box::pin(pipeline.handle(call, request)).await);
             if let Some(ticket) = ticket {
                 ticket.deliver(&reply);
             }
