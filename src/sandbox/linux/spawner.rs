@@ -4,9 +4,10 @@
 //! threads: they are confined like the hooks they start.
 
 use std::{
+    collections::VecDeque,
     io,
-    sync::{Arc, Mutex, mpsc},
-    thread,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    thread::{self, Thread},
 };
 
 use tokio::sync::oneshot;
@@ -16,7 +17,21 @@ use crate::sys::{self, Job, Launch, Stack};
 /// A pool of spawners that share their filters.
 #[derive(Debug)]
 pub struct Pool {
-    work: mpsc::Sender<Work>,
+    queue: Arc<Queue>,
+}
+
+/// What is to be started, and who waits for that.
+#[derive(Debug, Default)]
+struct Queue(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    closed: bool,
+    /// Threads without work. The last to have had some is woken first: its memory is still in the caches.
+    idle: Vec<Thread>,
+    /// Threads that live.
+    threads: usize,
+    work: VecDeque<Work>,
 }
 
 #[derive(Debug)]
@@ -42,12 +57,14 @@ impl Pool {
         filters: Vec<Vec<libc::sock_filter>>,
         bounded: bool,
     ) -> io::Result<Self> {
-        let (work, queue) = mpsc::channel();
-        let queue = Arc::new(Mutex::new(queue));
+        let pool = Self {
+            queue: Arc::default(),
+        };
         let filters = Arc::new(filters);
         let (ready, readiness) = mpsc::channel();
         for _ in 0..threads.max(1) {
-            let (queue, filters, ready) = (Arc::clone(&queue), Arc::clone(&filters), ready.clone());
+            let (queue, filters, ready) =
+                (Arc::clone(&pool.queue), Arc::clone(&filters), ready.clone());
             thread::Builder::new()
                 .name("spawner".to_owned())
                 .stack_size(256 * 1024)
@@ -61,10 +78,11 @@ impl Pool {
                         .and_then(|stack| sys::load_filters(&filters).map(|()| stack));
                     match prepared {
                         Ok(stack) => {
+                            let member = Member::enter(&queue);
                             // The receiver waits for as many answers as there are threads.
                             drop(ready.send(Ok(())));
                             drop(ready);
-                            serve(&queue, stack);
+                            serve(&member, stack);
                         }
                         Err(error) => drop(ready.send(Err(error))),
                     }
@@ -74,7 +92,7 @@ impl Pool {
         for answer in readiness {
             answer?;
         }
-        Ok(Self { work })
+        Ok(pool)
     }
 
     /// Hands a job to the next free thread.
@@ -84,23 +102,124 @@ impl Pool {
     /// Fails if no thread is left.
     pub fn launch(&self, job: Arc<Job>) -> Result<oneshot::Receiver<Launch>, SpawnersGone> {
         let (reply, answer) = oneshot::channel();
-        self.work
-            .send(Work { job, reply })
-            .map_err(|_| SpawnersGone)?;
+        let idle = {
+            let mut waiting = self.queue.lock();
+            if waiting.threads == 0 {
+                return Err(SpawnersGone);
+            }
+            waiting.work.push_back(Work { job, reply });
+            waiting.idle.pop()
+        };
+        if let Some(thread) = idle {
+            thread.unpark();
+        }
         Ok(answer)
     }
 }
 
-fn serve(queue: &Mutex<mpsc::Receiver<Work>>, mut stack: Stack) {
-    loop {
-        // A poisoned queue, or one without senders, is the end of the pool.
-        let Ok(Ok(work)) = queue.lock().map(|queue| queue.recv()) else {
-            return;
-        };
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let mut waiting = self.queue.lock();
+        waiting.closed = true;
+        waiting.idle.drain(..).for_each(|thread| thread.unpark());
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        // Each change of what it guards is one assignment: a panic leaves nothing half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A thread of a pool, until it ends.
+struct Member<'a>(&'a Queue);
+
+impl<'a> Member<'a> {
+    fn enter(queue: &'a Queue) -> Self {
+        queue.lock().threads += 1;
+        Self(queue)
+    }
+
+    /// Waits for work; `None` is the end of the pool.
+    fn next(&self) -> Option<Work> {
+        let own = thread::current();
+        loop {
+            {
+                let mut waiting = self.0.lock();
+                waiting.idle.retain(|thread| thread.id() != own.id());
+                if let Some(work) = waiting.work.pop_front() {
+                    return Some(work);
+                }
+                if waiting.closed {
+                    return None;
+                }
+                waiting.idle.push(own.clone());
+            }
+            thread::park();
+        }
+    }
+}
+
+impl Drop for Member<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.0.lock();
+        waiting.threads -= 1;
+        if waiting.threads == 0 {
+            // Whoever waits for an answer is to hear that there will be none.
+            waiting.work.clear();
+        }
+    }
+}
+
+fn serve(member: &Member<'_>, mut stack: Stack) {
+    while let Some(work) = member.next() {
         let launch = sys::launch(&work.job, &mut stack);
         // Nobody waits any more: the child must not live on unsupervised.
         if let Err(launch) = work.reply.send(launch) {
             sys::discard(launch);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, os::fd::OwnedFd, time::Duration};
+
+    use super::*;
+    use crate::sys::{Action, JobParts};
+
+    #[test]
+    fn threads_end_with_their_pool() {
+        let pool = Pool::start(3, Vec::new(), false).unwrap();
+        let queue = Arc::downgrade(&pool.queue);
+        assert_eq!(pool.queue.lock().threads, 3);
+        drop(pool);
+        while queue.strong_count() > 0 {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_pool_without_threads_takes_no_job() {
+        let null = || OwnedFd::from(File::open("/dev/null").unwrap());
+        let job = Job::new(JobParts {
+            action: Action::Attempt(Vec::new()),
+            canaries: None,
+            closing: None,
+            group: None,
+            identity: None,
+            limits: Vec::new(),
+            ruleset: None,
+            stdio: [null(), null(), null()],
+            working_dir: Arc::new(null()),
+        });
+        let pool = Pool {
+            queue: Arc::default(),
+        };
+        assert_eq!(
+            pool.launch(Arc::new(job.unwrap())).unwrap_err(),
+            SpawnersGone
+        );
     }
 }
