@@ -49,6 +49,7 @@ use tempfile::TempDir;
 use tokio::{net::UnixStream, runtime::Runtime, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tower::service_fn;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -103,13 +104,13 @@ fn measure() -> Outcome<()> {
 
     let mut report = Report::default();
     for case in cases.iter().filter(|case| arguments.wants(case.name)) {
-        let pair = interleave(&client, &daemon.client, case, arguments.iterations)?;
-        report.latency(case.name, &pair);
+        let times = interleave(&client, &daemon.channel, case, arguments.iterations)?;
+        report.latency(case.name, &times);
     }
     for case in &cases {
         let name = format!("{}-x{IN_FLIGHT}", case.name);
         if matches!(case.name, "no-op" | "true") && arguments.wants(&name) {
-            let (raw, call) = throughput(&client, &daemon.client, case, arguments.iterations)?;
+            let (raw, call) = throughput(&client, &daemon.channel, case, arguments.iterations)?;
             report.throughput(&name, raw, call);
         }
     }
@@ -242,7 +243,7 @@ fn no_op(directory: &Path) -> Outcome<String> {
 /// A daemon of its own process, of the binary that is measured. Killed when dropped.
 struct Daemon {
     child: Child,
-    client: HookServiceClient<Channel>,
+    channel: Channel,
     _directory: TempDir,
 }
 
@@ -263,9 +264,9 @@ impl Daemon {
             .stderr(File::create(&log)?)
             .spawn()?;
         match connect(runtime, &directory.path().join("sock")) {
-            Ok(client) => Ok(Self {
+            Ok(channel) => Ok(Self {
                 child,
-                client,
+                channel,
                 _directory: directory,
             }),
             Err(error) => {
@@ -294,7 +295,7 @@ fn configuration(directory: &Path) -> String {
     )
 }
 
-fn connect(runtime: &Runtime, socket: &Path) -> Outcome<HookServiceClient<Channel>> {
+fn connect(runtime: &Runtime, socket: &Path) -> Outcome<Channel> {
     let give_up = Instant::now() + Duration::from_secs(30);
     loop {
         let path: PathBuf = socket.to_owned();
@@ -304,7 +305,7 @@ fn connect(runtime: &Runtime, socket: &Path) -> Outcome<HookServiceClient<Channe
         });
         let endpoint = Endpoint::from_static("http://localhost");
         match runtime.block_on(endpoint.connect_with_connector(connector)) {
-            Ok(channel) => return Ok(HookServiceClient::new(channel)),
+            Ok(channel) => return Ok(channel),
             Err(error) if Instant::now() > give_up => return Err(error.into()),
             Err(_) => thread::sleep(Duration::from_millis(10)),
         }
@@ -395,8 +396,11 @@ fn check(errno: i32) -> Outcome<()> {
     }
 }
 
-/// Times of both sides of one case.
-struct Pair {
+/// Times of one case.
+#[derive(Default)]
+struct Times {
+    /// Of a call that starts nothing: what gRPC itself takes.
+    bare: Vec<Duration>,
     call: Vec<Duration>,
     raw: Vec<Duration>,
     /// Of the call: from release to the end, as the daemon says.
@@ -408,18 +412,14 @@ struct Pair {
 /// Takes both sides in turn, so that whatever else the machine does falls on both.
 fn interleave(
     runtime: &Runtime,
-    client: &HookServiceClient<Channel>,
+    channel: &Channel,
     case: &Case,
     iterations: usize,
-) -> Outcome<Pair> {
-    let mut client = client.clone();
+) -> Outcome<Times> {
+    let mut client = HookServiceClient::new(channel.clone());
+    let mut health = HealthClient::new(channel.clone());
     let raw = Raw::new(case)?;
-    let mut pair = Pair {
-        call: Vec::new(),
-        raw: Vec::new(),
-        run: Vec::new(),
-        setup: Vec::new(),
-    };
+    let mut times = Times::default();
     for iteration in 0..iterations + WARM_UP {
         let begin = Instant::now();
         let (code, stdout) = raw.run()?;
@@ -431,15 +431,22 @@ fn interleave(
         let response = runtime.block_on(client.execute(request))?.into_inner();
         let call_time = begin.elapsed();
         check_response(case, &response)?;
+
+        // What any call costs at such a moment: the caches are full of a process that has just ended.
+        raw.run()?;
+        let begin = Instant::now();
+        runtime.block_on(health.check(HealthCheckRequest::default()))?;
+        let bare_time = begin.elapsed();
         if iteration >= WARM_UP {
-            pair.raw.push(raw_time);
-            pair.call.push(call_time);
+            times.raw.push(raw_time);
+            times.call.push(call_time);
+            times.bare.push(bare_time);
             let usage = response.usage.unwrap_or_default();
-            pair.run.push(duration(usage.run));
-            pair.setup.push(duration(usage.setup));
+            times.run.push(duration(usage.run));
+            times.setup.push(duration(usage.setup));
         }
     }
-    Ok(pair)
+    Ok(times)
 }
 
 fn duration(of: Option<prost_types::Duration>) -> Duration {
@@ -454,7 +461,7 @@ fn check_response(case: &Case, response: &pb::ExecuteResponse) -> Outcome<()> {
 /// Returns hooks per second with [`IN_FLIGHT`] at once, raw and by the daemon: the medians of rounds taken in turn.
 fn throughput(
     runtime: &Runtime,
-    client: &HookServiceClient<Channel>,
+    channel: &Channel,
     case: &Case,
     iterations: usize,
 ) -> Outcome<(f64, f64)> {
@@ -484,7 +491,8 @@ fn throughput(
         runtime.block_on(async {
             let mut tasks = JoinSet::new();
             for _ in 0..IN_FLIGHT {
-                let (mut client, request) = (client.clone(), case.request());
+                let mut client = HookServiceClient::new(channel.clone());
+                let request = case.request();
                 tasks.spawn(async move {
                     let mut responses = Vec::new();
                     for _ in 0..each {
@@ -567,8 +575,8 @@ struct Report {
 }
 
 impl Report {
-    fn latency(&mut self, name: &str, pair: &Pair) {
-        let (mut raw, mut call) = (pair.raw.clone(), pair.call.clone());
+    fn latency(&mut self, name: &str, times: &Times) {
+        let (mut raw, mut call) = (times.raw.clone(), times.call.clone());
         let mut at = |percent| {
             let microseconds = |time: Duration| time.as_secs_f64() * 1e6;
             let (raw, call) = (quantile(&mut raw, percent), quantile(&mut call, percent));
@@ -577,22 +585,32 @@ impl Report {
         let ((raw_50, call_50), (raw_10, call_10)) = (at(50), at(10));
         let microseconds =
             |times: &[Duration]| quantile(&mut times.to_vec(), 50).as_secs_f64() * 1e6;
-        let (setup, run) = (microseconds(&pair.setup), microseconds(&pair.run));
+        let (setup, run) = (microseconds(&times.setup), microseconds(&times.run));
+        let bare = microseconds(&times.bare);
         let (ratio_50, ratio_10) = (call_50 / raw_50, call_10 / raw_10);
         if self.lines.is_empty() {
             self.lines.push(format!(
-                "{:<12}{:>10}{:>10}{:>8}{:>12}{:>10}{:>8}{:>10}{:>10}",
-                "", "raw p50", "call p50", "ratio", "raw p10", "call p10", "ratio", "set-up", "run"
+                "{:<12}{:>10}{:>10}{:>8}{:>12}{:>10}{:>8}{:>10}{:>10}{:>10}",
+                "",
+                "raw p50",
+                "call p50",
+                "ratio",
+                "raw p10",
+                "call p10",
+                "ratio",
+                "set-up",
+                "run",
+                "bare"
             ));
         }
         self.lines.push(format!(
-            "{name:<12}{raw_50:>8.0}µs{call_50:>8.0}µs{ratio_50:>8.2}{raw_10:>10.0}µs{call_10:>8.0}µs{ratio_10:>8.2}{setup:>8.0}µs{run:>8.0}µs"
+            "{name:<12}{raw_50:>8.0}µs{call_50:>8.0}µs{ratio_50:>8.2}{raw_10:>10.0}µs{call_10:>8.0}µs{ratio_10:>8.2}{setup:>8.0}µs{run:>8.0}µs{bare:>8.0}µs"
         ));
         self.values.push(json!({
-            "case": name, "iterations": pair.raw.len(),
+            "case": name, "iterations": times.raw.len(),
             "rawP50Us": raw_50, "callP50Us": call_50, "ratioP50": ratio_50,
             "rawP10Us": raw_10, "callP10Us": call_10, "ratioP10": ratio_10,
-            "setupP50Us": setup, "runP50Us": run,
+            "setupP50Us": setup, "runP50Us": run, "bareP50Us": bare,
         }));
     }
 
