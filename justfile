@@ -10,6 +10,10 @@ ci *tiers:
 test *args:
     if command -v cargo-nextest >/dev/null; then cargo nextest run {{args}} && cargo test --doc; else cargo test {{args}}; fi
 
+# What a hook could try, row by row: as root some more of it can be shown.
+matrix:
+    cargo test --test spec matrix -- --nocapture --test-threads 1
+
 # Formatting, clippy, rustdoc, the .proto files, dependencies.
 lint:
     .ci/run 10 20 25

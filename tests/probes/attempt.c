@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -20,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -31,7 +34,10 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef MSG_FASTOPEN
@@ -146,6 +152,70 @@ static int change_times(char **a)
 }
 static int fifo(char **a) { (void)a; TRY(mkfifo("fifo", 0600)); say("made"); return 0; }
 static int socket_file(char **a) { (void)a; TRY(mknod("socket", S_IFSOCK | 0600, 0)); say("made"); return 0; }
+static int open_to_write(char **a) { TRY(open(a[0], O_WRONLY)); say("opened"); return 0; }
+static int open_to_read(char **a) { TRY(open(a[0], O_RDONLY | O_NONBLOCK | O_NOCTTY)); say("opened"); return 0; }
+/* Leaves something where another run would find it; takes it away again. */
+static int drop(char **a)
+{
+	char path[256];
+	int fd;
+	snprintf(path, sizeof path, "%s/hookjail-dropped-%d", a[0], getpid());
+	TRY(fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600));
+	unlink(path);
+	say("dropped");
+	return 0;
+}
+static int device_file(char **a) { (void)a; TRY(mknod("device", S_IFCHR | 0600, 0x103)); say("made"); return 0; }
+static int block_file(char **a) { (void)a; TRY(mknod("block", S_IFBLK | 0600, 0x700)); say("made"); return 0; }
+static int set_attribute(char **a) { TRY(setxattr(a[0], "user.hookjail", "x", 1, 0)); say("set"); return 0; }
+static int get_attribute(char **a)
+{
+	char value[8];
+	ssize_t n;
+	TRY(n = listxattr(a[0], value, 0));
+	say("listed");
+	return 0;
+}
+static int set_flags(char **a)
+{
+	int fd, flags = 0;
+	TRY(fd = open(a[0], O_RDONLY));
+	TRY(ioctl(fd, FS_IOC_GETFLAGS, &flags));
+	flags |= FS_NODUMP_FL;
+	TRY(ioctl(fd, FS_IOC_SETFLAGS, &flags));
+	say("set");
+	return 0;
+}
+/* By a handle, which names an inode and no path. */
+static int read_by_handle(char **a)
+{
+	char memory[sizeof(struct file_handle) + 128];
+	struct file_handle *handle = (struct file_handle *)memory;
+	int mount, top, fd;
+	handle->handle_bytes = 128;
+	TRY(name_to_handle_at(AT_FDCWD, a[0], handle, &mount, 0));
+	TRY(top = open(".", O_RDONLY));
+	TRY(fd = open_by_handle_at(top, handle, O_RDONLY));
+	return show(fd);
+}
+static int see(char **a) { struct stat found; TRY(stat(a[0], &found)); say("seen"); return 0; }
+static int new_code(char **a)
+{
+	(void)a;
+	if (mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) return errno;
+	say("mapped");
+	return 0;
+}
+/* Puts a character into the terminal that reads stdin, were it one. */
+static int type_in(char **a) { (void)a; TRY(ioctl(0, TIOCSTI, "x")); say("typed"); return 0; }
+static int watch_all(char **a)
+{
+	int fd;
+	TRY(fd = (int)syscall(SYS_fanotify_init, 0, O_RDONLY));
+	TRY(syscall(SYS_fanotify_mark, fd, 1, (uint64_t)0x20, AT_FDCWD, a[0]));
+	say("watching");
+	return 0;
+}
 static int watch(char **a)
 {
 	int fd;
@@ -283,6 +353,31 @@ static int any_socket(char **a)
 			if (socket(family, type, 0) >= 0) worked++;
 	if (worked) { say("made"); return 0; }
 	return errno;
+}
+
+static int make_socket(char **a)
+{
+	TRY(socket(atoi(a[0]), atoi(a[1]), atoi(a[2])));
+	say("made");
+	return 0;
+}
+/* The kernel looks at the lower half of a domain only: a filter that compares all of it is passed by a dirty upper half. */
+static int pair_dirty(char **a)
+{
+	(void)a;
+	int pair[2];
+	TRY(syscall(SYS_socketpair, AF_UNIX | 1L << 32, SOCK_DGRAM, 0, pair));
+	say("made");
+	return 0;
+}
+static int pipe_size(char **a)
+{
+	(void)a;
+	int ends[2], size;
+	TRY(pipe(ends));
+	TRY(size = fcntl(ends[1], F_SETPIPE_SZ, 1 << 18));
+	if (size >= 1 << 18) say("larger");
+	return 0;
 }
 
 /* Processes. */
@@ -439,6 +534,64 @@ static int read_proc(char **a)
 	char *args[] = { path };
 	return read_file(args);
 }
+static int read_line(char **a)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%s/cmdline", a[0]);
+	char *args[] = { path };
+	return read_file(args);
+}
+static int blame(char **a)
+{
+	char path[64];
+	int fd;
+	snprintf(path, sizeof path, "/proc/%s/oom_score_adj", a[0]);
+	TRY(fd = open(path, O_WRONLY));
+	TRY(write(fd, "1000", 4));
+	say("changed");
+	return 0;
+}
+static int pin(char **a)
+{
+	unsigned long cpus = 1;
+	TRY(syscall(SYS_sched_setaffinity, atoi(a[0]), sizeof cpus, &cpus));
+	say("changed");
+	return 0;
+}
+static int lower_io(char **a) { TRY(syscall(SYS_ioprio_set, 1, atoi(a[0]), 3 << 13)); say("changed"); return 0; }
+static int compare(char **a)
+{
+	int pid = atoi(a[0]);
+	TRY(syscall(SYS_kcmp, pid, pid, 1, 0, 0));
+	say("compared");
+	return 0;
+}
+static int advise(char **a)
+{
+	struct iovec there = { (void *)(strtoull(a[1], 0, 16) & ~4095ull), 4096 };
+	int fd;
+	TRY(fd = (int)syscall(434, atoi(a[0]), 0));
+	TRY(syscall(440, fd, &there, 1, 20, 0));
+	say("advised");
+	return 0;
+}
+static int move_memory(char **a)
+{
+	unsigned long from = 1, to = 1;
+	TRY(syscall(SYS_migrate_pages, atoi(a[0]), 8, &from, &to));
+	say("moved");
+	return 0;
+}
+static int posix_queue(char **a)
+{
+	(void)a;
+	char name[64];
+	snprintf(name, sizeof name, "hookjail-%d", getpid());
+	TRY(syscall(SYS_mq_open, name, O_CREAT | O_RDWR, 0600, 0));
+	syscall(SYS_mq_unlink, name);
+	say("made");
+	return 0;
+}
 static int shared_memory(char **a) { (void)a; int id; TRY(id = shmget(IPC_PRIVATE, 4096, 0600)); shmctl(id, IPC_RMID, 0); say("made"); return 0; }
 static int semaphore(char **a) { (void)a; int id; TRY(id = semget(IPC_PRIVATE, 1, 0600)); semctl(id, 0, IPC_RMID); say("made"); return 0; }
 static int message_queue(char **a) { (void)a; int id; TRY(id = msgget(IPC_PRIVATE, 0600)); msgctl(id, IPC_RMID, 0); say("made"); return 0; }
@@ -492,6 +645,124 @@ static int x32(char **a)
 }
 static int user_namespace(char **a) { (void)a; TRY(unshare(CLONE_NEWUSER)); say("made"); return 0; }
 
+static int user_namespace_by_clone(char **a)
+{
+	(void)a;
+	pid_t child;
+	TRY(child = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0));
+	if (!child) { say("made"); _exit(0); }
+	return reap(child);
+}
+/* A call by its number with small arguments, which cannot do any harm: what is told is whether the kernel looks at them. */
+static int call(char **a)
+{
+	long args[6] = { 0 };
+	int number = atoi(a[0]);
+	for (int i = 0; i < 6 && a[i + 1]; i++) args[i] = strtol(a[i + 1], 0, 0);
+	TRY(syscall(number, args[0], args[1], args[2], args[3], args[4], args[5]));
+	say("answered");
+	return 0;
+}
+static int open_file_system(char **a) { (void)a; TRY(syscall(430, "tmpfs", 0)); say("opened"); return 0; }
+static int copy_tree(char **a) { TRY(syscall(428, AT_FDCWD, a[0], 1)); say("copied"); return 0; }
+static int unmount(char **a) { TRY(syscall(SYS_umount2, a[0], 0)); return 0; }
+static int change_root(char **a) { TRY(chroot(a[0])); say("changed"); return 0; }
+static int enter_namespace(char **a)
+{
+	int fd;
+	(void)a;
+	/* Its own: without /proc, where a hook has none, the call comes to nothing but the filter. */
+	fd = open("/proc/self/ns/uts", O_RDONLY);
+	TRY(setns(fd, 0));
+	say("entered");
+	return 0;
+}
+static int kernel_map(char **a)
+{
+	uint32_t map[16] = { 2, 4, 4, 1 };
+	(void)a;
+	TRY(syscall(SYS_bpf, 0, map, sizeof map));
+	say("made");
+	return 0;
+}
+static int count_events(char **a)
+{
+	/* PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, of itself, without the kernel. */
+	uint64_t event[16] = { 1 | (uint64_t)128 << 32, 1, 0, 0, 0, 1 << 5 | 1 << 6 };
+	(void)a;
+	TRY(syscall(SYS_perf_event_open, event, 0, -1, -1, 0));
+	say("counting");
+	return 0;
+}
+static int fault_handler(char **a) { (void)a; TRY(syscall(SYS_userfaultfd, 1 | O_CLOEXEC)); say("made"); return 0; }
+static int local_descriptors(char **a)
+{
+	char table[64];
+	(void)a;
+	TRY(syscall(SYS_modify_ldt, 0, table, sizeof table));
+	say("read");
+	return 0;
+}
+static int no_randomness(char **a) { (void)a; TRY(syscall(SYS_personality, 0x40000)); say("set"); return 0; }
+static int kernel_log(char **a) { char text[64]; (void)a; TRY(syscall(SYS_syslog, 3, text, sizeof text)); say("read"); return 0; }
+static int set_clock(char **a)
+{
+	struct timespec never = { 0, -1 };
+	(void)a;
+	TRY(syscall(SYS_clock_settime, CLOCK_REALTIME, &never));
+	return 0;
+}
+static int file_by_name(char **a) { TRY(syscall(atoi(a[0]), "/hookjail/none", 0)); return 0; }
+static int filter_listener(char **a)
+{
+	struct { uint16_t code; uint8_t jt, jf; uint32_t k; } allow = { 6, 0, 0, 0x7fff0000 };
+	struct { uint16_t length; void *filter; } program = { 1, &allow };
+	(void)a;
+	TRY(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+	TRY(syscall(SYS_seccomp, 1, 8, &program));
+	say("listening");
+	return 0;
+}
+static int another_filter(char **a)
+{
+	struct { uint16_t code; uint8_t jt, jf; uint32_t k; } allow = { 6, 0, 0, 0x7fff0000 };
+	struct { uint16_t length; void *filter; } program = { 1, &allow };
+	(void)a;
+	TRY(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+	TRY(prctl(PR_SET_SECCOMP, 2, &program, 0, 0));
+	say("loaded");
+	return 0;
+}
+static int process_control(char **a)
+{
+	TRY(prctl(atoi(a[0]), strtoul(a[1], 0, 0), 0, 0, 0));
+	say("set");
+	return 0;
+}
+static int become(char **a) { uid_t to = (uid_t)atoi(a[0]); TRY(setresuid(to, to, to)); say("changed"); return 0; }
+static int become_group(char **a) { gid_t to = (gid_t)atoi(a[0]); TRY(setresgid(to, to, to)); say("changed"); return 0; }
+static int no_groups(char **a) { (void)a; TRY(syscall(SYS_setgroups, 0, 0)); say("changed"); return 0; }
+static int raise_limit(char **a)
+{
+	struct rlimit files;
+	(void)a;
+	TRY(getrlimit(RLIMIT_NOFILE, &files));
+	files.rlim_cur = files.rlim_max - 1;
+	TRY(setrlimit(RLIMIT_NOFILE, &files));
+	files.rlim_cur = files.rlim_max;
+	TRY(setrlimit(RLIMIT_NOFILE, &files));
+	say("raised");
+	return 0;
+}
+/* Numbers nobody has given a meaning yet: every one must be unknown. */
+static int unknown_calls(char **a)
+{
+	(void)a;
+	for (long number = 600; number < 4096; number++)
+		if (syscall(number, 0, 0, 0, 0, 0, 0) != -1 || errno != ENOSYS) { say("known"); return 0; }
+	return ENOSYS;
+}
+
 /* What it finds. */
 
 static int environment(char **a)
@@ -528,29 +799,45 @@ static int state(char **a)
 static int crash(char **a) { (void)a; raise(SIGSEGV); return 0; }
 
 static const struct name NAMES[] = {
-	{ "any-socket", any_socket }, { "change-mode", change_mode }, { "change-mode-at2", change_mode_at2 },
+	{ "advise", advise }, { "another-filter", another_filter }, { "any-socket", any_socket }, { "become", become },
+	{ "become-group", become_group }, { "blame", blame }, { "block-file", block_file }, { "call", call },
+	{ "change-mode", change_mode }, { "change-mode-at2", change_mode_at2 },
 	{ "change-mode-of-descriptor", change_mode_of_descriptor }, { "change-owner", change_owner },
-	{ "change-times", change_times }, { "crash", crash }, { "descriptors", descriptors },
-	{ "environment", environment }, { "exchange", exchange }, { "execute", execute }, { "execute-copy", execute_copy },
-	{ "fifo", fifo }, { "hard-link", hard_link }, { "int80", int80 }, { "io-uring", io_uring }, { "key", key },
-	{ "landlock", landlock }, { "limit", limit }, { "list", list }, { "make-directory", make_directory },
-	{ "memory-file", memory_file }, { "message-queue", message_queue }, { "move-out", move_out }, { "mptcp", mptcp },
-	{ "netlink", netlink }, { "new-group", new_group }, { "new-session", new_session }, { "nice", be_nice },
-	{ "pair-sendmsg", pair_sendmsg }, { "pair-sendto", pair_sendto }, { "read", read_file },
-	{ "read-from-inside", read_from_inside }, { "read-memory", read_memory }, { "read-openat2", read_openat2 },
+	{ "change-root", change_root }, { "change-times", change_times }, { "compare", compare },
+	{ "copy-tree", copy_tree }, { "count-events", count_events }, { "crash", crash },
+	{ "descriptors", descriptors }, { "device-file", device_file }, { "drop", drop },
+	{ "enter-namespace", enter_namespace }, { "environment", environment }, { "exchange", exchange },
+	{ "execute", execute }, { "execute-copy", execute_copy }, { "fault-handler", fault_handler }, { "fifo", fifo },
+	{ "file-by-name", file_by_name }, { "filter-listener", filter_listener }, { "get-attribute", get_attribute },
+	{ "hard-link", hard_link }, { "int80", int80 }, { "io-uring", io_uring }, { "kernel-log", kernel_log },
+	{ "kernel-map", kernel_map }, { "key", key }, { "landlock", landlock }, { "limit", limit }, { "list", list },
+	{ "local-descriptors", local_descriptors }, { "lower-io", lower_io }, { "make-directory", make_directory },
+	{ "make-socket", make_socket }, { "memory-file", memory_file }, { "message-queue", message_queue },
+	{ "move-memory", move_memory }, { "move-out", move_out }, { "mptcp", mptcp }, { "netlink", netlink },
+	{ "new-code", new_code }, { "new-group", new_group }, { "new-session", new_session }, { "nice", be_nice },
+	{ "no-groups", no_groups }, { "no-randomness", no_randomness }, { "open-file-system", open_file_system },
+	{ "open-to-read", open_to_read }, { "open-to-write", open_to_write }, { "pair-dirty", pair_dirty },
+	{ "pair-sendmsg", pair_sendmsg }, { "pair-sendto", pair_sendto }, { "pin", pin }, { "pipe-size", pipe_size },
+	{ "posix-queue", posix_queue }, { "process-control", process_control }, { "raise-limit", raise_limit },
+	{ "read", read_file }, { "read-by-handle", read_by_handle }, { "read-from-inside", read_from_inside },
+	{ "read-line", read_line }, { "read-memory", read_memory }, { "read-openat2", read_openat2 },
 	{ "read-proc", read_proc }, { "read-reopened", read_reopened }, { "read-through-link", read_through_link },
 	{ "remove", remove_file }, { "rename", rename_file }, { "say", print }, { "schedule", schedule },
-	{ "semaphore", semaphore }, { "shared-memory", shared_memory }, { "signal", send_signal },
-	{ "signal-all", signal_all }, { "signal-all-deadly", signal_all_deadly }, { "signal-by-io", signal_by_io }, { "signal-descriptor", signal_descriptor },
-	{ "signal-queued", signal_queued }, { "signal-thread", signal_thread },
-	{ "signal-thread-unsafely", signal_thread_unsafely }, { "socket-file", socket_file }, { "stand-in", stand_in },
-	{ "start-beside", start_beside }, { "start-by-clone3", start_by_clone3 }, { "start-by-vfork", start_by_vfork },
+	{ "see", see }, { "semaphore", semaphore }, { "set-attribute", set_attribute }, { "set-clock", set_clock },
+	{ "set-flags", set_flags }, { "shared-memory", shared_memory }, { "signal", send_signal },
+	{ "signal-all", signal_all }, { "signal-all-deadly", signal_all_deadly }, { "signal-by-io", signal_by_io },
+	{ "signal-descriptor", signal_descriptor }, { "signal-queued", signal_queued },
+	{ "signal-thread", signal_thread }, { "signal-thread-unsafely", signal_thread_unsafely },
+	{ "socket-file", socket_file }, { "stand-in", stand_in }, { "start-beside", start_beside },
+	{ "start-by-clone3", start_by_clone3 }, { "start-by-vfork", start_by_vfork },
 	{ "start-process", start_process }, { "state", state }, { "take-descriptor", take_descriptor }, { "tcp", tcp },
 	{ "tcp-bind", tcp_bind }, { "tcp-fast-open", tcp_fast_open }, { "tcp-listen", tcp_listen }, { "trace", trace },
 	{ "truncate", truncate_path }, { "truncate-by-creat", truncate_by_creat },
-	{ "truncate-by-openat2", truncate_by_openat2 }, { "truncate-by-reading", truncate_by_reading }, { "udp", udp },
-	{ "unix-datagram", unix_datagram }, { "unix-stream", unix_stream }, { "user-namespace", user_namespace },
-	{ "watch", watch }, { "write", write_file }, { "x32", x32 },
+	{ "truncate-by-openat2", truncate_by_openat2 }, { "truncate-by-reading", truncate_by_reading },
+	{ "type-in", type_in }, { "udp", udp }, { "unix-datagram", unix_datagram }, { "unix-stream", unix_stream },
+	{ "unknown-calls", unknown_calls }, { "unmount", unmount }, { "user-namespace", user_namespace },
+	{ "user-namespace-by-clone", user_namespace_by_clone }, { "watch", watch }, { "watch-all", watch_all },
+	{ "write", write_file }, { "x32", x32 },
 };
 
 int main(int argc, char **argv)

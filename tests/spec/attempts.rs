@@ -26,176 +26,95 @@ use std::{
 };
 
 use hookjail::pb;
-use libc::{EACCES, ENOENT, ENOSYS, ENOTSUP, EPERM, EPROTONOSUPPORT, ESRCH, EXDEV};
+use libc::{EACCES, EAFNOSUPPORT, EINVAL, ENOENT, ENOSYS, ENOTSUP, EPERM, EPROTONOSUPPORT};
+use nix::errno::Errno;
 use tempfile::TempDir;
 
 use crate::support::{Daemon, directory, hook};
 
 /// One thing a hook could try.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt {
+    /// Its row in `docs/escape-matrix.md`.
+    pub(crate) row: &'static str,
     /// Name and arguments for the probe; `{…}` stands for something of the ground's.
-    words: &'static [&'static str],
+    pub(crate) words: &'static [&'static str],
     /// What the control proves on this host.
-    control: Control,
-    /// How it is refused.
-    refused: Refused,
+    pub(crate) control: Control,
+    /// How it ends in a hook.
+    pub(crate) ends: Ends,
 }
 
 /// What the positive control can show.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Control {
+pub(crate) enum Control {
     /// It works on every host.
     Works,
     /// It works where the kernel has the feature.
     WhereTheKernelHasIt,
+    /// It works for root, where the tests are root.
+    WorksForRoot,
+    /// The kernel looks at its arguments, and answers this because they are harmless nonsense.
+    Reaches(i32),
+    /// The same for root, where the tests are root.
+    ReachesForRoot(i32),
     /// It would disturb other processes of the user where the hook has no user of its own.
     UnderAUserOfItsOwn,
+    /// There is nothing to see without hookjail that would tell: the kernel of a host may or may not know it.
+    Nothing,
 }
 
-/// How an attempt is refused.
+impl Control {
+    /// Whether a host may lack what is tried.
+    const fn is_optional(self) -> bool {
+        !matches!(self, Self::Works)
+    }
+
+    /// Why nothing can be told where hooks are this user, if so.
+    fn cannot_be_shown(self, user: u32) -> Option<&'static str> {
+        match self {
+            Self::Nothing => Some("kernels without hookjail refuse it alike"),
+            Self::UnderAUserOfItsOwn if !own_user(user) => {
+                Some("it would reach other processes of the user")
+            }
+            Self::WorksForRoot | Self::ReachesForRoot(_) if !nix::unistd::geteuid().is_root() => {
+                Some("only root can do it at all")
+            }
+            Self::Reaches(_)
+            | Self::ReachesForRoot(_)
+            | Self::UnderAUserOfItsOwn
+            | Self::WhereTheKernelHasIt
+            | Self::Works
+            | Self::WorksForRoot => None,
+        }
+    }
+
+    const fn wants_root(self) -> bool {
+        matches!(self, Self::WorksForRoot | Self::ReachesForRoot(_))
+    }
+}
+
+/// How an attempt ends in a hook.
 #[derive(Clone, Copy, Debug)]
-enum Refused {
-    /// With one of these.
-    With(&'static [i32]),
+pub(crate) enum Ends {
+    /// Refused with one of these.
+    Refused(&'static [i32]),
     /// The kernel kills whoever tries.
     Killed,
+    /// It works, which is documented: no more than that may come of it.
+    Open,
 }
 
-const fn refused(words: &'static [&'static str], errnos: &'static [i32]) -> Attempt {
-    Attempt {
-        words,
-        control: Control::Works,
-        refused: Refused::With(errnos),
-    }
+/// What was seen of one attempt.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) attempt: Attempt,
+    pub(crate) profile: String,
+    /// Why the positive control shows nothing here, if it does not.
+    pub(crate) unproved: Option<String>,
+    /// What went otherwise than it must.
+    pub(crate) faults: Vec<String>,
 }
-
-const fn missing(words: &'static [&'static str]) -> Attempt {
-    Attempt {
-        control: Control::WhereTheKernelHasIt,
-        ..refused(words, &[ENOSYS])
-    }
-}
-
-const fn killed(words: &'static [&'static str]) -> Attempt {
-    Attempt {
-        words,
-        control: Control::Works,
-        refused: Refused::Killed,
-    }
-}
-
-const fn where_the_kernel_has_it(attempt: Attempt) -> Attempt {
-    Attempt {
-        control: Control::WhereTheKernelHasIt,
-        ..attempt
-    }
-}
-
-const DENIED: &[i32] = &[EACCES, EPERM];
-
-/// What no profile without network allows.
-pub(crate) const ALWAYS: &[Attempt] = &[
-    // Files outside the grants. `{outside}` is granted to nobody, `{workspace}` for reading.
-    refused(&["read", "{outside}/secret"], &[EACCES]),
-    refused(&["read-openat2", "{outside}/secret"], &[EACCES, ENOSYS]),
-    refused(&["read", "/usr/../{outside}/secret"], &[EACCES]),
-    refused(&["read-through-link", "{outside}/secret"], &[EACCES]),
-    refused(&["read-from-inside", "{outside}", "secret"], &[EACCES]),
-    refused(&["read-reopened", "{outside}/secret"], &[EACCES]),
-    refused(&["list", "{outside}"], &[EACCES]),
-    refused(&["write", "{outside}/kept"], &[EACCES]),
-    refused(&["write", "{outside}/new"], &[EACCES]),
-    refused(&["write", "{workspace}/kept"], &[EACCES]),
-    refused(&["write", "{workspace}/new"], &[EACCES]),
-    refused(&["truncate", "{outside}/kept"], DENIED),
-    refused(&["truncate", "{workspace}/kept"], DENIED),
-    refused(&["truncate-by-reading", "{workspace}/kept"], DENIED),
-    refused(
-        &["truncate-by-openat2", "{workspace}/kept"],
-        &[EACCES, ENOSYS],
-    ),
-    refused(&["truncate-by-creat", "{workspace}/kept"], &[EACCES]),
-    refused(&["make-directory", "{outside}/new"], &[EACCES]),
-    refused(&["remove", "{outside}/kept"], &[EACCES]),
-    refused(&["hard-link", "{outside}/kept", "linked"], &[EACCES, EXDEV]),
-    refused(&["rename", "{outside}/kept", "taken"], &[EACCES, EXDEV]),
-    refused(&["move-out", "{outside}/new"], &[EACCES, EXDEV]),
-    refused(&["exchange", "{outside}/kept"], &[EACCES, EXDEV]),
-    // Metadata.
-    refused(&["change-mode", "{outside}/kept"], &[EPERM]),
-    where_the_kernel_has_it(refused(&["change-mode-at2", "{outside}/kept"], &[EPERM])),
-    refused(&["change-mode-of-descriptor", "{workspace}/kept"], &[EPERM]),
-    refused(&["change-owner", "{outside}/kept"], &[EPERM]),
-    refused(&["change-times", "{outside}/kept"], &[EPERM]),
-    refused(&["watch", "{outside}"], &[EPERM]),
-    // Traps in the scratch directory, and programs from it.
-    refused(&["fifo"], DENIED),
-    refused(&["socket-file"], DENIED),
-    refused(&["execute-copy", "{probe}"], &[EACCES]),
-    refused(&["memory-file"], &[EPERM]),
-    // The network and local sockets.
-    refused(&["tcp", "{tcp}"], DENIED),
-    refused(&["tcp-fast-open", "{tcp}"], DENIED),
-    refused(&["tcp-bind"], DENIED),
-    refused(&["tcp-listen"], DENIED),
-    where_the_kernel_has_it(refused(&["mptcp", "{tcp}"], DENIED)),
-    refused(&["udp", "{udp}"], DENIED),
-    refused(&["unix-stream", "{outside}/stream"], DENIED),
-    refused(&["unix-stream", "{abstract}"], DENIED),
-    refused(&["unix-datagram", "{outside}/datagram"], DENIED),
-    refused(&["pair-sendto", "{outside}/datagram"], DENIED),
-    refused(&["pair-sendmsg", "{outside}/datagram"], DENIED),
-    refused(&["netlink"], DENIED),
-    refused(&["any-socket"], DENIED),
-    // Other doors.
-    missing(&["start-by-clone3"]),
-    missing(&["io-uring"]),
-    missing(&["landlock"]),
-    where_the_kernel_has_it(killed(&["int80"])),
-    where_the_kernel_has_it(killed(&["x32"])),
-    where_the_kernel_has_it(killed(&["user-namespace"])),
-    // Other processes of the same user.
-    refused(&["signal", "{pid}"], &[EPERM, ESRCH]),
-    Attempt {
-        control: Control::UnderAUserOfItsOwn,
-        // The kernel may say that there was nobody to signal, or that all is well.
-        ..refused(&["signal-all"], &[0, EPERM, ESRCH])
-    },
-    refused(&["signal-thread", "{pid}"], &[EPERM, ESRCH]),
-    refused(&["signal-thread-unsafely", "{pid}"], &[EPERM]),
-    refused(&["signal-queued", "{pid}"], &[EPERM]),
-    refused(&["signal-descriptor", "{pid}"], &[EPERM]),
-    refused(&["signal-by-io", "{pid}"], &[EPERM]),
-    refused(&["limit", "{pid}"], &[EPERM]),
-    refused(&["schedule", "{pid}"], &[EPERM]),
-    refused(&["nice", "{pid}"], &[EPERM]),
-    refused(&["read-proc", "{pid}"], &[EACCES]),
-    killed(&["trace", "{pid}"]),
-    killed(&["read-memory", "{pid}", "{marker}"]),
-    Attempt {
-        words: &["take-descriptor", "{pid}"],
-        // The call before the deadly one is refused already.
-        ..refused(&[], &[EPERM])
-    },
-    refused(&["shared-memory"], &[EPERM]),
-    refused(&["semaphore"], &[EPERM]),
-    refused(&["message-queue"], &[EPERM]),
-    where_the_kernel_has_it(refused(&["key"], &[EPERM])),
-];
-
-/// What a profile without processes does not allow either.
-pub(crate) const WITHOUT_PROCESSES: &[Attempt] = &[
-    refused(&["start-process"], &[EPERM]),
-    refused(&["start-by-vfork"], &[EPERM]),
-];
-
-/// What a profile with processes does not allow either.
-pub(crate) const WITH_PROCESSES: &[Attempt] = &[
-    refused(&["new-session"], &[EPERM]),
-    refused(&["new-group"], &[EPERM]),
-    refused(&["start-beside"], &[EPERM]),
-];
 
 /// What an attempt came to: its errno, or the signal that ended it, and what it printed.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -276,20 +195,30 @@ impl Probe {
         uids.rsplit(' ').next().unwrap().parse().unwrap()
     }
 
-    /// Makes each attempt without hookjail and then as a hook under a profile; returns what did not end as it must.
-    pub(crate) async fn failures(
+    /// Makes each attempt without hookjail and then as a hook under a profile.
+    pub(crate) async fn both_sides(
         &self,
         daemon: &Daemon,
         profile: &str,
         attempts: impl IntoIterator<Item = &Attempt>,
-    ) -> Vec<String> {
+    ) -> Vec<Seen> {
         let user = self.user(daemon).await;
-        let mut failures = Vec::new();
+        let mut all = Vec::new();
         for attempt in attempts {
-            failures.extend(self.control(daemon, user, attempt));
-            failures.extend(self.failure(daemon, user, profile, attempt).await);
+            let (mut faults, unproved) = match self.control(daemon, user, attempt) {
+                Side::Effect => (Vec::new(), None),
+                Side::Fault(fault) => (vec![fault], None),
+                Side::Unproved(why) => (Vec::new(), Some(why)),
+            };
+            faults.extend(self.failure(daemon, user, profile, attempt).await);
+            all.push(Seen {
+                attempt: *attempt,
+                faults,
+                profile: profile.to_owned(),
+                unproved,
+            });
         }
-        failures
+        all
     }
 
     /// Makes each attempt as a hook under a profile; returns what did not end as it must. For what was tried with controls
@@ -308,28 +237,53 @@ impl Probe {
         failures
     }
 
-    /// Makes an attempt without hookjail; says so if it had no effect.
-    fn control(&self, daemon: &Daemon, user: u32, attempt: &Attempt) -> Option<String> {
-        if attempt.control == Control::UnderAUserOfItsOwn && !own_user(user) {
-            return None;
+    /// Makes an attempt without hookjail.
+    fn control(&self, daemon: &Daemon, user: u32, attempt: &Attempt) -> Side {
+        if let Some(why) = attempt.control.cannot_be_shown(user) {
+            return Side::Unproved(why.to_owned());
         }
+        let user = if attempt.control.wants_root() {
+            0
+        } else {
+            user
+        };
         let mut ground = Ground::lay(daemon, self, user);
         let before = ground.look();
         let words = ground.words(attempt.words);
         let control = self.unconfined(user, &words, &ground.working_dir());
-        let absent = [ENOSYS, EPROTONOSUPPORT, EPERM, ENOENT, ENOTSUP].map(Some);
-        if attempt.control == Control::WhereTheKernelHasIt
-            && (control.signal.is_some() || absent.contains(&control.code))
+        let name = words.join(" ");
+        if let Control::Reaches(errno) | Control::ReachesForRoot(errno) = attempt.control
+            && control.code == Some(errno)
         {
-            return None;
+            return Side::Effect;
+        }
+        let absent = [
+            ENOSYS,
+            EPROTONOSUPPORT,
+            EAFNOSUPPORT,
+            EPERM,
+            EACCES,
+            ENOENT,
+            ENOTSUP,
+            EINVAL,
+        ];
+        if attempt.control.is_optional()
+            && (control.signal.is_some() || absent.map(Some).contains(&control.code))
+        {
+            let code = control.code.map_or(Errno::UnknownErrno, Errno::from_raw);
+            return Side::Unproved(format!("this host does not have it: {code:?}"));
         }
         let effect = ground.look() != before || !control.said.is_empty();
-        let name = words.join(" ");
-        (control.code != Some(0) || !effect)
-            .then(|| format!("{name}, without hookjail: effect {effect}, {control:?}"))
+        if control.code == Some(0) && effect {
+            Side::Effect
+        } else {
+            Side::Fault(format!(
+                "{name}, without hookjail: effect {effect}, {control:?}"
+            ))
+        }
     }
 
-    /// Makes an attempt as a hook; says so if it was not refused as it must or had an effect.
+    /// Makes an attempt as a hook; says so if it did not end as it must or had an effect.
     async fn failure(
         &self,
         daemon: &Daemon,
@@ -347,23 +301,48 @@ impl Probe {
             Ok(response) => result(response),
             Err(status) => return Some(format!("{name}, under `{profile}`: {}", status.message())),
         };
-        let refused = match attempt.refused {
-            Refused::With(errnos) => {
-                confined.kind == pb::OutcomeKind::Exited
+        let exited = confined.kind == pb::OutcomeKind::Exited;
+        let as_it_must = match attempt.ends {
+            Ends::Refused(errnos) => {
+                exited
+                    && confined.said.is_empty()
                     && confined.code.is_some_and(|code| errnos.contains(&code))
             }
-            Refused::Killed => {
-                (confined.kind, confined.signal)
-                    == (pb::OutcomeKind::EscapeAttempt, Some(libc::SIGSYS))
+            Ends::Killed => {
+                confined.said.is_empty()
+                    && (confined.kind, confined.signal)
+                        == (pb::OutcomeKind::EscapeAttempt, Some(libc::SIGSYS))
             }
+            Ends::Open => exited && confined.code == Some(0) && !confined.said.is_empty(),
         };
         let after = ground.look();
-        (!refused || after != before || !confined.said.is_empty()).then(|| {
+        (!as_it_must || after != before).then(|| {
             format!(
                 "{name}, under `{profile}`: {confined:?}\n before {before:?}\n after  {after:?}"
             )
         })
     }
+}
+
+/// What came of a positive control.
+enum Side {
+    /// It had its effect, or reached the kernel.
+    Effect,
+    /// It had none, though this host has what it tries.
+    Fault(String),
+    /// Nothing can be told on this host, for this reason.
+    Unproved(String),
+}
+
+/// Returns a file by which processes are put into a control group, whichever version the host has.
+fn cgroup() -> &'static str {
+    let paths = [
+        "/sys/fs/cgroup/cgroup.procs",
+        "/sys/fs/cgroup/unified/cgroup.procs",
+        "/sys/fs/cgroup/pids/cgroup.procs",
+    ];
+    let there = paths.into_iter().find(|path| Path::new(path).exists());
+    there.unwrap_or(paths[0])
 }
 
 /// Whether hooks have a user that nobody else is.
@@ -479,6 +458,7 @@ impl Ground {
             |address: std::io::Result<std::net::SocketAddr>| address.unwrap().port().to_string();
         let values = [
             ("{abstract}", self.abstract_name.clone()),
+            ("{cgroup}", cgroup().to_owned()),
             ("{marker}", self.stand_in.marker.clone()),
             ("{outside}", self.outside.display().to_string()),
             ("{pid}", self.stand_in.child.id().to_string()),

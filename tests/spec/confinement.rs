@@ -15,29 +15,9 @@ use std::{
 use hookjail::pb;
 
 use crate::{
-    attempts::{ALWAYS, Probe, Result, WITH_PROCESSES, WITHOUT_PROCESSES, run},
-    support::{Daemon, Setup, field, reason, sh},
+    attempts::{Probe, Result, run},
+    support::{self, Daemon, Setup, field, reason, sh},
 };
-
-#[tokio::test]
-async fn nothing_outside_the_grants_can_be_had_under_strict() {
-    let (probe, daemon) = (Probe::build(), Daemon::start().await);
-
-    let attempts = ALWAYS.iter().chain(WITHOUT_PROCESSES);
-    let failures = probe.failures(&daemon, "strict", attempts).await;
-
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
-}
-
-#[tokio::test]
-async fn processes_of_a_hook_have_no_more_rights_and_cannot_leave_its_group() {
-    let (probe, daemon) = (Probe::build(), Daemon::start().await);
-
-    let attempts = ALWAYS.iter().chain(WITH_PROCESSES);
-    let failures = probe.failures(&daemon, "pipeline", attempts).await;
-
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
-}
 
 #[tokio::test]
 async fn the_daemon_is_out_of_reach() {
@@ -298,4 +278,28 @@ async fn scratch_and_dev_null_can_be_written() {
     let ended = run(&daemon, sh("strict", script)).await;
 
     assert_eq!((ended.code, ended.said.as_str()), (Some(0), "kept\n"));
+}
+
+#[tokio::test]
+async fn a_script_that_names_no_interpreter_is_not_handed_to_a_shell() {
+    let daemon = Daemon::start().await;
+    let path = daemon.outside("script");
+    fs::write(&path, "echo ran\n").unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    // What libc does for callers of execvp: the positive control.
+    let mut control = Command::new("/bin/sh");
+    control.args(["-c", "exec \"$0\""]).arg(&path);
+    let control = control.output().unwrap();
+    assert_eq!(control.stdout, b"ran\n");
+
+    let response = daemon
+        .run(support::hook([path.to_str().unwrap()]))
+        .await
+        .unwrap();
+
+    let outcome = response.outcome.unwrap();
+    assert_eq!(
+        (outcome.kind(), outcome.exec_errno, &response.stdout[..]),
+        (pb::OutcomeKind::ExecFailed, Some(libc::ENOEXEC), &b""[..])
+    );
 }

@@ -57,6 +57,23 @@ async fn everything_that_a_late_hook_started_dies_with_it() {
 }
 
 #[tokio::test]
+async fn a_hook_that_ignores_signals_or_stops_itself_ends_on_time() {
+    let daemon = Daemon::start().await;
+    for script in [
+        "trap '' TERM INT HUP QUIT; while :; do :; done",
+        "kill -STOP $$",
+    ] {
+        let marker = a_minute();
+        // The marker is an argument of the shell itself: it must be gone.
+        let request = hook(["/bin/sh", "-c", script, &marker]);
+
+        let response = cut_short(&daemon, &marker, request).await;
+
+        assert_eq!(end(&response).0, OutcomeKind::TimedOut, "{script}");
+    }
+}
+
+#[tokio::test]
 async fn a_double_fork_with_setsid_does_not_outlive_the_deadline() {
     let daemon = Daemon::start().await;
     let marker = a_minute();

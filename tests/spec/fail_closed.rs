@@ -17,7 +17,8 @@ use tonic_health::pb::{
 };
 
 use crate::{
-    attempts::{ALWAYS, Probe, WITH_PROCESSES, WITHOUT_PROCESSES},
+    attempts::Probe,
+    matrix::{ALWAYS, WITH_PROCESSES, WITHOUT_PROCESSES},
     support::{Daemon, Setup, directory, reason, sh},
 };
 

@@ -11,6 +11,7 @@ mod support;
 mod witness;
 
 mod main_job;
+mod matrix;
 
 mod confinement;
 mod fail_closed;

@@ -1,0 +1,351 @@
+//! The escape matrix: what a hook could try, row by row, each with its positive control.
+//!
+//! `cargo test --test spec matrix -- --nocapture --test-threads 1` prints every row with what was seen. The rows are those
+//! of `docs/escape-matrix.md`; what a list of attempts cannot show (deadlines, floods, crashes) has a test of its own there.
+//!
+//! `HOOKJAIL_MAY_SKIP`, where it is set, lists the rows that may be left unproved on this machine, by blanks: any other is
+//! a failure then.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "prints the matrix for whoever asked for it"
+)]
+
+use std::{collections::BTreeMap, env, fs, path::Path};
+
+use libc::{
+    EACCES, EBADF, EFAULT, EINVAL, ENODEV, ENOENT, ENOSYS, ENOTSUP, ENOTTY, EPERM, ESRCH, EXDEV,
+};
+
+use crate::{
+    attempts::{Attempt, Control, Ends, Probe, Seen},
+    support::Daemon,
+};
+
+type Words = &'static [&'static str];
+
+const fn refused(row: &'static str, words: Words, errnos: &'static [i32]) -> Attempt {
+    Attempt {
+        row,
+        words,
+        control: Control::Works,
+        ends: Ends::Refused(errnos),
+    }
+}
+
+const fn killed(row: &'static str, words: Words) -> Attempt {
+    Attempt {
+        row,
+        words,
+        control: Control::Works,
+        ends: Ends::Killed,
+    }
+}
+
+const fn open(row: &'static str, words: Words) -> Attempt {
+    Attempt {
+        row,
+        words,
+        control: Control::Works,
+        ends: Ends::Open,
+    }
+}
+
+/// With another control.
+const fn control(control: Control, attempt: Attempt) -> Attempt {
+    Attempt { control, ..attempt }
+}
+
+/// As root can do it.
+const fn root(attempt: Attempt) -> Attempt {
+    control(Control::WorksForRoot, attempt)
+}
+
+/// Where the kernel can do it.
+const fn optional(attempt: Attempt) -> Attempt {
+    control(Control::WhereTheKernelHasIt, attempt)
+}
+
+/// As far as the kernel's look at harmless nonsense.
+const fn reaches(errno: i32, attempt: Attempt) -> Attempt {
+    control(Control::Reaches(errno), attempt)
+}
+
+/// The same, for root.
+const fn root_reaches(errno: i32, attempt: Attempt) -> Attempt {
+    control(Control::ReachesForRoot(errno), attempt)
+}
+
+const DENIED: &[i32] = &[EACCES, EPERM];
+
+/// What no profile without network allows. Of the ground, `{outside}` is granted to nobody, `{workspace}` for reading.
+#[rustfmt::skip] // One line for each attempt.
+pub(crate) const ALWAYS: &[Attempt] = &[
+    // A. Files.
+    refused("ESC-001", &["read", "{outside}/secret"], &[EACCES]),
+    refused("ESC-001", &["read-openat2", "{outside}/secret"], &[EACCES, ENOSYS]),
+    refused("ESC-002", &["write", "{outside}/kept"], &[EACCES]),
+    refused("ESC-002", &["write", "{outside}/new"], &[EACCES]),
+    refused("ESC-002", &["write", "{workspace}/kept"], &[EACCES]),
+    refused("ESC-002", &["write", "{workspace}/new"], &[EACCES]),
+    refused("ESC-002", &["make-directory", "{outside}/new"], &[EACCES]),
+    refused("ESC-002", &["remove", "{outside}/kept"], &[EACCES]),
+    refused("ESC-003", &["truncate", "{outside}/kept"], DENIED),
+    refused("ESC-003", &["truncate", "{workspace}/kept"], DENIED),
+    refused("ESC-003", &["truncate-by-creat", "{workspace}/kept"], &[EACCES]),
+    refused("ESC-004", &["truncate-by-reading", "{workspace}/kept"], DENIED),
+    refused("ESC-004", &["truncate-by-openat2", "{workspace}/kept"], &[EACCES, ENOSYS]),
+    refused("ESC-005", &["list", "{outside}"], &[EACCES]),
+    refused("ESC-006", &["read", "/usr/../{outside}/secret"], &[EACCES]),
+    refused("ESC-007", &["read-through-link", "{outside}/secret"], &[EACCES]),
+    refused("ESC-008", &["hard-link", "{outside}/kept", "linked"], &[EACCES, EXDEV]),
+    refused("ESC-009", &["rename", "{outside}/kept", "taken"], &[EACCES, EXDEV]),
+    refused("ESC-009", &["move-out", "{outside}/new"], &[EACCES, EXDEV]),
+    refused("ESC-009", &["exchange", "{outside}/kept"], &[EACCES, EXDEV]),
+    root(refused("ESC-010", &["device-file"], DENIED)),
+    root(refused("ESC-010", &["block-file"], DENIED)),
+    refused("ESC-011", &["fifo"], DENIED),
+    refused("ESC-011", &["socket-file"], DENIED),
+    refused("ESC-012", &["read-reopened", "{outside}/secret"], &[EACCES]),
+    open("ESC-013", &["see", "{outside}/secret"]),
+    refused("ESC-014", &["read-from-inside", "{outside}", "secret"], &[EACCES]),
+    refused("ESC-015", &["change-mode", "{outside}/kept"], &[EPERM]),
+    optional(refused("ESC-015", &["change-mode-at2", "{outside}/kept"], &[EPERM])),
+    refused("ESC-015", &["change-mode-of-descriptor", "{workspace}/kept"], &[EPERM]),
+    refused("ESC-016", &["change-owner", "{outside}/kept"], &[EPERM]),
+    refused("ESC-017", &["change-times", "{outside}/kept"], &[EPERM]),
+    optional(refused("ESC-018", &["set-attribute", "{outside}/kept"], &[EPERM])),
+    optional(refused("ESC-018", &["get-attribute", "{outside}/kept"], &[ENOTSUP])),
+    root(refused("ESC-018", &["set-flags", "{workspace}/kept"], DENIED)),
+    refused("ESC-019", &["watch", "{outside}"], &[EPERM]),
+    root(refused("ESC-019", &["watch-all", "{outside}"], &[EPERM])),
+    root(refused("ESC-021", &["read-by-handle", "{outside}/secret"], &[EPERM])),
+    reaches(EFAULT, killed("ESC-021", &["call", "304", "0", "0", "0"])),
+    refused("ESC-030", &["execute-copy", "{probe}"], &[EACCES]),
+    refused("ESC-032", &["memory-file"], &[EPERM]),
+    open("ESC-033", &["new-code"]),
+    root(refused("ESC-036", &["open-to-read", "/dev/mem"], &[EACCES, ENOENT])),
+    root(refused("ESC-036", &["open-to-read", "/dev/kmsg"], &[EACCES, ENOENT])),
+    root(refused("ESC-036", &["open-to-read", "/dev/fuse"], &[EACCES, ENOENT])),
+    root(refused("ESC-036", &["open-to-read", "/dev/vsock"], &[EACCES, ENOENT])),
+    optional(refused("ESC-036", &["open-to-read", "/dev/ptmx"], &[EACCES, ENOENT])),
+    reaches(ENOTTY, refused("ESC-038", &["type-in"], &[EPERM])),
+    refused("ESC-043", &["shared-memory"], &[EPERM]),
+    refused("ESC-043", &["semaphore"], &[EPERM]),
+    refused("ESC-043", &["message-queue"], &[EPERM]),
+    optional(refused("ESC-043", &["posix-queue"], &[EPERM])),
+    refused("ESC-044", &["drop", "/tmp"], &[EACCES]),
+    optional(refused("ESC-044", &["drop", "/dev/shm"], &[EACCES, ENOENT])),
+    refused("ESC-045", &["open-to-write", "/proc/self/mem"], &[EACCES]),
+    refused("ESC-045", &["blame", "self"], &[EACCES]),
+    refused("ESC-046", &["read-line", "self"], &[EACCES]),
+    // B. The network and local sockets.
+    refused("ESC-060", &["tcp", "{tcp}"], DENIED),
+    refused("ESC-061", &["tcp-bind"], DENIED),
+    refused("ESC-062", &["tcp-listen"], DENIED),
+    refused("ESC-063", &["tcp-fast-open", "{tcp}"], DENIED),
+    optional(refused("ESC-064", &["mptcp", "{tcp}"], DENIED)),
+    refused("ESC-065", &["udp", "{udp}"], DENIED),
+    root(refused("ESC-068", &["make-socket", "2", "3", "1"], &[EPERM])),
+    optional(refused("ESC-068", &["make-socket", "2", "2", "1"], &[EPERM])),
+    root(refused("ESC-069", &["make-socket", "17", "3", "0"], &[EPERM])),
+    refused("ESC-070", &["netlink"], DENIED),
+    optional(refused("ESC-071", &["make-socket", "40", "1", "0"], &[EPERM])),
+    refused("ESC-072", &["unix-stream", "{outside}/stream"], DENIED),
+    refused("ESC-073", &["unix-datagram", "{outside}/datagram"], DENIED),
+    refused("ESC-074", &["unix-stream", "{abstract}"], DENIED),
+    refused("ESC-075", &["pair-sendto", "{outside}/datagram"], DENIED),
+    refused("ESC-075", &["pair-sendmsg", "{outside}/datagram"], DENIED),
+    optional(refused("ESC-076", &["io-uring"], &[ENOSYS])),
+    refused("ESC-077", &["any-socket"], DENIED),
+    // C. Other processes, of the same user here.
+    refused("ESC-100", &["signal", "{pid}"], &[EPERM, ESRCH]),
+    refused("ESC-100", &["signal-thread", "{pid}"], &[EPERM, ESRCH]),
+    refused("ESC-100", &["signal-thread-unsafely", "{pid}"], &[EPERM]),
+    refused("ESC-100", &["signal-queued", "{pid}"], &[EPERM]),
+    refused("ESC-100", &["signal-descriptor", "{pid}"], &[EPERM]),
+    // The kernel may say that there was nobody to signal, or that all is well.
+    control(Control::UnderAUserOfItsOwn, refused("ESC-101", &["signal-all"], &[0, EPERM, ESRCH])),
+    refused("ESC-103", &["signal-by-io", "{pid}"], &[EPERM]),
+    killed("ESC-104", &["trace", "{pid}"]),
+    killed("ESC-105", &["read-memory", "{pid}", "{marker}"]),
+    refused("ESC-106", &["read-proc", "{pid}"], &[EACCES]),
+    // The call before the deadly one is refused already.
+    refused("ESC-107", &["take-descriptor", "{pid}"], &[EPERM]),
+    reaches(EBADF, killed("ESC-107", &["call", "438", "-1", "0", "0"])),
+    optional(refused("ESC-108", &["compare", "{pid}"], &[EPERM])),
+    optional(refused("ESC-108", &["advise", "{pid}", "{marker}"], &[EPERM])),
+    optional(refused("ESC-108", &["move-memory", "{pid}"], &[EPERM])),
+    refused("ESC-109", &["limit", "{pid}"], &[EPERM]),
+    refused("ESC-110", &["schedule", "{pid}"], &[EPERM]),
+    refused("ESC-110", &["nice", "{pid}"], &[EPERM]),
+    refused("ESC-110", &["pin", "{pid}"], &[EPERM]),
+    refused("ESC-110", &["lower-io", "{pid}"], &[EPERM]),
+    refused("ESC-111", &["blame", "{pid}"], &[EACCES]),
+    refused("ESC-112", &["read-line", "{pid}"], &[EACCES]),
+    refused("ESC-120", &["process-control", "1", "9"], &[EPERM]),
+    refused("ESC-120", &["process-control", "36", "1"], &[EPERM]),
+    // D. Standard input and output.
+    refused("ESC-141", &["pipe-size"], &[EPERM]),
+    // E. Doors of the kernel.
+    optional(killed("ESC-150", &["user-namespace"])),
+    optional(refused("ESC-150", &["user-namespace-by-clone"], &[EPERM])),
+    optional(refused("ESC-151", &["start-by-clone3"], &[ENOSYS])),
+    reaches(EFAULT, killed("ESC-152", &["call", "165", "0", "0", "0", "0", "0"])),
+    root_reaches(ENOENT, killed("ESC-152", &["unmount", "/hookjail/none"])),
+    root(killed("ESC-152", &["open-file-system"])),
+    root(killed("ESC-152", &["copy-tree", "{outside}"])),
+    reaches(EINVAL, killed("ESC-152", &["call", "442", "-1", "0", "0", "0", "0"])),
+    root_reaches(EFAULT, killed("ESC-152", &["call", "429", "-1", "0", "-1", "0", "0"])),
+    root(refused("ESC-153", &["change-root", "{outside}"], &[EPERM])),
+    root_reaches(EFAULT, killed("ESC-153", &["call", "155", "0", "0"])),
+    root(killed("ESC-153", &["enter-namespace"])),
+    root(killed("ESC-154", &["kernel-map"])),
+    optional(killed("ESC-155", &["count-events"])),
+    optional(killed("ESC-156", &["fault-handler"])),
+    optional(refused("ESC-157", &["key"], &[EPERM])),
+    optional(refused("ESC-157", &["call", "250", "0", "-3"], &[EPERM])),
+    reaches(EFAULT, refused("ESC-157", &["call", "249", "0", "0", "0"], &[EPERM])),
+    optional(refused("ESC-159", &["local-descriptors"], &[EPERM])),
+    root_reaches(EINVAL, killed("ESC-159", &["call", "173", "0", "0", "0"])),
+    refused("ESC-160", &["no-randomness"], &[EPERM]),
+    root(refused("ESC-161", &["kernel-log"], &[EPERM])),
+    root_reaches(EBADF, killed("ESC-162", &["call", "313", "-1", "0", "0"])),
+    root_reaches(EFAULT, killed("ESC-162", &["call", "175", "0", "0", "0"])),
+    root_reaches(EINVAL, killed("ESC-162", &["call", "246", "0", "0", "0", "0xffff"])),
+    root_reaches(EINVAL, killed("ESC-162", &["call", "169", "0", "0", "0"])),
+    root_reaches(ENOENT, killed("ESC-162", &["file-by-name", "167"])),
+    root_reaches(ENOENT, killed("ESC-162", &["file-by-name", "168"])),
+    root_reaches(ENOENT, killed("ESC-162", &["file-by-name", "163"])),
+    reaches(ENODEV, killed("ESC-162", &["call", "179", "0", "0", "0", "0"])),
+    reaches(EINVAL, refused("ESC-163", &["set-clock"], &[EPERM])),
+    reaches(EFAULT, refused("ESC-163", &["call", "159", "0"], &[EPERM])),
+    root_reaches(EINVAL, refused("ESC-164", &["call", "170", "0", "-1"], &[EPERM])),
+    root_reaches(EINVAL, refused("ESC-164", &["call", "171", "0", "-1"], &[EPERM])),
+    refused("ESC-165", &["filter-listener"], &[EPERM]),
+    refused("ESC-165", &["another-filter"], &[EPERM]),
+    optional(refused("ESC-165", &["landlock"], &[ENOSYS])),
+    optional(killed("ESC-166", &["int80"])),
+    optional(killed("ESC-167", &["x32"])),
+    control(Control::Nothing, refused("ESC-168", &["unknown-calls"], &[ENOSYS])),
+    refused("ESC-169", &["pair-dirty"], &[EPERM]),
+    // PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_TSC, PR_SET_SECUREBITS, PR_SET_SYSCALL_USER_DISPATCH, PR_SET_PTRACER.
+    refused("ESC-170", &["process-control", "4", "0"], &[EPERM]),
+    refused("ESC-170", &["process-control", "8", "1"], &[EPERM]),
+    optional(refused("ESC-170", &["process-control", "26", "1"], &[EPERM])),
+    root(refused("ESC-170", &["process-control", "28", "1"], &[EPERM])),
+    optional(refused("ESC-170", &["process-control", "59", "0"], &[EPERM])),
+    optional(refused("ESC-170", &["process-control", "1499557217", "0"], &[EPERM])),
+    root(refused("ESC-171", &["become", "0"], &[EPERM])),
+    root(refused("ESC-171", &["become-group", "0"], &[EPERM])),
+    root(refused("ESC-171", &["no-groups"], &[EPERM])),
+    root(refused("ESC-172", &["open-to-write", "{cgroup}"], &[EACCES, ENOENT])),
+    root(refused("ESC-173", &["open-to-write", "/proc/sys/kernel/core_pattern"], &[EACCES])),
+    refused("ESC-174", &["raise-limit"], &[EPERM]),
+];
+
+/// What a profile without processes does not allow either.
+pub(crate) const WITHOUT_PROCESSES: &[Attempt] = &[
+    refused("ESC-116", &["start-process"], &[EPERM]),
+    refused("ESC-116", &["start-by-vfork"], &[EPERM]),
+];
+
+/// What a profile with processes does not allow either.
+pub(crate) const WITH_PROCESSES: &[Attempt] = &[
+    refused("ESC-113", &["new-session"], &[EPERM]),
+    refused("ESC-113", &["new-group"], &[EPERM]),
+    refused("ESC-113", &["start-beside"], &[EPERM]),
+];
+
+#[tokio::test]
+async fn nothing_outside_the_grants_can_be_had_under_strict() {
+    holds("strict", ALWAYS.iter().chain(WITHOUT_PROCESSES)).await;
+}
+
+#[tokio::test]
+async fn processes_of_a_hook_have_no_more_rights_and_cannot_leave_its_group() {
+    holds("pipeline", ALWAYS.iter().chain(WITH_PROCESSES)).await;
+}
+
+#[test]
+fn every_row_that_is_tried_is_described() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/escape-matrix.md");
+    let page = fs::read_to_string(page).unwrap();
+    for attempt in ALWAYS.iter().chain(WITHOUT_PROCESSES).chain(WITH_PROCESSES) {
+        let row = page
+            .lines()
+            .find(|line| line.starts_with(&format!("| {} ", attempt.row)));
+        let row = row.unwrap_or_else(|| panic!("{} is not in the page", attempt.row));
+        assert!(row.contains("| matrix"), "{row}");
+    }
+}
+
+/// Tries a list under a profile, prints what was seen, and fails where anything did not end as it must.
+async fn holds(profile: &str, attempts: impl Iterator<Item = &'static Attempt>) {
+    let (probe, daemon) = (Probe::build(), Daemon::start().await);
+
+    let seen = probe.both_sides(&daemon, profile, attempts).await;
+
+    let may_skip = env::var("HOOKJAIL_MAY_SKIP").ok();
+    let mut faults = Vec::new();
+    let mut rows: BTreeMap<&str, State> = BTreeMap::new();
+    for seen in &seen {
+        println!("{}", line(seen));
+        let row = rows.entry(seen.attempt.row).or_insert(State::Skipped);
+        *row = (*row).max(state(seen));
+        faults.extend(seen.faults.iter().cloned());
+    }
+    for (row, state) in &rows {
+        let may = |list: &String| list.split_whitespace().any(|name| name == *row);
+        if *state == State::Skipped && may_skip.as_ref().is_some_and(|list| !may(list)) {
+            faults.push(format!("{row} must be shown here, and was not"));
+        }
+    }
+    let count = |state| rows.values().filter(|of| **of == state).count();
+    println!(
+        "{profile}: {} rows with {} attempts: {} held, {} failed, {} skipped",
+        rows.len(),
+        seen.len(),
+        count(State::Held),
+        count(State::Failed),
+        count(State::Skipped),
+    );
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// What became of a row: the worst of its attempts, of which one that shows nothing does not speak for the others.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum State {
+    Skipped,
+    Held,
+    Failed,
+}
+
+fn state(seen: &Seen) -> State {
+    if !seen.faults.is_empty() {
+        State::Failed
+    } else if seen.unproved.is_some() {
+        State::Skipped
+    } else {
+        State::Held
+    }
+}
+
+fn line(seen: &Seen) -> String {
+    let result = match state(seen) {
+        State::Failed => "FAILED",
+        State::Held if matches!(seen.attempt.ends, Ends::Open) => "open, as documented",
+        State::Held => "held",
+        State::Skipped => "skipped",
+    };
+    let why = match &seen.unproved {
+        Some(why) => format!("refused, but no positive control: {why}"),
+        None => "positive control shown".to_owned(),
+    };
+    format!(
+        "{} {:<10} {result:<20} {:<52} {why}",
+        seen.attempt.row,
+        seen.profile,
+        seen.attempt.words.join(" ")
+    )
+}
