@@ -264,7 +264,12 @@ impl Gate {
         })
     }
 
-    fn admit_peer(&self, peer: &Peer, sandbox: &Sandbox) -> Result<(), Refusal> {
+    /// Decides who may ask at all.
+    ///
+    /// # Errors
+    ///
+    /// Refuses hooks, and users that are neither the daemon's own nor listed.
+    pub fn admit_peer(&self, peer: &Peer, sandbox: &Sandbox) -> Result<(), Refusal> {
         if sandbox.is_hook(peer) {
             return Err(Refusal::new(
                 Reason::CallerIsAHook,

@@ -1,21 +1,23 @@
 //! `hookjail doctor`: what this host can enforce, and why not.
 
-use std::process::ExitCode;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::Args;
-use jiff::Timestamp;
 
 use super::{
     Context, Failure,
     assemble::Assembly,
+    client,
     output::{self, Style},
 };
 use crate::{
-    axis::Axis,
-    pb,
+    pb::{self, sandbox_service_client::SandboxServiceClient},
     policy::{Policy, Registry},
-    sandbox::{AxisProof, Leg, Prepared, Sandbox},
-    wire::{axis_report, json},
+    sandbox::Sandbox,
+    wire::{backend_statuses, json, profile_status},
 };
 
 /// Shows what this host can enforce, axis by axis, with evidence.
@@ -24,19 +26,27 @@ pub(super) struct Doctor {
     /// Only this profile
     #[arg(long)]
     profile: Option<String>,
+    /// Have the daemon at this socket test itself again, instead of this process
+    #[arg(long, value_name = "ADDR")]
+    connect: Option<PathBuf>,
 }
 
 impl Doctor {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let config = context.load()?;
-        let assembly = Assembly::begin()?;
-        let registry = Assembly::registry(&config)?;
-        let sandbox = assembly.sandbox(&config)?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()?;
-        let status = runtime.block_on(self.examine(&registry, &sandbox))?;
+        let daemon = self
+            .connect
+            .as_ref()
+            .and_then(|address| client::socket(&context.surroundings, address));
+        let status = match daemon {
+            Some(socket) => client::runtime()?.block_on(self.ask(&socket))?,
+            None => {
+                let config = context.load()?;
+                let assembly = Assembly::begin()?;
+                let registry = Assembly::registry(&config)?;
+                let sandbox = assembly.sandbox(&config)?;
+                client::runtime()?.block_on(self.examine(&registry, &sandbox))?
+            }
+        };
         if context.json {
             output::json_line(&json::render(&status, "hookjail.v1.GetStatusResponse")?);
         } else {
@@ -51,25 +61,26 @@ impl Doctor {
         })
     }
 
+    /// Has a daemon test itself, and returns what it saw.
+    async fn ask(&self, socket: &Path) -> Result<pb::GetStatusResponse, Failure> {
+        let mut client = SandboxServiceClient::new(client::connect(socket).await?);
+        let refused = |status| client::refused(&status);
+        let request = pb::SelfTestRequest {
+            profile: self.profile.clone().unwrap_or_default(),
+        };
+        let tested = client.self_test(request).await.map_err(refused)?;
+        let status = client.get_status(pb::GetStatusRequest {}).await;
+        Ok(pb::GetStatusResponse {
+            profiles: tested.into_inner().profiles,
+            ..status.map_err(refused)?.into_inner()
+        })
+    }
+
     async fn examine(
         &self,
         registry: &Registry,
         sandbox: &Sandbox,
     ) -> Result<pb::GetStatusResponse, Failure> {
-        let backends = sandbox.probe().into_iter().map(|(name, probed)| {
-            let (landlock_abi, reason, fix) = match &probed {
-                Ok(host) => (host.landlock_abi, String::new(), String::new()),
-                Err(absent) => (0, absent.why.clone(), absent.fix.clone()),
-            };
-            pb::BackendStatus {
-                available: probed.is_ok(),
-                backend: name.as_str().to_owned(),
-                fix,
-                landlock_abi,
-                reason,
-            }
-        });
-        let backends = backends.collect();
         let wanted = |policy: &&Policy| {
             self.profile
                 .as_ref()
@@ -77,109 +88,17 @@ impl Doctor {
         };
         let mut profiles = Vec::new();
         for policy in registry.iter().filter(wanted) {
-            profiles.push(examine_profile(sandbox, policy).await);
+            profiles.push(profile_status(sandbox, policy).await);
         }
         if profiles.is_empty() {
             let name = self.profile.as_deref().unwrap_or_default();
             return Err(Failure::new(format!("there is no profile `{name}`")));
         }
         Ok(pb::GetStatusResponse {
-            backends,
+            backends: backend_statuses(sandbox),
             profiles,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         })
-    }
-}
-
-async fn examine_profile(sandbox: &Sandbox, policy: &Policy) -> pb::ProfileStatus {
-    let now = Timestamp::now();
-    let tested_at = Some(prost_types::Timestamp {
-        nanos: now.subsec_nanosecond(),
-        seconds: now.as_second(),
-    });
-    match sandbox.select(policy, &policy.digest).await {
-        Ok((prepared, confirmation)) => pb::ProfileStatus {
-            axes: evidence(policy, &prepared, &confirmation.proofs),
-            backend: prepared.backend.as_str().to_owned(),
-            confirmed: prepared.backend.confines(),
-            profile: policy.name.to_string(),
-            reason: String::new(),
-            tested_at,
-        },
-        Err(refusal) => pb::ProfileStatus {
-            axes: Vec::new(),
-            backend: refusal.metadata.get("backend").cloned().unwrap_or_default(),
-            confirmed: false,
-            profile: policy.name.to_string(),
-            reason: format!("{}: {}", refusal.reason, refusal.message),
-            tested_at,
-        },
-    }
-}
-
-fn evidence(policy: &Policy, prepared: &Prepared, proofs: &[AxisProof]) -> Vec<pb::AxisEvidence> {
-    let legs = |legs: &[Leg]| {
-        let leg = |leg: &Leg| pb::Leg {
-            attempt: leg.attempt.clone(),
-            held: leg.held,
-            observed: leg.observed.clone(),
-        };
-        legs.iter().map(leg).collect()
-    };
-    let axis = |(axis, coverage)| {
-        let proof = proofs.iter().find(|proof| proof.axis == axis);
-        pb::AxisEvidence {
-            consequence: consequence(axis).to_owned(),
-            control: proof.map(|proof| legs(&proof.control)).unwrap_or_default(),
-            deny: proof.map(|proof| legs(&proof.deny)).unwrap_or_default(),
-            fix: fix(axis).to_owned(),
-            report: Some(axis_report(axis, coverage, *policy.demands.of(axis))),
-        }
-    };
-    prepared.axes.iter().map(axis).collect()
-}
-
-/// Returns what a gap on an axis means for the host.
-const fn consequence(axis: Axis) -> &'static str {
-    match axis {
-        Axis::Cpu => "a hook can use all processor time until its deadline",
-        Axis::Memory => "a hook can use all memory until its deadline",
-        Axis::Metadata => {
-            "a hook can learn which files exist outside its grants, how large they are and when they changed"
-        }
-        Axis::Pids => "a hook can start as many threads or processes as its user may",
-        Axis::Devices
-        | Axis::Environment
-        | Axis::Execute
-        | Axis::Ipc
-        | Axis::Network
-        | Axis::Output
-        | Axis::Read
-        | Axis::Spawn
-        | Axis::Time
-        | Axis::Write => "hooks under a profile that requires it are refused",
-    }
-}
-
-/// Returns the one thing that closes a gap; empty where this version has none.
-const fn fix(axis: Axis) -> &'static str {
-    match axis {
-        Axis::Pids => {
-            "run the daemon as root: each hook then has a uid of its own and a limit on it"
-        }
-        Axis::Cpu
-        | Axis::Devices
-        | Axis::Environment
-        | Axis::Execute
-        | Axis::Ipc
-        | Axis::Memory
-        | Axis::Metadata
-        | Axis::Network
-        | Axis::Output
-        | Axis::Read
-        | Axis::Spawn
-        | Axis::Time
-        | Axis::Write => "",
     }
 }
 

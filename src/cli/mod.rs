@@ -1,6 +1,7 @@
 //! The command line: what is not the daemon's own work.
 
 mod assemble;
+mod client;
 mod consent;
 mod doctor;
 mod output;

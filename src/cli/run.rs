@@ -21,17 +21,13 @@ use tokio::{
     task::JoinHandle,
 };
 use tokio_util::sync::CancellationToken;
-use tonic::{
-    Code, Status,
-    transport::{Channel, Endpoint},
-};
-use tonic_types::StatusExt;
+use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
 use super::{
     Context, Failure,
     assemble::Assembly,
-    output,
+    client, output,
     program::{NOT_EXECUTABLE, NOT_FOUND, resolve_program},
     show::show,
 };
@@ -120,11 +116,12 @@ impl Run {
             Ok(ExitCode::from(exit_code(&response)))
         };
         match daemon {
-            Some(socket) => run(runtime(1)?.block_on(by_daemon(&socket, request))),
+            Some(socket) => run(client::runtime()?
+                .block_on(async { ask(client::connect(&socket).await?, request).await })),
             None => {
                 let (config, consent) = self.private(context, &request)?;
                 let assembly = Assembly::begin()?;
-                run(runtime(1)?.block_on(privately(&assembly, config, consent, request)))
+                run(client::runtime()?.block_on(privately(&assembly, config, consent, request)))
             }
         }
     }
@@ -132,12 +129,8 @@ impl Run {
     /// Returns the daemon to ask: the one that is named, else the one that is set up. None: this run is served privately.
     fn daemon(&self, context: &Context) -> Option<PathBuf> {
         let surroundings = &context.surroundings;
-        if self.connect.is_some() {
-            let named = crate::config::Surroundings {
-                address: self.connect.clone(),
-                ..surroundings.clone()
-            };
-            return named.sockets().into_iter().next();
+        if let Some(address) = &self.connect {
+            return client::socket(surroundings, address);
         }
         let sockets = surroundings.sockets();
         if surroundings.address.is_some() {
@@ -264,13 +257,6 @@ fn hint_at_waiting() {
     }
 }
 
-fn runtime(workers: usize) -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(workers)
-        .enable_all()
-        .build()
-}
-
 fn parse_span(text: &str) -> Result<Duration, String> {
     let deserializer = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(text);
     serde::Deserialize::deserialize(deserializer)
@@ -305,28 +291,6 @@ fn needs_workspace(context: &Context, profile: &str) -> bool {
             )
         })
     })
-}
-
-async fn by_daemon(
-    socket: &Path,
-    request: pb::ExecuteRequest,
-) -> Result<pb::ExecuteResponse, Failure> {
-    let path = socket.to_owned();
-    let connect = service_fn(move |_| {
-        let path = path.clone();
-        async move { UnixStream::connect(path).await.map(TokioIo::new) }
-    });
-    let channel = Endpoint::from_static("http://localhost")
-        .connect_with_connector(connect)
-        .await;
-    let channel = channel.map_err(|error| {
-        Failure::new(format!(
-            "cannot reach the daemon at `{}`: {}",
-            socket.display(),
-            crate::refusal::chain(&error)
-        ))
-    })?;
-    ask(channel, request).await
 }
 
 /// Serves this one run from inside this process, over real gRPC on a socket that nobody else can reach.
@@ -383,45 +347,10 @@ async fn ask(
     tokio::select! {
         response = client.execute(request) => match response {
             Ok(response) => Ok(response.into_inner()),
-            Err(status) => Err(refused(&status)),
+            Err(status) => Err(client::refused(&status)),
         },
         _ = terminate.recv() => Err(interrupted(15)),
         _ = interrupt.recv() => Err(interrupted(2)),
-    }
-}
-
-fn refused(status: &Status) -> Failure {
-    let info = status.get_error_details().error_info().cloned();
-    Failure {
-        metadata: info
-            .as_ref()
-            .map(|info| info.metadata.clone().into_iter().collect())
-            .unwrap_or_default(),
-        reason: info.map(|info| info.reason),
-        status: code_name(status.code()),
-        ..Failure::new(status.message())
-    }
-}
-
-const fn code_name(code: Code) -> &'static str {
-    match code {
-        Code::Ok => "OK",
-        Code::Cancelled => "CANCELLED",
-        Code::Unknown => "UNKNOWN",
-        Code::InvalidArgument => "INVALID_ARGUMENT",
-        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
-        Code::NotFound => "NOT_FOUND",
-        Code::AlreadyExists => "ALREADY_EXISTS",
-        Code::PermissionDenied => "PERMISSION_DENIED",
-        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
-        Code::FailedPrecondition => "FAILED_PRECONDITION",
-        Code::Aborted => "ABORTED",
-        Code::OutOfRange => "OUT_OF_RANGE",
-        Code::Unimplemented => "UNIMPLEMENTED",
-        Code::Internal => "INTERNAL",
-        Code::Unavailable => "UNAVAILABLE",
-        Code::DataLoss => "DATA_LOSS",
-        Code::Unauthenticated => "UNAUTHENTICATED",
     }
 }
 

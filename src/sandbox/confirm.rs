@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use jiff::Timestamp;
 use nix::{fcntl::ResolveFlag, unistd};
 use tokio::sync::OnceCell;
 
@@ -39,6 +40,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Confirmation {
     /// What was tried on each axis.
     pub proofs: Vec<AxisProof>,
+    /// When.
+    pub tested_at: Timestamp,
+}
+
+impl Confirmation {
+    fn now(proofs: Vec<AxisProof>) -> Self {
+        Self {
+            proofs,
+            tested_at: Timestamp::now(),
+        }
+    }
 }
 
 /// A policy that is not proved, and so refuses every run.
@@ -116,6 +128,15 @@ impl Sandbox {
         }))
     }
 
+    /// Forgets what was proved of a profile, so that it is proved anew before the next run under it.
+    pub fn forget(&self, profile_digest: &str) {
+        self.confirmations
+            .cells
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|(digest, _), _| digest != profile_digest);
+    }
+
     async fn select_one(
         &self,
         backend: &dyn Backend,
@@ -162,7 +183,7 @@ impl Sandbox {
         let spec = match prepared.mechanism {
             Mechanism::Landlock(spec) => spec,
             // Nothing is enforced, so nothing can be confirmed; every reply says so.
-            Mechanism::Unconfined => return Ok(Arc::new(Confirmation { proofs: Vec::new() })),
+            Mechanism::Unconfined => return Ok(Arc::new(Confirmation::now(Vec::new()))),
         };
         let cell = {
             let mut cells = self
@@ -204,7 +225,7 @@ impl Sandbox {
             ))
         });
         match failed {
-            None => Ok(Confirmation { proofs }),
+            None => Ok(Confirmation::now(proofs)),
             Some((axis, why)) => Err(Unconfirmed {
                 axis: Some(axis),
                 fix: String::new(),

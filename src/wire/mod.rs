@@ -2,8 +2,10 @@
 
 mod decode;
 mod encode;
+mod host;
 pub mod json;
 mod limits;
+mod profiles;
 mod retained;
 mod server;
 mod service;
@@ -13,7 +15,9 @@ mod unreadable;
 pub use self::{
     decode::{Malformed, decode},
     encode::{axis_report, encode},
+    host::{backend_statuses, profile_status},
     limits::WireLimits,
+    profiles::Profiles,
     server::{Incoming, ServeError, Server, ServerError},
     service::Hooks,
     status::{domain, status},

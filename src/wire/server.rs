@@ -20,9 +20,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{service::LayerExt, transport::Server as TonicServer};
 use tonic_health::{ServingStatus, server::HealthReporter};
 
-use super::{Hooks, WireLimits, unreadable::ReadableLayer};
+use super::{Hooks, Profiles, WireLimits, unreadable::ReadableLayer};
 use crate::{
-    pb::{self, hook_service_server::HookServiceServer},
+    pb::{
+        self, hook_service_server::HookServiceServer, sandbox_service_server::SandboxServiceServer,
+    },
     pipeline::Pipeline,
 };
 
@@ -182,6 +184,8 @@ impl Server {
             .max_encoding_message_size(usize::MAX);
         let hooks = ReadableLayer(Arc::clone(&self.pipeline)).named_layer(hooks);
 
+        let profiles = SandboxServiceServer::new(Profiles::new(Arc::clone(&self.pipeline)));
+
         let watched = Arc::clone(&self.pipeline);
         let reporter = health.clone();
         let watch = tokio::spawn(async move {
@@ -214,6 +218,7 @@ impl Server {
             .add_service(health_service)
             .add_service(v1)
             .add_service(v1alpha)
+            .add_service(profiles)
             .add_service(hooks);
         let over = CancellationToken::new();
         let ended = over.clone();

@@ -137,6 +137,29 @@ fn broken() -> Status {
     status::fault("")
 }
 
+/// Returns who is at the other end of a connection.
+///
+/// # Errors
+///
+/// Refuses a connection whose other end the kernel does not name. A Unix socket's is always named.
+pub(super) fn peer(extensions: &Extensions) -> Result<Peer, Status> {
+    let credentials = extensions
+        .get::<UdsConnectInfo>()
+        .and_then(|info| info.peer_cred);
+    let Some(credentials) = credentials else {
+        let refusal = Refusal::new(
+            Reason::PeerUnknown,
+            "the kernel does not say who is calling",
+        );
+        return Err(status::status(&refusal, ""));
+    };
+    Ok(Peer {
+        gid: credentials.gid(),
+        pid: credentials.pid(),
+        uid: credentials.uid(),
+    })
+}
+
 /// Who asks, since when, and how long it waits.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
@@ -153,24 +176,9 @@ impl Caller {
     /// Refuses a connection whose other end the kernel does not name. A Unix socket's is always named.
     pub(super) fn of(extensions: &Extensions, headers: &HeaderMap) -> Result<Self, Status> {
         let arrived = Instant::now();
-        let credentials = extensions
-            .get::<UdsConnectInfo>()
-            .and_then(|info| info.peer_cred);
-        let Some(credentials) = credentials else {
-            let refusal = Refusal::new(
-                Reason::PeerUnknown,
-                "the kernel does not say who is calling",
-            );
-            return Err(status::status(&refusal, ""));
-        };
-        let peer = Peer {
-            gid: credentials.gid(),
-            pid: credentials.pid(),
-            uid: credentials.uid(),
-        };
         Ok(Self {
             arrived,
-            peer,
+            peer: peer(extensions)?,
             timeout: caller_timeout(headers),
         })
     }

@@ -267,6 +267,11 @@ async fn a_list_that_others_could_have_written_allows_nothing() {
 
 /// Runs a command by this daemon as user 65534. Needs root.
 fn run_as_nobody(daemon: &Daemon, hook: &[&str]) -> Output {
+    ask_as_nobody(daemon, "run", &[&["--"], hook].concat())
+}
+
+/// Has user 65534 ask this daemon for something. Needs root.
+fn ask_as_nobody(daemon: &Daemon, command: &str, words: &[&str]) -> Output {
     let socket = daemon.path().join("sock");
     chown(&socket, None, Some(65_534)).unwrap();
     fs::set_permissions(&socket, Permissions::from_mode(0o660)).unwrap();
@@ -279,10 +284,9 @@ fn run_as_nobody(daemon: &Daemon, hook: &[&str]) -> Output {
     Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(program)
-        .args(["run", "--json", "--connect"])
+        .args([command, "--json", "--connect"])
         .arg(socket)
-        .arg("--")
-        .args(hook)
+        .args(words)
         .stdin(std::process::Stdio::null())
         .env_remove("HOOKJAIL_ADDR")
         .output()
@@ -305,6 +309,8 @@ async fn another_user_is_refused_unless_the_operator_lists_it() {
     );
     assert_eq!(daemon.records(), ["refused"]);
     assert_eq!(daemon.journal()[0]["peer"]["uid"], 65_534);
+    let output = ask_as_nobody(&daemon, "doctor", &[]);
+    assert_eq!(json(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
 
     let daemon = Daemon::with(Setup {
         config: "[server]\nallowed_uids = [65534]\nsocket_mode = \"0660\"\n".to_owned(),
@@ -314,4 +320,6 @@ async fn another_user_is_refused_unless_the_operator_lists_it() {
     let output = run_as_nobody(&daemon, &["/bin/true"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(daemon.records(), ["started", "ended"]);
+    let output = ask_as_nobody(&daemon, "doctor", &["--profile", "strict"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }

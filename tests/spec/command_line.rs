@@ -14,7 +14,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::witness::{CommandLine, json as one_line};
+use crate::{
+    support::Daemon,
+    witness::{CommandLine, json as one_line},
+};
 
 fn run(line: &CommandLine, words: &[&str]) -> Output {
     line.run(&[&["run"], words].concat())
@@ -245,6 +248,22 @@ fn doctor_says_what_this_host_enforces() {
     let report = one_line(&output);
     assert!(report.is_object(), "{report}");
     assert!(!line.run(&["doctor"]).stdout.is_empty());
+}
+
+#[tokio::test]
+async fn doctor_has_a_daemon_test_itself() {
+    let (line, daemon) = (CommandLine::new(), Daemon::start().await);
+    let socket = daemon.path().join("sock").display().to_string();
+
+    let words = ["doctor", "--connect", &socket, "--json"];
+    let all = one_line(&line.run(&words));
+    let one = one_line(&line.run(&[&words[..], &["--profile", "strict"]].concat()));
+    let none = line.run(&["doctor", "--connect", &socket, "--profile", "none"]);
+
+    let names = |report: &Value| report["profiles"].as_array().map(Vec::len);
+    assert_eq!((names(&all), names(&one)), (Some(5), Some(1)));
+    assert_eq!(one["backends"][0]["backend"], "landlock");
+    assert_eq!(none.status.code(), Some(125), "{none:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What clients find on the socket: health, reflection, and a clear word about what is not served yet.
 
-use hookjail::pb;
+use hookjail::pb::{self, sandbox_service_client::SandboxServiceClient};
 use tonic::{Code, Status};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
@@ -60,7 +60,11 @@ async fn reflection_lists_the_services() {
         reflected_services!(v1, daemon.channel()),
         reflected_services!(v1alpha, daemon.channel()),
     ] {
-        for name in ["hookjail.v1.HookService", "grpc.health.v1.Health"] {
+        for name in [
+            "hookjail.v1.HookService",
+            "hookjail.v1.SandboxService",
+            "grpc.health.v1.Health",
+        ] {
             assert!(names.contains(&name.to_owned()), "{names:?}");
         }
     }
@@ -160,4 +164,87 @@ async fn a_request_that_comes_again_gets_the_answer_of_the_first() {
         (Code::FailedPrecondition, "REQUEST_ID_CONFLICT".to_owned())
     );
     assert_eq!(daemon.records(), ["started", "ended", "refused"]);
+}
+
+#[tokio::test]
+async fn the_status_shows_every_axis_of_every_profile_with_both_legs() {
+    let daemon = Daemon::start().await;
+    let mut client = SandboxServiceClient::new(daemon.channel());
+
+    let status = client.get_status(pb::GetStatusRequest {}).await.unwrap();
+
+    let status = status.into_inner();
+    assert_eq!(status.version, env!("CARGO_PKG_VERSION"));
+    let backends: Vec<_> = status.backends.iter().map(|b| b.backend.as_str()).collect();
+    assert_eq!(backends, ["landlock"]);
+    assert!(status.backends[0].available && status.backends[0].landlock_abi > 0);
+    let shipped = [
+        "network",
+        "pipeline",
+        "strict",
+        "workspace-ro",
+        "workspace-rw",
+    ];
+    let names: Vec<_> = status.profiles.iter().map(|p| p.profile.as_str()).collect();
+    assert_eq!(names, shipped);
+    for profile in &status.profiles {
+        assert!(profile.confirmed, "{profile:?}");
+        assert_eq!(profile.axes.len(), 14);
+        for axis in &profile.axes {
+            assert!(axis.deny.iter().chain(&axis.control).all(|leg| leg.held));
+        }
+        let with_both_legs =
+            |axis: &&pb::AxisEvidence| !axis.deny.is_empty() && !axis.control.is_empty();
+        assert!(profile.axes.iter().filter(with_both_legs).count() >= 7);
+    }
+}
+
+#[tokio::test]
+async fn a_self_test_is_made_anew_for_the_profile_that_is_named() {
+    let daemon = Daemon::start().await;
+    let mut client = SandboxServiceClient::new(daemon.channel());
+    let tested = |profile: &pb::ProfileStatus| {
+        let at = profile.tested_at.unwrap();
+        (at.seconds, at.nanos)
+    };
+    let before = client.get_status(pb::GetStatusRequest {}).await.unwrap();
+    let again = client.get_status(pb::GetStatusRequest {}).await.unwrap();
+    let before = before.into_inner().profiles;
+    assert_eq!(before, again.into_inner().profiles);
+
+    let request = pb::SelfTestRequest {
+        profile: "strict".to_owned(),
+    };
+    let made = client.self_test(request).await.unwrap().into_inner();
+
+    let after = client.get_status(pb::GetStatusRequest {}).await.unwrap();
+    let after = after.into_inner().profiles;
+    assert_eq!(made.profiles.len(), 1);
+    for (before, after) in before.iter().zip(&after) {
+        let is_strict = after.profile == "strict";
+        assert_eq!(tested(before) != tested(after), is_strict);
+        assert!(after.confirmed && (!is_strict || *after == made.profiles[0]));
+    }
+}
+
+#[tokio::test]
+async fn profiles_can_be_listed_and_read_by_name() {
+    let daemon = Daemon::start().await;
+    let mut client = SandboxServiceClient::new(daemon.channel());
+
+    let list = client.list_profiles(pb::ListProfilesRequest {}).await;
+    for summary in list.unwrap().into_inner().profiles {
+        let request = pb::GetProfileRequest {
+            name: summary.name.clone(),
+        };
+        let profile = client.get_profile(request).await.unwrap().into_inner();
+        assert!(profile.toml.contains(&summary.description), "{profile:?}");
+        assert_eq!(profile.summary, Some(summary));
+    }
+    let name = "../strict".to_owned();
+    let unknown = client.get_profile(pb::GetProfileRequest { name }).await;
+
+    let unknown = unknown.unwrap_err();
+    let expected = (Code::NotFound, "PROFILE_UNKNOWN".to_owned());
+    assert_eq!((unknown.code(), reason(&unknown)), expected);
 }

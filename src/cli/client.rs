@@ -1,0 +1,93 @@
+//! Talking to a daemon.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tonic::{
+    Code, Status,
+    transport::{Channel, Endpoint},
+};
+use tonic_types::StatusExt;
+use tower::service_fn;
+
+use super::Failure;
+use crate::config::Surroundings;
+
+/// Returns the socket that an address given on the command line names.
+pub(super) fn socket(surroundings: &Surroundings, address: &Path) -> Option<PathBuf> {
+    let named = Surroundings {
+        address: Some(address.to_owned()),
+        ..surroundings.clone()
+    };
+    named.sockets().into_iter().next()
+}
+
+/// Returns what a client runs on.
+pub(super) fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+}
+
+/// Connects to the daemon at a socket.
+pub(super) async fn connect(socket: &Path) -> Result<Channel, Failure> {
+    let path = socket.to_owned();
+    let connect = service_fn(move |_| {
+        let path = path.clone();
+        async move {
+            let stream = UnixStream::connect(path).await?;
+            Ok::<_, io::Error>(TokioIo::new(stream))
+        }
+    });
+    let channel = Endpoint::from_static("http://localhost")
+        .connect_with_connector(connect)
+        .await;
+    channel.map_err(|error| {
+        Failure::new(format!(
+            "cannot reach the daemon at `{}`: {}",
+            socket.display(),
+            crate::refusal::chain(&error)
+        ))
+    })
+}
+
+/// Makes a failure of a daemon's refusal.
+pub(super) fn refused(status: &Status) -> Failure {
+    let info = status.get_error_details().error_info().cloned();
+    Failure {
+        metadata: info
+            .as_ref()
+            .map(|info| info.metadata.clone().into_iter().collect())
+            .unwrap_or_default(),
+        reason: info.map(|info| info.reason),
+        status: code_name(status.code()),
+        ..Failure::new(status.message())
+    }
+}
+
+const fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}

@@ -1,0 +1,126 @@
+//! What this host enforces, as messages: the backends, and each profile with the evidence of its self-test.
+
+use jiff::Timestamp;
+
+use super::axis_report;
+use crate::{
+    axis::Axis,
+    pb,
+    policy::Policy,
+    sandbox::{AxisProof, Leg, Prepared, Sandbox},
+};
+
+/// Returns the backends in the operator's order, and whether this host has them.
+pub fn backend_statuses(sandbox: &Sandbox) -> Vec<pb::BackendStatus> {
+    let probed = sandbox.probe().into_iter();
+    let status = probed.map(|(name, probed)| {
+        let (landlock_abi, reason, fix) = match &probed {
+            Ok(host) => (host.landlock_abi, String::new(), String::new()),
+            Err(absent) => (0, absent.why.clone(), absent.fix.clone()),
+        };
+        pb::BackendStatus {
+            available: probed.is_ok(),
+            backend: name.as_str().to_owned(),
+            fix,
+            landlock_abi,
+            reason,
+        }
+    });
+    status.collect()
+}
+
+/// Returns how a profile stands on this host, with the evidence; runs its self-test if none has succeeded yet.
+pub async fn profile_status(sandbox: &Sandbox, policy: &Policy) -> pb::ProfileStatus {
+    match sandbox.select(policy, &policy.digest).await {
+        Ok((prepared, confirmation)) => pb::ProfileStatus {
+            axes: evidence(policy, &prepared, &confirmation.proofs),
+            backend: prepared.backend.as_str().to_owned(),
+            confirmed: prepared.backend.confines(),
+            profile: policy.name.to_string(),
+            reason: String::new(),
+            tested_at: Some(timestamp(confirmation.tested_at)),
+        },
+        Err(refusal) => pb::ProfileStatus {
+            axes: Vec::new(),
+            backend: refusal.metadata.get("backend").cloned().unwrap_or_default(),
+            confirmed: false,
+            profile: policy.name.to_string(),
+            reason: format!("{}: {}", refusal.reason, refusal.message),
+            // A failure is not remembered: this one is of now.
+            tested_at: Some(timestamp(Timestamp::now())),
+        },
+    }
+}
+
+fn evidence(policy: &Policy, prepared: &Prepared, proofs: &[AxisProof]) -> Vec<pb::AxisEvidence> {
+    let legs = |legs: &[Leg]| {
+        let leg = |leg: &Leg| pb::Leg {
+            attempt: leg.attempt.clone(),
+            held: leg.held,
+            observed: leg.observed.clone(),
+        };
+        legs.iter().map(leg).collect()
+    };
+    let axis = |(axis, coverage)| {
+        let proof = proofs.iter().find(|proof| proof.axis == axis);
+        pb::AxisEvidence {
+            consequence: consequence(axis).to_owned(),
+            control: proof.map(|proof| legs(&proof.control)).unwrap_or_default(),
+            deny: proof.map(|proof| legs(&proof.deny)).unwrap_or_default(),
+            fix: fix(axis).to_owned(),
+            report: Some(axis_report(axis, coverage, *policy.demands.of(axis))),
+        }
+    };
+    prepared.axes.iter().map(axis).collect()
+}
+
+/// Returns what a gap on an axis means for the host.
+const fn consequence(axis: Axis) -> &'static str {
+    match axis {
+        Axis::Cpu => "a hook can use all processor time until its deadline",
+        Axis::Memory => "a hook can use all memory until its deadline",
+        Axis::Metadata => {
+            "a hook can learn which files exist outside its grants, how large they are and when they changed"
+        }
+        Axis::Pids => "a hook can start as many threads or processes as its user may",
+        Axis::Devices
+        | Axis::Environment
+        | Axis::Execute
+        | Axis::Ipc
+        | Axis::Network
+        | Axis::Output
+        | Axis::Read
+        | Axis::Spawn
+        | Axis::Time
+        | Axis::Write => "hooks under a profile that requires it are refused",
+    }
+}
+
+/// Returns the one thing that closes a gap; empty where this version has none.
+const fn fix(axis: Axis) -> &'static str {
+    match axis {
+        Axis::Pids => {
+            "run the daemon as root: each hook then has a uid of its own and a limit on it"
+        }
+        Axis::Cpu
+        | Axis::Devices
+        | Axis::Environment
+        | Axis::Execute
+        | Axis::Ipc
+        | Axis::Memory
+        | Axis::Metadata
+        | Axis::Network
+        | Axis::Output
+        | Axis::Read
+        | Axis::Spawn
+        | Axis::Time
+        | Axis::Write => "",
+    }
+}
+
+fn timestamp(at: Timestamp) -> prost_types::Timestamp {
+    prost_types::Timestamp {
+        nanos: at.subsec_nanosecond(),
+        seconds: at.as_second(),
+    }
+}

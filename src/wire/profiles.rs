@@ -1,0 +1,117 @@
+//! `hookjail.v1.SandboxService`: what this host enforces, shown again to whoever asks.
+
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status};
+
+use super::{backend_statuses, profile_status, service::peer, status};
+use crate::{
+    pb::{self, sandbox_service_server::SandboxService},
+    pipeline::Pipeline,
+    policy::Policy,
+    refusal::{Reason, Refusal},
+    request::ProfileName,
+};
+
+/// `hookjail.v1.SandboxService` over a pipeline.
+#[derive(Clone, Debug)]
+pub struct Profiles {
+    pipeline: Arc<Pipeline>,
+}
+
+impl Profiles {
+    /// Serves what a pipeline confines with.
+    pub const fn new(pipeline: Arc<Pipeline>) -> Self {
+        Self { pipeline }
+    }
+
+    /// Lets through who may ask for hooks to be run, and nobody else.
+    fn admit<T>(&self, request: &Request<T>) -> Result<(), Status> {
+        let peer = peer(request.extensions())?;
+        let Pipeline { gate, sandbox, .. } = &*self.pipeline;
+        gate.admit_peer(&peer, sandbox)
+            .map_err(|refusal| status(&refusal, ""))
+    }
+
+    fn find(&self, name: &str) -> Result<&Arc<Policy>, Status> {
+        let registry = self.pipeline.gate.registry();
+        let found = ProfileName::parse(name).and_then(|name| registry.find(&name));
+        found.ok_or_else(|| {
+            let message = format!("there is no profile `{name}`; see `hookjail profile list`");
+            status(&Refusal::new(Reason::ProfileUnknown, message), "")
+        })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Policy> {
+        self.pipeline.gate.registry().iter()
+    }
+}
+
+fn summary(policy: &Policy) -> pb::ProfileSummary {
+    pb::ProfileSummary {
+        description: policy.description.clone(),
+        digest: policy.digest.clone(),
+        name: policy.name.to_string(),
+    }
+}
+
+#[tonic::async_trait]
+impl SandboxService for Profiles {
+    async fn get_status(
+        &self,
+        request: Request<pb::GetStatusRequest>,
+    ) -> Result<Response<pb::GetStatusResponse>, Status> {
+        self.admit(&request)?;
+        let sandbox = &self.pipeline.sandbox;
+        let mut profiles = Vec::new();
+        for policy in self.all() {
+            profiles.push(profile_status(sandbox, policy).await);
+        }
+        Ok(Response::new(pb::GetStatusResponse {
+            backends: backend_statuses(sandbox),
+            profiles,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }))
+    }
+
+    async fn list_profiles(
+        &self,
+        request: Request<pb::ListProfilesRequest>,
+    ) -> Result<Response<pb::ListProfilesResponse>, Status> {
+        self.admit(&request)?;
+        Ok(Response::new(pb::ListProfilesResponse {
+            profiles: self.all().map(summary).collect(),
+        }))
+    }
+
+    async fn get_profile(
+        &self,
+        request: Request<pb::GetProfileRequest>,
+    ) -> Result<Response<pb::GetProfileResponse>, Status> {
+        self.admit(&request)?;
+        let policy = self.find(&request.get_ref().name)?;
+        Ok(Response::new(pb::GetProfileResponse {
+            summary: Some(summary(policy)),
+            toml: policy.to_toml(),
+        }))
+    }
+
+    async fn self_test(
+        &self,
+        request: Request<pb::SelfTestRequest>,
+    ) -> Result<Response<pb::SelfTestResponse>, Status> {
+        self.admit(&request)?;
+        let wanted: Vec<&Policy> = match request.get_ref().profile.as_str() {
+            "" => self.all().collect(),
+            name => vec![self.find(name)?],
+        };
+        let sandbox = &self.pipeline.sandbox;
+        let mut profiles = Vec::new();
+        for policy in wanted {
+            // From here on a run under this profile waits for the outcome, and is refused where that is a failure.
+            sandbox.forget(&policy.digest);
+            profiles.push(profile_status(sandbox, policy).await);
+        }
+        Ok(Response::new(pb::SelfTestResponse { profiles }))
+    }
+}
