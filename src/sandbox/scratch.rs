@@ -14,13 +14,12 @@ use std::{
 use nix::{
     dir::Dir,
     errno::Errno,
-    fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg, OFlag, ResolveFlag, openat, renameat},
+    fcntl::{AT_FDCWD, AtFlags, Flock, FlockArg, OFlag, open, openat, renameat},
     sys::stat::{FchmodatFlags, Mode, SFlag, fchmodat, fstatat},
     unistd::{Gid, Uid, UnlinkatFlags, chown, unlinkat},
 };
 use uuid::Uuid;
 
-use super::grants::open;
 use crate::sys::Identity;
 
 /// The start of the name of every instance's directory.
@@ -81,7 +80,8 @@ impl InstanceDir {
             Ok(path)
         };
         let (canary_denied, canary_granted) = (canary("denied")?, canary("granted")?);
-        let (canary_granted_open, _) = open(&canary_granted, ResolveFlag::RESOLVE_NO_SYMLINKS)?;
+        let by_name = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let canary_granted_open = open(&canary_granted, by_name, Mode::empty())?;
         Ok(Self {
             _lock,
             canary_denied,

@@ -95,6 +95,68 @@ async fn where_landlock_or_seccomp_is_missing_or_refused_nothing_runs() {
     }
 }
 
+/// A step of the set-up that fails on a kernel with this flaw; whether only root takes it.
+type BrokenStep = (&'static str, &'static str, bool);
+
+/// Numbers and arguments as this architecture has them.
+const BROKEN_STEPS: &[BrokenStep] = &[
+    // rt_sigaction of signal 40, which nobody else sets.
+    ("signals", "13/40=22", false),
+    ("process_group", "109=1", false),
+    ("stdio", "33=24", false),
+    ("identity", "116=1", true),
+    ("identity", "119=1", true),
+    ("identity", "117=11", true),
+    ("capabilities", "126=1", true),
+    // prctl(PR_SET_PDEATHSIG); and a parent that is not the daemon any more.
+    ("parent_death_signal", "157/1=22", false),
+    ("parent_death_signal", "110=3", false),
+    ("working_directory", "81=13", false),
+    ("landlock", "446=7", false),
+    ("close_fds", "292=24", false),
+    ("close_fds", "436=38", false),
+    ("limits", "302=1", false),
+];
+
+#[tokio::test]
+async fn a_step_of_the_set_up_that_fails_is_named_and_nothing_runs() {
+    let kernel = FakeKernel::build();
+    let root = nix::unistd::geteuid().is_root();
+    for (step, flaw, only_root) in BROKEN_STEPS {
+        if *only_root && !root {
+            continue;
+        }
+        let daemon = kernel.daemon(&["--errno", flaw]).await;
+
+        let (refusal, witness) = ask(&daemon, "workspace-rw").await;
+
+        let expected = (Some("BACKEND_UNCONFIRMED".to_owned()), false);
+        assert_eq!((refusal, witness.exists()), expected, "{step} {flaw}");
+        let last = daemon.journal().pop().unwrap();
+        assert_eq!(last["record"], "refused", "{step} {flaw}");
+        let message = last["message"].as_str().unwrap();
+        assert!(message.contains(&format!("`{step}`")), "{flaw}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn where_a_child_or_its_rules_cannot_be_made_nothing_runs() {
+    let kernel = FakeKernel::build();
+    // landlock_add_rule; the one clone that starts hooks; openat2, which opens what is granted.
+    let clone = format!("56/{}=11", sys::CLONE_FLAGS);
+    for flaw in ["445=22", &clone, "openat2=38"] {
+        let daemon = kernel.daemon(&["--errno", flaw]).await;
+
+        let (refusal, witness) = ask(&daemon, "workspace-rw").await;
+
+        assert!(
+            refusal.is_some() && !witness.exists(),
+            "{flaw}: {refusal:?}"
+        );
+        assert_eq!(daemon.records(), ["refused"], "{flaw}");
+    }
+}
+
 /// Tries everything as if Landlock's ABI were `abi`.
 async fn holds_at(abi: u32) {
     let real = sys::landlock_abi().unwrap();
