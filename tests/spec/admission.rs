@@ -265,15 +265,18 @@ async fn a_list_that_others_could_have_written_allows_nothing() {
     assert!(daemon.run(run_script(&path)).await.is_ok());
 }
 
+/// A user that is nobody else.
+const NOBODY: u32 = 65_534;
+
 /// Runs a command by this daemon as user 65534. Needs root.
 fn run_as_nobody(daemon: &Daemon, hook: &[&str]) -> Output {
-    ask_as_nobody(daemon, "run", &[&["--"], hook].concat())
+    ask_as(NOBODY, daemon, "run", &[&["--"], hook].concat())
 }
 
-/// Has user 65534 ask this daemon for something. Needs root.
-fn ask_as_nobody(daemon: &Daemon, command: &str, words: &[&str]) -> Output {
+/// Has a user ask this daemon for something. Needs root.
+fn ask_as(user: u32, daemon: &Daemon, command: &str, words: &[&str]) -> Output {
     let socket = daemon.path().join("sock");
-    chown(&socket, None, Some(65_534)).unwrap();
+    chown(&socket, None, Some(user)).unwrap();
     fs::set_permissions(&socket, Permissions::from_mode(0o660)).unwrap();
     // The program may lie where that user cannot go.
     let program = daemon.path().join("hookjail");
@@ -282,7 +285,8 @@ fn ask_as_nobody(daemon: &Daemon, command: &str, words: &[&str]) -> Output {
         fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
     }
     Command::new("setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .args([format!("--reuid={user}"), format!("--regid={user}")])
+        .arg("--clear-groups")
         .arg(program)
         .args([command, "--json", "--connect"])
         .arg(socket)
@@ -291,6 +295,38 @@ fn ask_as_nobody(daemon: &Daemon, command: &str, words: &[&str]) -> Output {
         .env_remove("HOOKJAIL_ADDR")
         .output()
         .unwrap()
+}
+
+#[tokio::test]
+async fn a_hook_that_reaches_the_daemon_is_refused_even_where_its_user_is_listed() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root can be the user of a hook");
+        return;
+    }
+    // No shipped profile lets a hook come so far: somebody with a hook's uid stands in for one.
+    let hook_user = 1_879_100_007;
+    let daemon = Daemon::with(Setup {
+        config: format!(
+            "[server]\nallowed_uids = [{NOBODY}, {hook_user}]\nsocket_mode = \"0660\"\n"
+        ),
+        ..Setup::default()
+    })
+    .await;
+    let control = ask_as(NOBODY, &daemon, "doctor", &["--profile", "strict"]);
+    assert_eq!(control.status.code(), Some(0), "{control:?}");
+
+    for (command, words) in [
+        ("run", ["--", "/bin/true"]),
+        ("doctor", ["--profile", "strict"]),
+    ] {
+        let output = ask_as(hook_user, &daemon, command, &words);
+        assert_eq!(
+            json(&output)["error"]["reason"],
+            "CALLER_IS_A_HOOK",
+            "{output:?}"
+        );
+    }
+    assert_eq!(daemon.records(), ["refused"]);
 }
 
 #[tokio::test]
@@ -309,7 +345,7 @@ async fn another_user_is_refused_unless_the_operator_lists_it() {
     );
     assert_eq!(daemon.records(), ["refused"]);
     assert_eq!(daemon.journal()[0]["peer"]["uid"], 65_534);
-    let output = ask_as_nobody(&daemon, "doctor", &[]);
+    let output = ask_as(NOBODY, &daemon, "doctor", &[]);
     assert_eq!(json(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
 
     let daemon = Daemon::with(Setup {
@@ -320,6 +356,6 @@ async fn another_user_is_refused_unless_the_operator_lists_it() {
     let output = run_as_nobody(&daemon, &["/bin/true"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(daemon.records(), ["started", "ended"]);
-    let output = ask_as_nobody(&daemon, "doctor", &["--profile", "strict"]);
+    let output = ask_as(NOBODY, &daemon, "doctor", &["--profile", "strict"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
