@@ -8,6 +8,7 @@ mod backend;
 mod confine;
 mod confirm;
 mod grants;
+mod ground;
 mod identity;
 pub mod linux;
 mod means;

@@ -1,0 +1,354 @@
+//! What a self-test is made on: its files, what is tried with them, and what each attempt has to show.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::{fd::AsFd, unix::fs::PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use nix::{fcntl::ResolveFlag, unistd};
+
+use super::{
+    grants::{self, OpenGrant},
+    linux::Rights,
+    scratch::RunDir,
+};
+use crate::{
+    axis::Axis,
+    policy::{Access, Metadata, Network, Policy, Spawn},
+    sys::{Attempt, Identity, Job},
+};
+
+/// Files for a self-test: some granted, some not, all within reach of the hook's user.
+#[derive(Debug)]
+pub(super) struct Ground {
+    denied: PathBuf,
+    granted: PathBuf,
+    /// Owned by the hook's user, granted to nobody.
+    outside: PathBuf,
+    scratch: PathBuf,
+    /// Stands for whatever descriptor the daemon has open.
+    pub(super) witness: File,
+}
+
+/// What one attempt has to show.
+#[derive(Debug)]
+pub(super) struct Check {
+    pub(super) axis: Axis,
+    /// A file that exists, or is empty, only if the attempt worked.
+    pub(super) effect: Option<Effect>,
+    /// Whether the policy grants it.
+    pub(super) granted: bool,
+    index: usize,
+    /// Results that count as success: most calls return 0 or more, some are made so that they fail *after* the gate.
+    success: Success,
+    pub(super) what: &'static str,
+}
+
+#[derive(Debug)]
+pub(super) enum Effect {
+    Emptied(PathBuf),
+    Made(PathBuf),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Success {
+    /// 0 or more.
+    Value,
+    /// This errno: the call was let through and then failed for the reason that was arranged.
+    Reached(i32),
+}
+
+/// Attempts, and what each has to show.
+pub(super) struct Attempts {
+    pub(super) attempts: Vec<Attempt>,
+    pub(super) checks: Vec<Check>,
+}
+
+impl Attempts {
+    fn add(
+        &mut self,
+        axis: Axis,
+        what: &'static str,
+        granted: bool,
+        attempt: Option<Attempt>,
+    ) -> Option<&mut Check> {
+        let index = self.attempts.len();
+        self.attempts.push(attempt?);
+        self.checks.push(Check {
+            axis,
+            effect: None,
+            granted,
+            index,
+            success: Success::Value,
+            what,
+        });
+        self.checks.last_mut()
+    }
+}
+
+impl Ground {
+    pub(super) fn lay(
+        directory: &RunDir,
+        denied: &Path,
+        granted: &Path,
+        identity: Option<Identity>,
+    ) -> io::Result<Self> {
+        let scratch = directory.scratch();
+        let outside = directory.outside(identity)?;
+        for (path, mode) in [
+            ("kept", 0o644),
+            ("readable", 0o644),
+            ("program", 0o755),
+            ("granted-program", 0o755),
+        ] {
+            let path = outside.join(path);
+            // No format that the kernel knows: neither ELF nor `#!`.
+            fs::write(&path, "content\n")?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+            if let Some(Identity { uid, gid, .. }) = identity {
+                std::os::unix::fs::chown(&path, Some(uid), Some(gid))?;
+            }
+        }
+        let witness = File::open(denied)?;
+        Ok(Self {
+            denied: denied.to_owned(),
+            granted: granted.to_owned(),
+            outside,
+            scratch,
+            witness,
+        })
+    }
+
+    /// Returns what the confined child is granted here.
+    pub(super) fn grants(&self) -> io::Result<Vec<OpenGrant>> {
+        let open = |name: &str, access| -> io::Result<OpenGrant> {
+            let (target, _) =
+                grants::open(&self.outside.join(name), ResolveFlag::RESOLVE_NO_SYMLINKS)?;
+            Ok(OpenGrant {
+                rights: Rights::File(access),
+                target: target.into(),
+            })
+        };
+        Ok(vec![
+            open("readable", Access::Read)?,
+            open("granted-program", Access::Execute)?,
+        ])
+    }
+
+    pub(super) fn attempts(&self, policy: &Policy, own_uid: bool) -> Attempts {
+        let mut list = Attempts {
+            attempts: Vec::new(),
+            checks: Vec::new(),
+        };
+        let read = |path: &Path| Attempt::open(path.as_os_str(), libc::O_RDONLY, 0);
+        let create =
+            |path: &Path| Attempt::open(path.as_os_str(), libc::O_WRONLY | libc::O_CREAT, 0o600);
+        let outside = |name: &str| self.outside.join(name);
+        let made = |check: Option<&mut Check>, path: PathBuf| {
+            if let Some(check) = check {
+                check.effect = Some(Effect::Made(path));
+            }
+        };
+        let emptied = |check: Option<&mut Check>, path: PathBuf| {
+            if let Some(check) = check {
+                check.effect = Some(Effect::Emptied(path));
+            }
+        };
+        let reached = |check: Option<&mut Check>, errno| {
+            if let Some(check) = check {
+                check.success = Success::Reached(errno);
+            }
+        };
+
+        list.add(
+            Axis::Read,
+            "open an ungranted file",
+            false,
+            read(&self.denied),
+        );
+        list.add(Axis::Read, "open a granted file", true, read(&self.granted));
+        list.add(
+            Axis::Read,
+            "list an ungranted directory",
+            false,
+            read(&self.outside),
+        );
+
+        let path = self.scratch.join("made");
+        made(
+            list.add(Axis::Write, "make a file in scratch", true, create(&path)),
+            path,
+        );
+        let path = outside("made");
+        made(
+            list.add(
+                Axis::Write,
+                "make a file outside scratch",
+                false,
+                create(&path),
+            ),
+            path,
+        );
+        // Emptying by a read-only open is its own right, and its own stand-in on kernels without it.
+        let path = outside("readable");
+        let open_emptying = Attempt::open(path.as_os_str(), libc::O_RDONLY | libc::O_TRUNC, 0);
+        emptied(
+            list.add(
+                Axis::Write,
+                "empty a granted file by a read-only open",
+                false,
+                open_emptying,
+            ),
+            path,
+        );
+        let path = outside("kept");
+        emptied(
+            list.add(
+                Axis::Write,
+                "empty a file by its path",
+                false,
+                Attempt::truncate(path.as_os_str()),
+            ),
+            path,
+        );
+
+        let path = outside("program");
+        let check = list.add(
+            Axis::Execute,
+            "execute an ungranted file",
+            false,
+            Attempt::execute(path.as_os_str()),
+        );
+        reached(check, libc::ENOEXEC);
+        let path = outside("granted-program");
+        let check = list.add(
+            Axis::Execute,
+            "execute a granted file",
+            true,
+            Attempt::execute(path.as_os_str()),
+        );
+        reached(check, libc::ENOEXEC);
+
+        let inet = policy.network == Network::Outbound;
+        let stream = |domain| Some(Attempt::socket(domain, libc::SOCK_STREAM, 0));
+        list.add(
+            Axis::Network,
+            "make an IPv4 socket",
+            inet,
+            stream(libc::AF_INET),
+        );
+        list.add(
+            Axis::Network,
+            "make a Unix socket",
+            false,
+            stream(libc::AF_UNIX),
+        );
+        list.add(
+            Axis::Network,
+            "make a netlink socket",
+            false,
+            Some(Attempt::socket(libc::AF_NETLINK, libc::SOCK_RAW, 0)),
+        );
+
+        let processes = policy.spawn == Spawn::Processes;
+        list.add(
+            Axis::Spawn,
+            "make a process",
+            processes,
+            Some(Attempt::fork()),
+        );
+        list.add(
+            Axis::Spawn,
+            "make a process group",
+            false,
+            Some(Attempt::new_group()),
+        );
+
+        reached(
+            list.add(
+                Axis::Ipc,
+                "ask for shared memory",
+                false,
+                Some(Attempt::shared_memory()),
+            ),
+            libc::EINVAL,
+        );
+        if !own_uid {
+            // Under a uid of its own the hook could not signal the daemon unconfined either: no control to be had.
+            let daemon = Attempt::signal(unistd::getpid().as_raw(), 0);
+            list.add(Axis::Ipc, "signal the daemon", false, Some(daemon));
+        }
+
+        if policy.metadata == Metadata::Keep {
+            let path = outside("kept");
+            list.add(
+                Axis::Metadata,
+                "change a file's mode",
+                false,
+                Attempt::change_mode(path.as_os_str(), 0o600),
+            );
+        }
+
+        let device = |path: &str, flags| Attempt::open(path.as_ref(), flags, 0);
+        list.add(
+            Axis::Devices,
+            "open an ungranted device",
+            false,
+            device("/dev/full", libc::O_RDONLY),
+        );
+        list.add(
+            Axis::Devices,
+            "open /dev/null",
+            true,
+            device("/dev/null", libc::O_RDWR),
+        );
+        list
+    }
+
+    /// Returns the attempt to use a descriptor of the daemon's. The unconfined child has its descriptors closed too, so the
+    /// positive control is the daemon's own use.
+    pub(super) fn descriptor(&self) -> Attempt {
+        Attempt::descriptor(self.witness.as_fd())
+    }
+}
+
+impl Effect {
+    pub(super) fn shows(&self) -> bool {
+        match self {
+            Self::Emptied(path) => path.metadata().is_ok_and(|m| m.len() == 0),
+            Self::Made(path) => path.exists(),
+        }
+    }
+}
+
+impl Check {
+    fn result(&self, job: &Job) -> Option<isize> {
+        job.attempts().get(self.index)?.result()
+    }
+
+    pub(super) fn succeeded(&self, job: &Job) -> bool {
+        self.result(job).is_some_and(|result| match self.success {
+            Success::Value => result >= 0,
+            Success::Reached(errno) => result == -(errno as isize),
+        })
+    }
+
+    pub(super) fn refused(&self, job: &Job) -> bool {
+        let (access, permission) = (-(libc::EACCES as isize), -(libc::EPERM as isize));
+        self.result(job)
+            .is_some_and(|result| result == access || result == permission)
+    }
+
+    pub(super) fn seen(&self, job: &Job) -> String {
+        match self.result(job) {
+            None => "not tried".to_owned(),
+            Some(result) if result < 0 => {
+                let errno = i32::try_from(-result).unwrap_or(0);
+                nix::errno::Errno::from_raw(errno).to_string()
+            }
+            Some(_) => "succeeded".to_owned(),
+        }
+    }
+}
