@@ -316,6 +316,16 @@ static int pair_sendto(char **a)
 	TRY(sendto(pair[0], "hello", 5, 0, (struct sockaddr *)&to, length));
 	return 0;
 }
+/* A stream half is connected, so that an address is refused by the kernel: a filter has to be there first. */
+static int stream_sendto(char **a)
+{
+	struct sockaddr_un to;
+	socklen_t length = unix_address(&to, a[0]);
+	int pair[2];
+	TRY(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	TRY(sendto(pair[0], "hello", 5, 0, (struct sockaddr *)&to, length));
+	return 0;
+}
 static int pair_sendmsg(char **a)
 {
 	struct sockaddr_un to;
@@ -503,6 +513,13 @@ static int limit(char **a)
 {
 	struct rlimit files = { 17, 17 };
 	TRY(syscall(SYS_prlimit64, atoi(a[0]), RLIMIT_NOFILE, &files, 0));
+	return 0;
+}
+static int read_limit(char **a)
+{
+	struct rlimit files;
+	TRY(syscall(SYS_prlimit64, atoi(a[0]), RLIMIT_NOFILE, 0, &files));
+	say("read");
 	return 0;
 }
 static int schedule(char **a)
@@ -823,7 +840,7 @@ static const struct name NAMES[] = {
 	{ "pair-sendmsg", pair_sendmsg }, { "pair-sendto", pair_sendto }, { "pin", pin }, { "pipe-size", pipe_size },
 	{ "posix-queue", posix_queue }, { "process-control", process_control }, { "raise-limit", raise_limit },
 	{ "read", read_file }, { "read-by-handle", read_by_handle }, { "read-from-inside", read_from_inside },
-	{ "read-line", read_line }, { "read-memory", read_memory }, { "read-openat2", read_openat2 },
+	{ "read-limit", read_limit }, { "read-line", read_line }, { "read-memory", read_memory }, { "read-openat2", read_openat2 },
 	{ "read-proc", read_proc }, { "read-reopened", read_reopened }, { "read-through-link", read_through_link },
 	{ "remove", remove_file }, { "rename", rename_file }, { "say", print }, { "schedule", schedule },
 	{ "see", see }, { "semaphore", semaphore }, { "set-attribute", set_attribute }, { "set-clock", set_clock },
@@ -833,7 +850,7 @@ static const struct name NAMES[] = {
 	{ "signal-thread", signal_thread }, { "signal-thread-unsafely", signal_thread_unsafely },
 	{ "socket-file", socket_file }, { "stand-in", stand_in }, { "start-beside", start_beside },
 	{ "start-by-clone3", start_by_clone3 }, { "start-by-vfork", start_by_vfork },
-	{ "start-process", start_process }, { "state", state }, { "take-descriptor", take_descriptor }, { "tcp", tcp },
+	{ "start-process", start_process }, { "state", state }, { "stream-sendto", stream_sendto }, { "take-descriptor", take_descriptor }, { "tcp", tcp },
 	{ "tcp-bind", tcp_bind }, { "tcp-fast-open", tcp_fast_open }, { "tcp-listen", tcp_listen }, { "trace", trace },
 	{ "truncate", truncate_path }, { "truncate-by-creat", truncate_by_creat },
 	{ "truncate-by-openat2", truncate_by_openat2 }, { "truncate-by-reading", truncate_by_reading },

@@ -14,7 +14,8 @@
 use std::{collections::BTreeMap, env, fs, path::Path};
 
 use libc::{
-    EACCES, EBADF, EFAULT, EINVAL, ENODEV, ENOENT, ENOSYS, ENOTSUP, ENOTTY, EPERM, ESRCH, EXDEV,
+    EACCES, EBADF, EFAULT, EINVAL, EISCONN, ENODEV, ENOENT, ENOSYS, ENOTSUP, ENOTTY, EPERM, ESRCH,
+    EXDEV,
 };
 
 use crate::{
@@ -144,6 +145,8 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     refused("ESC-061", &["tcp-bind"], DENIED),
     refused("ESC-062", &["tcp-listen"], DENIED),
     refused("ESC-063", &["tcp-fast-open", "{tcp}"], DENIED),
+    // The same rule, where the kernel itself would refuse as well.
+    reaches(EISCONN, refused("ESC-063", &["stream-sendto", "{outside}/stream"], &[EPERM])),
     optional(refused("ESC-064", &["mptcp", "{tcp}"], DENIED)),
     refused("ESC-065", &["udp", "{udp}"], DENIED),
     root(refused("ESC-068", &["make-socket", "2", "3", "1"], &[EPERM])),
@@ -177,6 +180,7 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     optional(refused("ESC-108", &["advise", "{pid}", "{marker}"], &[EPERM])),
     optional(refused("ESC-108", &["move-memory", "{pid}"], &[EPERM])),
     refused("ESC-109", &["limit", "{pid}"], &[EPERM]),
+    refused("ESC-109", &["read-limit", "{pid}"], &[EPERM]),
     refused("ESC-110", &["schedule", "{pid}"], &[EPERM]),
     refused("ESC-110", &["nice", "{pid}"], &[EPERM]),
     refused("ESC-110", &["pin", "{pid}"], &[EPERM]),
