@@ -805,14 +805,17 @@ static int state(char **a)
 	struct stat here;
 	char text[256];
 	uid_t r, e, s;
+	gid_t gr, ge, gs;
 	(void)a;
 	TRY(getrlimit(RLIMIT_CORE, &core));
 	TRY(getrlimit(RLIMIT_NOFILE, &files));
 	TRY(stat(".", &here));
 	TRY(getresuid(&r, &e, &s));
-	snprintf(text, sizeof text, "uid %u %u %u\nscratch %o %u\ncore %lu %lu\nfiles %lu\nno_new_privs %d\nleader %d\n", r, e, s,
+	TRY(getresgid(&gr, &ge, &gs));
+	snprintf(text, sizeof text, "uid %u %u %u\ngid %u %u %u, %d others\nscratch %o %u\ncore %lu %lu\nfiles %lu\nno_new_privs %d\nleader %d\numask %o\n", r, e, s,
+		 gr, ge, gs, getgroups(0, 0),
 		 here.st_mode & 07777, here.st_uid, (unsigned long)core.rlim_cur, (unsigned long)core.rlim_max,
-		 (unsigned long)files.rlim_max, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), getpgrp() == getpid());
+		 (unsigned long)files.rlim_max, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), getpgrp() == getpid(), umask(0));
 	say(text);
 	return 0;
 }

@@ -128,8 +128,14 @@ async fn a_hook_finds_itself_without_privileges_core_files_or_a_user_of_others()
     } else {
         assert_eq!(user, nix::unistd::geteuid().as_raw());
     }
+    let (group, others) = if root {
+        (user, 0)
+    } else {
+        let groups = nix::unistd::getgroups().unwrap();
+        (nix::unistd::getegid().as_raw(), groups.len())
+    };
     let expected = format!(
-        "uid {user} {user} {user}\nscratch 700 {user}\ncore 0 0\nfiles 256\nno_new_privs 1\nleader 1\n"
+        "uid {user} {user} {user}\ngid {group} {group} {group}, {others} others\nscratch 700 {user}\ncore 0 0\nfiles 256\nno_new_privs 1\nleader 1\numask 77\n"
     );
     assert_eq!(state.said, expected);
 }
