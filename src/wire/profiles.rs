@@ -110,7 +110,11 @@ impl SandboxService for Profiles {
         for policy in wanted {
             // From here on a run under this profile waits for the outcome, and is refused where that is a failure.
             sandbox.forget(&policy.digest);
-            profiles.push(profile_status(sandbox, policy).await);
+            let status = profile_status(sandbox, policy).await;
+            if !status.confirmed {
+                tracing::warn!(profile = %policy.name, reason = status.reason, "profile is not confirmed");
+            }
+            profiles.push(status);
         }
         Ok(Response::new(pb::SelfTestResponse { profiles }))
     }
