@@ -140,6 +140,27 @@ async fn a_step_of_the_set_up_that_fails_is_named_and_nothing_runs() {
 }
 
 #[tokio::test]
+async fn a_self_test_that_shows_nothing_refuses_every_run_and_names_the_axis() {
+    let kernel = FakeKernel::build();
+    for (flaw, axis, attempt) in [
+        // What fails without confinement as well: the positive control shows nothing.
+        ("41/2=97", "network", "make an IPv4 socket, unconfined"),
+        ("76=5", "write", "empty a file by its path"),
+    ] {
+        let daemon = kernel.daemon(&["--errno", flaw]).await;
+
+        let (refusal, witness) = ask(&daemon, "workspace-rw").await;
+
+        let expected = (Some("BACKEND_UNCONFIRMED".to_owned()), false);
+        assert_eq!((refusal, witness.exists()), expected, "{flaw}");
+        let refused = daemon.journal().pop().unwrap();
+        let message = refused["message"].as_str().unwrap();
+        let named = format!("axis `{axis}`: {attempt}");
+        assert!(message.contains(&named), "{flaw}: {message}");
+    }
+}
+
+#[tokio::test]
 async fn where_a_child_or_its_rules_cannot_be_made_nothing_runs() {
     let kernel = FakeKernel::build();
     // landlock_add_rule; the one clone that starts hooks; openat2, which opens what is granted.
