@@ -20,6 +20,7 @@ use crate::{
     attempts::Probe,
     matrix::{ALWAYS, WITH_PROCESSES, WITHOUT_PROCESSES},
     support::{Daemon, Setup, directory, reason, sh},
+    witness::{processes_with, until, wall_time},
 };
 
 /// A program that starts others as if the kernel were older.
@@ -158,6 +159,27 @@ async fn a_self_test_that_shows_nothing_refuses_every_run_and_names_the_axis() {
         let named = format!("axis `{axis}`: {attempt}");
         assert!(message.contains(&named), "{flaw}: {message}");
     }
+}
+
+#[tokio::test]
+async fn a_child_that_hangs_before_its_exec_is_killed_at_the_deadline() {
+    // dup3, by which a child takes the program: a self-test has none, and so the daemon serves.
+    let daemon = FakeKernel::build().daemon(&["--hang", "292"]).await;
+    let witness = daemon.outside("witness");
+    // A child has the daemon's arguments until it executes.
+    let directory = daemon.path().display().to_string();
+    let ours = || processes_with(&directory);
+    let before = ours().len();
+    let mut request = sh("pipeline", &format!("echo ran > {}", witness.display()));
+    request.timeout = wall_time(1);
+
+    let refused = daemon.run(request).await.unwrap_err();
+
+    assert_eq!(reason(&refused), "DEADLINE");
+    assert!(refused.message().contains("`close_fds`"), "{refused:?}");
+    assert_eq!(daemon.records(), ["started", "refused"]);
+    until("the end of the child", || ours().len() == before).await;
+    assert!(!witness.exists());
 }
 
 #[tokio::test]
