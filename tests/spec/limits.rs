@@ -149,3 +149,105 @@ async fn a_hook_gets_no_more_than_the_daemon_itself_may() {
     // In blocks of 512 bytes.
     assert_eq!(String::from_utf8_lossy(&response.stdout), "2048\n");
 }
+
+/// Starts a daemon with a profile like `pipeline` but for its limits.
+async fn with_limits(limits: &str) -> Daemon {
+    let limited =
+        format!("description = \"limited\"\nextends = \"pipeline\"\n[limits]\n{limits}\n");
+    Daemon::with(Setup {
+        profiles: vec![("limited".to_owned(), limited)],
+        ..Setup::default()
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_file_grows_no_larger_than_the_profile_says() {
+    let write = "trap '' XFSZ; yes | head -c 100000 >file; wc -c <file";
+    let daemon = with_limits("file_size = \"64KiB\"").await;
+
+    let control = daemon.run(sh("pipeline", write)).await.unwrap();
+    let limited = daemon.run(sh("limited", write)).await.unwrap();
+
+    assert_eq!(String::from_utf8_lossy(&control.stdout).trim(), "100000");
+    assert_eq!(String::from_utf8_lossy(&limited.stdout).trim(), "65536");
+}
+
+#[tokio::test]
+async fn address_space_is_limited_where_the_profile_says() {
+    let script = "print(len(bytearray(1 << 30)))";
+    let python = |profile: &str| {
+        let mut request = hook(["/usr/bin/python3", "-c", script]);
+        request.profile = profile.to_owned();
+        request
+    };
+    let daemon = with_limits("address_space = \"512MiB\"").await;
+
+    let control = daemon.run(python("pipeline")).await.unwrap();
+    let limited = daemon.run(python("limited")).await.unwrap();
+
+    assert_eq!(
+        String::from_utf8_lossy(&control.stdout).trim(),
+        "1073741824"
+    );
+    let error = String::from_utf8_lossy(&limited.stderr);
+    assert_eq!(
+        (limited.stdout.len(), error.contains("MemoryError")),
+        (0, true),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_hook_of_a_root_daemon_starts_no_more_tasks_than_the_profile_says() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: without root the user's own limit counts");
+        return;
+    }
+    // Processes and threads count alike. A bounded bomb: forty, none of which starts any more.
+    let processes = r#"
+import os, time
+started = 0
+for _ in range(40):
+    try:
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+        started += 1
+    except OSError as error:
+        print(error.errno)
+        break
+print(started)
+"#;
+    let threads = r#"
+import threading, time
+started = 0
+for _ in range(40):
+    try:
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+        started += 1
+    except RuntimeError:
+        print(11)
+        break
+print(started)
+"#;
+    let daemon = with_limits("tasks = 16").await;
+    for (script, name) in [(processes, "processes"), (threads, "threads")] {
+        let python = |profile: &str| {
+            let mut request = hook(["/usr/bin/python3", "-c", script]);
+            request.profile = profile.to_owned();
+            request
+        };
+
+        let control = daemon.run(python("pipeline")).await.unwrap();
+        let limited = daemon.run(python("limited")).await.unwrap();
+
+        assert_eq!(String::from_utf8_lossy(&control.stdout), "40\n", "{name}");
+        // EAGAIN; the first of the sixteen is the hook itself.
+        assert_eq!(
+            String::from_utf8_lossy(&limited.stdout),
+            "11\n15\n",
+            "{name}"
+        );
+    }
+}
