@@ -162,6 +162,31 @@ async fn a_self_test_that_shows_nothing_refuses_every_run_and_names_the_axis() {
 }
 
 #[tokio::test]
+async fn where_no_further_domain_fits_nothing_runs() {
+    let probe = Probe::build();
+    let inside = |layers: &str| {
+        let probe = probe.path().display().to_string();
+        Daemon::with(Setup {
+            wrapper: vec![probe, "nest".to_owned(), layers.to_owned()],
+            ..Setup::default()
+        })
+    };
+
+    // A process has sixteen at most, and a hook needs one.
+    let daemon = inside("15").await;
+    let (control, witness) = ask(&daemon, "workspace-rw").await;
+    assert_eq!((control, witness.exists()), (None, true));
+
+    let daemon = inside("16").await;
+    let (refusal, witness) = ask(&daemon, "workspace-rw").await;
+
+    assert!(!witness.exists());
+    assert_eq!(refusal.as_deref(), Some("BACKEND_UNCONFIRMED"));
+    let refused = daemon.journal().pop().unwrap();
+    assert!(refused["message"].as_str().unwrap().contains("`landlock`"));
+}
+
+#[tokio::test]
 async fn a_child_that_hangs_before_its_exec_is_killed_at_the_deadline() {
     // dup3, by which a child takes the program: a self-test has none, and so the daemon serves.
     let daemon = FakeKernel::build().daemon(&["--hang", "292"]).await;

@@ -136,6 +136,47 @@ async fn a_request_beyond_the_queue_is_refused_at_once() {
 }
 
 #[tokio::test]
+async fn a_hook_that_holds_locks_holds_up_nobody() {
+    let daemon = Daemon::start().await;
+    let workspace = daemon.workspace();
+    // All it can open: the workspace's files, the programs of the others, and their libraries' list.
+    let script = r#"
+import fcntl, os, time
+held = []
+for path in ["kept", "/bin/sh", "/bin/true", "/etc/ld.so.cache", "."]:
+    held.append(os.open(path, os.O_RDONLY))
+    fcntl.flock(held[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+print(len(held), flush=True)
+open("begun", "w").close()
+while not os.path.exists("go"):
+    time.sleep(0.02)
+"#;
+    std::fs::write(workspace.join("kept"), "").unwrap();
+    for path in [workspace.join("kept"), workspace.clone()] {
+        let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(path, everyone).unwrap();
+    }
+    let mut request = hook(["/usr/bin/python3", "-c", script]);
+    request.profile = "workspace-rw".to_owned();
+    request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+    let mut client = daemon.client();
+    let holder = tokio::spawn(async move { client.execute(request).await });
+    until("the locks", || workspace.join("begun").exists()).await;
+
+    for _ in 0..10 {
+        let mut request = sh("workspace-ro", "read -r _ <kept; /bin/true");
+        request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+        let response = daemon.run(request).await.unwrap();
+        assert_eq!(end(&response).0, OutcomeKind::Exited);
+    }
+
+    assert!(!holder.is_finished());
+    std::fs::write(workspace.join("go"), "").unwrap();
+    let held = holder.await.unwrap().unwrap().into_inner().stdout;
+    assert_eq!(String::from_utf8_lossy(&held), "5\n");
+}
+
+#[tokio::test]
 async fn a_hook_gets_no_more_than_the_daemon_itself_may() {
     let limited = r#"ulimit -f 2048; exec "$@""#;
     let daemon = Daemon::with(Setup {
