@@ -357,3 +357,24 @@ async fn a_set_uid_program_gains_nothing() {
     let user = probe.user(&daemon).await.to_string();
     assert_eq!(ids(&confined.stdout), [&*user, &*user, &*user]);
 }
+
+#[tokio::test]
+async fn a_program_that_the_dynamic_loader_runs_has_no_more_rights() {
+    let daemon = Daemon::start().await;
+    let secret = daemon.outside("secret");
+    fs::write(&secret, "secret\n").unwrap();
+    let loader = "/lib64/ld-linux-x86-64.so.2";
+    let script = format!(
+        "cp /bin/sh own && ! ./own -c : 2>/dev/null; {loader} ./own -c 'echo ran; read -r x <{} && echo $x'",
+        secret.display()
+    );
+    let directory = support::directory();
+    let mut control = Command::new("/bin/sh");
+    let control = control.args(["-c", &script]).current_dir(directory.path());
+
+    let control = control.output().unwrap();
+    let confined = daemon.run(sh("pipeline", &script)).await.unwrap();
+
+    assert_eq!(control.stdout, b"ran\nsecret\n");
+    assert_eq!(confined.stdout, b"ran\n".as_slice());
+}
