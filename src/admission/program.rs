@@ -55,6 +55,8 @@ pub struct Script {
     pub file: File,
     /// Its absolute path.
     pub path: PathBuf,
+    /// SHA-256 of its content when it was admitted, lower-case hex.
+    pub sha256: String,
 }
 
 /// Whether files of the caller's choice are opened with more rights than the caller has.
@@ -155,6 +157,7 @@ impl Program {
                 argument: argv.len(),
                 file,
                 path: path.clone(),
+                sha256: digests[0].sha256.clone(),
             };
             argv.push(path.clone().into_os_string());
             argv.extend_from_slice(arguments);
@@ -171,11 +174,14 @@ impl Program {
             .map(|(index, path)| {
                 let argument = index + 1;
                 let (file, _) = open(&path, &format!("hook.argv[{argument}]"), opened_for)?;
-                digests.push(digest(&file, &path, Role::Argument)?);
+                let digest = digest(&file, &path, Role::Argument)?;
+                let sha256 = digest.sha256.clone();
+                digests.push(digest);
                 Ok::<_, Stop>(Script {
                     argument,
                     file,
                     path,
+                    sha256,
                 })
             })
             .transpose()?;

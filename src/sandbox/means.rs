@@ -18,9 +18,10 @@ use tokio::net::unix::pipe;
 
 use super::{grants, scratch::RunDir};
 use crate::{
+    admission::digest::hash_file,
     policy::{Limits, Plan},
     process::Pipes,
-    refusal::{Fault, Stop},
+    refusal::{Fault, Reason, Refusal, Stop},
     request::InvalidField,
     sys::{Action, Identity},
 };
@@ -44,6 +45,12 @@ pub(super) fn execute(
                 let copy = directory.copy(&script.file, &script.path);
                 let copy = copy.map_err(|e| Fault::new("cannot copy the script", e))?;
                 let file = keep(std::fs::File::open(&copy))?;
+                // Its owner may have rewritten it in place meanwhile.
+                if !hash_file(&file).is_ok_and(|sha256| sha256 == script.sha256) {
+                    let message =
+                        format!("`{}` changed after it was admitted", script.path.display());
+                    return Err(Refusal::new(Reason::DigestMismatch, message).into());
+                }
                 argv[script.argument] = copy.into_os_string();
                 file.into()
             }

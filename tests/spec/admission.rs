@@ -7,7 +7,7 @@
 
 use std::{
     fs::{self, File, Permissions},
-    os::unix::fs::{PermissionsExt, chown, symlink},
+    os::unix::fs::{FileExt, PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
     process::{Command, Output},
 };
@@ -17,7 +17,7 @@ use tonic::{Code, Status};
 
 use crate::{
     support::{Daemon, Setup, hook, reason},
-    witness::{end, hookjail, json},
+    witness::{Again, end, hookjail, json},
 };
 
 async fn asking() -> Daemon {
@@ -188,6 +188,58 @@ async fn a_script_that_changed_since_is_refused_whatever_its_time_says() {
 
     script(&daemon, "one");
     assert!(daemon.run(run_script(&path)).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_script_that_is_swapped_meanwhile_runs_as_it_was_allowed_or_not_at_all() {
+    let daemon = asking().await;
+    let path = script(&daemon, "one");
+    allow(&daemon, &path);
+    let other = path.with_extension("other");
+    fs::write(&other, "#!/bin/sh\necho two\n").unwrap();
+    fs::set_permissions(&other, Permissions::from_mode(0o755)).unwrap();
+
+    let swapping = Again::swap(path.clone(), other);
+    only_one_ran(&daemon, &path, 500).await;
+    drop(swapping);
+}
+
+#[tokio::test]
+async fn a_script_that_is_rewritten_meanwhile_runs_as_it_was_allowed_or_not_at_all() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: without root a hook's interpreter reads the script where it lies");
+        return;
+    }
+    let daemon = asking().await;
+    let path = script(&daemon, "one");
+    allow(&daemon, &path);
+    let file = File::options().write(true).open(&path).unwrap();
+    let mut versions = ["two", "one"].iter().cycle();
+
+    // In place: the same file of the same size, which a rename would not be.
+    let rewriting = Again::and_again(move || {
+        let version = versions.next().unwrap();
+        file.write_at(version.as_bytes(), 15).unwrap();
+    });
+    only_one_ran(&daemon, &path, 500).await;
+    drop(rewriting);
+}
+
+/// Runs a script over and over that changes between what was allowed and what was not.
+async fn only_one_ran(daemon: &Daemon, path: &Path, rounds: usize) {
+    let (mut ran, mut refused) = (0, 0);
+    for _ in 0..rounds {
+        match daemon.run(run_script(path)).await {
+            Err(_) => refused += 1,
+            Ok(response) => match &response.stdout[..] {
+                b"one\n" => ran += 1,
+                // The interpreter finds another file than the one that it is granted.
+                b"" => {}
+                other => assert_eq!(String::from_utf8_lossy(other), "one\n"),
+            },
+        }
+    }
+    assert!(ran > 0 && refused > 0, "{ran} ran, {refused} refused");
 }
 
 #[tokio::test]

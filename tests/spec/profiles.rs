@@ -6,7 +6,7 @@
 )]
 
 use std::{
-    fs,
+    fs::{self, Permissions},
     net::{TcpListener, UdpSocket},
     os::unix::{fs::PermissionsExt, net::UnixListener},
     path::{Path, PathBuf},
@@ -18,6 +18,7 @@ use hookjail::pb;
 use crate::{
     attempts::{Probe, run},
     support::{Daemon, Setup, directory, field, hook, reason, sh},
+    witness::Again,
 };
 
 /// Where the shipped profiles look for programs.
@@ -500,4 +501,39 @@ async fn a_granted_path_that_is_missing_or_behind_a_link_is_refused() {
     assert_eq!(reason(&run().await.unwrap_err()), "GRANT_MISSING");
 
     assert_eq!(daemon.records(), ["started", "ended", "refused", "refused"]);
+}
+
+#[tokio::test]
+async fn a_workspace_that_is_swapped_for_a_link_meanwhile_never_leads_outside() {
+    let daemon = Daemon::start().await;
+    let (workspace, link) = (daemon.workspace().join("w"), daemon.workspace().join("l"));
+    let outside = daemon.outside("elsewhere");
+    for (directory, text) in [(&workspace, "inside"), (&outside, "outside")] {
+        fs::create_dir(directory).unwrap();
+        fs::set_permissions(directory, Permissions::from_mode(0o755)).unwrap();
+        fs::write(directory.join("text"), text).unwrap();
+    }
+    std::os::unix::fs::symlink(&outside, &link).unwrap();
+    let swapping = Again::swap(workspace.clone(), link);
+
+    let (mut inside, mut refused) = (0, 0);
+    for _ in 0..1000 {
+        let mut request = sh("workspace-ro", "read -r text <text; printf %s \"$text\"");
+        request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+        match daemon.run(request).await {
+            Err(_) => refused += 1,
+            Ok(response) => match &response.stdout[..] {
+                b"inside" => inside += 1,
+                // Between the grant and the start in it, it was swapped: nothing is read at all.
+                b"" => {}
+                other => panic!("{}", String::from_utf8_lossy(other)),
+            },
+        }
+    }
+    drop(swapping);
+
+    assert!(
+        inside > 0 && refused > 0,
+        "{inside} inside, {refused} refused"
+    );
 }

@@ -9,11 +9,16 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use hookjail::{audit::verify::verify, pb};
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use tempfile::TempDir;
 
 use crate::support::{Daemon, directory, sh};
@@ -175,4 +180,44 @@ pub(crate) fn json(output: &Output) -> serde_json::Value {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     assert_eq!(text.lines().count(), 1, "{text:?} {output:?}");
     serde_json::from_str(&text).unwrap()
+}
+
+/// Does something over and over on a thread of its own, until it is dropped: the other side of a race.
+#[derive(Debug)]
+pub(crate) struct Again {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Again {
+    pub(crate) fn and_again(mut act: impl FnMut() + Send + 'static) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                act();
+            }
+        });
+        Self {
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    /// Exchanges what lies at two paths.
+    pub(crate) fn swap(one: PathBuf, other: PathBuf) -> Self {
+        Self::and_again(move || {
+            let exchange = RenameFlags::RENAME_EXCHANGE;
+            renameat2(AT_FDCWD, &one, AT_FDCWD, &other, exchange).unwrap();
+        })
+    }
+}
+
+impl Drop for Again {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
 }
