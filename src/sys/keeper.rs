@@ -65,7 +65,7 @@ impl Keeper {
         // do not matter. No exit signal: its end concerns nobody.
         let pid = unsafe { raw::syscall(libc::SYS_clone, [0; 6]) };
         match pid {
-            0 => keep(read.as_raw_fd() as usize, table),
+            0 => keep(read.as_raw_fd() as usize, write.as_raw_fd() as usize, table),
             1.. => Ok(Self {
                 _alive: write,
                 places: Mutex::default(),
@@ -128,7 +128,7 @@ impl Drop for Place {
 }
 
 /// The keeper itself.
-fn keep(pipe: usize, table: &[AtomicI32]) -> ! {
+fn keep(pipe: usize, alive: usize, table: &[AtomicI32]) -> ! {
     let call = |number, arguments| {
         // SAFETY: below, only calls on this process's own signals, session and descriptors, with pointers to locals.
         unsafe { raw::syscall(number, arguments) }
@@ -158,12 +158,18 @@ fn keep(pipe: usize, table: &[AtomicI32]) -> ! {
             0,
         ],
     );
-    // Pipe to 0, everything else closed: the daemon's end above all.
-    call(libc::SYS_dup2, [pipe, 0, 0, 0, 0, 0]);
-    call(libc::SYS_close_range, [1, u32::MAX as usize, 0, 0, 0, 0]);
+    // The daemon's end above all: with a copy of it open here, the daemon's end would never be seen.
+    call(libc::SYS_close, [alive, 0, 0, 0, 0, 0]);
+    // Pipe to 0, everything else closed; what of this cannot be had is no reason not to watch.
+    let pipe = if call(libc::SYS_dup2, [pipe, 0, 0, 0, 0, 0]) == 0 {
+        call(libc::SYS_close_range, [1, u32::MAX as usize, 0, 0, 0, 0]);
+        0
+    } else {
+        pipe
+    };
     let mut byte = 0_u8;
     loop {
-        let read = call(libc::SYS_read, [0, (&raw mut byte).addr(), 1, 0, 0, 0]);
+        let read = call(libc::SYS_read, [pipe, (&raw mut byte).addr(), 1, 0, 0, 0]);
         // All signals are blocked, so there is no EINTR; 0 is the daemon's end, and an error cannot be waited out.
         if read <= 0 {
             break;
