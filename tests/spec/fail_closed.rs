@@ -20,7 +20,7 @@ use crate::{
     attempts::Probe,
     matrix::{ALWAYS, WITH_PROCESSES, WITHOUT_PROCESSES},
     support::{Daemon, Setup, directory, reason, sh},
-    witness::{processes_with, until, wall_time},
+    witness::{processes_with, until, until_gone, wall_time},
 };
 
 /// A program that starts others as if the kernel were older.
@@ -137,6 +137,10 @@ async fn a_step_of_the_set_up_that_fails_is_named_and_nothing_runs() {
         assert_eq!(last["record"], "refused", "{step} {flaw}");
         let message = last["message"].as_str().unwrap();
         assert!(message.contains(&format!("`{step}`")), "{flaw}: {message}");
+        // Nor is anything left of a daemon with this flaw, its keeper included.
+        let directory = daemon.path().display().to_string();
+        drop(daemon);
+        until_gone(&directory).await;
     }
 }
 
