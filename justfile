@@ -14,6 +14,10 @@ test *args:
 matrix:
     cargo test --test spec matrix -- --nocapture --test-threads 1
 
+# The policy with one element taken out at a time; of N elements the first.
+mutants every="1":
+    HOOKJAIL_MUTANTS={{every}} cargo test --features weaken --test spec mutation -- --nocapture --test-threads 1
+
 # Formatting, clippy, rustdoc, the .proto files, dependencies.
 lint:
     .ci/run 10 20 25
@@ -25,3 +29,7 @@ bench *args:
 # Each fuzz target for so many seconds.
 fuzz seconds="60":
     fuzz/run-short.sh {{seconds}}
+
+# Hooks that make system calls made up by chance, for so many seconds.
+escape seconds="60":
+    HOOKJAIL_FUZZ_SECONDS={{seconds}} cargo test --test spec escape_fuzz -- --nocapture

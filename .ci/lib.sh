@@ -8,20 +8,21 @@ CI_WORK=${CI_WORK:-/var/tmp/hookjail-ci}
 CI_USER=hookjail-ci
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CI_WORK/target}
 export TESTENV_CACHE=${TESTENV_CACHE:-$CI_WORK/testenv}
-export CARGO_TERM_COLOR=never NO_COLOR=1 RUST_BACKTRACE=1
+export CARGO_TERM_COLOR=never NO_COLOR=1 RUST_BACKTRACE=0
 
 # Ends the tier as one that could not run, which is not the same as one that passed.
 skip() { echo "SKIP: $*"; exit 77; }
+# Says, for the last table too, that a part of a tier could not run here; the rest still must hold.
+part_skipped() { echo "PART SKIPPED: $*"; }
 fail() { echo "FAIL: $*" >&2; exit 1; }
 need_root() { [ "$(id -u)" = 0 ] || skip "needs root"; }
 have() { command -v "$1" >/dev/null; }
 
 # Runs a command as the ordinary user, who has nothing of ours in the environment.
-as_user() {
-  setpriv --reuid "$CI_USER" --regid "$CI_USER" --init-groups --no-new-privs \
-    env -i HOME="$CI_WORK/user" USER="$CI_USER" LANG=C.UTF-8 PATH="$CI_WORK/toolchain/bin:/usr/local/bin:/usr/bin:/bin" \
-      CARGO_NET_OFFLINE=true CARGO_TERM_COLOR=never NO_COLOR=1 RUST_BACKTRACE=1 "$@"
-}
+AS_USER=(setpriv --reuid "$CI_USER" --regid "$CI_USER" --init-groups --no-new-privs
+  env -i HOME="$CI_WORK/user" USER="$CI_USER" LANG=C.UTF-8 PATH="$CI_WORK/toolchain/bin:/usr/local/bin:/usr/bin:/bin"
+    CARGO_NET_OFFLINE=true CARGO_TERM_COLOR=never NO_COLOR=1 RUST_BACKTRACE=0)
+as_user() { "${AS_USER[@]}" "$@"; }
 
 # Makes the ordinary user, a toolchain and the dependencies he can read, and his fresh clone.
 prepare_user() {

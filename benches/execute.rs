@@ -36,9 +36,10 @@ use std::{
 };
 
 use hookjail::{
-    admission::ConsentRule,
+    admission::{ConsentRule, Operator},
     cli::Assembly,
     config::{Config, Surroundings},
+    hooks::valve::{OnLimit, Valve},
     pb::{self, hook_service_client::HookServiceClient},
     wire::{Incoming, Server, WireLimits},
 };
@@ -527,10 +528,13 @@ fn bloat(
     report: &mut Report,
 ) -> Outcome<()> {
     let config = Config::parse(&configuration(directory), &Surroundings::of_process())?;
-    let consent = ConsentRule::Allowlist {
+    let consent = ConsentRule::Operator(Operator {
         accept_all: true,
-        path: config.allowlist(),
-    };
+        allowlist: config.allowlist(),
+        reyn_accept_all: false,
+        reyn_allowlist: None,
+        wait: config.consent_wait,
+    });
     let server = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -540,6 +544,8 @@ fn bloat(
     let served = {
         let _entered = server.enter();
         let serving = Server {
+            configured: std::sync::Arc::default(),
+            valve: std::sync::Arc::new(Valve::new(0, OnLimit::Warn)),
             confirmed: true,
             drain: config.drain,
             limits: WireLimits {
@@ -547,6 +553,7 @@ fn bloat(
             },
             pipeline: Arc::new(assembly.pipeline(&config, consent)?),
             shutdown: shutdown.clone(),
+            steering: None,
         };
         server.spawn(serving.serve(Incoming::bind(&socket, 0o600)?))
     };

@@ -8,107 +8,33 @@ use std::{
     time::Duration,
 };
 
-use serde::Deserialize;
+use schemars::{Schema, SchemaGenerator};
 
+pub use self::surroundings::Surroundings;
+use self::{
+    audit::capture,
+    written::{Infer, Written},
+};
 use crate::{
-    policy::units::{Size, Span},
+    audit::{Capture, journal::Settings},
+    hooks::{Lists, Registered, load::HooksFile, valve::OnLimit},
+    redact::secret::Registration,
     request::ProfileName,
-    sandbox::{BackendName, DEFAULT_UID_RANGE},
+    sandbox::{Order, Runtime},
     trusted::{self, Untrusted},
 };
 
-/// The configuration as the file spells it. Every key may be left out; unknown keys are errors.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Written {
-    backends: Backends,
-    hook: Vec<HookEntry>,
-    hooks: Hooks,
-    paths: PathsEntry,
-    profiles: Profiles,
-    server: ServerEntry,
-}
+mod audit;
+mod backends;
+mod container;
+mod hook;
+mod secret;
+mod surroundings;
+mod written;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Backends {
-    order: Vec<String>,
-}
-
-impl Default for Backends {
-    fn default() -> Self {
-        Self {
-            order: vec![BackendName::Landlock.as_str().to_owned()],
-        }
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct HookEntry {
-    command: Vec<String>,
-    #[serde(default)]
-    profiles: Vec<String>,
-    #[serde(default)]
-    timeout: Option<Span>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Hooks {
-    event_max: Size,
-    max_concurrent: usize,
-    max_queued: usize,
-    spawners: usize,
-    uid_range: [u32; 2],
-    workspace_roots: Vec<PathBuf>,
-}
-
-impl Default for Hooks {
-    fn default() -> Self {
-        Self {
-            event_max: Size(16 * 1024 * 1024),
-            max_concurrent: 256,
-            max_queued: 1024,
-            spawners: 4,
-            uid_range: [*DEFAULT_UID_RANGE.start(), *DEFAULT_UID_RANGE.end()],
-            workspace_roots: Vec::new(),
-        }
-    }
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct PathsEntry {
-    runtime: Option<PathBuf>,
-    state: Option<PathBuf>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Profiles {
-    dirs: Vec<PathBuf>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct ServerEntry {
-    allowed_uids: Vec<u32>,
-    drain: Span,
-    socket: Option<PathBuf>,
-    socket_mode: String,
-}
-
-impl Default for ServerEntry {
-    fn default() -> Self {
-        let drain = Span(Duration::from_secs(10));
-        Self {
-            allowed_uids: Vec::new(),
-            drain,
-            socket: None,
-            socket_mode: "0600".to_owned(),
-        }
-    }
+/// Returns the schema of a configuration file.
+pub(crate) fn schema(generator: SchemaGenerator) -> Schema {
+    generator.into_root_schema_for::<Written>()
 }
 
 /// A command that the operator says something about.
@@ -125,10 +51,24 @@ pub struct ConfiguredHook {
 /// The configuration, checked.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// Where the operator steers the daemon; `None` where there is no socket either.
+    pub admin_socket: Option<PathBuf>,
     /// Uids that may ask, besides the daemon's own.
     pub allowed_uids: Vec<u32>,
-    /// The backends in order.
-    pub backends: Vec<BackendName>,
+    /// How the journal is kept.
+    pub audit: Settings,
+    /// Uids that may read the records of everybody's requests, besides the daemon's own.
+    pub audit_uids: Vec<u32>,
+    /// What of events and output the journal keeps.
+    pub capture: Capture,
+    /// Which backends a profile may run on.
+    pub backends: Order,
+    /// What makes containers.
+    pub container: Option<Runtime>,
+    /// Uids that may answer for the operator, besides the daemon's own.
+    pub consent_uids: Vec<u32>,
+    /// How long a question to the operator may stay open.
+    pub consent_wait: Duration,
     /// How long running hooks get at shutdown.
     pub drain: Duration,
     /// The largest event, bytes.
@@ -137,12 +77,30 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// What the operator says about commands.
     pub hooks: Vec<ConfiguredHook>,
+    /// Whether no hook runs of its own accord, neither those configured here nor those of files.
+    pub hooks_disabled: bool,
+    /// The files with more hooks, in the order in which they register.
+    pub hooks_files: Vec<HooksFile>,
+    /// Which commands of infer's hooks run.
+    pub lists: Lists,
     /// How many hooks run at once.
     pub max_concurrent: usize,
+    /// How many turns in a row hooks may open; 0 = any number.
+    pub max_hook_driven_turns: u32,
     /// How many requests wait.
     pub max_queued: usize,
+    /// What runtimes are told to do when hooks have opened that many turns.
+    pub on_hook_turn_limit: OnLimit,
     /// Directories with profiles of the operator's.
     pub profile_dirs: Vec<PathBuf>,
+    /// Whether what Landlock refuses hooks is written to the kernel's audit log and read there.
+    pub read_audit_log: bool,
+    /// reyn's own allowlist, which counts for hooks of its contract.
+    pub reyn_allowlist: Option<PathBuf>,
+    /// The hooks that run whenever their points come.
+    pub registered: Vec<Registered>,
+    /// The secrets that are taken out of texts.
+    pub secrets: Vec<Registration>,
     /// Where scratch directories are made.
     pub runtime: PathBuf,
     /// Where the socket is; `None` where neither the file nor the surroundings say.
@@ -159,103 +117,8 @@ pub struct Config {
     pub workspace_roots: Vec<PathBuf>,
 }
 
-/// What of the process's environment the configuration depends on, read once at start.
-#[derive(Clone, Debug, Default)]
-pub struct Surroundings {
-    /// `HOOKJAIL_ACCEPT_HOOKS` is `1`.
-    pub accept_hooks: bool,
-    /// `HOOKJAIL_ADDR`.
-    pub address: Option<PathBuf>,
-    /// `HOME`.
-    pub home: Option<PathBuf>,
-    /// Whether the effective user is root.
-    pub root: bool,
-    /// `XDG_CONFIG_HOME`.
-    pub xdg_config: Option<PathBuf>,
-    /// `XDG_RUNTIME_DIR`.
-    pub xdg_runtime: Option<PathBuf>,
-    /// `XDG_STATE_HOME`.
-    pub xdg_state: Option<PathBuf>,
-}
-
-impl Surroundings {
-    /// Reads the environment of this process.
-    pub fn of_process() -> Self {
-        let path = |name| {
-            std::env::var_os(name)
-                .filter(|value| !value.is_empty())
-                .map(PathBuf::from)
-        };
-        let absolute = |name| path(name).filter(|path| path.is_absolute());
-        Self {
-            accept_hooks: std::env::var("HOOKJAIL_ACCEPT_HOOKS")
-                .is_ok_and(|value| value.trim() == "1"),
-            address: path("HOOKJAIL_ADDR"),
-            home: absolute("HOME"),
-            root: nix::unistd::geteuid().is_root(),
-            xdg_config: absolute("XDG_CONFIG_HOME"),
-            xdg_runtime: absolute("XDG_RUNTIME_DIR"),
-            xdg_state: absolute("XDG_STATE_HOME"),
-        }
-    }
-
-    /// Returns where the configuration is looked for.
-    pub fn config_file(&self) -> Option<PathBuf> {
-        if self.root {
-            return Some(PathBuf::from("/etc/hookjail/hookjail.toml"));
-        }
-        let base = self
-            .xdg_config
-            .clone()
-            .or_else(|| Some(self.home.as_ref()?.join(".config")))?;
-        Some(base.join("hookjail/hookjail.toml"))
-    }
-
-    /// Returns where a daemon listens by default: `HOOKJAIL_ADDR`, else the user's, else the system's.
-    pub fn sockets(&self) -> Vec<PathBuf> {
-        if let Some(address) = &self.address {
-            let text = address.to_string_lossy();
-            return vec![PathBuf::from(text.strip_prefix("unix:").unwrap_or(&text))];
-        }
-        let user = self
-            .xdg_runtime
-            .as_ref()
-            .map(|runtime| runtime.join("hookjail/hookjail.sock"));
-        user.into_iter()
-            .chain([PathBuf::from(SYSTEM_SOCKET)])
-            .collect()
-    }
-
-    fn socket(&self) -> Option<PathBuf> {
-        if self.root {
-            return Some(PathBuf::from(SYSTEM_SOCKET));
-        }
-        Some(self.xdg_runtime.as_ref()?.join("hookjail/hookjail.sock"))
-    }
-
-    fn state(&self) -> Result<PathBuf, ConfigProblem> {
-        let user = |home: &PathBuf| home.join(".local/state");
-        match (&self.xdg_state, &self.home) {
-            _ if self.root => Ok(PathBuf::from("/var/lib/hookjail")),
-            (Some(state), _) => Ok(state.join("hookjail")),
-            (None, Some(home)) => Ok(user(home).join("hookjail")),
-            (None, None) => Err(ConfigProblem::NoPlace {
-                key: "paths.state",
-                variable: "HOME",
-            }),
-        }
-    }
-
-    fn runtime(&self, state: &Path) -> PathBuf {
-        match &self.xdg_runtime {
-            _ if self.root => PathBuf::from("/run/hookjail"),
-            Some(runtime) if runtime.is_dir() => runtime.join("hookjail"),
-            Some(_) | None => state.join("run"),
-        }
-    }
-}
-
-const SYSTEM_SOCKET: &str = "/run/hookjail/hookjail.sock";
+/// The longest that a question to the operator may stay open.
+const MAX_CONSENT_WAIT: Duration = Duration::from_secs(3600);
 
 /// Loading the configuration failed.
 #[derive(Debug, thiserror::Error)]
@@ -331,31 +194,25 @@ impl Config {
             ))
         })?;
         let Written {
+            audit,
             backends,
+            consent,
+            container,
             hook,
             hooks,
+            infer,
+            hooks_file,
             paths,
             profiles,
+            secret,
             server,
         } = written;
         let key = |key, problem: String| ConfigProblem::Key { key, problem };
+        let capture = capture(&audit)?;
+        let secrets = self::secret::read(secret)?;
 
-        let order = backends.order.iter().map(|name| {
-            let unknown = || {
-                key(
-                    "backends.order",
-                    format!("names `{name}`; backends are `landlock` and `noop`"),
-                )
-            };
-            BackendName::parse(name).ok_or_else(unknown)
-        });
-        let backends = order.collect::<Result<Vec<_>, _>>()?;
-        if backends.is_empty() {
-            return Err(key(
-                "backends.order",
-                "is empty; name at least one backend".to_owned(),
-            ));
-        }
+        let backends = self::backends::read(backends)?;
+        let container = self::container::read(container, &backends)?;
         let [first, last] = hooks.uid_range;
         if first == 0 || last < first || last == u32::MAX {
             return Err(key(
@@ -366,6 +223,18 @@ impl Config {
         if hooks.max_concurrent == 0 || hooks.max_concurrent > 16 * 1024 {
             return Err(key("hooks.max_concurrent", "must be 1 to 16384".to_owned()));
         }
+        if consent.wait.0.is_zero() || consent.wait.0 > MAX_CONSENT_WAIT {
+            return Err(key(
+                "consent.wait",
+                "must be more than 0 and at most 1h".to_owned(),
+            ));
+        }
+        let on_hook_turn_limit = OnLimit::parse(&hooks.on_hook_turn_limit).ok_or_else(|| {
+            key(
+                "hooks.on_hook_turn_limit",
+                "must be `warn`, `ask_user` or `abort`".to_owned(),
+            )
+        })?;
         if hooks.spawners == 0 || hooks.spawners > 64 {
             return Err(key("hooks.spawners", "must be 1 to 64".to_owned()));
         }
@@ -398,6 +267,14 @@ impl Config {
             Some(path) => Some(absolute("server.socket", path)?),
             None => surroundings.socket(),
         };
+        let admin_socket = match server.admin_socket {
+            Some(path) => Some(absolute("server.admin_socket", path)?),
+            None => socket.as_deref().map(admin_beside),
+        };
+        if admin_socket.is_some() && admin_socket == socket {
+            let problem = "is `server.socket`; the two are different sockets".to_owned();
+            return Err(key("server.admin_socket", problem));
+        }
         let roots = hooks
             .workspace_roots
             .into_iter()
@@ -410,17 +287,42 @@ impl Config {
             .ok()
             .filter(|bytes| (1024..=256 * 1024 * 1024).contains(bytes))
             .ok_or_else(|| key("hooks.event_max", "must be 1KiB to 256MiB".to_owned()))?;
+        let mut statements = Vec::new();
+        let mut registered = Vec::new();
+        for (index, entry) in hook.into_iter().enumerate() {
+            let (statement, hook) = self::hook::read(index, entry)?;
+            statements.extend(statement);
+            registered.extend(hook);
+        }
+        let hooks_files = hooks_file.into_iter().map(self::hook::file);
+        let hooks_files = hooks_files.collect::<Result<_, _>>()?;
         Ok(Self {
+            admin_socket,
             allowed_uids: server.allowed_uids,
+            audit_uids: audit.uids.clone(),
+            audit: audit.read()?,
             backends,
+            consent_uids: consent.uids,
+            consent_wait: consent.wait.0,
+            container,
+            capture,
             drain: server.drain.0,
             event_bytes,
             file: None,
-            hooks: hook.into_iter().map(configured).collect::<Result<_, _>>()?,
+            hooks: statements,
+            hooks_disabled: hooks.disabled,
+            hooks_files,
+            lists: lists(infer, &surroundings.infer_append),
             max_concurrent: hooks.max_concurrent,
+            max_hook_driven_turns: hooks.max_hook_driven_turns,
             max_queued: hooks.max_queued,
+            on_hook_turn_limit,
             profile_dirs: dirs.collect::<Result<_, _>>()?,
+            read_audit_log: hooks.read_audit_log,
+            registered,
+            reyn_allowlist: surroundings.reyn_allowlist(),
             runtime,
+            secrets,
             socket,
             socket_mode,
             spawners: hooks.spawners,
@@ -428,6 +330,83 @@ impl Config {
             uid_range: first..=last,
             workspace_roots: roots.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Names the keys in which another configuration differs that a running daemon cannot follow.
+    pub fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
+        let Self {
+            admin_socket,
+            allowed_uids: _,
+            audit,
+            audit_uids: _,
+            backends,
+            capture: _,
+            consent_uids: _,
+            consent_wait,
+            container,
+            drain,
+            event_bytes,
+            file: _,
+            hooks: _,
+            hooks_disabled: _,
+            hooks_files: _,
+            lists: _,
+            max_concurrent,
+            max_hook_driven_turns,
+            max_queued,
+            on_hook_turn_limit,
+            profile_dirs: _,
+            read_audit_log,
+            registered: _,
+            // Of the environment, which does not change.
+            reyn_allowlist: _,
+            runtime,
+            secrets: _,
+            socket,
+            socket_mode,
+            spawners,
+            state,
+            uid_range,
+            workspace_roots: _,
+        } = self;
+        let keys = [
+            ("audit", *audit == other.audit),
+            ("backends.order", backends.default == other.backends.default),
+            (
+                "backends.profiles",
+                backends.profiles == other.backends.profiles,
+            ),
+            ("consent.wait", *consent_wait == other.consent_wait),
+            ("container", *container == other.container),
+            ("hooks.event_max", *event_bytes == other.event_bytes),
+            (
+                "hooks.max_concurrent",
+                *max_concurrent == other.max_concurrent,
+            ),
+            (
+                "hooks.max_hook_driven_turns",
+                *max_hook_driven_turns == other.max_hook_driven_turns,
+            ),
+            ("hooks.max_queued", *max_queued == other.max_queued),
+            (
+                "hooks.on_hook_turn_limit",
+                *on_hook_turn_limit == other.on_hook_turn_limit,
+            ),
+            (
+                "hooks.read_audit_log",
+                *read_audit_log == other.read_audit_log,
+            ),
+            ("hooks.spawners", *spawners == other.spawners),
+            ("hooks.uid_range", *uid_range == other.uid_range),
+            ("paths.runtime", *runtime == other.runtime),
+            ("paths.state", *state == other.state),
+            ("server.admin_socket", *admin_socket == other.admin_socket),
+            ("server.drain", *drain == other.drain),
+            ("server.socket", *socket == other.socket),
+            ("server.socket_mode", *socket_mode == other.socket_mode),
+        ];
+        let changed = keys.into_iter().filter(|(_, same)| !same);
+        changed.map(|(key, _)| key).collect()
     }
 
     /// Returns the allowlist's path.
@@ -441,23 +420,27 @@ impl Config {
     }
 }
 
-fn configured(entry: HookEntry) -> Result<ConfiguredHook, ConfigProblem> {
-    let key = |key, problem: String| ConfigProblem::Key { key, problem };
-    if entry.command.first().is_none_or(String::is_empty) {
-        return Err(key(
-            "hook.command",
-            "is empty; give program and arguments as a list".to_owned(),
-        ));
+/// Returns where the admin socket of a daemon is by default: beside its socket.
+pub fn admin_beside(socket: &Path) -> PathBuf {
+    let mut name = socket.file_stem().unwrap_or_default().to_owned();
+    name.push("-admin");
+    let beside = socket.with_file_name(name);
+    match socket.extension() {
+        Some(extension) => beside.with_extension(extension),
+        None => beside,
     }
-    let profiles = entry.profiles.iter().map(|name| {
-        ProfileName::parse(name)
-            .ok_or_else(|| key("hook.profiles", format!("`{name}` is no profile name")))
-    });
-    Ok(ConfiguredHook {
-        profiles: profiles.collect::<Result<_, _>>()?,
-        command: entry.command,
-        timeout: entry.timeout.map(|span| span.0),
-    })
+}
+
+fn lists(written: Infer, append: &str) -> Lists {
+    let default = Lists::default();
+    let mut lists = Lists {
+        all: written.all.unwrap_or(default.all),
+        auto: written.auto.unwrap_or(default.auto),
+        plan: written.plan.unwrap_or(default.plan),
+        standard: written.standard.unwrap_or(default.standard),
+    };
+    lists.append(append);
+    lists
 }
 
 fn read(path: &Path) -> Result<String, ConfigProblem> {
@@ -470,6 +453,7 @@ fn read(path: &Path) -> Result<String, ConfigProblem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sandbox::BackendName;
 
     fn at_home() -> Surroundings {
         let path = |text: &str| Some(PathBuf::from(text));
@@ -492,7 +476,35 @@ mod tests {
             config.socket,
             Some(PathBuf::from("/run/user/1/hookjail/hookjail.sock"))
         );
-        assert_eq!(config.backends, [BackendName::Landlock]);
+        assert_eq!(config.backends.default, [BackendName::Landlock]);
+        assert!(config.backends.profiles.is_empty());
+    }
+
+    #[test]
+    fn the_admin_socket_is_beside_the_socket() {
+        assert_eq!(
+            admin_beside(Path::new("/run/hookjail/hookjail.sock")),
+            Path::new("/run/hookjail/hookjail-admin.sock")
+        );
+        assert_eq!(
+            admin_beside(Path::new("/x/sock")),
+            Path::new("/x/sock-admin")
+        );
+    }
+
+    #[test]
+    fn what_a_running_daemon_cannot_follow_is_named() {
+        let config = |text: &str| Config::parse(text, &at_home()).unwrap();
+        let before = config("");
+        let after = config(
+            "[server]\nallowed_uids = [7]\nsocket = \"/x/sock\"\n[hooks]\ndisabled = true\nspawners = 1\n\
+             [profiles]\ndirs = [\"/x\"]",
+        );
+        assert_eq!(before.needs_restart(&before), [""; 0]);
+        assert_eq!(
+            before.needs_restart(&after),
+            ["hooks.spawners", "server.admin_socket", "server.socket"]
+        );
     }
 
     #[test]
@@ -519,14 +531,151 @@ mod tests {
             ("[server]\nsoket = \"/x\"", "soket"),
             ("[server]\nsocket_mode = \"0666\"", "server.socket_mode"),
             ("[server]\nsocket = \"x\"", "server.socket"),
+            ("[consent]\nwait = \"0s\"", "consent.wait"),
+            ("[consent]\nwait = \"2h\"", "consent.wait"),
+            ("[consent]\nuid = [1]", "consent"),
+            ("[server]\nadmin_socket = \"x\"", "server.admin_socket"),
+            (
+                "[server]\nsocket = \"/x\"\nadmin_socket = \"/x\"",
+                "server.admin_socket",
+            ),
             ("[backends]\norder = []", "backends.order"),
             ("[backends]\norder = [\"docker\"]", "backends.order"),
+            (
+                "[backends]\norder = [\"noop\", \"landlock\", \"noop\"]",
+                "backends.order",
+            ),
+            ("[backends]\norder = [\"container\"]", "container.runtime"),
+            ("[container]\nruntime = \"crun\"", "container.runtime"),
+            ("[container]\nruntime = \"/usr/bin/oci\"", "container.kind"),
+            ("[container]\nkind = \"runc\"", "container.kind"),
+            ("[backends.profiles]\nopen = []", "backends.profiles"),
+            (
+                "[backends.profiles]\nopen = [\"docker\"]",
+                "backends.profiles.open",
+            ),
+            (
+                "[backends.profiles]\n\"A b\" = [\"noop\"]",
+                "backends.profiles",
+            ),
             ("[hooks]\nuid_range = [0, 10]", "hooks.uid_range"),
             ("[hooks]\nuid_range = [10, 9]", "hooks.uid_range"),
+            (
+                "[hooks]\non_hook_turn_limit = \"stop\"",
+                "hooks.on_hook_turn_limit",
+            ),
+            (
+                "[[hook]]\ncontract = \"reyn\"\npoint = \"p\"\ntemplate_push = { message = \"{{\" }",
+                "hook.template_push",
+            ),
             ("[hooks]\nmax_concurrent = 0", "hooks.max_concurrent"),
+            ("[audit]\ncapture = [\"environment\"]", "audit.capture"),
+            ("[audit]\ncapture_max = \"1MiB\"", "audit.capture_max"),
+            ("[audit]\ncapture_max = 255", "audit.capture_max"),
+            ("[[secret]]\nname = \"a\"", "secret.file"),
+            ("[[secret]]\nname = \"a\"\nvalue = \"x\"", "value"),
+            ("[[secret]]\nname = \"A b\"\nenv = \"X\"", "secret.name"),
+            (
+                "[[secret]]\nname = \"a\"\nenv = \"X\"\nfile = \"/x\"",
+                "secret.file",
+            ),
+            ("[[secret]]\nname = \"a\"\nfile = \"x\"", "secret.file"),
+            ("[[secret]]\nname = \"a\"\nenv = \"A=B\"", "secret.env"),
+            (
+                "[[secret]]\nname = \"a\"\ncredential = \"../x\"",
+                "secret.credential",
+            ),
+            (
+                "[[secret]]\nname = \"a\"\npattern = \"(\"",
+                "secret.pattern",
+            ),
+            (
+                "[[secret]]\nname = \"a\"\npattern = \"(?=x)\"",
+                "secret.pattern",
+            ),
+            (
+                "[[secret]]\nname = \"a\"\npattern = \"x*\"",
+                "secret.pattern",
+            ),
+            (
+                "[[secret]]\nname = \"a\"\nenv = \"X\"\n[[secret]]\nname = \"a\"\nenv = \"Y\"",
+                "secret.name",
+            ),
             ("[hooks]\nevent_max = \"1GiB\"", "hooks.event_max"),
             ("[server]\ndrain = \"soon\"", "server.drain"),
+            ("[audit]\nfsync = \"sometimes\"", "audit.fsync"),
+            ("[audit]\nfsync = \"1ms\"", "audit.fsync"),
+            ("[audit]\nrotate_bytes = 1", "audit.rotate_bytes"),
+            ("[audit]\nkeep = 1", "audit.keep"),
+            (
+                "[[hook]]\ncontract = \"docker_agent\"\npoint = \"turn_start\"\nbuiltin = \"add_date\"\nargs = [\"x\"]",
+                "hook.args",
+            ),
+            (
+                "[[hook]]\ncontract = \"docker_agent\"\npoint = \"turn_start\"\ncommand = \"x\"\nargs = [\"x\"]",
+                "hook.args",
+            ),
+            (
+                "[[hook]]\ncontract = \"docker_agent\"\npoint = \"turn_end\"\nbuiltin = \"add_git_diff\"",
+                "hook.point",
+            ),
+            (
+                "[[hook]]\ncontract = \"docker_agent\"\npoint = \"turn_start\"\nbuiltin = \"add_context\"",
+                "hook.builtin",
+            ),
+            (
+                "[[hook]]\ncontract = \"docker_agent\"\npoint = \"turn_start\"\nbuiltin = \"add_date\"\ncommand = \"x\"",
+                "hook.builtin",
+            ),
+            (
+                "[[hook]]\ncontract = \"loom\"\npoint = \"tool.pre\"\nbuiltin = \"add_date\"",
+                "hook.builtin",
+            ),
+            (
+                "[[hook]]\ncontract = \"docker_agent\"\npoint = \"turn_start\"\nbuiltin = \"safer_shell\"",
+                "hook.point",
+            ),
+            ("[[hook]]\nbuiltin = \"add_date\"", "hook.point"),
             ("[[hook]]\ncommand = []", "hook.command"),
+            ("[[hook]]\ncommand = 7", "hook[0].command"),
+            ("[[hook]]\ncommand = \"x\"", "hook.command"),
+            (
+                "[[hook]]\ncommand = [\"x\"]\npoint = \"p\"",
+                "hook.contract",
+            ),
+            (
+                "[[hook]]\ncommand = [\"x\"]\ncontract = \"loom\"",
+                "hook.point",
+            ),
+            (
+                "[[hook]]\ncommand = [\"x\"]\ncontract = \"loom\"\npoint = \"tool.during\"",
+                "tool.during",
+            ),
+            ("[[hook]]\ncommand = [\"x\"]\nmatcher = \"y\"", "hook.point"),
+            (
+                "[[hook]]\ncommand = [\"x\"]\ncontract = \"loom\"\npoint = \"tool.pre\"\non_failure = \"open\"",
+                "hook.on_failure",
+            ),
+            (
+                "[[hook]]\ncommand = [\"x\"]\ncontract = \"loom\"\npoint = \"tool.pre\"\nenv = { LD_PRELOAD = \"x\" }",
+                "hook.env",
+            ),
+            (
+                "[[hooks_file]]\ncontract = \"emacs\"\npath = \"/x\"",
+                "hooks_file.contract",
+            ),
+            (
+                "[[hooks_file]]\ncontract = \"reyn\"\npath = \"x\"",
+                "hooks_file.path",
+            ),
+            (
+                "[[hooks_file]]\ncontract = \"reyn\"\npath = \"/x\"\nbase = \"y\"",
+                "hooks_file.base",
+            ),
+            (
+                "[[hooks_file]]\ncontract = \"reyn\"\npath = \"/x\"\nagent = \"a\"\nskill = \"s\"",
+                "hooks_file.agent",
+            ),
             (
                 "[[hook]]\ncommand = [\"x\"]\nprofiles = [\"../x\"]",
                 "hook.profiles",

@@ -81,6 +81,34 @@ pub(crate) fn first_repeated_key(json: &str) -> Option<usize> {
     })
 }
 
+/// A string that is a value. Both ranges are without the quotes, and as it is written.
+#[derive(Debug, PartialEq)]
+pub(crate) struct StringValue {
+    /// The key whose value it is; `None` of an element of an array and of a document that is a string.
+    pub(crate) key: Option<Range<usize>>,
+    /// The string.
+    pub(crate) text: Range<usize>,
+}
+
+/// Returns the strings of a document that are values, in order.
+pub(crate) fn string_values(json: &str) -> impl Iterator<Item = StringValue> {
+    let mut marks = marks(json).peekable();
+    let mut key = None;
+    iter::from_fn(move || {
+        loop {
+            match marks.next()? {
+                Mark::Close | Mark::Open(_) => key = None,
+                Mark::Colon => {}
+                Mark::Text(text) if matches!(marks.peek(), Some(Mark::Colon)) => key = Some(text),
+                Mark::Text(text) => {
+                    let key = key.take();
+                    return Some(StringValue { key, text });
+                }
+            }
+        }
+    })
+}
+
 /// A key of an object that has not ended.
 struct Key {
     /// Keyed by a secret of this pass, so that nobody can prepare keys that all compare slowly.
@@ -209,6 +237,25 @@ mod tests {
         let nested = |depth: usize| format!("{}\"[{{\"{}", "[".repeat(depth), "]".repeat(depth));
         assert_eq!(first_too_deep(&nested(MAX_DEPTH)), None);
         assert_eq!(first_too_deep(&nested(MAX_DEPTH + 1)), Some(MAX_DEPTH));
+    }
+
+    #[test]
+    fn strings_are_found_with_the_keys_whose_values_they_are() {
+        let json = r#"{"a":"b","c":[{"d":"\"e"},"f",1],"g":2,"h":{},"i":["j"]}"#;
+        let all: Vec<_> = string_values(json)
+            .map(|value| (value.key.map(|key| &json[key]), &json[value.text]))
+            .collect();
+        assert_eq!(
+            all,
+            [
+                (Some("a"), "b"),
+                (Some("d"), "\\\"e"),
+                (None, "f"),
+                (None, "j")
+            ]
+        );
+        assert_eq!(string_values("\"x\"").count(), 1);
+        assert_eq!(string_values("1").count(), 0);
     }
 
     #[test]

@@ -16,18 +16,26 @@ pub mod axis;
 pub mod cli;
 pub mod config;
 pub mod contract;
+pub mod current;
+pub mod dispatch;
 pub mod event;
+pub mod hooks;
 mod json;
 pub mod pb;
 pub mod pipeline;
 pub mod policy;
+pub mod preview;
 pub mod process;
+pub mod redact;
 pub mod refusal;
 pub mod request;
 pub mod sandbox;
+pub mod schema;
 pub mod sys;
 mod trusted;
+mod weaken;
 pub mod wire;
+mod workspace;
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/compile-fail.md")]

@@ -4,6 +4,7 @@ use crate::{
     admission::{Call, Gate},
     audit::{About, Audit, Interpreted, Recorded},
     policy::Plan,
+    preview::{Admission, Preview},
     refusal::{Refusal, Stop},
     request::Request,
     sandbox::Sandbox,
@@ -30,10 +31,37 @@ impl Pipeline {
         }
     }
 
+    /// Takes one request as far as it goes without anything being announced, started or written down.
+    pub async fn preview(&self, call: Call, request: Request) -> Preview {
+        let (id, version) = (request.id.clone(), request.contract.version());
+        let mut admission = None;
+        let outlook = self.plan(call, request, &mut admission).await;
+        Preview::new(id, version, admission, outlook.map(Box::new))
+    }
+
+    async fn plan(
+        &self,
+        call: Call,
+        request: Request,
+        admission: &mut Option<Admission>,
+    ) -> Result<Plan, Stop> {
+        let admitted = self.gate.admit(call, request, &self.sandbox).await?;
+        *admission = Some(Admission::of(&admitted));
+        let plan = Plan::resolve(admitted, &self.sandbox).await?;
+        self.audit.ready()?;
+        Ok(plan)
+    }
+
     /// Answers a request that could not be understood.
     pub fn malformed(&self, call: &Call, request_id: &str, refusal: Refusal) -> Recorded {
         self.audit
             .refuse(About::malformed(call, request_id), refusal.into())
+    }
+
+    /// Answers a request that is not run for a reason that lies outside of it.
+    pub fn refuse(&self, call: &Call, request: &Request, refusal: Refusal) -> Recorded {
+        self.audit
+            .refuse(About::request(call, request), refusal.into())
     }
 
     async fn execute(&self, call: Call, request: Request) -> Result<Interpreted, Stop> {
@@ -41,7 +69,7 @@ impl Pipeline {
         let plan = Plan::resolve(admitted, &self.sandbox).await?;
         let announced = self.audit.start(plan)?;
         let confined = self.sandbox.confine(announced).await?;
-        let ended = confined.run().await;
-        Ok(Interpreted::of(ended))
+        let ended = confined.run().await?;
+        Ok(Interpreted::of(ended, self.audit.redaction().get()))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use crate::request::InvalidField;
+use crate::{redact::Redactor, request::InvalidField};
 
 /// Why a request was not run. The strings are API: never rename one.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -28,13 +28,16 @@ pub enum Reason {
     PolicyUnenforceable,
     ProfileUnknown,
     ProfileWidened,
+    RecordTooLarge,
+    RecursionLimit,
+    ReloadRefused,
     RequestIdConflict,
     Unsupported,
 }
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::AuditUnavailable,
         Self::BackendUnconfirmed,
         Self::CallerIsAHook,
@@ -52,6 +55,9 @@ impl Reason {
         Self::PolicyUnenforceable,
         Self::ProfileUnknown,
         Self::ProfileWidened,
+        Self::RecordTooLarge,
+        Self::RecursionLimit,
+        Self::ReloadRefused,
         Self::RequestIdConflict,
         Self::Unsupported,
     ];
@@ -76,6 +82,9 @@ impl Reason {
             Self::PolicyUnenforceable => "POLICY_UNENFORCEABLE",
             Self::ProfileUnknown => "PROFILE_UNKNOWN",
             Self::ProfileWidened => "PROFILE_WIDENED",
+            Self::RecordTooLarge => "RECORD_TOO_LARGE",
+            Self::RecursionLimit => "RECURSION_LIMIT",
+            Self::ReloadRefused => "RELOAD_REFUSED",
             Self::RequestIdConflict => "REQUEST_ID_CONFLICT",
             Self::Unsupported => "UNSUPPORTED",
         }
@@ -103,6 +112,18 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    /// Takes registered secrets out of what it says.
+    pub(crate) fn redact(&mut self, redactor: &Redactor) {
+        redactor.clean(&mut self.message);
+        self.metadata
+            .values_mut()
+            .for_each(|fact| redactor.clean(fact));
+        if let Some(InvalidField { field, problem }) = &mut self.field {
+            redactor.clean(field);
+            redactor.clean(problem);
+        }
+    }
+
     /// Refuses for a reason, in words.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {

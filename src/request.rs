@@ -3,7 +3,7 @@
 //! This module parses; it decides nothing and touches neither the file system nor the kernel.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsString,
     fmt,
     os::unix::ffi::OsStrExt,
@@ -94,6 +94,8 @@ pub enum OnFailure {
     Closed,
     /// As the contract says.
     Contract,
+    /// A failure stops nothing, except a tool call or permission; only the operator can say so.
+    Open,
 }
 
 /// What a request takes away from its profile.
@@ -118,6 +120,8 @@ pub struct Narrow {
 pub struct Hook {
     /// The command.
     pub command: Command,
+    /// Additional environment that the operator configured for it, beyond what its profile lists.
+    pub configured_env: BTreeMap<String, OsString>,
     /// Additional environment; names are non-empty, without `=` and NUL, each once.
     pub env: BTreeMap<String, OsString>,
     /// A name for logs and audit; may be empty.
@@ -126,6 +130,18 @@ pub struct Hook {
     pub working_dir: Option<PathBuf>,
     /// Binds `${workspace}`; absolute.
     pub workspace: Option<PathBuf>,
+}
+
+impl Hook {
+    /// Returns the names of its additional environment, sorted, each once.
+    pub fn variables(&self) -> Vec<String> {
+        let names = self.env.keys().chain(self.configured_env.keys());
+        names
+            .cloned()
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect()
+    }
 }
 
 /// What is written to stdin.
@@ -144,6 +160,12 @@ pub struct Event {
 pub struct Request {
     /// The contract and its mode.
     pub contract: crate::contract::Mode,
+    /// How many hooks led to it.
+    pub depth: u32,
+    /// What the hook's entry says about how its end is read.
+    pub entry: crate::contract::Entry,
+    /// What is known around the event.
+    pub envelope: crate::contract::Envelope,
     /// The event.
     pub event: Event,
     /// The hook.

@@ -1,7 +1,11 @@
 //! Runs every folder under `tests/fixtures/contract/<contract>/`.
 //!
-//! `case.json` says how a hook ended and `stdout` what it printed; `expected.json` holds the whole verdict and the contract's
-//! event. Where there is an `event.json`, `stdin.json` is what the hook must read, byte for byte. A new case needs no Rust.
+//! A folder with a `case.json` is about one hook: it says how the hook ended and `stdout` what it printed (`stderr` too, if
+//! there is one); `expected.json` holds the whole verdict and the contract's event. Where there is an `event.json`,
+//! `stdin.json` is what the hook must read, byte for byte.
+//!
+//! A folder with a `line.json` is about several: a line of `hookjail interpret` without `contract` and `id`, and in
+//! `expected.json` the whole answer. A folder with a `gate.json` asks infer's gate. A new case needs no Rust.
 
 #![expect(
     clippy::panic,
@@ -13,21 +17,29 @@
 use std::{
     fmt, fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use hookjail::{
-    contract::{End, EndKind, Mode, tighten},
+    contract::{Budget, End, EndKind, Envelope, GivenEnd, Json, Mode, Tool, infer_gate, read},
     request::{Event, OnFailure},
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Case {
     command: String,
+    #[serde(default)]
+    config: Map<String, Value>,
+    duration_ms: Option<u64>,
     end: CaseEnd,
+    #[serde(default)]
+    envelope: CaseEnvelope,
+    #[serde(default)]
+    error: String,
     mode: String,
     #[serde(default)]
     name: String,
@@ -37,7 +49,10 @@ struct Case {
     #[serde(default)]
     raw: bool,
     #[serde(default)]
+    session: String,
+    #[serde(default)]
     stdout_truncated: bool,
+    turn: Option<u64>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -59,14 +74,108 @@ enum CaseOnFailure {
     Contract,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct CaseEnvelope {
+    agent: String,
+    branch: String,
+    /// Tokens used, tokens available.
+    budget: Option<(u64, u64)>,
+    cwd: String,
+    parent_session: String,
+    repository: String,
+    session: String,
+    timestamp: Option<String>,
+    tool: Option<CaseTool>,
+    turn: Option<u64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct CaseTool {
+    duration_ms: Option<u64>,
+    error: String,
+    input: Option<Value>,
+    name: String,
+    response: Option<Value>,
+    success: Option<bool>,
+    use_id: String,
+}
+
+/// Several ends.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    point: String,
+    #[serde(default)]
+    mode: String,
+    #[serde(default)]
+    config: Map<String, Value>,
+    ends: Vec<GivenEnd>,
+}
+
+/// A command and the list that it must be on.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GateCase {
+    command: String,
+    allow: Vec<String>,
+    allowed: bool,
+}
+
 #[test]
-fn every_reyn_case_holds() {
-    run_all("reyn", 40);
+fn every_basecoat_case_holds() {
+    run_all("basecoat", 40);
+}
+
+#[test]
+fn every_claude_code_case_holds() {
+    run_all("claude_code", 15);
+}
+
+#[test]
+fn every_codex_case_holds() {
+    run_all("codex", 15);
+}
+
+#[test]
+fn every_copilot_case_holds() {
+    run_all("copilot", 15);
+}
+
+#[test]
+fn every_cursor_case_holds() {
+    run_all("cursor", 15);
+}
+
+#[test]
+fn every_gemini_cli_case_holds() {
+    run_all("gemini_cli", 15);
+}
+
+#[test]
+fn every_loom_case_holds() {
+    run_all("loom", 40);
 }
 
 #[test]
 fn every_observe_case_holds() {
     run_all("observe", 5);
+}
+
+#[test]
+fn every_docker_agent_case_holds() {
+    run_all("docker_agent", 45);
+}
+
+#[test]
+fn every_infer_case_holds() {
+    run_all("infer", 42);
+}
+
+#[test]
+fn every_reyn_case_holds() {
+    run_all("reyn", 40);
 }
 
 fn run_all(contract: &str, at_least: usize) {
@@ -99,17 +208,44 @@ fn run_all(contract: &str, at_least: usize) {
 }
 
 fn run(contract: &str, folder: &Path) -> Result<(), String> {
-    let case: Case = serde_json::from_slice(&fs::read(folder.join("case.json")).unwrap())
-        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let mode = Mode::parse(contract, &case.mode).unwrap();
+    if let Some(gate) = read_optional(&folder.join("gate.json")) {
+        let case: GateCase = parsed(folder, &gate);
+        let allowed = infer_gate::gate(&case.command, &case.allow) == infer_gate::Gate::Allowed;
+        return same(folder, "gate", &allowed, &case.allowed);
+    }
+    let found = match read_optional(&folder.join("line.json")) {
+        Some(line) => several(contract, parsed(folder, &line)),
+        None => {
+            let case = fs::read(folder.join("case.json")).unwrap();
+            one(contract, folder, parsed(folder, &case))?
+        }
+    };
+    let expected: Value = parsed(folder, &fs::read(folder.join("expected.json")).unwrap());
+    same(folder, "end", &found, &expected)
+}
 
+fn several(contract: &str, line: Line) -> Value {
+    let mode = Mode::parse(contract, &line.mode).unwrap();
+    let of_all = |end: GivenEnd| GivenEnd {
+        config: line.config.clone().into_iter().chain(end.config).collect(),
+        ..end
+    };
+    let ends: Vec<_> = line.ends.into_iter().map(of_all).collect();
+    match read(mode, &line.point, &ends) {
+        Ok(reading) => json!(reading),
+        Err(error) => json!({ "error": error.to_string() }),
+    }
+}
+
+fn one(contract: &str, folder: &Path, case: Case) -> Result<Value, String> {
+    let mode = Mode::parse(contract, &case.mode).unwrap();
     if let Some(event) = read_optional(&folder.join("event.json")) {
         let event = Event {
             json: Bytes::from(event),
             point: case.point.clone(),
             raw: case.raw,
         };
-        let stdin = mode.stdin(&event).unwrap();
+        let stdin = mode.stdin(&event, &envelope(case.envelope)).unwrap();
         same(
             folder,
             "stdin",
@@ -121,7 +257,11 @@ fn run(contract: &str, folder: &Path) -> Result<(), String> {
     let stdout = fs::read(folder.join("stdout")).unwrap();
     let stderr = read_optional(&folder.join("stderr")).unwrap_or_default();
     let end = End {
+        at: None,
         command: &case.command,
+        duration: case.duration_ms.map(Duration::from_millis),
+        entry: mode.entry(&case.config).unwrap(),
+        error: &case.error,
         kind: match case.end {
             CaseEnd::Canceled => EndKind::Canceled,
             CaseEnd::ExecFailed => EndKind::ExecFailed,
@@ -132,19 +272,48 @@ fn run(contract: &str, folder: &Path) -> Result<(), String> {
         },
         name: &case.name,
         point: &case.point,
+        session: &case.session,
         stderr: &stderr,
         stdout: &stdout,
         stdout_truncated: case.stdout_truncated,
+        turn: case.turn,
     };
     let on_failure = match case.on_failure {
         CaseOnFailure::Closed => OnFailure::Closed,
         CaseOnFailure::Contract => OnFailure::Contract,
     };
-    let found =
-        json!({ "event": mode.event(&end), "verdict": tighten(mode.interpret(&end), on_failure) });
-    let expected: Value =
-        serde_json::from_slice(&fs::read(folder.join("expected.json")).unwrap()).unwrap();
-    same(folder, "end", &found, &expected)
+    Ok(json!({ "event": mode.event(&end), "verdict": mode.judge(&end, on_failure) }))
+}
+
+fn envelope(case: CaseEnvelope) -> Envelope {
+    let tool = |tool: CaseTool| Tool {
+        duration_ms: tool.duration_ms,
+        error: tool.error,
+        input: tool.input.map(Json::from),
+        name: tool.name,
+        response: tool.response.map(Json::from),
+        success: tool.success,
+        use_id: tool.use_id,
+    };
+    Envelope {
+        agent: case.agent,
+        branch: case.branch,
+        budget: case.budget.map(|(used_tokens, effective_limit)| Budget {
+            effective_limit,
+            used_tokens,
+        }),
+        cwd: case.cwd,
+        parent_session: case.parent_session,
+        repository: case.repository,
+        session: case.session,
+        timestamp: case.timestamp.map(|time| time.parse().unwrap()),
+        tool: case.tool.map(tool),
+        turn: case.turn,
+    }
+}
+
+fn parsed<'a, T: Deserialize<'a>>(folder: &Path, text: &'a [u8]) -> T {
+    serde_json::from_slice(text).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
 }
 
 fn same<T: fmt::Debug + PartialEq>(

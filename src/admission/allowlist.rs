@@ -16,6 +16,7 @@ use std::{
 
 use jiff::Timestamp;
 use nix::fcntl::{Flock, FlockArg};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -29,6 +30,13 @@ pub struct Allowlist {
 }
 
 impl Allowlist {
+    /// Returns the schema of the file.
+    pub(crate) fn schema(generator: SchemaGenerator) -> Schema {
+        let mut schema = generator.into_root_schema_for::<Vec<Entry>>();
+        schema.insert("title".to_owned(), "Allowlist of hookjail".into());
+        schema
+    }
+
     /// Reads the file. A missing one is an empty list.
     ///
     /// # Errors
@@ -61,20 +69,41 @@ impl Allowlist {
 
     /// Adds an entry to the file and returns the list as it is now.
     ///
-    /// It replaces entries for the same command under the same profile, and reyn's entries for it, which know no
-    /// profile. Other writers are waited for; the file is whole at every moment, and on disk when this returns.
+    /// It replaces entries for the same command under the same profile and in the same directory, and reyn's entries for
+    /// it, which know neither. Other writers are waited for; the file is whole at every moment, and on disk when this returns.
     ///
     /// # Errors
     ///
     /// As [`Allowlist::load`], and if the file cannot be written; it is then as it was.
     pub fn record(path: &Path, entry: Entry) -> Result<Self, AllowlistError> {
         let (_held, mut list) = Self::load_to_change(path)?;
-        list.entries.retain(|old| {
-            old.command != entry.command || (old.profile.is_some() && old.profile != entry.profile)
-        });
-        list.entries.push(entry);
+        list.put(entry);
         list.store(path)?;
         Ok(list)
+    }
+
+    /// Adds entries to the file, all or none, and returns the list as it is now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Allowlist::record`].
+    pub fn record_all(path: &Path, entries: Vec<Entry>) -> Result<Self, AllowlistError> {
+        let (_held, mut list) = Self::load_to_change(path)?;
+        for entry in entries {
+            list.put(entry);
+        }
+        list.store(path)?;
+        Ok(list)
+    }
+
+    fn put(&mut self, entry: Entry) {
+        self.entries.retain(|old| {
+            old.command != entry.command
+                || !old.is_reyns()
+                    && (&old.profile, &old.working_dir_scope)
+                        != (&entry.profile, &entry.working_dir_scope)
+        });
+        self.entries.push(entry);
     }
 
     /// Removes every entry for a command from the file and returns how many there were.
@@ -93,16 +122,34 @@ impl Allowlist {
         Ok(revoked)
     }
 
-    /// Says whether a command with these files was consented to, for this profile and at this time.
-    pub fn check(&self, command: &str, digests: &[Digest], profile: &str, now: Timestamp) -> Check {
+    /// Says whether this was consented to.
+    pub fn check(&self, asked: &Asked<'_>) -> Check {
         self.entries
             .iter()
-            .filter(|entry| entry.command == command)
-            .filter(|entry| entry.profile.as_deref().is_none_or(|name| name == profile))
-            .map(|entry| entry.check(digests, now))
-            // The file may hold several entries for a command, if it was edited by hand: one that fits is enough.
+            .filter(|entry| !entry.is_reyns() && entry.command == asked.command)
+            .filter(|entry| {
+                entry
+                    .profile
+                    .as_deref()
+                    .is_none_or(|name| name == asked.profile)
+            })
+            .filter(|entry| entry.is_for(asked.working_dir))
+            .map(|entry| entry.check(asked.digests, asked.now))
+            // There may be several entries for a command, for different directories: one that fits is enough.
             .reduce(|first, next| if next == Check::Hit { next } else { first })
             .unwrap_or(Check::Missing)
+    }
+
+    /// Says whether there is a consent for a command that is bound to content, under any profile.
+    pub fn binds(&self, command: &str) -> bool {
+        let bound = |entry: &Entry| !entry.is_reyns() && entry.command == command;
+        self.entries.iter().any(bound)
+    }
+
+    /// Returns the entries that reyn made for a command, which is spelled as its configuration spells it.
+    pub fn of_reyn<'a>(&'a self, spelled: &'a str) -> impl Iterator<Item = &'a Entry> {
+        let entries = self.entries.iter();
+        entries.filter(move |entry| entry.is_reyns() && entry.command == spelled)
     }
 
     /// Returns the entries in the order of the file.
@@ -151,8 +198,23 @@ impl Allowlist {
     }
 }
 
+/// What is asked of the list.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The command, as [`command_line`] writes it, its program by absolute path.
+    pub command: &'a str,
+    /// What its files contain.
+    pub digests: &'a [Digest],
+    /// The time.
+    pub now: Timestamp,
+    /// The profile it would run under.
+    pub profile: &'a str,
+    /// Where it would start, or the workspace it would get; `None` = a directory of its own.
+    pub working_dir: Option<&'a Path>,
+}
+
 /// One consent.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Entry {
     /// The command, as [`command_line`] writes it.
     pub command: String,
@@ -172,7 +234,11 @@ pub struct Entry {
     pub approved_by: Option<String>,
     /// When it ends.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "timestamp")]
+    #[schemars(with = "Option<String>")]
     pub expires_at: Option<Timestamp>,
+    /// Below which directory it counts; everywhere where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_dir_scope: Option<PathBuf>,
     /// Keys that mean nothing here.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -183,7 +249,7 @@ impl Entry {
     pub fn new(
         command: String,
         digests: Vec<Digest>,
-        profile: String,
+        profile: Option<String>,
         approved_by: String,
     ) -> Self {
         // The script as reyn sees it: the first word, if it is a file.
@@ -204,19 +270,27 @@ impl Entry {
             digests,
             expires_at: None,
             other: Map::new(),
-            profile: Some(profile),
+            profile,
             script_mtime,
+            working_dir_scope: None,
         }
+    }
+
+    /// Says whether it is reyn's: bound to no content.
+    pub const fn is_reyns(&self) -> bool {
+        self.digests.is_empty()
+    }
+
+    fn is_for(&self, working_dir: Option<&Path>) -> bool {
+        let Some(scope) = &self.working_dir_scope else {
+            return true;
+        };
+        working_dir.is_some_and(|directory| directory.starts_with(scope))
     }
 
     fn check(&self, asked: &[Digest], now: Timestamp) -> Check {
         if self.expires_at.is_some_and(|end| end <= now) {
             return Check::Expired;
-        }
-        if self.digests.is_empty() {
-            return Check::Unpinned {
-                script_mtime: self.script_mtime,
-            };
         }
         // A file that the consent does not name is as much a change as one that is gone.
         let new = asked.iter().find(|digest| !self.digests.contains(digest));
@@ -225,6 +299,11 @@ impl Entry {
             Some(digest) => Check::Changed {
                 path: digest.path.clone(),
                 role: digest.role,
+                was: self
+                    .digests
+                    .iter()
+                    .find(|old| old.path == digest.path)
+                    .map(|old| old.sha256.clone()),
             },
             None => Check::Hit,
         }
@@ -232,7 +311,7 @@ impl Entry {
 }
 
 /// What a file contained when the consent was given.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Digest {
     /// Its absolute path, resolved.
     pub path: String,
@@ -243,7 +322,7 @@ pub struct Digest {
 }
 
 /// What a file is to a command.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// An argument that is a file.
@@ -255,6 +334,12 @@ pub enum Role {
 }
 
 impl Role {
+    /// Reads a role as the file spells it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let all = [Self::Argument, Self::Interpreter, Self::Program];
+        all.into_iter().find(|role| role.name() == text)
+    }
+
     /// Returns the role's name as the file spells it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -275,6 +360,8 @@ pub enum Check {
         path: String,
         /// What it is to the command.
         role: Role,
+        /// What it contained when the consent was given, if it was named then.
+        was: Option<String>,
     },
     /// There was a consent; its time is over.
     Expired,
@@ -282,11 +369,6 @@ pub enum Check {
     Hit,
     /// There is none, for this profile at least.
     Missing,
-    /// There is one of reyn's, bound to no bytes: not a consent by itself.
-    Unpinned {
-        /// The modification time it knows of the script.
-        script_mtime: Option<f64>,
-    },
 }
 
 /// Reads the list anew only when its file has changed.

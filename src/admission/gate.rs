@@ -2,15 +2,14 @@
 
 use std::{
     ffi::OsString,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use jiff::Timestamp;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     time::timeout_at,
@@ -19,22 +18,39 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Peer,
-    allowlist::{self, Allowlist, Check, Entry, command_line},
+    allowlist::command_line,
+    consent::{Asking, Case, ConsentRule, Consents, Decree, Shown},
     digest::DigestCache,
+    pending::Decided,
     program::{OpenedFor, Program},
 };
 use crate::{
     audit::record::Consent,
+    contract::{CommandStyle, Defaults},
+    current::Current,
     policy::{GrantedBy, Policy, Registry, forbidden::Forbidden},
     process::Chunk,
-    refusal::{Fault, Reason, Refusal, Stop, chain},
+    refusal::{Reason, Refusal, Stop},
     request::{Command, InvalidField, ProfileName, Request},
-    sandbox::Sandbox,
+    sandbox::{BackendName, Sandbox},
 };
 
 /// How much earlier than the caller's own timer a run ends, so that the answer still arrives: the server library answers
-/// for us once that timer has fired.
-const ANSWER_EARLY: Duration = Duration::from_millis(100);
+/// for us once that timer has fired. What comes after the deadline is the tree's end, its last output and the end record,
+/// which waits for a disk; on a busy machine 100 ms were too few.
+const ANSWER_EARLY: Duration = Duration::from_millis(250);
+
+/// How many hooks may lead to another: one that starts a runtime that runs hooks comes back here, and must end some time.
+const MAX_DEPTH: u32 = 4;
+
+/// What an admission is for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Purpose {
+    /// To tell what would happen: nothing is written.
+    Preview,
+    /// To run the hook.
+    Run,
+}
 
 /// What accompanies a request.
 #[derive(Debug)]
@@ -49,8 +65,19 @@ pub struct Call {
     pub chunks: Option<mpsc::Sender<Chunk>>,
     /// Who asks.
     pub peer: Peer,
+    /// What for.
+    pub purpose: Purpose,
     /// This run's id.
     pub run_id: String,
+}
+
+impl Call {
+    /// Returns how much of a time is left if the caller is to hear of its end.
+    pub(super) fn left(&self, wait: Duration) -> Duration {
+        let left = |caller| early(caller).saturating_sub(self.arrived.elapsed());
+        self.caller_timeout
+            .map_or(wait, |caller| wait.min(left(caller)))
+    }
 }
 
 /// A request that may run.
@@ -59,6 +86,8 @@ pub struct Call {
 #[derive(Debug)]
 #[must_use]
 pub struct Admitted {
+    /// Who was asked and allowed it, where somebody was.
+    pub answered_by: Option<Peer>,
     /// What accompanied the request.
     pub call: Call,
     /// The command as the allowlist spells it.
@@ -86,20 +115,6 @@ struct Place {
     _permit: OwnedSemaphorePermit,
 }
 
-/// How hooks come to be allowed.
-#[derive(Clone, Debug)]
-pub enum ConsentRule {
-    /// By the allowlist at this path, or `HOOKJAIL_ACCEPT_HOOKS=1`.
-    Allowlist {
-        /// Whether unknown commands are recorded and run.
-        accept_all: bool,
-        /// The file.
-        path: PathBuf,
-    },
-    /// The operator typed this run's command.
-    Typed,
-}
-
 /// What the operator says about one command.
 #[derive(Clone, Debug)]
 pub struct OperatorHook {
@@ -114,65 +129,122 @@ pub struct OperatorHook {
 /// What a [`Gate`] is made of.
 #[derive(Debug)]
 pub struct GateParts {
-    /// Uids that may ask, besides the daemon's own.
-    pub allowed_uids: Vec<u32>,
     /// How hooks come to be allowed.
     pub consent: ConsentRule,
-    /// The daemon's own directories: no workspace may hold them or lie in them.
-    pub forbidden: Forbidden,
-    /// What the operator says about commands.
-    pub hooks: Vec<OperatorHook>,
     /// How many hooks run at once.
     pub max_concurrent: usize,
     /// How many requests wait for a place.
     pub max_queued: usize,
+    /// What the operator can change while the daemon runs.
+    pub rules: Rules,
+}
+
+/// What a [`Gate`] goes by, and the operator can change while the daemon runs.
+#[derive(Debug)]
+pub struct Rules {
+    /// Uids that may ask, besides the daemon's own.
+    pub allowed_uids: Vec<u32>,
+    /// Uids that may read the records of everybody's requests, besides the daemon's own.
+    pub audit_uids: Vec<u32>,
+    /// Uids that may answer for the operator, besides the daemon's own.
+    pub consent_uids: Vec<u32>,
+    /// The daemon's own directories: no workspace may hold them or lie in them.
+    pub forbidden: Forbidden,
+    /// What the operator says about commands.
+    pub hooks: Vec<OperatorHook>,
     /// The profiles.
     pub registry: Registry,
     /// Below which directories a workspace may lie.
     pub workspace_roots: Vec<PathBuf>,
 }
 
+impl Rules {
+    fn admit_workspace(&self, request: &Request) -> Result<(), InvalidField> {
+        let Some(workspace) = &request.hook.workspace else {
+            return Ok(());
+        };
+        let shown = workspace.display();
+        let field = |problem: String| Err(InvalidField::new("hook.workspace", problem));
+        let below = |root: &PathBuf| workspace.starts_with(root);
+        if !self.workspace_roots.iter().any(below) {
+            return field(format!(
+                "`{shown}` lies below no root of `hooks.workspace_roots`"
+            ));
+        }
+        match self.forbidden.reached_by(workspace) {
+            Ok(None) => Ok(()),
+            Ok(Some(own)) => field(format!(
+                "`{shown}` and the daemon's own `{}` lie in each other; choose a smaller workspace",
+                own.display()
+            )),
+            Err(error) => field(format!("`{shown}` cannot be examined: {error}")),
+        }
+    }
+}
+
 /// Decides about requests.
 #[derive(Debug)]
 pub struct Gate {
+    consents: Consents,
     digests: DigestCache,
     draining: AtomicBool,
-    /// Serialises "not on the list, accept all" within this daemon.
-    allowlist: allowlist::Reader,
-    recording: Mutex<()>,
-    parts: GateParts,
+    max_concurrent: usize,
+    max_queued: usize,
     places: Arc<Semaphore>,
     queued: AtomicUsize,
+    rules: Current<Rules>,
 }
 
 impl Gate {
     /// Makes a gate.
     pub fn new(parts: GateParts) -> Self {
-        let places = Arc::new(Semaphore::new(parts.max_concurrent));
+        let GateParts {
+            consent,
+            max_concurrent,
+            max_queued,
+            rules,
+        } = parts;
         Self {
+            consents: Consents::new(consent),
             digests: DigestCache::default(),
             draining: AtomicBool::new(false),
-            parts,
-            places,
+            max_concurrent,
+            max_queued,
+            places: Arc::new(Semaphore::new(max_concurrent)),
             queued: AtomicUsize::new(0),
-            allowlist: allowlist::Reader::default(),
-            recording: Mutex::default(),
+            rules: Current::new(rules),
         }
     }
 
-    /// Returns the profiles.
-    pub const fn registry(&self) -> &Registry {
-        &self.parts.registry
+    /// Returns what it goes by at the moment.
+    pub fn rules(&self) -> Arc<Rules> {
+        self.rules.get()
     }
 
-    /// Refuses all requests from now on.
+    /// Goes by other rules from now on. What was admitted before runs under those of before.
+    pub fn go_by(&self, rules: Rules) {
+        self.rules.replace(rules);
+    }
+
+    /// Refuses all requests from now on, those that wait for an operator's answer too.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Release);
+        self.consents.pending.close();
+    }
+
+    /// Returns what decides about commands.
+    pub const fn consents(&self) -> &Consents {
+        &self.consents
+    }
+
+    /// Returns what is known of files' content.
+    pub const fn digests(&self) -> &DigestCache {
+        &self.digests
     }
 
     /// Returns how many hooks run.
     pub fn running(&self) -> usize {
-        self.parts.max_concurrent - self.places.available_permits()
+        self.max_concurrent - self.places.available_permits()
     }
 
     /// Decides whether a request may run, waits for a place, opens its program.
@@ -186,28 +258,33 @@ impl Gate {
         request: Request,
         sandbox: &Sandbox,
     ) -> Result<Admitted, Stop> {
-        if self.draining.load(Ordering::Acquire) {
-            return Err(Refusal::new(
-                Reason::Draining,
-                "the daemon is shutting down; ask again later",
-            )
-            .into());
-        }
+        self.not_draining()?;
         self.admit_peer(&call.peer, sandbox)?;
-        self.admit_workspace(&request)?;
+        if request.depth >= MAX_DEPTH {
+            let message = format!(
+                "{} hooks led to this one (`HOOKJAIL_DEPTH`), and {MAX_DEPTH} is all there may be",
+                request.depth
+            );
+            return Err(Refusal::new(Reason::RecursionLimit, message).into());
+        }
+        let rules = self.rules();
+        rules.admit_workspace(&request)?;
         let name = request
             .profile
             .clone()
-            .or_else(|| ProfileName::parse(request.contract.defaults().profile));
+            .or_else(|| ProfileName::parse(defaults(&request).profile));
         let policy = name
             .as_ref()
-            .and_then(|name| self.parts.registry.find(name))
+            .and_then(|name| rules.registry.find(name))
             .ok_or_else(|| {
                 let name = name.map_or_else(String::new, |name| name.to_string());
-                Refusal::new(
-                    Reason::ProfileUnknown,
-                    format!("there is no profile `{name}`; see `hookjail profile list`"),
-                )
+                let message = match BackendName::parse(&name) {
+                    None => format!("there is no profile `{name}`; see `hookjail profile list`"),
+                    Some(backend) => format!(
+                        "`{backend}` is a backend and no profile; which backend serves a profile is for the operator to say, in the configuration's `backends`"
+                    ),
+                };
+                Refusal::new(Reason::ProfileUnknown, message)
             })?;
         let argv = argv(&request)?;
         let path = Program::find(&argv, &policy.environment.path)?;
@@ -220,48 +297,111 @@ impl Gate {
                 "is not UTF-8, so no consent can be recorded for it",
             )
         })?;
-        let configured = self.parts.hooks.iter().find(|hook| hook.command == command);
+        let configured = rules.hooks.iter().find(|hook| hook.command == command);
         let timeout = timeout(&request, configured, policy)?;
-        let timeout = call
-            .caller_timeout
-            .map_or(timeout, |caller| timeout.min(early(caller)));
-        let deadline = call.arrived + timeout;
-
-        let waiting = Instant::now();
-        let place = self.place(deadline).await?;
-        let queued = waiting.elapsed();
-
         let opened_for = if sandbox.switches_uid() {
             OpenedFor::Peer(&call.peer)
         } else {
             OpenedFor::Oneself
         };
-        let program = Program::open(path, &argv, &self.digests, opened_for)?;
-        if policy.granted_by == GrantedBy::Operator
-            && !configured.is_some_and(|hook| hook.profiles.contains(&policy.name))
-        {
-            let message = format!(
-                "profile `{0}` is granted by the operator for each hook; add a `[[hook]]` with this command and \
-                 `profiles = [\"{0}\"]` to the configuration",
-                policy.name
-            );
-            return Err(Refusal::new(Reason::NotAllowlisted, message)
-                .with("command", command)
-                .into());
+        let mut answer: Option<(Shown, Decided)> = None;
+        let mut asking = Duration::ZERO;
+        let mut queued = Duration::ZERO;
+        loop {
+            // An operator's time to answer is not the hook's.
+            let timeout = bounded(timeout + asking, &call);
+            let deadline = call.arrived + timeout;
+            let waiting = Instant::now();
+            let place = self.place(deadline).await?;
+            queued += waiting.elapsed();
+            let program = Program::open(path.clone(), &argv, &self.digests, opened_for)?;
+            granted(policy, configured, &command)?;
+            let case = Case {
+                command: &command,
+                peer: &call.peer,
+                policy,
+                preview: call.purpose == Purpose::Preview,
+                program: &program,
+                request: &request,
+                spelled: command_line(&argv),
+            };
+            let decree = match &answer {
+                None => self.consents.decide(&case)?,
+                Some((shown, answer)) => {
+                    Decree::Run(self.consents.answered(&case, shown, *answer)?)
+                }
+            };
+            let Asking {
+                question,
+                shown,
+                wait,
+            } = match decree {
+                Decree::Ask(asking) => *asking,
+                Decree::Run(consent) => {
+                    return Ok(Admitted {
+                        _place: place,
+                        answered_by: answer.map(|(_, decided)| decided.by),
+                        call,
+                        command,
+                        consent,
+                        deadline,
+                        policy: Arc::clone(policy),
+                        program,
+                        queued,
+                        request,
+                        timeout,
+                    });
+                }
+            };
+            // Others run meanwhile, and the files may change: all of this is done again with the answer.
+            drop((place, program));
+            let began = Instant::now();
+            let waiting = self.consents.pending.ask(question, call.left(wait));
+            let waiting = waiting.map_err(|not_asked| shown.unanswered(Some(not_asked)))?;
+            let Some(decided) = waiting.answer(&call.cancel).await else {
+                self.not_draining()?;
+                return Err(shown.unanswered(None).into());
+            };
+            asking += began.elapsed();
+            queued += began.elapsed();
+            answer = Some((shown, decided));
         }
-        let consent = self.consent(&command, &program, policy, &call.peer)?;
-        Ok(Admitted {
-            _place: place,
-            call,
-            command,
-            consent,
-            deadline,
-            policy: Arc::clone(policy),
-            program,
-            queued,
-            request,
-            timeout,
-        })
+    }
+
+    /// Says whether a peer may read the records of everybody's requests. A hook may read none.
+    pub fn reads_all(&self, peer: &Peer, sandbox: &Sandbox) -> bool {
+        let own = nix::unistd::geteuid().as_raw();
+        let listed = peer.uid == own || self.rules().audit_uids.contains(&peer.uid);
+        listed && !sandbox.is_hook(peer)
+    }
+
+    /// Decides who may answer for the operator.
+    ///
+    /// # Errors
+    ///
+    /// Refuses hooks, and users that are neither the daemon's own nor listed for it.
+    pub fn admit_operator(&self, peer: &Peer, sandbox: &Sandbox) -> Result<(), Refusal> {
+        if sandbox.is_hook(peer) {
+            let message = "a hook may not answer for the operator";
+            return Err(Refusal::new(Reason::CallerIsAHook, message));
+        }
+        let own = nix::unistd::geteuid().as_raw();
+        if peer.uid != own && !self.rules().consent_uids.contains(&peer.uid) {
+            let message = format!(
+                "uid {} may not answer for the operator; add it to `consent.uids`",
+                peer.uid
+            );
+            return Err(Refusal::new(Reason::PeerNotAllowed, message));
+        }
+        Ok(())
+    }
+
+    fn not_draining(&self) -> Result<(), Refusal> {
+        if self.draining.load(Ordering::Acquire) {
+            let message = "the daemon is shutting down; ask again later";
+            return Err(Refusal::new(Reason::Draining, message));
+        }
+        Ok(())
     }
 
     /// Decides who may ask at all.
@@ -277,7 +417,7 @@ impl Gate {
             ));
         }
         let own = nix::unistd::geteuid().as_raw();
-        if peer.uid != own && !self.parts.allowed_uids.contains(&peer.uid) {
+        if peer.uid != own && !self.rules().allowed_uids.contains(&peer.uid) {
             let message = format!(
                 "uid {} may not ask; add it to `server.allowed_uids`",
                 peer.uid
@@ -287,30 +427,19 @@ impl Gate {
         Ok(())
     }
 
-    fn admit_workspace(&self, request: &Request) -> Result<(), InvalidField> {
-        let Some(workspace) = &request.hook.workspace else {
-            return Ok(());
-        };
-        let shown = workspace.display();
-        let field = |problem: String| Err(InvalidField::new("hook.workspace", problem));
-        if !self
-            .parts
-            .workspace_roots
-            .iter()
-            .any(|root| workspace.starts_with(root))
-        {
-            return field(format!(
-                "`{shown}` lies below no root of `hooks.workspace_roots`"
-            ));
-        }
-        match self.parts.forbidden.reached_by(workspace) {
-            Ok(None) => Ok(()),
-            Ok(Some(own)) => field(format!(
-                "`{shown}` and the daemon's own `{}` lie in each other; choose a smaller workspace",
-                own.display()
-            )),
-            Err(error) => field(format!("`{shown}` cannot be examined: {error}")),
-        }
+    /// Decides whether a request's workspace may be looked at without anything being started.
+    ///
+    /// # Errors
+    ///
+    /// Refuses callers and workspaces that [`Gate::admit`] refuses.
+    pub fn admit_look(
+        &self,
+        call: &Call,
+        request: &Request,
+        sandbox: &Sandbox,
+    ) -> Result<(), Refusal> {
+        self.admit_peer(&call.peer, sandbox)?;
+        Ok(self.rules().admit_workspace(request)?)
     }
 
     async fn place(&self, deadline: Instant) -> Result<Place, Refusal> {
@@ -323,7 +452,7 @@ impl Gate {
                 "too many requests are waiting; ask again later",
             )
         };
-        let _waiting = Waiting::enter(&self.queued, self.parts.max_queued).ok_or_else(full)?;
+        let _waiting = Waiting::enter(&self.queued, self.max_queued).ok_or_else(full)?;
         match timeout_at(deadline.into(), Arc::clone(&self.places).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(Place { _permit: permit }),
             Ok(Err(_)) => Err(full()),
@@ -331,81 +460,6 @@ impl Gate {
                 Reason::Deadline,
                 "the deadline passed while waiting for a place",
             )),
-        }
-    }
-
-    fn consent(
-        &self,
-        command: &str,
-        program: &Program,
-        policy: &Policy,
-        peer: &Peer,
-    ) -> Result<Consent, Stop> {
-        let (accept_all, path) = match &self.parts.consent {
-            ConsentRule::Typed => return Ok(Consent::Typed),
-            ConsentRule::Allowlist { accept_all, path } => (*accept_all, path),
-        };
-        let profile = policy.name.as_str();
-        // Without a list that can be read and trusted, nothing is allowed.
-        let list = self.allowlist.load(path).map_err(|error| {
-            let why = chain(&error);
-            tracing::error!(error = why, "allowlist cannot be used");
-            Refusal::new(Reason::ConsentRequired, why).with("allowlist", path.display().to_string())
-        })?;
-        let found = list.check(command, &program.digests, profile, Timestamp::now());
-        let approve = format!("hookjail consent allow --profile {profile} -- {command}");
-        let refuse = |reason, message: String| {
-            let digests: Vec<_> = program
-                .digests
-                .iter()
-                .map(|d| format!("{}:{}", d.path, d.sha256))
-                .collect();
-            Refusal::new(reason, format!("{message}; to allow it: {approve}"))
-                .with("approve", approve.clone())
-                .with("command", command)
-                .with("digests", digests.join(" "))
-                .with("profile", profile)
-        };
-        match found {
-            Check::Hit => Ok(Consent::Allowlist),
-            Check::Changed { path, role } => {
-                let message = format!(
-                    "`{path}` ({}) changed since the command was allowed",
-                    role.name()
-                );
-                Err(refuse(Reason::DigestMismatch, message).into())
-            }
-            Check::Expired | Check::Missing | Check::Unpinned { .. } if accept_all => {
-                // Two requests for the same new command must not both rewrite the file.
-                let _recording = self
-                    .recording
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                let approved_by = format!("HOOKJAIL_ACCEPT_HOOKS for {peer}");
-                let entry = Entry::new(
-                    command.to_owned(),
-                    program.digests.clone(),
-                    profile.to_owned(),
-                    approved_by,
-                );
-                Allowlist::record(path, entry)
-                    .map_err(|error| Fault::new("cannot record a consent", error))?;
-                tracing::warn!(command, profile, "hook allowed by HOOKJAIL_ACCEPT_HOOKS");
-                Ok(Consent::Environment)
-            }
-            Check::Expired => Err(refuse(
-                Reason::ConsentRequired,
-                "the consent has expired".to_owned(),
-            )
-            .into()),
-            Check::Missing => {
-                let message = "nobody has allowed this command under this profile".to_owned();
-                Err(refuse(Reason::ConsentRequired, message).into())
-            }
-            Check::Unpinned { .. } => {
-                let message = "the consent is bound to no content".to_owned();
-                Err(refuse(Reason::ConsentRequired, message).into())
-            }
         }
     }
 }
@@ -429,19 +483,55 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// Refuses a profile that only the operator can grant, and has not granted to this command.
+fn granted(
+    policy: &Policy,
+    configured: Option<&OperatorHook>,
+    command: &str,
+) -> Result<(), Refusal> {
+    if policy.granted_by != GrantedBy::Operator
+        || configured.is_some_and(|hook| hook.profiles.contains(&policy.name))
+    {
+        return Ok(());
+    }
+    let message = format!(
+        "profile `{0}` is granted by the operator for each hook; add a `[[hook]]` with this command and \
+         `profiles = [\"{0}\"]` to the configuration",
+        policy.name
+    );
+    Err(Refusal::new(Reason::NotAllowlisted, message).with("command", command))
+}
+
+/// Returns the wall time that a caller leaves of a run's.
+fn bounded(timeout: Duration, call: &Call) -> Duration {
+    let caller = call.caller_timeout;
+    caller.map_or(timeout, |caller| timeout.min(early(caller)))
+}
+
 /// Returns program and arguments; a command line becomes words as the contract says.
 fn argv(request: &Request) -> Result<Vec<OsString>, InvalidField> {
     match &request.hook.command {
         Command::Argv(argv) => Ok(argv.clone()),
-        Command::Line { shell: None, text } => request.contract.split(text),
-        Command::Line { shell: Some(_), .. } => {
-            let problem = format!(
-                "is not used by contract `{}`: it runs no shell",
-                request.contract.contract_name()
-            );
-            Err(InvalidField::new("hook.shell.shell", problem))
-        }
+        Command::Line { shell, text } => match (defaults(request).command, shell) {
+            (CommandStyle::Argv, None) => request.contract.split(text),
+            (CommandStyle::Argv, Some(_)) => {
+                let problem = format!(
+                    "is not used by contract `{}`: it runs no shell",
+                    request.contract.contract_name()
+                );
+                Err(InvalidField::new("hook.shell.shell", problem))
+            }
+            (CommandStyle::Shell { program, option }, shell) => {
+                let program = shell.as_deref().unwrap_or(Path::new(program));
+                Ok(vec![program.into(), option.into(), text.into()])
+            }
+        },
     }
+}
+
+/// Returns what the request's contract says where the request is silent.
+fn defaults(request: &Request) -> Defaults {
+    request.contract.defaults(&request.event.point)
 }
 
 /// Returns the wall time of a run: the request's, else the hook's, else the contract's, else the profile's.
@@ -453,7 +543,7 @@ fn timeout(
     let timeout = request
         .timeout
         .or_else(|| configured.and_then(|hook| hook.timeout))
-        .or(request.contract.defaults().timeout)
+        .or(defaults(request).timeout)
         .unwrap_or(policy.time.default);
     if timeout > policy.time.maximum {
         let problem = format!(
@@ -476,7 +566,7 @@ mod tests {
 
     #[test]
     fn answers_leave_before_the_callers_timer_fires() {
-        assert_eq!(early(Duration::from_secs(10)), Duration::from_millis(9_900));
+        assert_eq!(early(Duration::from_secs(10)), Duration::from_millis(9_750));
         assert_eq!(early(Duration::from_millis(40)), Duration::from_millis(30));
     }
 

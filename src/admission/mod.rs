@@ -3,13 +3,17 @@
 //! A consent is bound to bytes: [`digest`] says what the bytes are, [`allowlist`] keeps what was consented to.
 
 pub mod allowlist;
+mod approved;
+mod consent;
 pub mod digest;
 mod gate;
 mod peer;
+pub mod pending;
 mod program;
 
 pub use self::{
-    gate::{Admitted, Call, ConsentRule, Gate, GateParts, OperatorHook},
+    consent::{ConsentRule, Consents, Operator, revoke},
+    gate::{Admitted, Call, Gate, GateParts, OperatorHook, Purpose, Rules},
     peer::Peer,
-    program::{OpenedFor, Program, Script},
+    program::{Kept, OpenedFor, Program, Script},
 };

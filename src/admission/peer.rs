@@ -14,6 +14,14 @@ pub struct Peer {
     pub uid: u32,
 }
 
+impl Peer {
+    /// Says whether it may read a file of this owner and mode. What only its groups may read counts as what it may not: its
+    /// supplementary ones are not known, and a thread that takes its rights keeps the daemon's.
+    pub(crate) const fn may_read(&self, owner: u32, mode: u32) -> bool {
+        self.uid == 0 || owner == self.uid || mode & 0o004 != 0
+    }
+}
+
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "uid={} gid={}", self.uid, self.gid)?;

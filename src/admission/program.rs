@@ -19,7 +19,7 @@ use super::{
 use crate::{
     refusal::{Fault, Refusal, Stop},
     request::{InvalidField, is_plain},
-    sys::FileRights,
+    sys::{FileRights, keep_writers_out},
 };
 
 /// Programs that take a script as their first argument that is no option.
@@ -40,6 +40,8 @@ pub struct Program {
     pub digests: Vec<Digest>,
     /// The file that is executed: the program, or its interpreter.
     pub executable: File,
+    /// What keeps the executable as it was hashed.
+    pub kept: Kept,
     /// The program's absolute path.
     pub path: PathBuf,
     /// The script, where one is read by an interpreter, and its place in `argv`.
@@ -55,8 +57,21 @@ pub struct Script {
     pub file: File,
     /// Its absolute path.
     pub path: PathBuf,
+    /// What keeps it as it was hashed.
+    pub kept: Kept,
     /// SHA-256 of its content when it was admitted, lower-case hex.
     pub sha256: String,
+}
+
+/// What keeps a file's content as it was hashed until it has been run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kept {
+    /// Nothing: a copy is run, which is hashed once more.
+    ByCopy,
+    /// Writers are kept out by a lease on this descriptor.
+    ByLease,
+    /// Only root can write it.
+    ByRoot,
 }
 
 /// Whether files of the caller's choice are opened with more rights than the caller has.
@@ -122,6 +137,8 @@ impl Program {
             OpenedFor::Peer(peer) => Some(FileRights::of(peer.uid, peer.gid)),
         };
         let (file, metadata) = open(&path, "hook.argv[0]", opened_for)?;
+        // Before it is hashed.
+        let kept = keep(&file, &metadata);
         if metadata.permissions().mode() & 0o111 == 0 {
             return Err(InvalidField::new(
                 "hook.argv[0]",
@@ -142,10 +159,12 @@ impl Program {
         let mut digests = vec![digest(&file, &path, Role::Program)?];
 
         if let Some(shebang) = Shebang::read(&file)
-            && let Ok((interpreter, _)) = open(&shebang.interpreter, "hook.argv[0]", opened_for)
+            && let Ok((interpreter, metadata)) =
+                open(&shebang.interpreter, "hook.argv[0]", opened_for)
             // A script whose interpreter is a script is left to the kernel, which will say what it thinks of it.
             && Shebang::read(&interpreter).is_none()
         {
+            let interpreter_kept = keep(&interpreter, &metadata);
             digests.push(digest(
                 &interpreter,
                 &shebang.interpreter,
@@ -156,6 +175,7 @@ impl Program {
             let script = Script {
                 argument: argv.len(),
                 file,
+                kept,
                 path: path.clone(),
                 sha256: digests[0].sha256.clone(),
             };
@@ -165,6 +185,7 @@ impl Program {
                 argv,
                 digests,
                 executable: interpreter,
+                kept: interpreter_kept,
                 path,
                 script: Some(script),
             });
@@ -173,13 +194,15 @@ impl Program {
         let script = script_argument(&path, arguments)
             .map(|(index, path)| {
                 let argument = index + 1;
-                let (file, _) = open(&path, &format!("hook.argv[{argument}]"), opened_for)?;
+                let (file, metadata) = open(&path, &format!("hook.argv[{argument}]"), opened_for)?;
+                let kept = keep(&file, &metadata);
                 let digest = digest(&file, &path, Role::Argument)?;
                 let sha256 = digest.sha256.clone();
                 digests.push(digest);
                 Ok::<_, Stop>(Script {
                     argument,
                     file,
+                    kept,
                     path,
                     sha256,
                 })
@@ -191,9 +214,30 @@ impl Program {
             argv,
             digests,
             executable: file,
+            kept,
             path,
             script,
         })
+    }
+
+    /// Returns the SHA-256 of what is executed, lower-case hex.
+    pub fn executable_sha256(&self) -> &str {
+        let is_executed = |digest: &&Digest| digest.role == Role::Interpreter;
+        let executed = self.digests.iter().find(is_executed);
+        executed.map_or(&self.digests[0].sha256, |digest| &digest.sha256)
+    }
+}
+
+/// Sees to it that a file is not changed between its hash and its run.
+fn keep(file: &File, metadata: &Metadata) -> Kept {
+    if metadata.uid() == 0 && metadata.mode() & 0o022 == 0 {
+        return Kept::ByRoot;
+    }
+    // Why no error is told from another: `EAGAIN` is a file that somebody has open for writing, and on file systems of other
+    // machines one that the server has not delegated. A copy will do for both.
+    match keep_writers_out(file) {
+        Ok(()) => Kept::ByLease,
+        Err(_) => Kept::ByCopy,
     }
 }
 
@@ -219,16 +263,13 @@ fn open(path: &Path, field: &str, opened_for: OpenedFor<'_>) -> Result<(File, Me
             path.display()
         )));
     }
-    if let OpenedFor::Peer(peer) = opened_for {
-        let readable = peer.uid == 0
-            || metadata.uid() == peer.uid
-            || metadata.permissions().mode() & 0o004 != 0;
-        if !readable {
-            return Err(refuse(format!(
-                "`{}` is not readable by the caller",
-                path.display()
-            )));
-        }
+    if let OpenedFor::Peer(peer) = opened_for
+        && !peer.may_read(metadata.uid(), metadata.permissions().mode())
+    {
+        return Err(refuse(format!(
+            "`{}` is not readable by the caller",
+            path.display()
+        )));
     }
     Ok((file, metadata))
 }

@@ -1,24 +1,56 @@
 //! Appends records to the journal, so that several writers share one chain.
 //!
-//! Writing reaches the kernel, not the disk: what was appended survives the end of this process, not of the machine.
+//! Writing reaches the kernel: what was appended survives the end of this process. Whether it survives the end of the
+//! machine is a matter of [`Fsync`].
+
+mod state;
+mod sync;
 
 use std::{
-    collections::{BTreeMap, HashSet},
-    fs::{self, File, OpenOptions},
-    io::{self, BufRead, BufReader, Write},
-    os::unix::fs::{FileExt, MetadataExt},
+    collections::BTreeMap,
+    fs::{File, OpenOptions},
+    io::{self, Write},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use nix::fcntl::{Flock, FlockArg};
 
+use self::{
+    state::State,
+    sync::{Synced, Ticker},
+};
 use super::{
-    chain::{Head, Link, MAX_LINE_BYTES},
+    chain::{Link, MAX_LINE_BYTES},
+    files,
     instance::{Mark, MarkError},
-    record::{Interrupted, Record, Torn},
+    read::Reader,
+    record::{Interrupted, Record},
 };
 use crate::trusted::{self, Untrusted};
+
+pub use self::sync::Fsync;
+
+/// How a journal is kept.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Settings {
+    /// When records are written to the disk.
+    pub fsync: Fsync,
+    /// How many files are kept beside the one that is written; 0 = all.
+    pub keep_files: usize,
+    /// How large a file may become before the next one is begun.
+    pub rotate_bytes: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            fsync: Fsync::Never,
+            keep_files: 0,
+            rotate_bytes: 64 << 20,
+        }
+    }
+}
 
 /// A journal open for appending.
 ///
@@ -26,19 +58,29 @@ use crate::trusted::{self, Untrusted};
 /// it could not write: the next writer then finds that run interrupted.
 #[derive(Debug)]
 pub struct Journal {
+    directory: PathBuf,
     mark: Mark,
+    shared: Arc<Shared>,
+    /// Ends before the mark goes.
+    ticker: Option<Ticker>,
+}
+
+/// What the threads of one writer share.
+#[derive(Debug)]
+struct Shared {
     state: Mutex<State>,
+    synced: Synced,
 }
 
 impl Journal {
-    /// Opens `journal.jsonl` in a directory, both made if they are missing, and records which runs of dead writers
-    /// were interrupted.
+    /// Opens the journal of a directory, both made if they are missing, and records which runs of dead writers were
+    /// interrupted, and whether records were lost at its end.
     ///
     /// # Errors
     ///
     /// Fails if somebody else could write the files, if they cannot be written, or if the last record is not intact.
-    pub fn open(dir: &Path) -> Result<Self, JournalError> {
-        let instances = dir.join("instances");
+    pub fn open(dir: &Path, settings: Settings) -> Result<Self, JournalError> {
+        let instances = dir.join(INSTANCES);
         for path in [dir, &instances] {
             trusted::directory(path).map_err(|source| JournalError::Untrusted {
                 path: path.to_owned(),
@@ -46,36 +88,39 @@ impl Journal {
             })?;
         }
         let lock = open_file(
-            &dir.join("journal.lock"),
+            &dir.join(files::LOCK),
             OpenOptions::new().write(true).create(true),
         )?;
-        let path = dir.join("journal.jsonl");
-        let file = open_file(
-            &path,
-            OpenOptions::new().read(true).append(true).create(true),
-        )?;
-
+        let path = dir.join(files::LIVE);
         let held = hold(&lock, &path)?;
         let mark = Mark::make(&instances)?;
         let dead = Mark::take_dead(&instances)?;
+        let state = State::open(dir, mark.id(), lock, settings);
         drop(held);
 
-        let state = State {
-            head: Head::genesis(),
-            identity: identity(&file, &path)?,
-            instance: mark.id().to_owned(),
-            length: 0,
-            open: HashSet::new(),
-            file,
-            lock,
-            path,
+        let state = match state {
+            Ok(state) => state,
+            Err(error) => {
+                mark.remove()?;
+                return Err(error);
+            }
+        };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            synced: Synced::default(),
+        });
+        let ticker = match settings.fsync {
+            Fsync::Every(interval) => Some(Ticker::start(interval, Arc::clone(&shared))?),
+            Fsync::Always | Fsync::Never => None,
         };
         let journal = Self {
+            directory: dir.to_owned(),
             mark,
-            state: Mutex::new(state),
+            shared,
+            ticker,
         };
-        journal.within(|state| state.catch_up())?;
-        journal.settle(&dead)?;
+        journal.within(State::check_end)?;
+        journal.settle(dir, &dead)?;
         Ok(journal)
     }
 
@@ -89,23 +134,39 @@ impl Journal {
         self.append_through(record, write_whole)
     }
 
+    /// Returns the directory it is in.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Whether appending may wait for a disk.
+    pub fn may_wait(&self) -> bool {
+        self.shared.state().settings().fsync != Fsync::Never
+    }
+
     fn append_through(&self, record: &Record, write: WriteLine) -> Result<Appended, JournalError> {
-        self.within(|state| {
+        let (appended, fsync) = self.within(|state| {
             state.catch_up()?;
-            state.append(record, write)
-        })
+            Ok((state.append(record, write)?, state.settings().fsync))
+        })?;
+        if fsync == Fsync::Always {
+            self.shared.sync(appended.sequence)?;
+        }
+        Ok(appended)
     }
 
     /// Records the runs that dead writers left open, and removes their marks.
-    fn settle(&self, dead: &[Mark]) -> Result<(), JournalError> {
+    fn settle(&self, dir: &Path, dead: &[Mark]) -> Result<(), JournalError> {
         if dead.is_empty() {
             return Ok(());
         }
         // Dead writers write no more, so this long read needs no lock.
-        for interrupted in self
-            .within(|state| Ok(state.path.clone()))
-            .and_then(|path| left_open(&path, dead))?
-        {
+        let left = left_open(dir, dead).map_err(|source| JournalError::Unusable {
+            doing: "read",
+            path: dir.join(files::LIVE),
+            source,
+        })?;
+        for interrupted in left {
             self.append(&Record::Interrupted(interrupted))?;
         }
         for mark in dead {
@@ -119,22 +180,32 @@ impl Journal {
         &self,
         act: impl FnOnce(&mut State) -> Result<T, JournalError>,
     ) -> Result<T, JournalError> {
-        // The state changes only after a write succeeded, so a panic elsewhere leaves it true.
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let _held = hold(&state.lock, &state.path)?;
+        let mut state = self.shared.state();
+        self.shared.synced.check(state.path())?;
+        let _held = hold(state.lock(), state.path())?;
         act(&mut state)
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The state changes only after a write succeeded, so a panic elsewhere leaves it true.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the disk hold every record up to one, with as few waits as writers allow: who waits longest syncs for all.
+    fn sync(&self, sequence: u64) -> Result<(), JournalError> {
+        self.synced.through(sequence, || {
+            let state = self.state();
+            (state.file(), state.last(), state.path().to_owned())
+        })
     }
 }
 
 impl Drop for Journal {
     fn drop(&mut self) {
-        if !self
-            .state
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .open
-            .is_empty()
-        {
+        drop(self.ticker.take());
+        if self.shared.state().has_open_runs() {
             return;
         }
         if let Err(MarkError { cause, path }) = self.mark.remove() {
@@ -186,6 +257,12 @@ pub enum JournalError {
         /// Its size.
         bytes: usize,
     },
+    /// The disk did not take records that were written before, so nobody knows which of them it has.
+    #[error("the disk failed to take records of `{path}`; look after it, then restart")]
+    Unsynced {
+        /// The journal.
+        path: PathBuf,
+    },
     /// A file cannot be opened, or somebody else could write it.
     #[error("cannot use `{path}` for the journal")]
     Untrusted {
@@ -208,6 +285,19 @@ pub enum JournalError {
     },
 }
 
+impl JournalError {
+    /// Whether no record will ever be written after it by this writer.
+    pub const fn is_final(&self) -> bool {
+        match self {
+            Self::Broken { .. }
+            | Self::Replaced { .. }
+            | Self::Shrunk { .. }
+            | Self::Unsynced { .. } => true,
+            Self::TooLarge { .. } | Self::Untrusted { .. } | Self::Unusable { .. } => false,
+        }
+    }
+}
+
 impl From<MarkError> for JournalError {
     fn from(MarkError { cause, path }: MarkError) -> Self {
         Self::Untrusted {
@@ -219,175 +309,13 @@ impl From<MarkError> for JournalError {
 
 type WriteLine = fn(&File, &[u8]) -> io::Result<()>;
 
-#[derive(Debug)]
-struct State {
-    file: File,
-    /// The last record seen.
-    head: Head,
-    /// The device and inode of `file`.
-    identity: (u64, u64),
-    instance: String,
-    /// Where the line of `head` ends.
-    length: u64,
-    lock: File,
-    /// The runs this instance started and did not end.
-    open: HashSet<String>,
-    path: PathBuf,
-}
-
-impl State {
-    /// Reads what other writers appended, and cuts off a line that one of them left unfinished.
-    fn catch_up(&mut self) -> Result<(), JournalError> {
-        let length = self.current_length()?;
-        if length < self.length {
-            return Err(JournalError::Shrunk {
-                path: self.path.clone(),
-            });
-        }
-        if length == self.length {
-            return Ok(());
-        }
-        let end = self.line_start(length)?;
-        if end > self.length {
-            self.head = self.last_record(end)?;
-            self.length = end;
-        }
-        if end < length {
-            self.cut_off(length)?;
-        }
-        Ok(())
-    }
-
-    fn append(&mut self, record: &Record, write: WriteLine) -> Result<Appended, JournalError> {
-        let (line, head) = self
-            .head
-            .seal(&self.instance, record)
-            .map_err(|error| self.unusable("render a record for", error.into()))?;
-        if line.len() > MAX_LINE_BYTES {
-            return Err(JournalError::TooLarge { bytes: line.len() });
-        }
-        if let Err(error) = write(&self.file, &line) {
-            if let Err(error) = self.file.set_len(self.length) {
-                tracing::warn!(%error, path = %self.path.display(), "cannot cut off an unfinished record");
-            }
-            return Err(self.unusable("append to", error));
-        }
-        self.length += bytes(&line);
-        self.head = head;
-        match record {
-            Record::Ended(ended) => drop(self.open.remove(&ended.run_id)),
-            Record::Refused(refused) => {
-                if let Some(run_id) = &refused.run_id {
-                    self.open.remove(run_id);
-                }
-            }
-            Record::Started(started) => drop(self.open.insert(started.run_id.clone())),
-            Record::Interrupted(_) | Record::Torn(_) => {}
-        }
-        Ok(Appended {
-            hash: self.head.hash.clone(),
-            sequence: self.head.sequence,
-        })
-    }
-
-    /// Returns the length of the file, which must be the one at the journal's path still.
-    fn current_length(&self) -> Result<u64, JournalError> {
-        // Why not ask the descriptor only: records appended to a file that was removed would be gone with us.
-        let found = match fs::symlink_metadata(&self.path) {
-            Ok(found) => found,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(JournalError::Replaced {
-                    path: self.path.clone(),
-                });
-            }
-            Err(error) => return Err(self.unusable("look at", error)),
-        };
-        if (found.dev(), found.ino()) != self.identity {
-            return Err(JournalError::Replaced {
-                path: self.path.clone(),
-            });
-        }
-        Ok(found.len())
-    }
-
-    /// Reads the record whose line ends at `end`.
-    fn last_record(&self, end: u64) -> Result<Head, JournalError> {
-        let broken = || JournalError::Broken {
-            path: self.path.clone(),
-        };
-        let start = self.line_start(end - 1)?;
-        let size = usize::try_from(end - 1 - start)
-            .ok()
-            .filter(|size| *size < MAX_LINE_BYTES)
-            .ok_or_else(broken)?;
-        let mut line = vec![0; size];
-        self.file
-            .read_exact_at(&mut line, start)
-            .map_err(|error| self.unusable("read", error))?;
-        let head = Link::read(&line).map_err(|_| broken())?.head();
-        if head.sequence <= self.head.sequence {
-            return Err(broken());
-        }
-        Ok(head)
-    }
-
-    /// Returns where the line begins that goes on at `end`, looking no further back than what was seen before.
-    fn line_start(&self, end: u64) -> Result<u64, JournalError> {
-        let mut chunk = [0; 4096];
-        let mut end = end;
-        while end > self.length {
-            let size = usize::try_from(end - self.length)
-                .map_or(chunk.len(), |left| left.min(chunk.len()));
-            let chunk = &mut chunk[..size];
-            end -= bytes(chunk);
-            self.file
-                .read_exact_at(chunk, end)
-                .map_err(|error| self.unusable("read", error))?;
-            if let Some(at) = chunk.iter().rposition(|byte| *byte == b'\n') {
-                return Ok(end + bytes(&chunk[..=at]));
-            }
-        }
-        Ok(self.length)
-    }
-
-    /// Cuts off what follows the last whole line, and records that.
-    fn cut_off(&mut self, length: u64) -> Result<(), JournalError> {
-        let cut = length - self.length;
-        let mut text =
-            vec![0; usize::try_from(cut).map_or(TORN_TEXT_BYTES, |cut| cut.min(TORN_TEXT_BYTES))];
-        self.file
-            .read_exact_at(&mut text, self.length)
-            .map_err(|error| self.unusable("read", error))?;
-        self.file
-            .set_len(self.length)
-            .map_err(|error| self.unusable("cut off the unfinished record of", error))?;
-        let text = String::from_utf8_lossy(&text).into_owned();
-        self.append(&Record::Torn(Torn { bytes: cut, text }), write_whole)?;
-        Ok(())
-    }
-
-    fn unusable(&self, doing: &'static str, source: io::Error) -> JournalError {
-        JournalError::Unusable {
-            doing,
-            path: self.path.clone(),
-            source,
-        }
-    }
-}
-
 /// Returns the runs that dead writers started and nobody settled, in the order of their start.
-fn left_open(path: &Path, dead: &[Mark]) -> Result<Vec<Interrupted>, JournalError> {
-    let unusable = |source| JournalError::Unusable {
-        doing: "read",
-        path: path.to_owned(),
-        source,
-    };
-    let mut lines = BufReader::with_capacity(1 << 16, File::open(path).map_err(unusable)?);
-    let mut line = Vec::new();
+fn left_open(dir: &Path, dead: &[Mark]) -> io::Result<Vec<Interrupted>> {
+    let mut reader = Reader::open(dir);
     let mut open = BTreeMap::new();
-    while lines.read_until(b'\n', &mut line).map_err(unusable)? != 0 {
+    while let Some(line) = reader.next_line()? {
         // A line that is no record tells nothing about a run; naming it is the business of `verify`.
-        if let Ok(link) = serde_json::from_slice::<Link<'_>>(&line)
+        if let Ok(link) = serde_json::from_slice::<Link<'_>>(line)
             && let Some(run_id) = link.run_id
         {
             let writer = link.started_by.unwrap_or(link.instance);
@@ -400,7 +328,6 @@ fn left_open(path: &Path, dead: &[Mark]) -> Result<Vec<Interrupted>, JournalErro
                 }
             }
         }
-        line.clear();
     }
     let mut left: Vec<_> = open
         .into_iter()
@@ -433,26 +360,12 @@ fn open_file(path: &Path, options: &mut OpenOptions) -> Result<File, JournalErro
     })
 }
 
-fn identity(file: &File, path: &Path) -> Result<(u64, u64), JournalError> {
-    let unusable = |source| JournalError::Unusable {
-        doing: "look at",
-        path: path.to_owned(),
-        source,
-    };
-    let metadata = file.metadata().map_err(unusable)?;
-    Ok((metadata.dev(), metadata.ino()))
-}
-
 fn write_whole(mut file: &File, line: &[u8]) -> io::Result<()> {
     file.write_all(line)
 }
 
-fn bytes(of: &[u8]) -> u64 {
-    // There is no address space in which this does not fit.
-    u64::try_from(of.len()).unwrap_or(u64::MAX)
-}
-
-const TORN_TEXT_BYTES: usize = 4096;
+/// Where the marks of living writers are.
+const INSTANCES: &str = "instances";
 
 #[cfg(test)]
 mod tests;

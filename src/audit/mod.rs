@@ -1,7 +1,8 @@
 //! The journal: what was started, what became of it, and what was refused.
 //!
-//! [`record`] says what is written down, [`journal`] writes it, [`verify`] checks that nobody changed it since. Event
-//! bodies, environment values and hook output are not written down; their sizes and digests are.
+//! [`record`] says what is written down, [`journal`] writes it, [`mod@read`] reads it, [`verify`] checks that nobody
+//! changed it since. Event bodies and hook output are written down only where the operator says so, and never whole; their
+//! sizes and digests are. Environment values are not. Registered secrets are taken out of all of it first.
 //!
 //! # The file
 //!
@@ -11,7 +12,17 @@
 //! without gaps; `time` is the writer's clock and may step back.
 //!
 //! What this proves: a record changed, removed, inserted or moved without rewriting every line after it is found and
-//! named. What it cannot prove: that nothing was cut off at the end, or that the file was not rewritten whole.
+//! named. What a file alone cannot prove: what came before its first record, and that nothing was cut off at its end.
+//!
+//! `head.json` notes where the chain ended: sequence, hash, file and length, the oldest file that is kept, under a
+//! checksum. It is written after each record, under the same lock: a journal that goes on beyond it is whole, one that
+//! ends before it was cut. Nothing here proves that somebody who may write both did not rewrite both.
+//!
+//! # Several files
+//!
+//! Before a record that would make `journal.jsonl` too large, it is renamed to `journal.N.jsonl`, N being the sequence of
+//! its first record in twenty digits, and a new one is begun. The chain goes on: the first record of the new file has the
+//! hash of the last one of the old. No more older files are kept than wanted; the note says which is the oldest.
 //!
 //! # A line that was not finished
 //!
@@ -20,17 +31,29 @@
 //! off and appends a `torn` record with its size and beginning; the chain goes on from the last whole record. A line
 //! that has its newline is never cut off: if the last one is not intact, the journal is not continued.
 //!
+//! Where the journal ends before the record that was noted, or the note is missing or damaged beside records, the next
+//! writer appends a `lost` record with what was noted and goes on. A chain with such a record does not verify.
+//!
 //! # Several writers
 //!
-//! Appending takes an exclusive `flock` on `journal.lock` and reads the last line again if the file has grown. Every
+//! Appending takes an exclusive `flock` on `journal.lock` and reads the last line again if the file has grown; where
+//! another writer has begun the next file, the chain is followed there. Every
 //! writer holds an `flock` on `instances/<instance>.lock` while it lives. A mark that nobody holds belonged to a writer
 //! that died: the next one to start writes an `interrupted` record for each run it left open, and removes the mark.
 
 mod chain;
+mod files;
 mod instance;
 pub mod journal;
+mod noted;
+pub mod query;
+pub mod read;
 pub mod record;
+mod redaction;
 mod stage;
 pub mod verify;
 
-pub use self::stage::{About, Announced, Answer, Audit, Interpreted, Recorded, usage};
+pub use self::{
+    redaction::{Capture, CurrentRedaction, Redaction, Shown},
+    stage::{About, Announced, Answer, Audit, Interpreted, Recorded, Redacted, usage},
+};

@@ -1,19 +1,50 @@
-//! What is written down about a run: plain data, no event bodies, no environment values, no output.
+//! What is written down about a run: plain data, no environment values, and of event and output no more than [`Kept`].
 
 use std::ffi::{OsStr, OsString};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use crate::axis::{Axis, Coverage, Demand};
 
+/// A line of the journal, as it is read.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq)]
+#[schemars(title = "Line of hookjail's journal")]
+pub struct Line {
+    /// Its place in the chain, counted from 1.
+    pub sequence: u64,
+    /// The writer's clock: ISO 8601, in UTC.
+    pub time: String,
+    /// The daemon that wrote it.
+    pub instance: String,
+    /// The hash of the line before; zeros in the first.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+    pub previous: String,
+    /// What is written down.
+    #[serde(flatten)]
+    pub record: Record,
+    /// SHA-256 of the line before `,"hash":`, lower-case hex.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+    pub hash: String,
+}
+
+impl Line {
+    /// Returns the schema of a line.
+    pub(crate) fn schema(generator: SchemaGenerator) -> Schema {
+        generator.into_root_schema_for::<Self>()
+    }
+}
+
 /// One record, without the fields the journal adds.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "record")]
 pub enum Record {
     /// A run is over.
     Ended(Box<Ended>),
     /// A run was left open by a writer that died.
     Interrupted(Interrupted),
+    /// Records are missing at what was the journal's end.
+    Lost(Lost),
     /// A run was not started.
     Refused(Box<Refused>),
     /// A run is about to start.
@@ -23,7 +54,7 @@ pub enum Record {
 }
 
 /// A run that is about to start: written before anything is released.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Started {
     /// The id of this run.
     pub run_id: String,
@@ -40,6 +71,9 @@ pub struct Started {
     pub digests: Vec<FileDigest>,
     /// How it came to be admitted.
     pub consent: Consent,
+    /// Who allowed it, where somebody was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<Peer>,
     /// The contract.
     pub contract: String,
     /// The contract's mode.
@@ -56,6 +90,12 @@ pub struct Started {
     pub profile_digest: String,
     /// The backend.
     pub backend: String,
+    /// The backends before it in the operator's order, and why it runs on none of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed_over: Vec<PassedOver>,
+    /// Present where the backend confines nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unconfined: bool,
     /// What the plan demands of each axis, and what the backend does about it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub axes: Vec<AxisLine>,
@@ -65,6 +105,9 @@ pub struct Started {
     pub event_sha256: String,
     /// The number of bytes written to stdin.
     pub event_bytes: u64,
+    /// Its beginning, where the operator has events kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<Kept>,
     /// The names of the variables the request sets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<String>,
@@ -74,7 +117,7 @@ pub struct Started {
 }
 
 /// A run that is over. What was reported of each axis stands in its start record.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Ended {
     /// The id of this run.
     pub run_id: String,
@@ -95,17 +138,26 @@ pub struct Ended {
     /// What the contract made of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<VerdictLine>,
+    /// The contract's own event, without what the hook wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<EventLine>,
     /// Whether confinement was confirmed on every required axis.
     pub confirmed: bool,
+    /// Present where nothing confined it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unconfined: bool,
     /// What the confirmation rests on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
+    /// Calls and accesses that it was denied, as far as that was seen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denied: Vec<String>,
     /// What it took.
     pub usage: Usage,
 }
 
 /// A run that was not started, and why.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Refused {
     /// The id of the run, if the refusal came late enough for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,10 +178,13 @@ pub struct Refused {
     /// The profile, if one was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// The session; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub session: String,
 }
 
 /// A run that a writer left open when it died: whether and how it ended is not known.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Interrupted {
     /// The id of the run.
     pub run_id: String,
@@ -139,8 +194,27 @@ pub struct Interrupted {
     pub started_sequence: u64,
 }
 
+/// Records that were written and are not there: cut off, or lost with the machine.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Lost {
+    /// The hash of the last record that was noted; absent where the note itself was missing or damaged.
+    #[serde(
+        default,
+        rename = "noted_hash",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub hash: Option<String>,
+    /// Its sequence.
+    #[serde(
+        default,
+        rename = "noted_sequence",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub sequence: Option<u64>,
+}
+
 /// A line that a writer left unfinished.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Torn {
     /// How many bytes were cut off.
     pub bytes: u64,
@@ -149,7 +223,7 @@ pub struct Torn {
 }
 
 /// Program and arguments as text.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Command {
     /// Program and arguments.
     pub argv: Vec<String>,
@@ -175,7 +249,7 @@ impl Command {
 }
 
 /// A file whose bytes a consent is bound to.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct FileDigest {
     /// Its path.
     pub path: String,
@@ -186,7 +260,7 @@ pub struct FileDigest {
 }
 
 /// Who asked.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Peer {
     /// Its process id, where the socket told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,8 +269,19 @@ pub struct Peer {
     pub uid: u32,
 }
 
+/// A backend that a run is not on.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct PassedOver {
+    /// Its name.
+    pub backend: String,
+    /// The stable reason.
+    pub reason: String,
+    /// What was missing or failed.
+    pub message: String,
+}
+
 /// How a run came to be admitted.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Consent {
     /// It was on the allowlist.
@@ -211,8 +296,21 @@ pub enum Consent {
     Typed,
 }
 
+impl Consent {
+    /// Returns its name as records and replies spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allowlist => "allowlist",
+            Self::Environment => "environment",
+            Self::ListenerAlways => "listener_always",
+            Self::ListenerOnce => "listener_once",
+            Self::Typed => "typed",
+        }
+    }
+}
+
 /// One axis: what is demanded of it and what is done about it.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct AxisLine {
     /// The axis.
     pub axis: Axis,
@@ -243,7 +341,7 @@ impl AxisLine {
 }
 
 /// [`Coverage`] as it is written down.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "coverage")]
 pub enum CoverageLine {
     /// The axis holds but for `gap`.
@@ -263,7 +361,7 @@ pub enum CoverageLine {
 }
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "each is the outcome of its name in the reply")]
 pub enum OutcomeKind {
@@ -278,9 +376,25 @@ pub enum OutcomeKind {
     TimedOut,
 }
 
-/// What a hook wrote to one stream: never the bytes themselves.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+/// The beginning of an event or output, without registered secrets.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Kept {
+    /// Whether there was more of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
+    /// Whether some of it was not UTF-8 and is shown with replacement characters.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lossy: bool,
+    /// The text.
+    pub text: String,
+}
+
+/// What a hook wrote to one stream.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Stream {
+    /// Its beginning, where the operator has it kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Kept>,
     /// SHA-256 of what was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
@@ -291,7 +405,7 @@ pub struct Stream {
 }
 
 /// What the contract made of a run.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct VerdictLine {
     /// What blocked, if something did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -303,10 +417,31 @@ pub struct VerdictLine {
     /// Why nothing was made of the output, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip_reason: Option<String>,
+    /// SHA-256 of the tool's input as the hook rewrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_input_sha256: Option<String>,
+    /// SHA-256 of the tool's output as the hook rewrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_output_sha256: Option<String>,
+    /// SHA-256 of the model's messages as the hook rewrote them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_messages_sha256: Option<String>,
+    /// SHA-256 of the hook's summary in the place of a compaction's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary_sha256: Option<String>,
+}
+
+/// A contract's own event.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct EventLine {
+    /// Its members, without those that may quote what the hook wrote.
+    pub fields: serde_json::Map<String, serde_json::Value>,
+    /// Its name.
+    pub name: String,
 }
 
 /// What a run took.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 pub struct Usage {
     /// Waiting for its turn, microseconds.
     pub queue_us: u64,

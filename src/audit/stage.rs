@@ -1,20 +1,32 @@
 //! The two stages that write: announcing a run before it starts, recording its end before it is answered.
 
-use std::time::Duration;
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
-use tokio::sync::mpsc;
+use jiff::Timestamp;
+use nix::errno::Errno;
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::mpsc,
+    task::block_in_place,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     chain::sha256,
-    journal::{Appended, Journal},
+    journal::{Appended, Journal, JournalError},
     record::{self, AxisLine, Record},
+    redaction::{CurrentRedaction, Redaction, Shown},
 };
 use crate::{
     admission::{Call, Peer},
-    contract::{ContractEvent, End, EndKind, Verdict, tighten},
+    contract::{ContractEvent, End, EndKind, Entry, Json, Verdict},
     policy::Plan,
     process::{Captured, Cause, Chunk},
+    redact::{MARKER_BYTES, Redactor},
     refusal::{Reason, Refusal, Stop, chain},
     request::{Command, Request},
     sandbox,
@@ -26,6 +38,9 @@ use crate::{
 pub struct Audit {
     broken: CancellationToken,
     journal: Journal,
+    redaction: CurrentRedaction,
+    /// Why nothing can be written any more.
+    why: OnceLock<String>,
 }
 
 /// A plan whose start record is written.
@@ -43,9 +58,11 @@ impl Announced {
         &self.plan
     }
 
-    /// Takes the place where output goes as it comes.
-    pub const fn take_chunks(&mut self) -> Option<mpsc::Sender<Chunk>> {
-        self.plan.admitted.call.chunks.take()
+    /// Takes the place where output goes as it comes. There is none under a profile that takes secrets out of replies: one
+    /// may begin in one piece and end in the next, and all of the output is in the response.
+    pub fn take_chunks(&mut self) -> Option<mpsc::Sender<Chunk>> {
+        let chunks = self.plan.admitted.call.chunks.take();
+        chunks.filter(|_| !self.plan.policy.redact_output)
     }
 }
 
@@ -58,13 +75,32 @@ pub struct Interpreted {
     pub event: Option<ContractEvent>,
     /// How it ended, in the terms of the reply.
     pub outcome: record::OutcomeKind,
+    /// What the reply says instead of what the hook did, where the profile has secrets taken out.
+    pub redacted: Option<Redacted>,
     /// What it means.
     pub verdict: Verdict,
 }
 
+/// What a reply shows where the profile has secrets taken out of it.
+#[derive(Debug)]
+pub struct Redacted {
+    redaction: Arc<Redaction>,
+    /// What the hook wrote to stderr.
+    pub stderr: Shown,
+    /// What the hook wrote to stdout.
+    pub stdout: Shown,
+}
+
+impl Redacted {
+    /// Returns what takes the secrets out.
+    pub fn redactor(&self) -> &Redactor {
+        &self.redaction.redactor
+    }
+}
+
 impl Interpreted {
-    /// Reads a run's end under its contract.
-    pub fn of(ended: sandbox::Ended) -> Self {
+    /// Reads a run's end under its contract. What the hook wrote is read as it is; secrets are taken out of what came of it.
+    pub fn of(ended: sandbox::Ended, redaction: Arc<Redaction>) -> Self {
         let admitted = &ended.announced.plan.admitted;
         let request = &admitted.request;
         let nothing = Captured::default();
@@ -80,20 +116,62 @@ impl Interpreted {
                 (outcome, kind, &ran.stdout, &ran.stderr)
             }
         };
-        let end = End {
-            command: &admitted.command,
+        let (error, took) = match &ended.end {
+            sandbox::End::ExecFailed(errno) => (Errno::from_raw(*errno).desc(), None),
+            sandbox::End::Ran(ran) => ("", Some(ran.wall)),
+        };
+        let mut end = End {
+            at: Some(Timestamp::now()),
+            command: match &request.hook.command {
+                Command::Argv(_) => &admitted.command,
+                Command::Line { text, .. } => text,
+            },
+            duration: took,
+            entry: Entry {
+                timeout: Some(admitted.timeout),
+                ..request.entry
+            },
+            error,
             kind,
             name: &request.hook.name,
             point: &request.event.point,
+            session: &request.session,
             stderr: &stderr.head,
             stdout: &stdout.head,
             stdout_truncated: stdout.truncated(),
+            turn: request.envelope.turn,
         };
-        let verdict = tighten(request.contract.interpret(&end), request.on_failure);
-        let event = request.contract.event(&end);
+        request.contract.cap(&mut end);
+        // A reply holds more than a verdict, and what its caller cannot take would reach nobody.
+        let room = usize::try_from(request.max_reply_bytes / 2).unwrap_or(usize::MAX);
+        let judge = |room| {
+            request
+                .contract
+                .judge_within(room, &end, request.on_failure)
+        };
+        let mut verdict = judge(room);
+        let mut event = request.contract.event(&end);
+        let redacts = ended.announced.plan.policy.redact_output;
+        let redacted = redacts.then(|| {
+            let redactor = &redaction.redactor;
+            verdict.redact(redactor);
+            if verdict.text_bytes() > room {
+                verdict = judge(room / MARKER_BYTES);
+                verdict.redact(redactor);
+            }
+            if let Some(event) = &mut event {
+                event.redact(redactor);
+            }
+            Redacted {
+                stderr: Shown::of(stderr, redactor),
+                stdout: Shown::of(stdout, redactor),
+                redaction,
+            }
+        });
         Self {
             event,
             outcome,
+            redacted,
             verdict,
             ended,
         }
@@ -168,6 +246,7 @@ pub struct About {
     profile: Option<String>,
     request_id: String,
     run_id: String,
+    session: String,
 }
 
 impl About {
@@ -181,6 +260,7 @@ impl About {
             command: Some(command),
             hook: request.hook.name.clone(),
             profile: request.profile.as_ref().map(ToString::to_string),
+            session: request.session.clone(),
             ..Self::malformed(call, &request.id)
         }
     }
@@ -194,17 +274,32 @@ impl About {
             profile: None,
             request_id: request_id.to_owned(),
             run_id: call.run_id.clone(),
+            session: String::new(),
         }
     }
 }
 
 impl Audit {
     /// Writes to a journal.
-    pub fn new(journal: Journal) -> Self {
+    pub fn new(journal: Journal, redaction: Redaction) -> Self {
+        let current = CurrentRedaction::default();
+        current.replace(redaction);
         Self {
             broken: CancellationToken::new(),
             journal,
+            redaction: current,
+            why: OnceLock::new(),
         }
+    }
+
+    /// Returns where the journal is.
+    pub fn directory(&self) -> &Path {
+        self.journal.directory()
+    }
+
+    /// Returns the redaction that holds now, and will hold when it is replaced.
+    pub const fn redaction(&self) -> &CurrentRedaction {
+        &self.redaction
     }
 
     /// Waits until a record could not be written.
@@ -217,21 +312,46 @@ impl Audit {
         self.broken.is_cancelled()
     }
 
+    /// Returns why nothing can be written down any more, if so.
+    pub fn problem(&self) -> Option<&str> {
+        self.why.get().map(String::as_str)
+    }
+
+    /// Says whether a start could still be written down.
+    ///
+    /// # Errors
+    ///
+    /// Refuses once a record could not be written.
+    pub fn ready(&self) -> Result<(), Refusal> {
+        if let Some(problem) = self.problem() {
+            let why = format!("{problem}; restart the daemon");
+            return Err(unavailable(&why));
+        }
+        Ok(())
+    }
+
     /// Writes the start record.
     ///
     /// # Errors
     ///
     /// Refuses where it cannot be written: a run that cannot be recorded does not start.
     pub fn start(&self, plan: Plan) -> Result<Announced, Stop> {
-        if self.is_broken() {
-            let why = "an earlier record could not be written; restart the daemon";
-            return Err(unavailable(why).into());
-        }
-        let record = Record::Started(Box::new(started(&plan)));
-        match self.journal.append(&record) {
-            Ok(_) => Ok(Announced { plan }),
+        self.ready()?;
+        let record = Record::Started(Box::new(started(&plan, &self.redaction.get())));
+        match self.append(record) {
+            Ok(_) => {
+                if !plan.prepared.confines() {
+                    let (hook, request) =
+                        (&plan.admitted.request.hook.name, &plan.admitted.request.id);
+                    tracing::warn!(hook, request, "a hook runs UNCONFINED");
+                }
+                Ok(Announced { plan })
+            }
             Err(error) => {
                 let why = chain(&error);
+                if error.is_final() {
+                    self.give_up(&why);
+                }
                 tracing::error!(
                     error = why,
                     "start record cannot be written; the hook is not run"
@@ -244,15 +364,15 @@ impl Audit {
     /// Writes the end record of a run.
     pub fn end(&self, interpreted: Interpreted) -> Recorded {
         let request_id = interpreted.ended.announced.plan.admitted.request.id.clone();
-        let record = Record::Ended(Box::new(ended(&interpreted)));
-        let answer = match self.journal.append(&record) {
+        let record = Record::Ended(Box::new(ended(&interpreted, &self.redaction.get())));
+        let answer = match self.append(record) {
             Ok(at) => Answer::Outcome {
                 at,
                 interpreted: Box::new(interpreted),
             },
             Err(error) => {
                 let why = chain(&error);
-                self.broken.cancel();
+                self.give_up(&format!("an end record could not be written: {why}"));
                 tracing::error!(
                     error = why,
                     "end record cannot be written; no hook is run any more"
@@ -267,11 +387,15 @@ impl Audit {
     /// Writes down that a request was not run, and why.
     pub fn refuse(&self, about: About, stop: Stop) -> Recorded {
         let (reason, message, answer) = match stop {
-            Stop::Refusal(refusal) => (
-                refusal.reason.as_str(),
-                refusal.message.clone(),
-                Answer::Refusal(refusal),
-            ),
+            Stop::Refusal(mut refusal) => {
+                // Its words may go to a model, and quote the command.
+                refusal.redact(&self.redaction.get().redactor);
+                (
+                    refusal.reason.as_str(),
+                    refusal.message.clone(),
+                    Answer::Refusal(refusal),
+                )
+            }
             Stop::Fault(fault) => {
                 let message = chain(&fault);
                 tracing::error!(
@@ -289,29 +413,49 @@ impl Audit {
             profile,
             request_id,
             run_id,
+            session,
         } = about;
         let record = Record::Refused(Box::new(record::Refused {
             command,
             hook,
             message,
-            peer: record::Peer {
-                pid: peer.pid,
-                uid: peer.uid,
-            },
+            peer: known(&peer),
             profile,
             reason: reason.to_owned(),
             request_id: request_id.clone(),
             run_id: Some(run_id),
+            session,
         }));
-        let answer = match self.journal.append(&record) {
+        let answer = match self.append(record) {
             Ok(_) => answer,
             Err(error) => {
                 let why = chain(&error);
+                if error.is_final() {
+                    self.give_up(&why);
+                }
                 tracing::error!(error = why, "refusal cannot be recorded");
                 Answer::Refusal(unavailable(&why))
             }
         };
         Recorded { answer, request_id }
+    }
+
+    /// Appends a record, without registered secrets. Where that may wait for a disk, other requests of this thread are first
+    /// handed to another.
+    fn append(&self, mut record: Record) -> Result<Appended, JournalError> {
+        self.redaction.get().clean(&mut record);
+        let hands_over = Handle::try_current()
+            .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
+        if hands_over && self.journal.may_wait() {
+            return block_in_place(|| self.journal.append(&record));
+        }
+        self.journal.append(&record)
+    }
+
+    /// Has nothing run any more.
+    fn give_up(&self, why: &str) {
+        self.why.get_or_init(|| why.to_owned());
+        self.broken.cancel();
     }
 }
 
@@ -322,7 +466,15 @@ fn unavailable(why: &str) -> Refusal {
     Refusal::new(Reason::AuditUnavailable, message)
 }
 
-fn started(plan: &Plan) -> record::Started {
+/// Notes what is known of a caller.
+const fn known(peer: &Peer) -> record::Peer {
+    record::Peer {
+        pid: peer.pid,
+        uid: peer.uid,
+    }
+}
+
+fn started(plan: &Plan, redaction: &Redaction) -> record::Started {
     let admitted = &plan.admitted;
     let request = &admitted.request;
     let call = &admitted.call;
@@ -335,18 +487,18 @@ fn started(plan: &Plan) -> record::Started {
         axes: axes(plan),
         backend: plan.prepared.backend.as_str().to_owned(),
         command: record::Command::new(&admitted.program.argv),
+        answered_by: admitted.answered_by.as_ref().map(known),
         consent: admitted.consent,
         contract: request.contract.contract_name().to_owned(),
         digests: admitted.program.digests.iter().map(digest).collect(),
-        environment: request.hook.env.keys().cloned().collect(),
+        environment: request.hook.variables(),
+        event: redaction.event(&plan.stdin),
         event_bytes: plan.stdin.len() as u64,
         event_sha256: sha256(&plan.stdin),
         hook: request.hook.name.clone(),
         mode: request.contract.mode_name().to_owned(),
-        peer: record::Peer {
-            pid: call.peer.pid,
-            uid: call.peer.uid,
-        },
+        passed_over: plan.passed_over.iter().map(passed_over).collect(),
+        peer: known(&call.peer),
         point: request.event.point.clone(),
         profile: plan.policy.name.to_string(),
         profile_digest: admitted.policy.digest.clone(),
@@ -355,6 +507,7 @@ fn started(plan: &Plan) -> record::Started {
         run_id: call.run_id.clone(),
         session: request.session.clone(),
         timeout_ms: u64::try_from(plan.timeout.as_millis()).unwrap_or(u64::MAX),
+        unconfined: !plan.prepared.confines(),
         working_dir: request
             .hook
             .working_dir
@@ -363,20 +516,32 @@ fn started(plan: &Plan) -> record::Started {
     }
 }
 
-fn ended(interpreted: &Interpreted) -> record::Ended {
+fn passed_over(passed_over: &sandbox::PassedOver) -> record::PassedOver {
+    record::PassedOver {
+        backend: passed_over.backend.as_str().to_owned(),
+        message: passed_over.refusal.message.clone(),
+        reason: passed_over.refusal.reason.as_str().to_owned(),
+    }
+}
+
+fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
     let sandbox::Ended {
         announced,
+        denied,
         end,
         setup,
     } = &interpreted.ended;
     let plan = announced.plan();
+    let nothing = Captured::default();
     let (stdout, stderr) = match end {
-        sandbox::End::Ran(ran) => (stream(&ran.stdout), stream(&ran.stderr)),
-        sandbox::End::ExecFailed(_) => (stream(&Captured::default()), stream(&Captured::default())),
+        sandbox::End::Ran(ran) => (&ran.stdout, &ran.stderr),
+        sandbox::End::ExecFailed(_) => (&nothing, &nothing),
     };
+    let capture = redaction.capture;
     let verdict = &interpreted.verdict;
     record::Ended {
         confirmed: setup.confirmed,
+        denied: denied.names(),
         evidence: setup
             .evidence
             .iter()
@@ -387,14 +552,23 @@ fn ended(interpreted: &Interpreted) -> record::Ended {
         released: true,
         run_id: plan.admitted.call.run_id.clone(),
         signal: interpreted.ended.signal(),
-        stderr,
-        stdout,
+        stderr: stream(stderr, redaction.output(capture.stderr, stderr)),
+        stdout: stream(stdout, redaction.output(capture.stdout, stdout)),
+        unconfined: !plan.prepared.confines(),
         usage: usage(&interpreted.ended),
+        event: interpreted.event.as_ref().map(|event| record::EventLine {
+            fields: event.unquoted(),
+            name: event.name.to_owned(),
+        }),
         verdict: Some(record::VerdictLine {
             blocked_by: verdict.blocked_by.map(|by| by.as_str().to_owned()),
             decision: verdict.decision.as_str().to_owned(),
             failed: verdict.failed,
             skip_reason: verdict.skip.map(|skip| skip.as_string()),
+            summary_sha256: verdict.summary.as_ref().map(|text| sha256(text.as_bytes())),
+            updated_input_sha256: digest(verdict.updated_input.as_ref()),
+            updated_messages_sha256: digest(verdict.updated_messages.as_ref()),
+            updated_output_sha256: digest(verdict.updated_output.as_ref()),
         }),
     }
 }
@@ -424,14 +598,20 @@ pub fn usage(ended: &sandbox::Ended) -> record::Usage {
 
 fn axes(plan: &Plan) -> Vec<AxisLine> {
     plan.prepared
-        .axes
+        .axes()
         .iter()
         .map(|(axis, coverage)| AxisLine::new(axis, *plan.policy.demands.of(axis), coverage))
         .collect()
 }
 
-fn stream(captured: &Captured) -> record::Stream {
+/// Returns the digest of what the caller gets in the place of what it sent.
+fn digest(rewritten: Option<&Json>) -> Option<String> {
+    rewritten.map(|json| sha256(json.as_str().as_bytes()))
+}
+
+fn stream(captured: &Captured, kept: Option<record::Kept>) -> record::Stream {
     record::Stream {
+        kept,
         sha256: Some(sha256(&captured.head)),
         total_bytes: captured.total,
         truncated: captured.truncated(),

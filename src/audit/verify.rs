@@ -6,26 +6,47 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::fcntl::{Flock, FlockArg};
-
-use super::chain::{Head, Link, MAX_LINE_BYTES};
+use super::{
+    chain::{Head, Link, MAX_LINE_BYTES},
+    files::{self, Older, settled},
+    noted::{Note, Noted},
+};
 
 /// A chain that holds.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Verified {
+    /// How many files it takes.
+    pub files: usize,
+    /// The sequence of the first record; 1 if there is none.
+    pub first: u64,
     /// The hash of the last record; 64 zeros if there is none.
     pub head: String,
     /// How many records there are.
     pub records: u64,
+    /// Whether it is known that nothing was cut off at the end.
+    pub tail: Tail,
+}
+
+/// What is known of a chain's end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Tail {
+    /// It goes as far as was noted.
+    Noted,
+    /// A file alone: what was cut off leaves no trace in it.
+    Unproven,
 }
 
 /// The first record that does not hold.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("line {line} {why}")]
+#[error("`{}`, line {line}: {why}", .file.display())]
 pub struct BrokenAt {
+    /// The file.
+    pub file: PathBuf,
     /// Its line, counted from 1.
     pub line: u64,
+    /// The sequence that belongs there, where that is known.
+    pub record: Option<u64>,
     /// What is wrong with it.
     pub why: Break,
 }
@@ -33,9 +54,20 @@ pub struct BrokenAt {
 /// What is wrong with a record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Break {
+    /// The records from here on were cut off.
+    #[error("record {} and all up to record {noted} are gone: they were cut off, or lost with the machine", .last + 1)]
+    Cut {
+        /// The last record there is.
+        last: u64,
+        /// The last record that was noted.
+        noted: u64,
+    },
     /// Its hash does not fit its bytes.
     #[error("was edited: its hash does not fit its bytes")]
     Edited,
+    /// Records were missing at the journal's end when a writer came to go on.
+    #[error("records that belong before this one are gone: it says so itself")]
+    Lost,
     /// It is not a record at all.
     #[error("is not a record")]
     Malformed,
@@ -49,12 +81,46 @@ pub enum Break {
         /// The sequence found.
         found: u64,
     },
+    /// A file is not there.
+    #[error("the file with record {from} and all up to record {to} is missing")]
+    MissingFile {
+        /// The first record that is missing.
+        from: u64,
+        /// The last.
+        to: u64,
+    },
+    /// The note of where the journal ends is missing or damaged.
+    #[error(
+        "is missing or damaged, so nobody knows where the journal ended; the next start records that"
+    )]
+    NoNote,
+    /// Another record than this one was noted.
+    #[error("is not the record that was written: the journal was rewritten from some record on")]
+    Rewritten,
     /// It has no newline.
     #[error("is unfinished: its writer died, or the file was cut; the next start sets it off")]
     Unfinished,
     /// It was not written after the record before it.
     #[error("does not follow from the record before: one of the two was replaced")]
     Unlinked,
+}
+
+impl Break {
+    /// Returns its stable name.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Cut { .. } => "CUT",
+            Self::Edited => "EDITED",
+            Self::Lost => "LOST",
+            Self::Malformed => "MALFORMED",
+            Self::Misplaced { .. } => "MISPLACED",
+            Self::MissingFile { .. } => "MISSING_FILE",
+            Self::NoNote => "NO_NOTE",
+            Self::Rewritten => "REWRITTEN",
+            Self::Unfinished => "UNFINISHED",
+            Self::Unlinked => "UNLINKED",
+        }
+    }
 }
 
 /// Verifying a journal failed.
@@ -74,75 +140,265 @@ pub enum VerifyError {
     },
 }
 
-/// Checks every record of a journal: its hash, its place, and that it follows from the one before.
+/// Checks every record of one file: its hash, its place, and that it follows from the one before.
 ///
-/// A live journal is checked up to where it ended at the time of the call.
+/// A live journal is checked up to where it ended at the time of the call. What came before the file's first record, and
+/// whether something was cut off after its last, a file alone cannot tell.
 ///
 /// # Errors
 ///
 /// [`VerifyError::Broken`] names the first record that does not hold.
-pub fn verify(path: &Path) -> Result<Verified, VerifyError> {
-    let unreadable = |source| VerifyError::Unreadable {
+pub fn verify_file(path: &Path) -> Result<Verified, VerifyError> {
+    let unreadable = unreadable(path);
+    let metadata = path.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        let error = io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file");
+        return Err(unreadable(error));
+    }
+    let file = File::open(path).map_err(unreadable)?;
+    let length = settled(path.parent().unwrap_or(Path::new("")), || {
+        Ok(file.metadata()?.len())
+    });
+    let length = length.map_err(unreadable)?;
+    let mut walk = Walk::new(None);
+    walk.file(path, file, length)?;
+    Ok(walk.verified(Tail::Unproven))
+}
+
+/// Checks every record of every file of a journal's directory, and its end against what was noted.
+///
+/// Where the oldest files were removed because no more were to be kept, it begins with the oldest that is.
+///
+/// # Errors
+///
+/// [`VerifyError::Broken`] names the first record that does not hold.
+pub fn verify_journal(directory: &Path) -> Result<Verified, VerifyError> {
+    loop {
+        let seen = settled(directory, || Seen::of(directory)).map_err(unreadable(directory))?;
+        match seen.verify(directory) {
+            // Meanwhile a writer removed what was the oldest file.
+            Err(VerifyError::Unreadable { source, .. })
+                if source.kind() == io::ErrorKind::NotFound
+                    && Older::list(directory)
+                        .is_ok_and(|older| older.first() > seen.older.first()) => {}
+            done => return done,
+        }
+    }
+}
+
+/// A journal's directory at a moment when no writer was in the middle of a line.
+struct Seen {
+    length: u64,
+    /// Absent where a writer died between two files, or somebody removed it.
+    live: Option<File>,
+    note: Note,
+    older: Vec<Older>,
+}
+
+impl Seen {
+    fn of(directory: &Path) -> io::Result<Self> {
+        let (note, older) = (Note::of(directory)?, Older::list(directory)?);
+        let live = match File::open(directory.join(files::LIVE)) {
+            Ok(live) => Some(live),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            // Nothing at all is no journal.
+            Err(error) if note == Note::Absent && older.is_empty() => return Err(error),
+            Err(_) => None,
+        };
+        let length = live.as_ref().map(File::metadata).transpose()?;
+        Ok(Self {
+            length: length.map_or(0, |live| live.len()),
+            live,
+            note,
+            older,
+        })
+    }
+
+    fn verify(&self, directory: &Path) -> Result<Verified, VerifyError> {
+        let live = directory.join(files::LIVE);
+        let Note::Said(noted) = &self.note else {
+            return Err(VerifyError::Broken(BrokenAt {
+                file: directory.join(files::NOTED),
+                line: 1,
+                record: None,
+                why: Break::NoNote,
+            }));
+        };
+        // What a writer could not remove, or is about to.
+        let older = self.older.iter();
+        let kept: Vec<_> = older.filter(|older| older.first >= noted.oldest).collect();
+        let mut walk = Walk::new(Some(noted));
+        for older in kept {
+            walk.expect_file(older.first)?;
+            let unreadable = unreadable(&older.path);
+            let file = File::open(&older.path).map_err(unreadable)?;
+            let length = file.metadata().map_err(unreadable)?.len();
+            walk.file(&older.path, file, length)?;
+        }
+        if let Some(file) = &self.live {
+            let file = file.try_clone().map_err(unreadable(&live))?;
+            let claimed = files::first_claimed(&file).map_err(unreadable(&live))?;
+            if let (Some(first), true) = (claimed, walk.files > 0 || noted.oldest > 1) {
+                walk.expect_file(first)?;
+            }
+            walk.file(&live, file, self.length)?;
+        } else {
+            walk.line = 0;
+        }
+        walk.check_end(&live)?;
+        Ok(walk.verified(Tail::Noted))
+    }
+}
+
+/// A way through a chain.
+struct Walk<'a> {
+    files: usize,
+    first: Option<u64>,
+    head: Option<Head>,
+    /// The line of the last file that was read last.
+    line: u64,
+    noted: Option<&'a Noted>,
+    records: u64,
+}
+
+impl<'a> Walk<'a> {
+    const fn new(noted: Option<&'a Noted>) -> Self {
+        Self {
+            files: 0,
+            first: None,
+            head: None,
+            line: 0,
+            noted,
+            records: 0,
+        }
+    }
+
+    /// Checks that the next file is the one that belongs there.
+    fn expect_file(&self, first: u64) -> Result<(), VerifyError> {
+        let expected = self.expected();
+        if first > expected {
+            let missing = Older::new(Path::new(""), expected);
+            return Err(VerifyError::Broken(BrokenAt {
+                file: missing.path,
+                line: 1,
+                record: Some(expected),
+                why: Break::MissingFile {
+                    from: expected,
+                    to: first - 1,
+                },
+            }));
+        }
+        Ok(())
+    }
+
+    /// Checks the lines of one file.
+    fn file(&mut self, path: &Path, file: File, length: u64) -> Result<(), VerifyError> {
+        let mut lines = BufReader::with_capacity(1 << 16, file).take(length);
+        let mut line = Vec::new();
+        self.files += 1;
+        self.line = 0;
+        loop {
+            line.clear();
+            let limit = u64::try_from(MAX_LINE_BYTES).unwrap_or(u64::MAX);
+            let taken = lines
+                .by_ref()
+                .take(limit)
+                .read_until(b'\n', &mut line)
+                .map_err(unreadable(path))?;
+            if taken == 0 {
+                return Ok(());
+            }
+            self.line += 1;
+            self.follow(&line, taken == MAX_LINE_BYTES)
+                .map_err(|why| self.broken(path, why))?;
+        }
+    }
+
+    /// Checks that the end is not before the one that was noted.
+    fn check_end(&mut self, live: &Path) -> Result<(), VerifyError> {
+        let last = self.expected() - 1;
+        match self.noted {
+            Some(noted) if noted.sequence > last => {
+                self.line += 1;
+                let noted = noted.sequence;
+                Err(self.broken(live, Break::Cut { last, noted }))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Goes on by one line.
+    fn follow(&mut self, line: &[u8], full: bool) -> Result<(), Break> {
+        let Some(line) = line.strip_suffix(b"\n") else {
+            return Err(if full {
+                Break::Malformed
+            } else {
+                Break::Unfinished
+            });
+        };
+        let link = Link::read(line)?;
+        match (&self.head, self.noted) {
+            (None, None) if link.sequence > 1 => {}
+            (None, Some(noted)) if noted.oldest > 1 && link.sequence == noted.oldest => {}
+            (head, _) => {
+                let genesis = Head::genesis();
+                let head = head.as_ref().unwrap_or(&genesis);
+                let expected = self.expected();
+                if link.sequence != expected {
+                    return Err(Break::Misplaced {
+                        expected,
+                        found: link.sequence,
+                    });
+                }
+                if link.previous != head.hash.as_str() {
+                    return Err(Break::Unlinked);
+                }
+            }
+        }
+        let noted = self.noted.filter(|noted| noted.sequence == link.sequence);
+        if noted.is_some_and(|noted| noted.hash != link.hash) {
+            return Err(Break::Rewritten);
+        }
+        if link.record == "lost" {
+            return Err(Break::Lost);
+        }
+        self.first.get_or_insert(link.sequence);
+        self.head = Some(link.head());
+        self.records += 1;
+        Ok(())
+    }
+
+    /// Returns the sequence of the record that belongs next.
+    fn expected(&self) -> u64 {
+        let begin = self.noted.map_or(1, |noted| noted.oldest);
+        self.head.as_ref().map_or(begin, |head| head.sequence + 1)
+    }
+
+    fn broken(&self, file: &Path, why: Break) -> VerifyError {
+        // Of a file alone it is not known with which record it begins.
+        let known = self.head.is_some() || self.noted.is_some();
+        VerifyError::Broken(BrokenAt {
+            file: file.to_owned(),
+            line: self.line,
+            record: known.then(|| self.expected()),
+            why,
+        })
+    }
+
+    fn verified(self, tail: Tail) -> Verified {
+        Verified {
+            files: self.files,
+            first: self.first.unwrap_or(1),
+            head: self.head.unwrap_or_else(Head::genesis).hash,
+            records: self.records,
+            tail,
+        }
+    }
+}
+
+fn unreadable(path: &Path) -> impl Fn(io::Error) -> VerifyError + Copy + '_ {
+    |source| VerifyError::Unreadable {
         path: path.to_owned(),
         source,
-    };
-    let file = File::open(path).map_err(unreadable)?;
-    let length = settled_length(path, &file).map_err(unreadable)?;
-    let mut lines = BufReader::with_capacity(1 << 16, file).take(length);
-    let mut head = Head::genesis();
-    let mut line = Vec::new();
-    let mut number = 0;
-    loop {
-        line.clear();
-        let limit = u64::try_from(MAX_LINE_BYTES).unwrap_or(u64::MAX);
-        let taken = lines
-            .by_ref()
-            .take(limit)
-            .read_until(b'\n', &mut line)
-            .map_err(unreadable)?;
-        if taken == 0 {
-            return Ok(Verified {
-                head: head.hash,
-                records: head.sequence,
-            });
-        }
-        number += 1;
-        head = follow(&head, &line, taken == MAX_LINE_BYTES)
-            .map_err(|why| VerifyError::Broken(BrokenAt { line: number, why }))?;
     }
-}
-
-/// Returns the head that a line makes of the head before it.
-fn follow(head: &Head, line: &[u8], full: bool) -> Result<Head, Break> {
-    let Some(line) = line.strip_suffix(b"\n") else {
-        return Err(if full {
-            Break::Malformed
-        } else {
-            Break::Unfinished
-        });
-    };
-    let link = Link::read(line)?;
-    let expected = head.sequence + 1;
-    if link.sequence != expected {
-        return Err(Break::Misplaced {
-            expected,
-            found: link.sequence,
-        });
-    }
-    if link.previous != head.hash.as_str() {
-        return Err(Break::Unlinked);
-    }
-    Ok(link.head())
-}
-
-/// Returns the length of a journal at a moment when no writer is in the middle of a line.
-fn settled_length(path: &Path, file: &File) -> io::Result<u64> {
-    let lock = match File::open(path.with_extension("lock")) {
-        Ok(lock) => lock,
-        // A copy without its lock has no writers.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(file.metadata()?.len()),
-        Err(error) => return Err(error),
-    };
-    let _held = Flock::lock(lock, FlockArg::LockShared).map_err(|(_, errno)| errno)?;
-    Ok(file.metadata()?.len())
 }

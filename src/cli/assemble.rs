@@ -3,14 +3,19 @@
 use std::{fs, io, path::PathBuf, sync::Arc};
 
 use crate::{
-    admission::{ConsentRule, Gate, GateParts, OperatorHook, allowlist::command_line},
-    audit::{Audit, journal::Journal},
-    config::Config,
+    admission::{
+        ConsentRule, Gate, GateParts, Operator, OperatorHook, Rules, allowlist::command_line,
+    },
+    audit::{Audit, Redaction, journal::Journal},
+    config::{Config, Surroundings},
     pipeline::Pipeline,
     policy::{Registry, forbidden::Forbidden},
+    redact::{Redactor, secret::Registration},
     refusal::Refusal,
+    request::ProfileName,
     sandbox::{
-        Backend, BackendName, Identities, InstanceDir, Noop, Sandbox, SandboxParts, linux::Landlock,
+        Backend, BackendName, Container, Identities, InstanceDir, Noop, Sandbox, SandboxParts,
+        Standing, linux::Landlock,
     },
     sys::{self, Keeper},
 };
@@ -55,7 +60,9 @@ impl Assembly {
         // Files made here are private unless a mode is given; a hook's umask is set in the child.
         nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
         // Kept across exec, so no hook's core image has anything in it, even where a piped handler ignores RLIMIT_CORE.
-        fs::write("/proc/self/coredump_filter", "0")
+        let filter = "/proc/self/coredump_filter";
+        fs::write(filter, "0")
+            .map_err(|e| format!("`{filter}`: {e}; mount a proc file system at `/proc`"))
             .map_err(AssemblyError::new("switch off core images"))?;
         sys::ignore_file_size_signal().map_err(AssemblyError::new("ignore SIGXFSZ"))?;
         sys::become_subreaper().map_err(AssemblyError::new("become the reaper of orphans"))?;
@@ -79,24 +86,31 @@ impl Assembly {
         let instance = InstanceDir::create(&config.runtime, root).map_err(AssemblyError::new(
             format!("make a directory in `{}`", config.runtime.display()),
         ))?;
-        let backends = config
-            .backends
-            .iter()
-            .map(|name| -> Box<dyn Backend> {
+        let named = config.backends.named();
+        if named.contains(&BackendName::Noop) {
+            tracing::warn!("backend `noop` is configured: hooks that it runs are UNCONFINED");
+        }
+        let backends = named
+            .into_iter()
+            .filter_map(|name| -> Option<Box<dyn Backend>> {
                 match name {
-                    BackendName::Landlock => Box::new(Landlock::new(root)),
-                    BackendName::Noop => Box::new(Noop),
+                    // The configuration was refused where a list names it and there is no runtime.
+                    BackendName::Container => {
+                        let runtime = config.container.clone()?;
+                        Some(Box::new(Container::new(runtime, root)))
+                    }
+                    BackendName::Landlock => Some(Box::new(Landlock::new(root))),
+                    BackendName::Noop => Some(Box::new(Noop)),
                 }
             })
             .collect();
-        if config.backends.contains(&BackendName::Noop) {
-            tracing::warn!("backend `noop` is configured: hooks that it runs are UNCONFINED");
-        }
         Sandbox::new(SandboxParts {
             backends,
             identities,
             instance,
             keeper: Arc::clone(&self.keeper),
+            order: config.backends.clone(),
+            read_audit_log: config.read_audit_log,
             spawners: config.spawners,
         })
         .map_err(AssemblyError::new("read this process's own status"))
@@ -106,10 +120,69 @@ impl Assembly {
     ///
     /// # Errors
     ///
-    /// Names the profile that cannot be loaded.
+    /// Names the profile that cannot be loaded, or that has a list of backends and is not there.
     pub fn registry(config: &Config) -> Result<Registry, AssemblyError> {
-        Registry::load(&config.profile_dirs, &own(config))
-            .map_err(AssemblyError::new("load the profiles"))
+        let registry = Registry::load(&config.profile_dirs, &own(config))
+            .map_err(AssemblyError::new("load the profiles"))?;
+        let mut named = config.backends.profiles.keys();
+        match named.find(|name| registry.find(name).is_none()) {
+            None => Ok(registry),
+            Some(name) => {
+                let problem = format!(
+                    "`backends.profiles` names `{name}`, and there is no such profile; see `hookjail profile list`"
+                );
+                Err(AssemblyError::new("choose backends for the profiles")(
+                    problem,
+                ))
+            }
+        }
+    }
+
+    /// Reads the registered secrets.
+    ///
+    /// # Errors
+    ///
+    /// Names the secret that cannot be used.
+    pub fn redaction(config: &Config) -> Result<Redaction, AssemblyError> {
+        let read = |registration: &Registration| registration.read(|name| std::env::var_os(name));
+        let secrets = config.secrets.iter().map(read).collect::<Result<_, _>>();
+        let secrets = secrets.map_err(AssemblyError::new("read the registered secrets"))?;
+        let redactor = Redactor::new(secrets).map_err(AssemblyError::new(
+            "search texts for the registered secrets",
+        ))?;
+        Ok(Redaction {
+            capture: config.capture,
+            redactor,
+        })
+    }
+
+    /// Reads what requests are decided by.
+    ///
+    /// # Errors
+    ///
+    /// Names the step that failed.
+    pub fn rules(config: &Config) -> Result<Rules, AssemblyError> {
+        let hooks = config.hooks.iter().map(|hook| {
+            let argv: Vec<_> = hook.command.iter().map(Into::into).collect();
+            let command = command_line(&argv).ok_or_else(|| {
+                AssemblyError::new("read the configured hooks")(io::Error::other("not UTF-8"))
+            })?;
+            Ok(OperatorHook {
+                command,
+                profiles: hook.profiles.clone(),
+                timeout: hook.timeout,
+            })
+        });
+        Ok(Rules {
+            allowed_uids: config.allowed_uids.clone(),
+            audit_uids: config.audit_uids.clone(),
+            consent_uids: config.consent_uids.clone(),
+            forbidden: Forbidden::locate(&own(config))
+                .map_err(AssemblyError::new("locate the daemon's own directories"))?,
+            hooks: hooks.collect::<Result<_, AssemblyError>>()?,
+            registry: Self::registry(config)?,
+            workspace_roots: config.workspace_roots.clone(),
+        })
     }
 
     /// Builds the whole pipeline.
@@ -122,59 +195,80 @@ impl Assembly {
         config: &Config,
         consent: ConsentRule,
     ) -> Result<Pipeline, AssemblyError> {
-        let registry = Self::registry(config)?;
+        let redaction = Self::redaction(config)?;
+        let rules = Self::rules(config)?;
         let sandbox = self.sandbox(config)?;
-        let journal = Journal::open(&config.journal())
+        let journal = Journal::open(&config.journal(), config.audit)
             .map_err(AssemblyError::new("open the audit journal"))?;
-        let hooks = config.hooks.iter().map(|hook| {
-            let argv: Vec<_> = hook.command.iter().map(Into::into).collect();
-            let command = command_line(&argv).ok_or_else(|| {
-                AssemblyError::new("read the configured hooks")(io::Error::other("not UTF-8"))
-            })?;
-            Ok(OperatorHook {
-                command,
-                profiles: hook.profiles.clone(),
-                timeout: hook.timeout,
-            })
-        });
-        let forbidden = Forbidden::locate(&own(config))
-            .map_err(AssemblyError::new("locate the daemon's own directories"))?;
         let gate = Gate::new(GateParts {
-            forbidden,
-            allowed_uids: config.allowed_uids.clone(),
             consent,
-            hooks: hooks.collect::<Result<_, AssemblyError>>()?,
             max_concurrent: config.max_concurrent,
             max_queued: config.max_queued,
-            registry,
-            workspace_roots: config.workspace_roots.clone(),
+            rules,
         });
         Ok(Pipeline {
             gate,
-            audit: Audit::new(journal),
+            audit: Audit::new(journal, redaction),
             sandbox,
         })
     }
 }
 
+/// Returns how the operator allows commands.
+pub(super) fn operator(config: &Config, surroundings: &Surroundings) -> ConsentRule {
+    ConsentRule::Operator(Operator {
+        accept_all: surroundings.accept_hooks,
+        allowlist: config.allowlist(),
+        reyn_accept_all: surroundings.reyn_accept_hooks,
+        reyn_allowlist: config.reyn_allowlist.clone(),
+        wait: config.consent_wait,
+    })
+}
+
 /// Returns the daemon's own places, which no hook may reach.
-fn own(config: &Config) -> Vec<PathBuf> {
+pub(super) fn own(config: &Config) -> Vec<PathBuf> {
     let directories = [&config.state, &config.runtime].into_iter().cloned();
     directories
+        .chain(config.admin_socket.clone())
         .chain(config.socket.clone())
         .chain(config.file.clone())
+        .chain(config.reyn_allowlist.clone())
         .chain(config.profile_dirs.iter().cloned())
         .collect()
 }
 
-/// Has every profile confirmed. Returns those that are not, each with the reason.
-pub(super) async fn confirm_all(pipeline: &Pipeline) -> Vec<(String, Refusal)> {
+/// Has every profile of a registry confirmed on each of its backends. Returns those that none serves, each with the reason.
+pub(super) async fn confirm_all(sandbox: &Sandbox, registry: &Registry) -> Vec<ProfileName> {
     let mut unconfirmed = Vec::new();
-    for policy in pipeline.gate.registry().iter() {
+    for policy in registry.iter() {
         // The workspace's own grants differ with each request; the means that enforce them do not.
-        if let Err(refusal) = pipeline.sandbox.select(policy, &policy.digest).await {
-            unconfirmed.push((policy.name.to_string(), refusal));
+        let standings = sandbox.survey(policy).await;
+        let chosen = standings.iter().position(Standing::serves);
+        for (index, standing) in standings.iter().enumerate() {
+            let Standing::PassedOver(passed_over) = standing else {
+                continue;
+            };
+            let (profile, backend) = (&policy.name, passed_over.backend);
+            let Refusal {
+                message, reason, ..
+            } = &passed_over.refusal;
+            if chosen.is_some_and(|chosen| chosen < index) {
+                tracing::info!(%profile, %backend, %reason, "a backend that is not needed would not do: {message}");
+            } else {
+                tracing::warn!(%profile, %backend, %reason, "{message}");
+            }
         }
+        match chosen.map(|chosen| &standings[chosen]) {
+            Some(standing) if !standing.confines() => {
+                let backend = standing.backend();
+                tracing::warn!(profile = %policy.name, %backend, "hooks under this profile run UNCONFINED");
+            }
+            Some(_) => {}
+            None => unconfirmed.push(policy.name.clone()),
+        }
+    }
+    if unconfirmed.len() == registry.iter().count() {
+        tracing::error!("no profile is confirmed on this host: every request is refused");
     }
     unconfirmed
 }

@@ -12,6 +12,7 @@ use super::{
     assemble::Assembly,
     client,
     output::{self, Style},
+    show::plain,
 };
 use crate::{
     pb::{self, sandbox_service_client::SandboxServiceClient},
@@ -95,6 +96,7 @@ impl Doctor {
             return Err(Failure::new(format!("there is no profile `{name}`")));
         }
         Ok(pb::GetStatusResponse {
+            audit_problem: String::new(),
             backends: backend_statuses(sandbox),
             profiles,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -106,11 +108,16 @@ impl Doctor {
 fn describe(status: &pb::GetStatusResponse) -> String {
     let style = Style::of_stdout();
     let mut text = String::new();
+    if !status.audit_problem.is_empty() {
+        let problem = plain(&status.audit_problem);
+        let why = style.bad("nothing is run: the journal cannot be written");
+        text.push_str(&format!("{why}\n  why: {problem}\n"));
+    }
     for backend in &status.backends {
-        let state = if backend.available {
-            style.good("available")
-        } else {
-            style.bad("not available")
+        let state = match (backend.available, backend.confines) {
+            (true, true) => style.good("available"),
+            (true, false) => style.bad("available, and confines nothing: UNCONFINED"),
+            (false, _) => style.bad("not available"),
         };
         text.push_str(&format!(
             "{} {state}",
@@ -128,42 +135,66 @@ fn describe(status: &pb::GetStatusResponse) -> String {
         text.push('\n');
     }
     for profile in &status.profiles {
-        let state = if profile.confirmed {
-            style.good("confirmed")
-        } else {
-            style.bad("NOT CONFIRMED")
-        };
         let title = style.strong(&format!("profile {}", profile.profile));
+        let state = if profile.unconfined {
+            style.bad("UNCONFINED")
+        } else {
+            confirmed(profile.confirmed, style)
+        };
         text.push_str(&format!("\n{title} on {}: {state}\n", profile.backend));
-        if !profile.reason.is_empty() {
-            text.push_str(&format!("  {}\n", profile.reason));
-        }
-        for axis in &profile.axes {
-            let report = axis.report.clone().unwrap_or_default();
-            text.push_str(&format!("  {}\n", super::show::axis_words(&report, style)));
-            for (kind, leg) in axis
-                .deny
-                .iter()
-                .map(|leg| ("denied ", leg))
-                .chain(axis.control.iter().map(|leg| ("control", leg)))
-            {
-                let mark = if leg.held {
-                    style.good("ok")
-                } else {
-                    style.bad("FAILED")
-                };
-                text.push_str(&format!(
-                    "      {kind} {mark}  {}: {}\n",
-                    leg.attempt, leg.observed
-                ));
-            }
-            if report.coverage() != pb::Coverage::Enforced {
-                text.push_str(&format!("      means: {}\n", axis.consequence));
-                if !axis.fix.is_empty() {
-                    text.push_str(&format!("      fix: {}\n", axis.fix));
-                }
-            }
+        describe_evidence(&mut text, &profile.reason, &profile.axes, style);
+        for other in &profile.others {
+            let name = style.strong(&format!("  backend {}", other.backend));
+            let place = match (other.passed_over, other.confirmed) {
+                (true, _) => "passed over, ",
+                (false, true) => "not needed, ",
+                (false, false) => "behind it, ",
+            };
+            let state = confirmed(other.confirmed, style);
+            text.push_str(&format!("{name}: {place}{state}\n"));
+            describe_evidence(&mut text, &other.reason, &other.axes, style);
         }
     }
     text
+}
+
+fn confirmed(confirmed: bool, style: Style) -> String {
+    if confirmed {
+        style.good("confirmed")
+    } else {
+        style.bad("NOT CONFIRMED")
+    }
+}
+
+/// Shows what was tried on each axis, and why that is not enough, if it is not.
+fn describe_evidence(text: &mut String, reason: &str, axes: &[pb::AxisEvidence], style: Style) {
+    if !reason.is_empty() {
+        text.push_str(&format!("  {}\n", plain(reason)));
+    }
+    for axis in axes {
+        let report = axis.report.clone().unwrap_or_default();
+        text.push_str(&format!("  {}\n", super::show::axis_words(&report, style)));
+        for (kind, leg) in axis
+            .deny
+            .iter()
+            .map(|leg| ("denied ", leg))
+            .chain(axis.control.iter().map(|leg| ("control", leg)))
+        {
+            let mark = if leg.held {
+                style.good("ok")
+            } else {
+                style.bad("FAILED")
+            };
+            text.push_str(&format!(
+                "      {kind} {mark}  {}: {}\n",
+                leg.attempt, leg.observed
+            ));
+        }
+        if report.coverage() != pb::Coverage::Enforced {
+            text.push_str(&format!("      means: {}\n", axis.consequence));
+            if !axis.fix.is_empty() {
+                text.push_str(&format!("      fix: {}\n", axis.fix));
+            }
+        }
+    }
 }

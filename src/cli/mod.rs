@@ -1,22 +1,33 @@
 //! The command line: what is not the daemon's own work.
 
+mod adopt;
 mod assemble;
+mod audit;
 mod client;
 mod consent;
+mod dispatch;
 mod doctor;
+mod explain;
+mod hooks;
+mod interpret;
+mod log;
 mod output;
 mod profile;
 mod program;
+mod reloader;
 mod run;
+mod schema;
 mod serve;
+mod served;
 mod show;
+mod steer;
 
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
 pub use self::assemble::{Assembly, AssemblyError};
-use crate::{config::Surroundings, refusal::chain};
+use crate::{config::Surroundings, refusal::chain, sandbox::container::inside};
 
 /// hookjail failed or refused.
 const FAILED: u8 = 125;
@@ -37,20 +48,35 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Verify, query, follow and export the journal
+    Audit(audit::Audit),
     /// Allow commands, list and revoke what is allowed
     Consent(consent::Consent),
+    /// What the container backend executes in a container
+    #[command(hide = true)]
+    ContainerInit,
+    Dispatch(Box<dispatch::Dispatch>),
+    Drain(steer::Drain),
     /// Show what this host can enforce, axis by axis, with evidence
     Doctor(doctor::Doctor),
+    /// Say what a profile allows, who says so, and what it would take
+    Explain(explain::Explain),
+    /// List the configured hooks, check files of hooks
+    Hooks(hooks::Hooks),
+    Interpret(interpret::Interpret),
     /// List, show and validate profiles
     Profile(profile::Profile),
+    Reload(steer::Reload),
     /// Run one hook
     Run(Box<run::Run>),
+    /// Print the JSON Schema of the allowlist, the journal, the configuration or profiles
+    Schema(schema::Schema),
     /// Run the daemon
     Serve(serve::Serve),
 }
 
 /// What every subcommand gets.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Context {
     config: Option<PathBuf>,
     json: bool,
@@ -83,10 +109,19 @@ pub fn main(arguments: Arguments) -> ExitCode {
         surroundings: Surroundings::of_process(),
     };
     let done = match command {
+        Command::Audit(audit) => audit.run(&context),
         Command::Consent(consent) => consent.run(&context),
+        Command::ContainerInit => Ok(inside::run()),
+        Command::Dispatch(dispatch) => dispatch.run(&context),
         Command::Doctor(doctor) => doctor.run(&context),
+        Command::Drain(drain) => drain.run(&context),
+        Command::Explain(explain) => explain.run(&context),
+        Command::Hooks(hooks) => hooks.run(&context),
+        Command::Interpret(interpret) => interpret.run(&context),
         Command::Profile(profile) => profile.run(&context),
+        Command::Reload(reload) => reload.run(&context),
         Command::Run(run) => run.run(&context),
+        Command::Schema(schema) => schema.run(&context),
         Command::Serve(serve) => serve.run(&context),
     };
     done.unwrap_or_else(|failure| {

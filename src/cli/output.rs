@@ -2,18 +2,31 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use serde::Serialize;
 use serde_json::json;
 
 use super::Failure;
 
 /// Writes to stdout. A closed stdout ends nothing: there is nobody to tell.
 pub(super) fn stdout(bytes: &[u8]) {
+    try_stdout(bytes);
+}
+
+/// Writes to stdout, and says whether more may be written.
+pub(super) fn try_stdout(bytes: &[u8]) -> bool {
     let mut out = io::stdout().lock();
-    if let Err(error) = out.write_all(bytes).and_then(|()| out.flush())
+    let written = out.write_all(bytes).and_then(|()| out.flush());
+    if let Err(error) = &written
         && error.kind() != io::ErrorKind::BrokenPipe
     {
         stderr(&format!("hookjail: cannot write to stdout: {error}"));
     }
+    written.is_ok()
+}
+
+/// Writes to stderr as it is. A closed stderr ends nothing.
+pub(super) fn raw_stderr(bytes: &[u8]) {
+    drop(io::stderr().lock().write_all(bytes));
 }
 
 /// Writes a line to stderr. A closed stderr ends nothing.
@@ -22,8 +35,11 @@ pub(super) fn stderr(line: &str) {
 }
 
 /// Writes a value as one line of JSON.
-pub(super) fn json_line(value: &serde_json::Value) {
-    stdout(format!("{value}\n").as_bytes());
+pub(super) fn json_line(value: &impl Serialize) {
+    // Nothing that is told has keys that are no strings.
+    let mut line = serde_json::to_vec(value).unwrap_or_default();
+    line.push(b'\n');
+    stdout(&line);
 }
 
 /// Says why a subcommand failed: for people on stderr, for programs on stdout.

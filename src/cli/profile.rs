@@ -5,8 +5,8 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{Context, Failure, assemble::Assembly, output};
-use crate::{policy::Registry, request::ProfileName};
+use super::{Context, Failure, assemble::Assembly, output, schema};
+use crate::{policy::Registry, request::ProfileName, schema::Form};
 
 /// Lists, shows and validates profiles.
 #[derive(Debug, Args)]
@@ -19,6 +19,8 @@ pub(super) struct Profile {
 enum Command {
     /// List the profiles
     List,
+    /// Print the JSON Schema of profile files
+    Schema,
     /// Show a profile with everything it inherits
     Show {
         /// Its name
@@ -36,6 +38,7 @@ impl Profile {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         match self.command {
             Command::List => list(&Assembly::registry(&context.load()?)?, context.json),
+            Command::Schema => return schema::print(Form::Profile, context.json),
             Command::Show { name } => {
                 let registry = Assembly::registry(&context.load()?)?;
                 let found =

@@ -13,48 +13,62 @@ use std::{
 };
 
 use clap::Args;
-use hyper_util::rt::TokioIo;
 use nix::poll::{PollFd, PollFlags, poll};
-use tokio::{
-    net::UnixStream,
-    signal::unix::{SignalKind, signal},
-    task::JoinHandle,
-};
-use tokio_util::sync::CancellationToken;
-use tonic::transport::{Channel, Endpoint};
-use tower::service_fn;
+use tonic::transport::Channel;
+use uuid::Uuid;
 
 use super::{
-    Context, Failure,
+    Context, FAILED, Failure, adopt,
     assemble::Assembly,
-    client, output,
+    client,
+    consent::ask_about,
+    output,
     program::{NOT_EXECUTABLE, NOT_FOUND, resolve_program},
-    show::show,
+    served::{self, SIGNALED},
+    show::{show, show_preview},
 };
 use crate::{
     admission::ConsentRule,
     config::{Config, ConfiguredHook},
+    contract::Mode,
     pb::{self, hook_service_client::HookServiceClient},
-    policy::{Place, Registry, units::Span},
+    policy::{self, Policy, Registry, units::Span},
     request::ProfileName,
-    wire::{Incoming, ServeError, Server, WireLimits, json},
+    wire::json,
 };
 
 /// A run's wall time was over.
 const TIMED_OUT: u8 = 124;
-/// Added to a signal's number.
-const SIGNALED: u8 = 128;
-
+/// What whoever ran a hook is told where nothing confined it.
+pub(super) const UNCONFINED: &str =
+    "hookjail: the hook ran UNCONFINED: backend `noop` confines nothing";
 /// How long stdin may be silent before that is mentioned, milliseconds.
 const PATIENCE_MS: u16 = 2000;
 
-/// How long the private daemon may take to end once the answer is here.
-const PRIVATE_DRAIN: Duration = Duration::from_secs(1);
+/// In whose place a hook is run.
+#[derive(Debug, Args)]
+pub(super) struct Place {
+    /// Stand in for a hook of this runtime: read its payload from stdin, and end exactly as the hook does. What hookjail
+    /// refuses, or fails at, is the runtime's own no at a gate. Needs a daemon
+    #[arg(long = "as", value_name = "RUNTIME", conflicts_with_all = ["contract", "mode", "event", "raw", "dry_run"])]
+    runtime: Option<String>,
+    /// With --as: this hook can stop something [default: as the runtime's contract says of the point]
+    #[arg(long, requires = "runtime", conflicts_with = "observe")]
+    pub(super) gate: bool,
+    /// With --as: this hook stops nothing, whatever happens to it
+    #[arg(long, requires = "runtime")]
+    pub(super) observe: bool,
+    /// With --as: a hook that breaks stops what it was asked about, whatever its contract says
+    #[arg(long, requires = "runtime")]
+    pub(super) fail_closed: bool,
+}
 
 /// Runs one hook.
 #[derive(Debug, Args)]
 pub(super) struct Run {
-    /// What the exit code and stdout mean: observe or reyn
+    #[command(flatten)]
+    pub(super) place: Place,
+    /// Whose rules say what stdin, exit code and stdout mean: observe, reyn, basecoat, loom, …
     #[arg(long, default_value = "observe")]
     contract: String,
     /// The contract's mode, for example shell_push
@@ -62,7 +76,7 @@ pub(super) struct Run {
     mode: String,
     /// The lifecycle point
     #[arg(long, default_value = "")]
-    point: String,
+    pub(super) point: String,
     /// The profile [default: the contract's]
     #[arg(long, default_value = "")]
     profile: String,
@@ -74,7 +88,7 @@ pub(super) struct Run {
     raw: bool,
     /// The wall time, for example 500ms, 10s, 2m
     #[arg(long, value_parser = parse_span)]
-    timeout: Option<Duration>,
+    pub(super) timeout: Option<Duration>,
     /// Binds ${workspace} [default: the current directory, where the profile needs one]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
@@ -92,10 +106,13 @@ pub(super) struct Run {
     session: String,
     /// The daemon's socket; without it, and without a daemon at its usual place, this run is served privately
     #[arg(long, value_name = "ADDR")]
-    connect: Option<PathBuf>,
+    pub(super) connect: Option<PathBuf>,
     /// Run even if the operator's configuration confines nothing (backend noop)
     #[arg(long)]
     allow_unconfirmed: bool,
+    /// Say what would happen, and run nothing
+    #[arg(long)]
+    dry_run: bool,
     /// The command
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -103,40 +120,71 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let as_json = context.json;
-        let daemon = self.daemon(context);
-        let request = self.request(context)?;
-        let run = |response: Result<pb::ExecuteResponse, Failure>| {
-            let response = response?;
-            if as_json {
-                output::json_line(&json::render(&response, "hookjail.v1.ExecuteResponse")?);
-            } else {
-                show(&response);
-            }
-            Ok(ExitCode::from(exit_code(&response)))
-        };
-        match daemon {
-            Some(socket) => run(client::runtime()?
-                .block_on(async { ask(client::connect(&socket).await?, request).await })),
-            None => {
-                let (config, consent) = self.private(context, &request)?;
-                let assembly = Assembly::begin()?;
-                run(client::runtime()?.block_on(privately(&assembly, config, consent, request)))
-            }
+        if let Some(name) = &self.place.runtime {
+            // A word that is none is for a person to mend, and a no to nearly every runtime until then.
+            let runtime = adopt::parse(name).map_err(|names| {
+                Failure::new(format!("`--as {name}` is none: {names}")).with_code(2)
+            })?;
+            return Ok(adopt::run(&self, runtime, context));
         }
+        let daemon = served::daemon(context, self.connect.as_deref());
+        let event = event(self.event.as_deref())?;
+        let request = pb::ExecuteRequest {
+            contract: contract(&self.contract)?.into(),
+            ..self.request(context, self.mode()?, event)?
+        };
+        if self.dry_run {
+            let response = self.call(context, daemon, request, preview)?;
+            if context.json {
+                output::json_line(&json::render(&response, "hookjail.v1.PreviewResponse")?);
+            } else {
+                show_preview(&response);
+            }
+            return Ok(match response.refusal {
+                None => ExitCode::SUCCESS,
+                Some(_) => ExitCode::from(FAILED),
+            });
+        }
+        // Who sits at a terminal can be asked there, if the daemon takes the answer from this user.
+        let response = if daemon.is_some() && !context.json && io::stderr().is_terminal() {
+            let request = pb::ExecuteRequest {
+                request_id: Uuid::now_v7().to_string(),
+                ..request
+            };
+            self.call(context, daemon, request, asking)?
+        } else {
+            self.call(context, daemon, request, ask)?
+        };
+        if response
+            .confinement
+            .as_ref()
+            .is_some_and(|it| it.unconfined)
+        {
+            output::stderr(UNCONFINED);
+        }
+        if context.json {
+            output::json_line(&json::render(&response, "hookjail.v1.ExecuteResponse")?);
+        } else {
+            show(&response);
+        }
+        Ok(ExitCode::from(exit_code(&response)))
     }
 
-    /// Returns the daemon to ask: the one that is named, else the one that is set up. None: this run is served privately.
-    fn daemon(&self, context: &Context) -> Option<PathBuf> {
-        let surroundings = &context.surroundings;
-        if let Some(address) = &self.connect {
-            return client::socket(surroundings, address);
+    /// Calls a daemon, or one that serves this call alone.
+    fn call<T>(
+        &self,
+        context: &Context,
+        daemon: Option<PathBuf>,
+        request: pb::ExecuteRequest,
+        call: impl AsyncFnOnce(Channel, pb::ExecuteRequest) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        match daemon {
+            Some(socket) => served::by_daemon(&socket, request, call),
+            None => {
+                let (config, consent) = self.private(context, &request)?;
+                served::privately(config, consent, request, call)
+            }
         }
-        let sockets = surroundings.sockets();
-        if surroundings.address.is_some() {
-            return sockets.into_iter().next();
-        }
-        sockets.into_iter().find(|socket| socket.exists())
     }
 
     /// Returns the private daemon's configuration: the user's own, with this command as what the operator says.
@@ -163,26 +211,38 @@ impl Run {
         Ok((config, ConsentRule::Typed))
     }
 
-    fn request(&self, context: &Context) -> Result<pb::ExecuteRequest, Failure> {
+    fn mode(&self) -> Result<Mode, Failure> {
+        let name = self.contract.replace('-', "_");
+        Ok(Mode::parse(&name, &self.mode)?)
+    }
+
+    /// Returns the profile's name: the one that is given, else the contract's.
+    pub(super) fn profile_of(&self, mode: Mode) -> &str {
+        if self.profile.is_empty() {
+            mode.defaults(&self.point).profile
+        } else {
+            &self.profile
+        }
+    }
+
+    /// Makes the request for this hook; its contract is the caller's to say.
+    pub(super) fn request(
+        &self,
+        context: &Context,
+        mode: Mode,
+        event: Vec<u8>,
+    ) -> Result<pb::ExecuteRequest, Failure> {
+        let profile = self.profile_of(mode);
         let argv = resolve_program(self.command.clone())?;
-        let text = |value: OsString, what: &str| {
-            value
-                .into_string()
-                .map_err(|value| Failure::new(format!("{what} {value:?} is not UTF-8")))
-        };
         let argv = argv
             .into_iter()
             .map(|word| text(word, "argument"))
             .collect::<Result<Vec<_>, _>>()?;
-        let directory = |path: &Path| -> Result<String, Failure> {
-            let resolved = path.canonicalize();
-            let resolved = resolved
-                .map_err(|e| Failure::new(format!("cannot use `{}`: {e}", path.display())))?;
-            text(resolved.into_os_string(), "directory")
-        };
         let workspace = match &self.workspace {
             Some(path) => directory(path)?,
-            None if needs_workspace(context, &self.profile) => directory(&env::current_dir()?)?,
+            None if policy(context, profile).is_some_and(|policy| needs_workspace(&policy)) => {
+                directory(&env::current_dir()?)?
+            }
             None => String::new(),
         };
         let env = self.env.iter().map(|pair| {
@@ -192,9 +252,9 @@ impl Run {
             split.ok_or_else(|| Failure::new(format!("`--env {pair}` is not NAME=VALUE")))
         });
         Ok(pb::ExecuteRequest {
-            contract: contract(&self.contract)?.into(),
+            depth: context.surroundings.depth,
             event: Some(pb::Event {
-                json: self.event()?.into(),
+                json: event.into(),
                 point: self.point.clone(),
                 raw: self.raw,
             }),
@@ -224,26 +284,27 @@ impl Run {
             ..pb::ExecuteRequest::default()
         })
     }
+}
 
-    fn event(&self) -> Result<Vec<u8>, Failure> {
-        let mut bytes = Vec::new();
-        match &self.event {
-            Some(path) if path.as_os_str() != "-" => {
-                bytes = fs::read(path).map_err(|error| {
-                    Failure::new(format!(
-                        "cannot read the event `{}`: {error}",
-                        path.display()
-                    ))
-                })?;
-            }
-            None if io::stdin().is_terminal() => {}
-            Some(_) | None => {
-                hint_at_waiting();
-                io::stdin().lock().read_to_end(&mut bytes)?;
-            }
+/// Reads the event: a file, or stdin unless that is a terminal.
+pub(super) fn event(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    match file {
+        Some(path) if path.as_os_str() != "-" => {
+            bytes = fs::read(path).map_err(|error| {
+                Failure::new(format!(
+                    "cannot read the event `{}`: {error}",
+                    path.display()
+                ))
+            })?;
         }
-        Ok(bytes)
+        None if io::stdin().is_terminal() => {}
+        Some(_) | None => {
+            hint_at_waiting();
+            io::stdin().lock().read_to_end(&mut bytes)?;
+        }
     }
+    Ok(bytes)
 }
 
 /// Tells whoever waits for a hook that this program waits for its event.
@@ -257,79 +318,55 @@ fn hint_at_waiting() {
     }
 }
 
-fn parse_span(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_span(text: &str) -> Result<Duration, String> {
     let deserializer = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(text);
     serde::Deserialize::deserialize(deserializer)
         .map(|span: Span| span.0)
         .map_err(|error| error.to_string())
 }
 
+/// Returns a directory as it is really named.
+pub(super) fn directory(path: &Path) -> Result<String, Failure> {
+    let resolved = path.canonicalize();
+    let resolved =
+        resolved.map_err(|e| Failure::new(format!("cannot use `{}`: {e}", path.display())))?;
+    text(resolved.into_os_string(), "directory")
+}
+
+fn text(value: OsString, what: &str) -> Result<String, Failure> {
+    value
+        .into_string()
+        .map_err(|value| Failure::new(format!("{what} {value:?} is not UTF-8")))
+}
+
 /// Parses a contract's id.
-fn contract(text: &str) -> Result<pb::Contract, Failure> {
+pub(super) fn contract(text: &str) -> Result<pb::Contract, Failure> {
     let name = format!("CONTRACT_{}", text.replace('-', "_").to_ascii_uppercase());
     pb::Contract::from_str_name(&name)
         .filter(|contract| *contract != pb::Contract::Unspecified)
         .ok_or_else(|| Failure::new(format!("there is no contract `{text}`")))
 }
 
-/// Whether a profile cannot do without a workspace: one of this user's configuration, or, where that cannot be read because it
-/// is the daemon's alone, a shipped one.
-fn needs_workspace(context: &Context, profile: &str) -> bool {
+/// Returns a profile: one of this user's configuration, or, where that cannot be read because it is the daemon's alone, a
+/// shipped one.
+pub(super) fn policy(context: &Context, profile: &str) -> Option<Arc<Policy>> {
     let configured = context.load().ok();
     let registry = configured.and_then(|config| Assembly::registry(&config).ok());
-    let registry = registry.or_else(|| Registry::builtin().ok());
-    let name = ProfileName::parse(profile);
-    let policy = name.and_then(|name| registry?.find(&name).cloned());
-    policy.is_some_and(|policy| {
-        policy.files.named.iter().any(|grant| {
-            matches!(
-                grant.place,
-                Place::Workspace {
-                    if_bound: false,
-                    ..
-                }
-            )
-        })
-    })
+    let registry = registry.or_else(|| Registry::builtin().ok())?;
+    registry.find(&ProfileName::parse(profile)?).cloned()
 }
 
-/// Serves this one run from inside this process, over real gRPC on a socket that nobody else can reach.
-async fn privately(
-    assembly: &Assembly,
-    config: Config,
-    consent: ConsentRule,
-    request: pb::ExecuteRequest,
-) -> Result<pb::ExecuteResponse, Failure> {
-    let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
-    let shutdown = CancellationToken::new();
-    let (ours, theirs) = UnixStream::pair()?;
-    let limits = WireLimits {
-        event_bytes: config.event_bytes,
-    };
-    let server = Server {
-        // Its one client asks for no health.
-        confirmed: true,
-        drain: PRIVATE_DRAIN,
-        limits,
-        pipeline,
-        shutdown: shutdown.clone(),
-    };
-    let served: JoinHandle<Result<(), ServeError>> =
-        tokio::spawn(server.serve(Incoming::Single(theirs)));
-    let mut ours = Some(ours);
-    let connect = service_fn(move |_| {
-        let stream = ours
-            .take()
-            .ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected));
-        async move { stream.map(TokioIo::new) }
-    });
-    let channel = Endpoint::from_static("http://localhost")
-        .connect_with_connector(connect)
-        .await?;
-    let response = ask(channel, request).await;
-    shutdown.cancel();
-    served.await??;
-    response
+/// Whether a profile cannot do without a workspace.
+fn needs_workspace(policy: &Policy) -> bool {
+    policy.files.named.iter().any(|grant| {
+        matches!(
+            grant.place,
+            policy::Place::Workspace {
+                if_bound: false,
+                ..
+            }
+        )
+    })
 }
 
 /// Asks, until the answer is here or a signal ends this process: the dropped call then ends the run.
@@ -338,24 +375,38 @@ async fn ask(
     request: pb::ExecuteRequest,
 ) -> Result<pb::ExecuteResponse, Failure> {
     let mut client = HookServiceClient::new(channel);
-    let (mut terminate, mut interrupt) = (
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::interrupt())?,
-    );
-    let interrupted =
-        |number: u8| Failure::new("interrupted; the hook was killed").with_code(SIGNALED + number);
-    tokio::select! {
-        response = client.execute(request) => match response {
-            Ok(response) => Ok(response.into_inner()),
-            Err(status) => Err(client::refused(&status)),
-        },
-        _ = terminate.recv() => Err(interrupted(15)),
-        _ = interrupt.recv() => Err(interrupted(2)),
+    served::until_interrupted(client.execute(request)).await
+}
+
+/// As [`ask`]; if the operator has to be asked whether the hook may run, that is done at this terminal.
+async fn asking(
+    channel: Channel,
+    request: pb::ExecuteRequest,
+) -> Result<pb::ExecuteResponse, Failure> {
+    let asked = ask_about(channel.clone(), request.request_id.clone()).await;
+    let response = ask(channel, request).await;
+    if let Some(asked) = asked {
+        asked.abort();
     }
+    response
+}
+
+/// Asks what would happen.
+async fn preview(
+    channel: Channel,
+    request: pb::ExecuteRequest,
+) -> Result<pb::PreviewResponse, Failure> {
+    let request = pb::PreviewRequest {
+        request: Some(request),
+    };
+    let response = HookServiceClient::new(channel).preview(request).await;
+    response
+        .map(tonic::Response::into_inner)
+        .map_err(|status| client::refused(&status))
 }
 
 /// Returns the exit code of a run: the hook's own where it has one.
-fn exit_code(response: &pb::ExecuteResponse) -> u8 {
+pub(super) fn exit_code(response: &pb::ExecuteResponse) -> u8 {
     let outcome = response.outcome.unwrap_or_default();
     let low = |value: i32| u8::try_from(value & 0xff).unwrap_or(u8::MAX);
     match outcome.kind() {

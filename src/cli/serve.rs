@@ -4,18 +4,28 @@ use std::{io::IsTerminal, os::unix::net::UnixListener, process::ExitCode, sync::
 
 use clap::Args;
 use listenfd::ListenFd;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::{Mutex, Notify},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Context, Failure,
-    assemble::{Assembly, confirm_all},
+    assemble::{Assembly, confirm_all, operator},
+    log::RedactedLog,
+    reloader::{Reloader, registered},
 };
 use crate::{
-    admission::{ConsentRule, allowlist::Allowlist},
+    admission::allowlist::Allowlist,
     config::Config,
-    wire::{Incoming, Server, WireLimits},
+    current::Current,
+    hooks::valve::Valve,
+    wire::{Incoming, Server, Steering, WireLimits},
 };
+
+/// The operator's alone.
+const ADMIN_SOCKET_MODE: u32 = 0o600;
 
 /// Runs the daemon.
 #[derive(Debug, Args)]
@@ -25,41 +35,36 @@ impl Serve {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
         let assembly = Assembly::begin()?;
-        log_to_stderr()?;
+        let log = RedactedLog::default();
+        log_to_stderr(log.clone())?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()?;
-        runtime.block_on(serve(context, config, &assembly))?;
+        runtime.block_on(serve(context, config, &assembly, &log))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-async fn serve(context: &Context, config: Config, assembly: &Assembly) -> Result<(), Failure> {
+async fn serve(
+    context: &Context,
+    config: Config,
+    assembly: &Assembly,
+    log: &RedactedLog,
+) -> Result<(), Failure> {
+    let (configured, _) = registered(&config, context)?;
     let accept_all = context.surroundings.accept_hooks;
     if accept_all {
         tracing::warn!("HOOKJAIL_ACCEPT_HOOKS=1: hooks that nobody allowed are recorded and run");
     }
     // A list that cannot be used allows nothing: better known now than by every request.
     Allowlist::load(&config.allowlist())?;
-    let consent = ConsentRule::Allowlist {
-        accept_all,
-        path: config.allowlist(),
-    };
+    let consent = operator(&config, &context.surroundings);
     let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
-    let unconfirmed = confirm_all(&pipeline).await;
-    let confirmed = unconfirmed.len() < pipeline.gate.registry().iter().count();
-    if !confirmed {
-        tracing::error!("no profile is confirmed on this host: every request is refused");
-    }
-    for (profile, refusal) in unconfirmed {
-        tracing::warn!(
-            profile,
-            reason = refusal.reason.as_str(),
-            "{}",
-            refusal.message
-        );
-    }
+    log.follow(pipeline.audit.redaction());
+    let rules = pipeline.gate.rules();
+    let unconfirmed = confirm_all(&pipeline.sandbox, &rules.registry).await;
+    let confirmed = unconfirmed.len() < rules.registry.iter().count();
     let shutdown = CancellationToken::new();
     let ended = shutdown.clone();
     let (mut terminate, mut interrupt) = (
@@ -73,42 +78,83 @@ async fn serve(context: &Context, config: Config, assembly: &Assembly) -> Result
         }
         ended.cancel();
     });
+    // Before anybody is told that the daemon is ready: until there is a handler, the signal ends the process.
+    let hangup = hangups()?;
     // Nobody can connect before the profiles are loaded and the self-test has run.
-    let (incoming, made) = match (inherited()?, config.socket) {
-        (Some(listener), _) => (Incoming::inherited(listener)?, None),
-        (None, Some(socket)) => (Incoming::bind(&socket, config.socket_mode)?, Some(socket)),
+    let (incoming, mut made) = match (inherited()?, &config.socket) {
+        (Some(listener), _) => (Incoming::inherited(listener)?, Vec::new()),
+        (None, Some(socket)) => (
+            Incoming::bind(socket, config.socket_mode)?,
+            vec![socket.clone()],
+        ),
         (None, None) => {
             let message = "there is no default socket without XDG_RUNTIME_DIR; set `server.socket` in the configuration";
             return Err(Failure::new(message));
         }
     };
-    match &made {
+    match made.first() {
         Some(socket) => tracing::info!(socket = %socket.display(), "serving"),
         None => tracing::info!("serving on the socket that was passed"),
     }
-    notify(&[sd_notify::NotifyState::Ready]);
-    let stopping = shutdown.clone();
-    tokio::spawn(async move {
-        stopping.cancelled().await;
-        notify(&[sd_notify::NotifyState::Stopping]);
-    });
-    let limits = WireLimits {
-        event_bytes: config.event_bytes,
+    let configured = Arc::new(Current::new(configured));
+    let valve = Valve::new(config.max_hook_driven_turns, config.on_hook_turn_limit);
+    let (drain, limits) = (
+        config.drain,
+        WireLimits {
+            event_bytes: config.event_bytes,
+        },
+    );
+    let admin = match config.admin_socket.clone() {
+        Some(socket) => {
+            let incoming = Incoming::bind(&socket, ADMIN_SOCKET_MODE)?;
+            tracing::info!(socket = %socket.display(), "serving the operator");
+            made.push(socket);
+            Some(incoming)
+        }
+        None => None,
     };
+    let reloader = Reloader {
+        configured: Arc::clone(&configured),
+        context: context.clone(),
+        in_force: Mutex::new(config),
+        pipeline: Arc::clone(&pipeline),
+    };
+    let steering = Some(Steering {
+        hangup,
+        incoming: admin,
+        reload: Arc::new(reloader),
+    });
     let server = Server {
+        configured,
         confirmed,
-        drain: config.drain,
+        drain,
         limits,
         pipeline,
         shutdown,
+        steering,
+        valve: Arc::new(valve),
     };
+    notify(&[sd_notify::NotifyState::Ready]);
     let served = server.serve(incoming).await;
-    if let Some(socket) = made
-        && let Err(error) = std::fs::remove_file(&socket)
-    {
-        tracing::warn!(%error, socket = %socket.display(), "socket cannot be removed");
+    for socket in made {
+        if let Err(error) = std::fs::remove_file(&socket) {
+            tracing::warn!(%error, socket = %socket.display(), "socket cannot be removed");
+        }
     }
     Ok(served?)
+}
+
+/// Tells of each SIGHUP, which asks for a reload.
+fn hangups() -> std::io::Result<Arc<Notify>> {
+    let mut signals = signal(SignalKind::hangup())?;
+    let told = Arc::new(Notify::new());
+    let tell = Arc::clone(&told);
+    tokio::spawn(async move {
+        while signals.recv().await.is_some() {
+            tell.notify_one();
+        }
+    });
+    Ok(told)
 }
 
 /// Returns the socket that systemd listens on for us, if it does.
@@ -130,14 +176,14 @@ fn notify(state: &[sd_notify::NotifyState<'_>]) {
     }
 }
 
-fn log_to_stderr() -> Result<(), Failure> {
+fn log_to_stderr(log: RedactedLog) -> Result<(), Failure> {
     let directives = std::env::var("HOOKJAIL_LOG").unwrap_or_else(|_| "info".to_owned());
     let filter = tracing_subscriber::EnvFilter::try_new(&directives)
         .map_err(|error| Failure::new(format!("HOOKJAIL_LOG={directives:?}: {error}")))?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
+        .with_writer(log)
         .init();
     Ok(())
 }

@@ -1,9 +1,12 @@
 //! A response, for people.
 
-use std::io;
+use std::{io, time::Duration};
 
 use super::{output, output::Style};
-use crate::pb;
+use crate::{
+    pb,
+    policy::units::{Size, Span},
+};
 
 /// Shows a response to a person.
 pub(super) fn show(response: &pb::ExecuteResponse) {
@@ -38,7 +41,24 @@ pub(super) fn show(response: &pb::ExecuteResponse) {
     };
     line("verdict", &format!("{decision}{failed}"));
     if !verdict.reason.is_empty() {
-        line("reason", &verdict.reason);
+        line("reason", &plain(&verdict.reason));
+    }
+    let rewritten = [
+        ("input", &verdict.updated_input_json),
+        ("result", &verdict.updated_output_json),
+        ("messages", &verdict.updated_messages_json),
+        ("summary", &verdict.summary),
+    ];
+    for (label, text) in rewritten {
+        if let Some(text) = text {
+            line(label, &format!("rewritten: {}", plain(text)));
+        }
+    }
+    for text in &verdict.additional_context {
+        line("context", &format!("{text:?}"));
+    }
+    for text in &verdict.warnings {
+        line("warning", &plain(text));
     }
     match &verdict.push {
         Some(push) => {
@@ -52,12 +72,14 @@ pub(super) fn show(response: &pb::ExecuteResponse) {
         }
         None => {}
     }
+    for denial in response.denials.iter().filter(|denial| !denial.incidental) {
+        line("denied", &denial_words(denial));
+    }
+    if response.denials.is_empty() && response.denials_observable {
+        line("denied", "nothing");
+    }
     let confinement = response.confinement.clone().unwrap_or_default();
-    let confirmed = if confinement.confirmed {
-        style.good("confirmed")
-    } else {
-        style.bad("UNCONFINED")
-    };
+    let confirmed = confirmed_words(&confinement, "confirmed", style);
     let abi = match confinement.landlock_abi {
         0 => String::new(),
         abi => format!(" (Landlock ABI {abi})"),
@@ -69,6 +91,7 @@ pub(super) fn show(response: &pb::ExecuteResponse) {
             confinement.backend, confinement.profile
         ),
     );
+    passed_over(&mut line, &confinement);
     for axis in &confinement.axes {
         line("", &axis_words(axis, style));
     }
@@ -104,6 +127,172 @@ pub(super) fn show(response: &pb::ExecuteResponse) {
         &format!("run {}, record {}", audit.run_id, audit.sequence),
     );
     output::stdout(text.as_bytes());
+}
+
+/// Says what was refused, by which rule, and what it would take.
+fn denial_words(denial: &pb::Denial) -> String {
+    let what = [denial.operation.as_str(), denial.target.as_str()];
+    let what: Vec<_> = what.into_iter().filter(|word| !word.is_empty()).collect();
+    let what = match what.as_slice() {
+        [] => "a system call".to_owned(),
+        words => words.join(" "),
+    };
+    let times = match denial.times {
+        0 | 1 => String::new(),
+        times => format!(", {times} times"),
+    };
+    let remedy = match denial.suggestion.as_str() {
+        "" => String::new(),
+        // It says itself that there is none.
+        never if never.starts_with("nothing") => format!("; {never}"),
+        change => format!("; to allow it: {change}"),
+    };
+    format!("{what}{times}: {}{remedy}", denial.rule)
+}
+
+/// Shows a person what would happen.
+pub(super) fn show_preview(response: &pb::PreviewResponse) {
+    let style = Style::of_stdout();
+    let mut text = String::new();
+    let mut line = |label: &str, value: &str| {
+        text.push_str(&format!("{}{value}\n", style_label(style, label)));
+    };
+    match &response.refusal {
+        None => line("dry run", &style.good("it would run")),
+        Some(refusal) => {
+            line(
+                "dry run",
+                &style.bad(&format!("it would be refused: {}", refusal.reason)),
+            );
+            line("", &plain(&refusal.message));
+        }
+    }
+    let confinement = response.confinement.clone().unwrap_or_default();
+    if !response.consent.is_empty() {
+        let argv: Vec<_> = response
+            .argv
+            .iter()
+            .map(|word| format!("{word:?}"))
+            .collect();
+        line("command", &argv.join(" "));
+        for (index, file) in response.files.iter().enumerate() {
+            let label = if index == 0 { "files" } else { "" };
+            line(
+                label,
+                &format!("{:<12} {}  {}", file.role, file.sha256, plain(&file.path)),
+            );
+        }
+        line("allowed by", &response.consent);
+        line(
+            "profile",
+            &format!("{} ({})", confinement.profile, confinement.profile_digest),
+        );
+    }
+    if let Some(limits) = &response.limits {
+        let wall = response.timeout.unwrap_or_default();
+        let wall =
+            Duration::try_from(wall).map_or_else(|_| String::new(), |wall| Span(wall).to_string());
+        let none = || "no limit".to_owned();
+        line(
+            "limits",
+            &format!(
+                "wall {wall}; output {} a stream{}; files {}; {} descriptors; address space: {}; tasks: {}",
+                Size(limits.output_bytes),
+                if limits.output_kills {
+                    ", then it is ended"
+                } else {
+                    ""
+                },
+                Size(limits.file_size),
+                limits.open_files,
+                limits
+                    .address_space
+                    .map_or_else(none, |bytes| Size(bytes).to_string()),
+                limits.tasks.map_or_else(none, |tasks| tasks.to_string()),
+            ),
+        );
+        line(
+            "starts in",
+            match response.working_dir.as_str() {
+                "" => "its scratch directory",
+                path => path,
+            },
+        );
+        line("variables", &response.environment_names.join(" "));
+        line(
+            "stdin",
+            &format!(
+                "{} bytes under {}",
+                response.stdin_bytes, response.contract_version
+            ),
+        );
+        for (index, grant) in response.grants.iter().enumerate() {
+            let label = if index == 0 { "grants" } else { "" };
+            let path = if grant.path.is_empty() {
+                "(scratch directory)"
+            } else {
+                &grant.path
+            };
+            line(
+                label,
+                &format!("{:<10} {:<8} {}", grant.access, grant.origin, plain(path)),
+            );
+        }
+        line(
+            "classes",
+            &format!(
+                "network {}, spawn {}, metadata {}",
+                response.network, response.spawn, response.metadata
+            ),
+        );
+        let confirmed = confirmed_words(&confinement, "confirmed by its self-test", style);
+        line(
+            "confinement",
+            &format!("{}, {confirmed}", confinement.backend),
+        );
+        passed_over(&mut line, &confinement);
+        for axis in &confinement.axes {
+            line("", &axis_words(axis, style));
+        }
+    }
+    output::stdout(text.as_bytes());
+}
+
+/// Says whether a run is confined, and whether that is proved.
+fn confirmed_words(confinement: &pb::Confinement, confirmed: &str, style: Style) -> String {
+    if confinement.unconfined {
+        style.bad("UNCONFINED")
+    } else if confinement.confirmed {
+        style.good(confirmed)
+    } else {
+        style.bad("NOT CONFIRMED")
+    }
+}
+
+fn passed_over(line: &mut impl FnMut(&str, &str), confinement: &pb::Confinement) {
+    for backend in &confinement.passed_over {
+        let told = format!(
+            "passed over {}: {}: {}",
+            backend.backend, backend.reason, backend.message
+        );
+        line("", &plain(&told));
+    }
+}
+
+/// What others wrote must not steer the terminal, nor show in another order than it is in.
+pub(super) fn plain(text: &str) -> String {
+    let shown = |c: char| {
+        let invisible = matches!(
+            c,
+            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        );
+        if invisible || (c.is_control() && c != '\t') {
+            '\u{fffd}'
+        } else {
+            c
+        }
+    };
+    text.chars().map(shown).collect()
 }
 
 fn style_label(style: Style, label: &str) -> String {
@@ -143,18 +332,7 @@ fn stream(line: &mut impl FnMut(&str, &str), label: &str, bytes: &[u8], total: u
         return;
     }
     for (index, part) in shown.lines().enumerate() {
-        // A hook's output must not steer the terminal.
-        let plain: String = part
-            .chars()
-            .map(|c| {
-                if c.is_control() && c != '\t' {
-                    '\u{fffd}'
-                } else {
-                    c
-                }
-            })
-            .collect();
-        line(if index == 0 { label } else { "" }, &plain);
+        line(if index == 0 { label } else { "" }, &plain(part));
     }
     if !cut.is_empty() {
         line("", &cut);

@@ -1,28 +1,488 @@
 //! How each system's hooks speak: the stdin shape, and what an end means. Pure functions over data.
 //!
-//! A contract knows neither the kernel nor the wire. What it is given is an [`End`]; what it makes is a [`Verdict`].
+//! A contract knows neither the kernel nor the wire. What it is given is an [`End`]; what it makes is a [`Verdict`]. There is
+//! a module for each, which implements `Rules`; how strictly it reads what a hook printed is its own business.
 
 use std::{ffi::OsString, fmt, time::Duration};
 
 use bytes::Bytes;
-use serde::{Serialize, Serializer};
 
 use crate::request::{Event, InvalidField, OnFailure};
 
+mod basecoat;
+mod claude_code;
+mod codex;
+mod copilot;
+mod cursor;
+mod docker_agent;
+mod end;
+mod entry;
+mod envelope;
+mod fields;
+mod gemini_cli;
+mod given;
+mod infer;
+mod loom;
+mod members;
+mod merge;
+pub mod native;
 mod observe;
+mod patch;
+mod reading;
+mod report;
 mod reyn;
+mod stdin;
+mod verdict;
+mod words;
+
+pub use self::{
+    end::{End, EndKind},
+    entry::{AgentMode, Entry, OnError},
+    envelope::{Budget, Envelope, Tool},
+    given::{GivenEnd, Told},
+    infer::gate as infer_gate,
+    reading::{Folded, Reading, Reminder, ReminderKind, read},
+    report::Report,
+    verdict::{BlockedBy, ContractEvent, Decision, Json, Push, Skip, Verdict},
+};
+
+pub(crate) use self::{
+    members::{Members, text},
+    report::plain,
+};
 
 /// Says whether a lifecycle point ends something, so that a hook there should outlive a client that goes away.
 pub fn ends_something(point: &str) -> bool {
-    matches!(point, "session.end" | "session_end" | "turn_end")
+    matches!(
+        point,
+        "SessionEnd" | "post_session" | "session.end" | "sessionEnd" | "session_end" | "turn_end"
+    )
 }
 
-/// Applies a failure policy that is stricter than the contract's: under [`OnFailure::Closed`], a hook that broke without
-/// having decided anything blocks.
-pub fn tighten(verdict: Verdict, on_failure: OnFailure) -> Verdict {
-    if on_failure == OnFailure::Contract || !verdict.failed || verdict.decision != Decision::None {
+/// A contract together with the mode it is used in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mode {
+    /// Base Coat lifecycle hooks.
+    Basecoat,
+    /// docker-agent hooks that are commands.
+    DockerAgent,
+    /// docker-agent hooks that are a model's judgement: what is read is its reply.
+    DockerAgentModel,
+    /// infer command hooks.
+    Infer,
+    /// Claude Code command hooks.
+    ClaudeCode,
+    /// OpenAI Codex command hooks.
+    Codex,
+    /// GitHub Copilot hooks.
+    Copilot,
+    /// Cursor hooks.
+    Cursor,
+    /// Gemini CLI hooks.
+    GeminiCli,
+    /// Loom engine hooks.
+    Loom,
+    /// No rules: the event verbatim, the decision always NONE, anything but exit 0 has failed.
+    Observe,
+    /// reyn `shell_exec` (also `exec`): run for its side effect, the output is never read.
+    ReynExec,
+    /// reyn `shell_push` (also `exec_capture`, `command`): stdout is a push directive.
+    ReynPush,
+}
+
+/// What holds of a contract in every mode.
+struct Facts {
+    /// Its name.
+    contract: &'static str,
+    /// The keys of a hook's entry that are understood.
+    keys: &'static [(&'static str, entry::Key)],
+    /// What a hook may stop at a point that is not among `points`; `None` = there are no others.
+    other_points: Option<Stop>,
+    /// How many bytes of a stream are read; `None` = all there are.
+    output_cap: Option<usize>,
+    /// The points that are known.
+    points: &'static [Point],
+    /// Which rules are followed.
+    version: &'static str,
+}
+
+impl Facts {
+    /// Says what a hook may stop at a point; `None` where there is no such point.
+    fn stop_at(&self, point: &str) -> Option<Stop> {
+        let known = self.points.iter().find(|known| known.name == point);
+        known.map(|known| known.stop).or(self.other_points)
+    }
+}
+
+/// The rules of a contract in one of its modes.
+trait Rules: Sync {
+    /// Returns what holds of the contract in every mode.
+    fn facts(&self) -> &'static Facts;
+
+    /// Returns the names of the mode, the one that is written down first; empty = it need not be named.
+    fn modes(&self) -> &'static [&'static str] {
+        &["", "command"]
+    }
+
+    /// Says whether such a hook is a process; else what somebody else did is read, and nothing is run.
+    fn is_process(&self) -> bool {
+        true
+    }
+
+    /// Returns what holds at a point where the request is silent.
+    fn defaults(&self, point: &str) -> Defaults;
+
+    /// Returns the bytes a hook reads on stdin.
+    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField>;
+
+    /// Says what an end means.
+    fn interpret(&self, end: &End<'_>) -> Verdict;
+
+    /// Returns how several hooks at one point are run.
+    fn course(&self, _point: &str) -> Course {
+        Course::InTurn
+    }
+
+    /// Puts into the event of the next hook what this one rewrote.
+    fn hand_on(&self, _verdict: &Verdict, _event: &mut Event, _envelope: &mut Envelope) {}
+
+    /// Says what several hooks at one point come to; none of them is of a kind that [`Rules::course`] leaves out.
+    fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+        Folded::apart(hooks)
+    }
+
+    /// Returns the contract's own event of a run, if it has one and something is to be told.
+    fn event(&self, _end: &End<'_>) -> Option<ContractEvent> {
+        None
+    }
+}
+
+/// A lifecycle point.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Point {
+    /// Its name in the contract's spelling.
+    pub name: &'static str,
+    /// What a hook may stop there.
+    pub stop: Stop,
+}
+
+/// What a hook may stop.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Stop {
+    /// A tool call or permission.
+    Call,
+    /// Nothing.
+    Nothing,
+    /// Some other operation.
+    Operation,
+}
+
+impl Stop {
+    /// Returns the decision that stops it; `None` where nothing can be.
+    pub(crate) const fn decision(self) -> Option<Decision> {
+        match self {
+            Self::Call => Some(Decision::Deny),
+            Self::Nothing => None,
+            Self::Operation => Some(Decision::Block),
+        }
+    }
+}
+
+/// How several hooks at one point are run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Course {
+    /// Side by side; equal entries are one hook.
+    AtOnce,
+    /// One after another, whatever each says.
+    InTurn,
+    /// One after another, each reading what the one before rewrote; equal entries are one hook.
+    Pipeline,
+    /// By ascending priority, and none after one that blocks.
+    PriorityUntilBlock,
+    /// One after another, and none after one that blocks.
+    UntilBlock,
+}
+
+impl Course {
+    /// Says whether equal entries are one hook.
+    pub(crate) const fn takes_equals_once(self) -> bool {
+        matches!(self, Self::AtOnce | Self::Pipeline)
+    }
+
+    /// Says whether no hook runs after one with this verdict.
+    pub(crate) const fn ends_after(self, verdict: &Verdict) -> bool {
+        match self {
+            Self::AtOnce | Self::InTurn | Self::Pipeline => false,
+            Self::PriorityUntilBlock | Self::UntilBlock => verdict.decision.stops(),
+        }
+    }
+}
+
+impl Mode {
+    /// Every contract in every mode.
+    pub const ALL: [Self; 13] = [
+        Self::Basecoat,
+        Self::ClaudeCode,
+        Self::Codex,
+        Self::Copilot,
+        Self::Cursor,
+        Self::DockerAgent,
+        Self::DockerAgentModel,
+        Self::GeminiCli,
+        Self::Infer,
+        Self::Loom,
+        Self::Observe,
+        Self::ReynExec,
+        Self::ReynPush,
+    ];
+
+    fn rules(self) -> &'static dyn Rules {
+        match self {
+            Self::Basecoat => &basecoat::Basecoat,
+            Self::DockerAgent => &docker_agent::DockerAgent::Command,
+            Self::DockerAgentModel => &docker_agent::DockerAgent::Model,
+            Self::Infer => &infer::Infer,
+            Self::ClaudeCode => &claude_code::ClaudeCode,
+            Self::Codex => &codex::Codex,
+            Self::Copilot => &copilot::Copilot,
+            Self::Cursor => &cursor::Cursor,
+            Self::GeminiCli => &gemini_cli::GeminiCli,
+            Self::Loom => &loom::Loom,
+            Self::Observe => &observe::Observe,
+            Self::ReynExec => &reyn::Reyn::Exec,
+            Self::ReynPush => &reyn::Reyn::Push,
+        }
+    }
+
+    /// Parses a contract's name and the name of one of its modes.
+    ///
+    /// Most contracts have no modes but `command`, which may be left out. A reyn entry has exactly one scheme, so its mode
+    /// must be named; the scheme names of later releases mean the same.
+    pub fn parse(contract: &str, mode: &str) -> Result<Self, InvalidField> {
+        let of_contract = || {
+            Self::ALL
+                .into_iter()
+                .filter(|m| m.contract_name() == contract)
+        };
+        if let Some(found) = of_contract().find(|m| m.rules().modes().contains(&mode)) {
+            return Ok(found);
+        }
+        let modes: Vec<_> = of_contract()
+            .map(|m| m.rules().modes()[0])
+            .map(|name| if name.is_empty() { "command" } else { name })
+            .map(|name| format!("`{name}`"))
+            .collect();
+        if !modes.is_empty() {
+            let problem = format!("must be {} under `{contract}`", modes.join(" or "));
+            return Err(InvalidField::new("mode", problem));
+        }
+        let mut names: Vec<_> = Self::ALL.map(Self::contract_name).into();
+        names.dedup();
+        let problem = format!("is none that there is: {}", names.join(", "));
+        Err(InvalidField::new("contract", problem))
+    }
+
+    /// Returns a contract's first mode by the contract's name.
+    pub fn any_of(contract: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|mode| mode.contract_name() == contract)
+    }
+
+    /// Returns the contract's name.
+    pub fn contract_name(self) -> &'static str {
+        self.rules().facts().contract
+    }
+
+    /// Returns the mode's name in the generation of the contract that is followed; empty if the contract has no modes.
+    pub fn mode_name(self) -> &'static str {
+        self.rules().modes()[0]
+    }
+
+    /// Says whether such a hook is a process; else what somebody else did is read, and nothing is run.
+    pub fn is_process(self) -> bool {
+        self.rules().is_process()
+    }
+
+    /// Returns which rules are followed.
+    pub fn version(self) -> &'static str {
+        self.rules().facts().version
+    }
+
+    /// Returns what holds at a point where the request is silent.
+    pub fn defaults(self, point: &str) -> Defaults {
+        self.rules().defaults(point)
+    }
+
+    /// Returns the points the contract knows.
+    pub fn points(self) -> &'static [Point] {
+        self.rules().facts().points
+    }
+
+    /// Says what a hook may stop at a point.
+    ///
+    /// # Errors
+    ///
+    /// The contract has no such point, and no others than its own.
+    pub fn stop_at(self, point: &str) -> Result<Stop, InvalidField> {
+        let facts = self.rules().facts();
+        facts.stop_at(point).ok_or_else(|| {
+            let names: Vec<_> = facts.points.iter().map(|known| known.name).collect();
+            let contract = facts.contract;
+            let problem = format!("`{point}` is none of `{contract}`: {}", names.join(", "));
+            InvalidField::new("event.point", problem)
+        })
+    }
+
+    /// Reads the part of a hook's entry that bears on how its end is read.
+    ///
+    /// # Errors
+    ///
+    /// A key or value that the contract's entries cannot have.
+    pub fn entry(
+        self,
+        config: &serde_json::Map<String, serde_json::Value>,
+    ) -> Result<Entry, InvalidField> {
+        entry::parse(self.contract_name(), self.rules().facts().keys, config)
+    }
+
+    /// Returns the bytes a hook reads on stdin.
+    ///
+    /// # Errors
+    ///
+    /// The event cannot be one of this contract and point.
+    pub fn stdin(self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
+        if event.raw {
+            return Ok(event.json.clone());
+        }
+        self.rules().stdin(event, envelope)
+    }
+
+    /// Splits a command line into program and arguments. No shell is involved: redirections, globs and variables are words
+    /// like any other.
+    pub fn split(self, text: &str) -> Result<Vec<OsString>, InvalidField> {
+        words::split(text)
+    }
+
+    /// Says what an end means, under a failure policy that may be stricter than the contract's.
+    pub fn judge(self, end: &End<'_>, on_failure: OnFailure) -> Verdict {
+        let verdict = self.rules().interpret(end);
+        // What a hook in the background says comes too late to stop anything.
+        if end.entry.background || !verdict.failed {
+            return verdict;
+        }
+        let stop = self.stop_at(end.point).unwrap_or(Stop::Operation);
+        match (on_failure, end.entry.on_failure) {
+            (OnFailure::Closed, _) | (_, OnFailure::Closed)
+                if verdict.decision == Decision::None =>
+            {
+                tighten(
+                    verdict,
+                    stop.decision().unwrap_or(Decision::Block),
+                    end.error,
+                )
+            }
+            (OnFailure::Contract | OnFailure::Open, OnFailure::Open) if stop != Stop::Call => {
+                loosen(verdict)
+            }
+            _ => verdict,
+        }
+    }
+
+    /// Says what [`Mode::judge`] says in at most so many bytes of text. An output that is only passed on is left out, with a
+    /// warning; where that does not help, the hook is judged as one whose output is cut, which it is for whoever asked.
+    pub(crate) fn judge_within(
+        self,
+        bytes: usize,
+        end: &End<'_>,
+        on_failure: OnFailure,
+    ) -> Verdict {
+        let verdict = self.judge(end, on_failure);
+        if verdict.text_bytes() <= bytes {
+            return verdict;
+        }
+        let mut verdict = Verdict {
+            output: None,
+            ..verdict
+        };
+        if verdict.text_bytes() > bytes {
+            let cut = End {
+                stderr: &end.stderr[..end.stderr.len().min(bytes / 4)],
+                stdout: b"",
+                stdout_truncated: true,
+                ..*end
+            };
+            verdict = self.judge(&cut, on_failure);
+        }
+        let warning = "the hook said more than a reply to this caller may hold; it was left out";
+        verdict.warnings.push(warning.to_owned());
+        verdict
+    }
+
+    /// Returns how several hooks at one point are run.
+    pub fn course(self, point: &str) -> Course {
+        self.rules().course(point)
+    }
+
+    /// Puts into the event of the next hook what this one rewrote, where the contract hands that on.
+    pub(crate) fn hand_on(self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
+        self.rules().hand_on(verdict, event, envelope);
+    }
+
+    /// Puts hooks into the order in which they run, from the order in which they are registered.
+    pub(crate) fn order<T>(
+        self,
+        point: &str,
+        hooks: &mut [T],
+        priority: impl Fn(&T) -> Option<f64>,
+    ) {
+        if self.course(point) == Course::PriorityUntilBlock {
+            let place = |hook: &T| basecoat::place(priority(hook));
+            hooks.sort_by(|one, other| place(one).total_cmp(&place(other)));
+        }
+    }
+
+    /// Cuts what a hook printed where its contract stops reading.
+    pub(crate) fn cap(self, end: &mut End<'_>) {
+        let cap = self.rules().facts().output_cap.unwrap_or(usize::MAX);
+        if let Some(head) = end.stdout.get(..cap)
+            && head.len() < end.stdout.len()
+        {
+            end.stdout = head;
+            end.stdout_truncated = true;
+        }
+    }
+
+    /// Says what several hooks at one point come to, each by its name.
+    pub fn fold(self, point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+        self.rules().fold(point, hooks)
+    }
+
+    /// Returns the contract's own event of a run, if it has one and something is to be told.
+    pub fn event(self, end: &End<'_>) -> Option<ContractEvent> {
+        self.rules().event(end)
+    }
+}
+
+/// Lets things go on in spite of a failure.
+fn loosen(verdict: Verdict) -> Verdict {
+    if !verdict.decision.stops() {
         return verdict;
     }
+    let mut warnings = verdict.warnings;
+    warnings.push(format!("the hook failed: {}", verdict.reason));
+    Verdict {
+        blocked_by: None,
+        decision: Decision::None,
+        reason: String::new(),
+        recorded_block: false,
+        warnings,
+        ..verdict
+    }
+}
+
+/// Blocks on a failure that decided nothing; `error` is why a hook could not be started, if that is known.
+fn tighten(verdict: Verdict, decision: Decision, error: &str) -> Verdict {
     // A contract whose failure is not in the skip reason failed on what the hook said.
     let blocked_by = verdict
         .skip
@@ -31,152 +491,19 @@ pub fn tighten(verdict: Verdict, on_failure: OnFailure) -> Verdict {
     let why = verdict
         .skip
         .map_or_else(String::new, |skip| format!(": {skip}"));
-    let reason = if verdict.reason.is_empty() {
-        format!("the hook failed{why}")
-    } else {
+    let reason = if !verdict.reason.is_empty() {
         verdict.reason
+    } else if !error.is_empty() {
+        error.to_owned()
+    } else {
+        format!("the hook failed{why}")
     };
     Verdict {
         blocked_by: Some(blocked_by),
-        decision: Decision::Block,
+        decision,
         reason,
         ..verdict
     }
-}
-
-/// A contract together with the mode it is used in.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Mode {
-    /// No rules: the event verbatim, the decision always NONE, anything but exit 0 has failed.
-    Observe,
-    /// reyn `shell_exec` (also `exec`): run for its side effect, the output is never read.
-    ReynExec,
-    /// reyn `shell_push` (also `exec_capture`): stdout is a push directive.
-    ReynPush,
-}
-
-impl Mode {
-    /// Parses a contract's name and the name of one of its modes.
-    ///
-    /// An `observe` hook has no modes but `command`, which may be left out. A reyn entry has exactly one scheme, so its mode
-    /// has no default; the scheme names of later releases mean the same.
-    pub fn parse(contract: &str, mode: &str) -> Result<Self, ParseModeError> {
-        match (contract, mode) {
-            ("observe", "" | "command") => Ok(Self::Observe),
-            ("observe", _) => {
-                Err(InvalidField::new("mode", "must be empty or `command` under `observe`").into())
-            }
-            ("reyn", "exec" | "shell_exec") => Ok(Self::ReynExec),
-            ("reyn", "exec_capture" | "shell_push") => Ok(Self::ReynPush),
-            ("reyn", _) => Err(InvalidField::new(
-                "mode",
-                "must be the reyn entry's scheme, `shell_exec` or `shell_push`",
-            )
-            .into()),
-            (other, _) => Err(match UNSERVED.into_iter().find(|name| *name == other) {
-                Some(contract) => ParseModeError::Unserved { contract },
-                None => InvalidField::new("contract", "must be `observe` or `reyn`").into(),
-            }),
-        }
-    }
-
-    /// Returns the contract's name.
-    pub const fn contract_name(self) -> &'static str {
-        match self {
-            Self::Observe => "observe",
-            Self::ReynExec | Self::ReynPush => "reyn",
-        }
-    }
-
-    /// Returns the mode's name in the generation of the contract that is followed; empty if the contract has no modes.
-    pub const fn mode_name(self) -> &'static str {
-        match self {
-            Self::Observe => "",
-            Self::ReynExec => "shell_exec",
-            Self::ReynPush => "shell_push",
-        }
-    }
-
-    /// Returns which rules are followed.
-    pub const fn version(self) -> &'static str {
-        match self {
-            Self::Observe => observe::VERSION,
-            Self::ReynExec | Self::ReynPush => reyn::VERSION,
-        }
-    }
-
-    /// Returns what holds where the request is silent.
-    pub const fn defaults(self) -> Defaults {
-        let timeout = match self {
-            Self::Observe => None,
-            Self::ReynExec | Self::ReynPush => Some(Duration::from_secs(reyn::TIMEOUT_SECONDS)),
-        };
-        Defaults {
-            command: CommandStyle::Argv,
-            profile: "strict",
-            timeout,
-        }
-    }
-
-    /// Returns the bytes a hook reads on stdin.
-    pub fn stdin(self, event: &Event) -> Result<Bytes, InvalidField> {
-        match self {
-            Self::ReynExec | Self::ReynPush if !event.raw => reyn::stdin(event),
-            Self::Observe | Self::ReynExec | Self::ReynPush => Ok(event.json.clone()),
-        }
-    }
-
-    /// Splits a command line into program and arguments. No shell is involved: redirections, globs and variables are words
-    /// like any other.
-    pub fn split(self, text: &str) -> Result<Vec<OsString>, InvalidField> {
-        match self {
-            Self::Observe | Self::ReynExec | Self::ReynPush => reyn::split(text),
-        }
-    }
-
-    /// Says what an end means.
-    pub fn interpret(self, end: &End<'_>) -> Verdict {
-        match self {
-            Self::Observe => observe::interpret(end.kind),
-            Self::ReynExec => reyn::interpret_exec(end.kind),
-            Self::ReynPush => reyn::interpret_push(end),
-        }
-    }
-
-    /// Returns the contract's own event of a run, if it has one and something ran.
-    pub fn event(self, end: &End<'_>) -> Option<ContractEvent> {
-        match self {
-            Self::Observe => None,
-            Self::ReynExec | Self::ReynPush => reyn::event(self.mode_name(), end),
-        }
-    }
-}
-
-/// Contracts known by name that have no module yet.
-const UNSERVED: [&str; 9] = [
-    "basecoat",
-    "claude_code",
-    "codex",
-    "copilot",
-    "cursor",
-    "docker_agent",
-    "gemini_cli",
-    "infer",
-    "loom",
-];
-
-/// A contract and mode cannot be used.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum ParseModeError {
-    /// There is no such contract or mode.
-    #[error(transparent)]
-    Invalid(#[from] InvalidField),
-    /// The contract is known but not served.
-    #[error("the contract `{contract}` is not served yet; `observe` and `reyn` are")]
-    Unserved {
-        /// Its name.
-        contract: &'static str,
-    },
 }
 
 /// How a contract has its command run.
@@ -184,250 +511,22 @@ pub enum ParseModeError {
 pub enum CommandStyle {
     /// Program and arguments; a string is split into POSIX shell words, and no shell ever runs.
     Argv,
+    /// A string is handed to a shell.
+    Shell {
+        /// The shell's absolute path.
+        program: &'static str,
+        /// Its option for a command string.
+        option: &'static str,
+    },
 }
 
-/// How the process ended, as the contract may see it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum EndKind {
-    /// The caller went away or canceled.
-    Canceled,
-    /// It could not be executed.
-    ExecFailed,
-    /// It exited by itself.
-    Exited(i32),
-    /// The profile's output limit ended it.
-    OutputLimit,
-    /// A signal ended it.
-    Signaled(i32),
-    /// The deadline ended it.
-    TimedOut,
-}
-
-/// The end of a hook: what a contract reads.
-#[derive(Clone, Copy, Debug)]
-pub struct End<'a> {
-    /// The command, for the contract's own event.
-    pub command: &'a str,
-    /// How it ended.
-    pub kind: EndKind,
-    /// The hook's name; may be empty.
-    pub name: &'a str,
-    /// The lifecycle point.
-    pub point: &'a str,
-    /// What it printed, up to the cap.
-    pub stdout: &'a [u8],
-    /// Whether stdout was cut.
-    pub stdout_truncated: bool,
-    /// What it printed to stderr, up to the cap.
-    pub stderr: &'a [u8],
-}
-
-/// Returns why an end yields nothing whatever was printed; `None` for exit 0.
-const fn failure_of(kind: EndKind) -> Option<Skip> {
-    match kind {
-        // Both were killed. The contracts' own words know no other name for it; the outcome says who did it and why.
-        EndKind::Canceled | EndKind::OutputLimit | EndKind::Signaled(_) => Some(Skip::Signal),
-        EndKind::ExecFailed => Some(Skip::InvalidCommand),
-        EndKind::Exited(0) => None,
-        EndKind::Exited(_) => Some(Skip::NonzeroExit),
-        EndKind::TimedOut => Some(Skip::Timeout),
-    }
-}
-
-/// What the hook decided.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Decision {
-    /// Go on.
-    Allow,
-    /// A human must be asked.
-    Ask,
-    /// An operation other than a tool call is stopped.
-    Block,
-    /// A tool call or permission is refused.
-    Deny,
-    /// Nothing that decides.
-    #[default]
-    None,
-}
-
-/// What made a verdict block or deny.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum BlockedBy {
-    /// The exit code.
-    ExitCode,
-    /// What the hook printed was not valid.
-    InvalidOutput,
-    /// The hook could not be started.
-    SpawnError,
-    /// A signal ended it.
-    Signal,
-    /// It timed out.
-    Timeout,
-}
-
-impl Decision {
-    /// Returns its name as records spell it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Allow => "ALLOW",
-            Self::Ask => "ASK",
-            Self::Block => "BLOCK",
-            Self::Deny => "DENY",
-            Self::None => "NONE",
-        }
-    }
-}
-
-impl BlockedBy {
-    /// Returns its name as records spell it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ExitCode => "EXIT_CODE",
-            Self::InvalidOutput => "INVALID_OUTPUT",
-            Self::Signal => "SIGNAL",
-            Self::SpawnError => "SPAWN_ERROR",
-            Self::Timeout => "TIMEOUT",
-        }
-    }
-}
-
-/// A message to deliver. Its text is untrusted data.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct Push {
-    /// The text, verbatim.
-    pub message: String,
-    /// The hook's name, else the point.
-    pub name: String,
-    /// The session it is meant for; empty = the caller's own.
-    pub session: String,
-    /// Opens a turn now, or rides with the next.
-    pub wake: bool,
-}
-
-/// Why nothing is delivered. The strings are API: never rename one.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Skip {
-    /// stdout was empty or blank.
-    EmptyStdout,
-    /// stdout was not one JSON document.
-    InvalidJson,
-    /// stdout was JSON but not an object.
-    NotObject,
-    /// A required field is missing.
-    MissingField(&'static str),
-    /// A field has the wrong type.
-    WrongType(&'static str),
-    /// The message is blank.
-    EmptyMessage,
-    /// `push_when` is false.
-    PushWhenFalse,
-    /// The exit code was not 0.
-    NonzeroExit,
-    /// The deadline ended the hook.
-    Timeout,
-    /// A signal ended the hook.
-    Signal,
-    /// The mode never reads output.
-    OutputIgnored,
-    /// The command could not be executed.
-    InvalidCommand,
-}
-
-impl Skip {
-    /// Returns the API's name, for example `missing_field:wake`.
-    pub fn as_string(&self) -> String {
-        self.to_string()
-    }
-
-    /// Returns what a closed failure policy says blocked; `None` if the hook did not break.
-    const fn blocked_by(self) -> Option<BlockedBy> {
-        match self {
-            Self::EmptyMessage
-            | Self::EmptyStdout
-            | Self::InvalidJson
-            | Self::MissingField(_)
-            | Self::NotObject
-            | Self::WrongType(_) => Some(BlockedBy::InvalidOutput),
-            Self::InvalidCommand => Some(BlockedBy::SpawnError),
-            Self::NonzeroExit => Some(BlockedBy::ExitCode),
-            Self::OutputIgnored | Self::PushWhenFalse => None,
-            Self::Signal => Some(BlockedBy::Signal),
-            Self::Timeout => Some(BlockedBy::Timeout),
-        }
-    }
-}
-
-impl fmt::Display for Skip {
+impl fmt::Display for CommandStyle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::EmptyMessage => f.write_str("empty_message"),
-            Self::EmptyStdout => f.write_str("empty_stdout"),
-            Self::InvalidCommand => f.write_str("invalid_command"),
-            Self::InvalidJson => f.write_str("invalid_json"),
-            Self::MissingField(field) => write!(f, "missing_field:{field}"),
-            Self::NonzeroExit => f.write_str("nonzero_exit"),
-            Self::NotObject => f.write_str("not_object"),
-            Self::OutputIgnored => f.write_str("output_ignored"),
-            Self::PushWhenFalse => f.write_str("push_when_false"),
-            Self::Signal => f.write_str("signal"),
-            Self::Timeout => f.write_str("timeout"),
-            Self::WrongType(field) => write!(f, "wrong_type:{field}"),
+            Self::Argv => f.write_str("argv, no shell"),
+            Self::Shell { program, option } => write!(f, "{program} {option}"),
         }
     }
-}
-
-impl Serialize for Skip {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-/// What an end means. As JSON, what is absent or empty is left out, except `decision` and `failed`.
-#[must_use]
-#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Verdict {
-    /// What blocked, if anything.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub blocked_by: Option<BlockedBy>,
-    /// The decision.
-    pub decision: Decision,
-    /// Whether the hook broke, as its contract defines broken.
-    pub failed: bool,
-    /// The message to deliver.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub push: Option<Push>,
-    /// Why, in words.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub reason: String,
-    /// Why nothing is delivered.
-    #[serde(rename = "skipReason", skip_serializing_if = "Option::is_none")]
-    pub skip: Option<Skip>,
-    /// Notices that do not block.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub warnings: Vec<String>,
-}
-
-impl Verdict {
-    /// Makes the verdict of a hook that has nothing to deliver and decides nothing.
-    fn skipped(skip: Skip) -> Self {
-        Self {
-            failed: skip.blocked_by().is_some(),
-            skip: Some(skip),
-            ..Self::default()
-        }
-    }
-}
-
-/// A contract's own event object.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ContractEvent {
-    /// The whole object.
-    pub json: serde_json::Value,
-    /// Its name.
-    pub name: &'static str,
 }
 
 /// What a contract says where the request is silent.
@@ -441,5 +540,18 @@ pub struct Defaults {
     pub timeout: Option<Duration>,
 }
 
+impl Defaults {
+    /// Returns those of a contract whose commands a shell runs.
+    const fn shell(program: &'static str, option: &'static str, timeout: Duration) -> Self {
+        Self {
+            command: CommandStyle::Shell { program, option },
+            profile: "workspace-ro",
+            timeout: Some(timeout),
+        }
+    }
+}
+
+#[cfg(test)]
+mod table;
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,40 @@
 //! `observe`: no rules. For callers that want the facts of a run and nothing read into them.
 
-use super::{EndKind, Skip, Verdict, failure_of};
+use bytes::Bytes;
 
-/// The rules followed.
-pub(super) const VERSION: &str = "observe/1";
+use super::{CommandStyle, Defaults, End, Envelope, Facts, Rules, Skip, Stop, Verdict};
+use crate::request::{Event, InvalidField};
 
-/// Reads an end: anything but exit 0 has failed, and nothing is ever decided.
-pub(super) fn interpret(kind: EndKind) -> Verdict {
-    Verdict::skipped(failure_of(kind).unwrap_or(Skip::OutputIgnored))
+pub(super) struct Observe;
+
+const FACTS: Facts = Facts {
+    contract: "observe",
+    keys: &[],
+    other_points: Some(Stop::Nothing),
+    output_cap: None,
+    points: &[],
+    version: "observe/1",
+};
+
+impl Rules for Observe {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn defaults(&self, _point: &str) -> Defaults {
+        Defaults {
+            command: CommandStyle::Argv,
+            profile: "strict",
+            timeout: None,
+        }
+    }
+
+    fn stdin(&self, event: &Event, _envelope: &Envelope) -> Result<Bytes, InvalidField> {
+        Ok(event.json.clone())
+    }
+
+    /// Reads an end: anything but exit 0 has failed, and nothing is ever decided.
+    fn interpret(&self, end: &End<'_>) -> Verdict {
+        Verdict::skipped(end.kind.failure().unwrap_or(Skip::OutputIgnored))
+    }
 }

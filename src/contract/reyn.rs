@@ -2,146 +2,153 @@
 //!
 //! A hook never stops the point it runs at: every failure only skips the push. A directive is taken whole or not at all.
 
-use std::{ffi::OsString, fmt, str};
+use std::time::Duration;
 
 use bytes::Bytes;
-use serde::{
-    Deserialize, Deserializer,
-    de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor},
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+
+use super::{
+    CommandStyle, ContractEvent, Defaults, End, EndKind, Envelope, Facts, Point, Rules, Skip, Stop,
+    Verdict,
+    entry::Key,
+    members::{Fault, Members},
+    stdin, verdict,
 };
-use serde_json::{Value, json, value::RawValue};
+use crate::request::{Event, InvalidField};
 
-use super::{ContractEvent, End, EndKind, Push, Skip, Verdict, failure_of};
-use crate::{
-    json,
-    request::{Event, InvalidField},
-};
-
-/// The rules followed.
-pub(super) const VERSION: &str = "reyn/2026-06";
-
-/// The wall time of a hook. An entry has no key for another.
-pub(super) const TIMEOUT_SECONDS: u64 = 60;
-
-/// Returns what a hook reads: one flat object, `point` first, then the event's own members as they are written.
-pub(super) fn stdin(event: &Event) -> Result<Bytes, InvalidField> {
-    if event.point.is_empty() {
-        return Err(InvalidField::new(
-            "event.point",
-            "must name the lifecycle point",
-        ));
-    }
-    let mut extras = Extras {
-        conflict: false,
-        out: String::with_capacity(event.json.len() + 64),
-        point: &event.point,
-    };
-    extras.out.push_str("{\"point\":");
-    extras
-        .out
-        .push_str(&Value::from(event.point.as_str()).to_string());
-    // An event that was not given has no extras.
-    if !event.json.is_empty() {
-        let mut source = serde_json::Deserializer::from_slice(&event.json);
-        let read = (&mut extras)
-            .deserialize(&mut source)
-            .and_then(|()| source.end());
-        if extras.conflict {
-            return Err(InvalidField::new(
-                "event.json",
-                "has a `point` that is not `event.point`",
-            ));
-        }
-        read.map_err(|_| {
-            InvalidField::new(
-                "event.json",
-                "must be one JSON object: reyn adds `point` to its members",
-            )
-        })?;
-    }
-    extras.out.push('}');
-    Ok(extras.out.into())
+/// The two schemes that run a command.
+pub(super) enum Reyn {
+    /// Run for its side effect.
+    Exec,
+    /// stdout is a push directive.
+    Push,
 }
 
-/// Splits a command line into the words that reyn would run.
-///
-/// reyn splits with Python's `shlex`, which differs from a shell in that `#` starts no comment, that a backslash between
-/// double quotes escapes only itself and the quote, and that a backslash before a newline keeps the newline.
-pub(super) fn split(text: &str) -> Result<Vec<OsString>, InvalidField> {
-    let invalid = |problem| InvalidField::new("hook.shell.script", problem);
-    let mut words: Vec<OsString> = Vec::new();
-    let mut word: Option<String> = None;
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            ' ' | '\t' | '\r' | '\n' => words.extend(word.take().map(OsString::from)),
-            '\'' | '"' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match chars
-                        .next()
-                        .ok_or_else(|| invalid("has a quotation that is not closed"))?
-                    {
-                        end if end == c => break,
-                        '\\' if c == '"' => match chars.next() {
-                            Some(escaped @ ('"' | '\\')) => word.push(escaped),
-                            Some(other) => word.extend(['\\', other]),
-                            None => return Err(invalid("has a quotation that is not closed")),
-                        },
-                        other => word.push(other),
-                    }
-                }
-            }
-            '\\' => {
-                let escaped = chars
-                    .next()
-                    .ok_or_else(|| invalid("ends in a backslash that escapes nothing"))?;
-                word.get_or_insert_default().push(escaped);
-            }
-            other => word.get_or_insert_default().push(other),
+const CONTRACT: &str = "reyn";
+
+/// No point can be stopped, and later releases have others.
+const POINTS: [Point; 13] = [
+    point("session_start"),
+    point("session_end"),
+    point("turn_start"),
+    point("turn_end"),
+    point("skill_start"),
+    point("skill_end"),
+    point("task_start"),
+    point("task_end"),
+    point("mcp_resource_updated"),
+    point("file_changed"),
+    point("cron_fired"),
+    point("webhook_received"),
+    point("task_settled"),
+];
+
+/// An entry's keys; none but consent bears on how an end is read.
+const KEYS: [(&str, Key); 12] = [
+    ("allowed", Key::Allowed),
+    ("exec", Key::Carried),
+    ("exec_capture", Key::Carried),
+    ("matcher", Key::Carried),
+    ("name", Key::Carried),
+    ("network", Key::Carried),
+    ("on", Key::Carried),
+    ("shell_exec", Key::Carried),
+    ("shell_push", Key::Carried),
+    ("subprocess", Key::Carried),
+    ("template_push", Key::Carried),
+    ("write_paths", Key::Carried),
+];
+
+/// How much of a stream reyn keeps.
+const OUTPUT_CAP: usize = 10 * 1024 * 1024;
+
+const FACTS: Facts = Facts {
+    contract: CONTRACT,
+    keys: &KEYS,
+    other_points: Some(Stop::Nothing),
+    output_cap: Some(OUTPUT_CAP),
+    points: &POINTS,
+    version: "reyn/2026-06",
+};
+
+impl Rules for Reyn {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn modes(&self) -> &'static [&'static str] {
+        match self {
+            Self::Exec => &["shell_exec", "exec"],
+            Self::Push => &["shell_push", "exec_capture", "command"],
         }
     }
-    words.extend(word.map(OsString::from));
-    if words.first().is_none_or(|program| program.is_empty()) {
-        return Err(invalid("names no program"));
+
+    fn defaults(&self, _point: &str) -> Defaults {
+        Defaults {
+            command: CommandStyle::Argv,
+            profile: "strict",
+            // An entry has no key for another.
+            timeout: Some(Duration::from_secs(60)),
+        }
     }
-    Ok(words)
-}
 
-/// Reads the end of a `shell_exec` hook: its output is never looked at.
-pub(super) fn interpret_exec(kind: EndKind) -> Verdict {
-    Verdict::skipped(failure_of(kind).unwrap_or(Skip::OutputIgnored))
-}
+    fn stdin(&self, event: &Event, _envelope: &Envelope) -> Result<Bytes, InvalidField> {
+        stdin::object(CONTRACT, event, "point", &[])
+    }
 
-/// Reads the end of a `shell_push` hook: on exit 0, stdout is a push directive.
-pub(super) fn interpret_push(end: &End<'_>) -> Verdict {
-    match failure_of(end.kind).map_or_else(|| directive(end), Err) {
-        Ok(push) => Verdict {
-            push: Some(push),
-            ..Verdict::default()
-        },
-        Err(skip) => Verdict::skipped(skip),
+    fn interpret(&self, end: &End<'_>) -> Verdict {
+        let said = match (failure(end), self) {
+            (Some(skip), _) => Err(skip),
+            (None, Self::Exec) => Err(Skip::OutputIgnored),
+            (None, Self::Push) => directive(end),
+        };
+        match said {
+            Ok(push) => Verdict {
+                push: Some(push),
+                ..Verdict::default()
+            },
+            Err(skip) => Verdict::skipped(skip),
+        }
+    }
+
+    /// Returns the event of a run, unless nothing ran.
+    fn event(&self, end: &End<'_>) -> Option<ContractEvent> {
+        if end.entry.allowed == Some(false) {
+            return None;
+        }
+        let returncode = match end.kind {
+            // Nothing but SIGKILL ends a run that is not to go on.
+            EndKind::Canceled | EndKind::OutputLimit => -9,
+            EndKind::ExecFailed => return None,
+            EndKind::Exited(code) => code,
+            EndKind::Signaled(signal) => -signal,
+            EndKind::TimedOut => -1,
+        };
+        let mode = self.modes()[0];
+        let json = json!({ "command": end.command, "mode": mode, "returncode": returncode });
+        Some(ContractEvent {
+            json,
+            name: "hook_shell_executed",
+        })
     }
 }
 
-/// Returns the event of a run, unless nothing ran.
-pub(super) fn event(mode: &str, end: &End<'_>) -> Option<ContractEvent> {
-    let returncode = match end.kind {
-        // Nothing but SIGKILL ends a run that is not to go on.
-        EndKind::Canceled | EndKind::OutputLimit => -9,
-        EndKind::ExecFailed => return None,
-        EndKind::Exited(code) => code,
-        EndKind::Signaled(signal) => -signal,
-        EndKind::TimedOut => -1,
-    };
-    let json = json!({ "command": end.command, "mode": mode, "returncode": returncode });
-    Some(ContractEvent {
-        json,
-        name: "hook_shell_executed",
-    })
+const fn point(name: &'static str) -> Point {
+    Point {
+        name,
+        stop: Stop::Nothing,
+    }
 }
 
-fn directive(end: &End<'_>) -> Result<Push, Skip> {
+fn failure(end: &End<'_>) -> Option<Skip> {
+    if end.entry.allowed == Some(false) {
+        return Some(Skip::ConsentRefused);
+    }
+    end.kind.failure()
+}
+
+fn directive(end: &End<'_>) -> Result<verdict::Push, Skip> {
     // A cut document may still parse, and would then say what its hook never said.
     if end.stdout_truncated {
         return Err(Skip::InvalidJson);
@@ -150,21 +157,17 @@ fn directive(end: &End<'_>) -> Result<Push, Skip> {
     if is_blank(&text) {
         return Err(Skip::EmptyStdout);
     }
-    let document: &RawValue = serde_json::from_str(&text).map_err(|_| Skip::InvalidJson)?;
-    if json::first_too_deep(document.get()).is_some() {
-        return Err(Skip::InvalidJson);
-    }
-    if !document.get().starts_with('{') {
-        return Err(Skip::NotObject);
-    }
-    let fields: Fields<'_> = serde_json::from_str(document.get()).map_err(|_| Skip::InvalidJson)?;
-    let message: String = required(fields.message, "message")?;
+    let members = Members::parse(&text).map_err(|fault| match fault {
+        Fault::NotJson | Fault::TooDeep => Skip::InvalidJson,
+        Fault::NotObject => Skip::NotObject,
+    })?;
+    let message: String = required(&members, "message")?;
     if is_blank(&message) {
         return Err(Skip::EmptyMessage);
     }
-    let wake = required(fields.wake, "wake")?;
-    let push_when: bool = required(fields.push_when, "push_when")?;
-    let session = optional(fields.session, "session")?
+    let wake = required(&members, "wake")?;
+    let push_when: bool = required(&members, "push_when")?;
+    let session = optional(&members, "session")?
         .filter(|session| !is_blank(session))
         .unwrap_or_default();
     if !push_when {
@@ -175,7 +178,7 @@ fn directive(end: &End<'_>) -> Result<Push, Skip> {
     } else {
         end.name
     };
-    Ok(Push {
+    Ok(verdict::Push {
         message,
         name: name.to_owned(),
         session,
@@ -184,113 +187,22 @@ fn directive(end: &End<'_>) -> Result<Push, Skip> {
 }
 
 // Text that holds half of a surrogate pair is no Unicode and cannot be delivered: it counts as the wrong type.
-fn required<'a, T: Deserialize<'a>>(
-    field: Option<&'a RawValue>,
-    name: &'static str,
-) -> Result<T, Skip> {
-    let value = field.ok_or(Skip::MissingField(name))?;
-    serde_json::from_str(value.get()).map_err(|_| Skip::WrongType(name))
+fn required<'a, T: Deserialize<'a>>(members: &Members<'a>, name: &'static str) -> Result<T, Skip> {
+    let value = members.last(name).ok_or(Skip::MissingField(name))?;
+    typed(value, name)
 }
 
-fn optional(field: Option<&RawValue>, name: &'static str) -> Result<Option<String>, Skip> {
-    field.map_or(Ok(None), |value| {
-        serde_json::from_str(value.get()).map_err(|_| Skip::WrongType(name))
-    })
+fn optional(members: &Members<'_>, name: &'static str) -> Result<Option<String>, Skip> {
+    let value = members.last(name);
+    value.map_or(Ok(None), |value| typed(value, name))
+}
+
+fn typed<'a, T: Deserialize<'a>>(value: &'a RawValue, name: &'static str) -> Result<T, Skip> {
+    serde_json::from_str(value.get()).map_err(|_| Skip::WrongType(name))
 }
 
 /// Says whether Python's `strip` would leave nothing: it also takes the four ASCII separators.
 fn is_blank(text: &str) -> bool {
     text.chars()
         .all(|c| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c))
-}
-
-/// The members of a directive that mean something. The last of several with one name counts.
-#[derive(Default)]
-struct Fields<'a> {
-    message: Option<&'a RawValue>,
-    push_when: Option<&'a RawValue>,
-    session: Option<&'a RawValue>,
-    wake: Option<&'a RawValue>,
-}
-
-// Why not derived: a derived implementation refuses a repeated field.
-impl<'de> Deserialize<'de> for Fields<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(FieldsVisitor)
-    }
-}
-
-struct FieldsVisitor;
-
-impl<'de> Visitor<'de> for FieldsVisitor {
-    type Value = Fields<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a push directive")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut fields = Fields::default();
-        while let Some(key) = map.next_key()? {
-            match key {
-                Key::Message => fields.message = Some(map.next_value()?),
-                Key::Other => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-                Key::PushWhen => fields.push_when = Some(map.next_value()?),
-                Key::Session => fields.session = Some(map.next_value()?),
-                Key::Wake => fields.wake = Some(map.next_value()?),
-            }
-        }
-        Ok(fields)
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(field_identifier, rename_all = "snake_case")]
-enum Key {
-    Message,
-    PushWhen,
-    Session,
-    Wake,
-    #[serde(other)]
-    Other,
-}
-
-/// Appends the members of an object to another's text, except `point`, which must not contradict the request's.
-struct Extras<'a> {
-    conflict: bool,
-    out: String,
-    point: &'a str,
-}
-
-impl<'de> DeserializeSeed<'de> for &mut Extras<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for &mut Extras<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
-            if key == "point" {
-                self.conflict |=
-                    serde_json::from_str::<String>(value.get()).ok().as_deref() != Some(self.point);
-                continue;
-            }
-            self.out.push(',');
-            self.out.push_str(&Value::from(key).to_string());
-            self.out.push(':');
-            json::compact_into(value.get(), &mut self.out);
-        }
-        Ok(())
-    }
 }

@@ -1,4 +1,5 @@
-//! The environment of a hook: the profile's variables and those of the request that the profile lets in.
+//! The environment of a hook: the profile's variables, those of the hook's configuration, and those of the request that
+//! the profile lets in.
 //!
 //! Nothing is inherited from the daemon.
 
@@ -9,22 +10,27 @@ use std::{
     path::Path,
 };
 
-use crate::{policy::Policy, request::InvalidField};
+use crate::{
+    policy::Policy,
+    request::{Hook, InvalidField},
+};
+
+/// Tells whatever a hook starts how many hooks led to it. A runtime started by one passes it on with its own requests.
+pub const DEPTH: &str = "HOOKJAIL_DEPTH";
 
 /// The variables of a run but for those that name its scratch directory.
 #[derive(Clone, Debug)]
 pub struct Variables(BTreeMap<OsString, OsString>);
 
 impl Variables {
-    /// Takes the profile's variables and those of the request.
+    /// Takes the profile's variables and those of the hook, and tells it how many lead to what it starts. What the
+    /// operator configured for the hook need not be on the profile's list, and goes before what a request says.
     ///
     /// # Errors
     ///
-    /// A variable of the request is not on the profile's list, is one that no list can open, or contains a NUL byte.
-    pub fn resolve(
-        policy: &Policy,
-        request_env: &BTreeMap<String, OsString>,
-    ) -> Result<Self, InvalidField> {
+    /// A variable of the request is not on the profile's list or is one that no list can open, one of the configuration
+    /// is one that not even a profile can set, or one of either contains a NUL byte.
+    pub fn resolve(policy: &Policy, hook: &Hook, depth: u32) -> Result<Self, InvalidField> {
         let mut all: BTreeMap<OsString, OsString> = policy
             .environment
             .set
@@ -32,9 +38,11 @@ impl Variables {
             .map(|(name, value)| (name.into(), value.into()))
             .collect();
 
-        for (name, value) in request_env {
-            let invalid =
-                |problem: String| Err(InvalidField::new(format!("hook.env[{name}]"), problem));
+        let invalid = |name: &String, problem: String| {
+            Err(InvalidField::new(format!("hook.env[{name}]"), problem))
+        };
+        for (name, value) in &hook.env {
+            let invalid = |problem| invalid(name, problem);
             if is_closed_to_requests(name) {
                 return invalid(
                     "decides what code is found or loaded; no profile opens it to a request".into(),
@@ -56,6 +64,15 @@ impl Variables {
             }
             all.insert(name.into(), value.clone());
         }
+        for (name, value) in &hook.configured_env {
+            if let Err(problem) = settable(name) {
+                return invalid(name, problem.to_owned());
+            }
+            if value.as_bytes().contains(&0) {
+                return invalid(name, "contains a NUL byte".into());
+            }
+            all.insert(name.into(), value.clone());
+        }
 
         let path: Vec<&OsStr> = policy
             .environment
@@ -64,7 +81,13 @@ impl Variables {
             .map(|dir| dir.as_os_str())
             .collect();
         all.insert("PATH".into(), path.join(OsStr::new(":")));
+        all.insert(DEPTH.into(), depth.saturating_add(1).to_string().into());
         Ok(Self(all))
+    }
+
+    /// Returns the names of the whole environment, sorted.
+    pub fn names(&self) -> Vec<OsString> {
+        self.with_scratch(Path::new("")).into_keys().collect()
     }
 
     /// Returns the whole environment, sorted by name; `HOME` and `TMPDIR` are `scratch`.
@@ -74,6 +97,29 @@ impl Variables {
         all.insert("TMPDIR".into(), scratch.into());
         all
     }
+}
+
+/// Whether a request under a profile can set a variable.
+pub fn admits(policy: &Policy, name: &str) -> bool {
+    let mut listed = policy.environment.allow.iter();
+    !is_closed_to_requests(name) && listed.any(|pattern| matches(pattern, name))
+}
+
+/// Says whether the operator can set a variable for a hook.
+///
+/// # Errors
+///
+/// What is wrong with its name.
+pub(crate) fn settable(name: &str) -> Result<(), &'static str> {
+    if !is_name(name) {
+        return Err("is no name of a variable: letters, digits and `_`, not first a digit");
+    }
+    if is_closed(name) {
+        return Err(
+            "decides what code is found or loaded, or is the daemon's to set; nobody can set it for a hook",
+        );
+    }
+    Ok(())
 }
 
 /// Whether no request can set a variable, whatever a profile allows.
@@ -90,7 +136,7 @@ pub(super) fn is_closed(name: &str) -> bool {
 }
 
 /// Whether a name is one that a shell could set: `[A-Za-z_][A-Za-z0-9_]*`.
-pub(super) fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
@@ -197,16 +243,30 @@ mod tests {
     use std::{os::unix::ffi::OsStringExt, sync::Arc};
 
     use super::*;
+    use crate::{
+        policy::registry::Registry,
+        request::{Command, ProfileName},
+    };
 
     fn build(
         policy: &Policy,
         scratch: &Path,
         request: &BTreeMap<String, OsString>,
     ) -> Result<Vec<(OsString, OsString)>, InvalidField> {
-        let variables = Variables::resolve(policy, request)?;
+        let variables = Variables::resolve(policy, &hook(request, &BTreeMap::new()), 0)?;
         Ok(variables.with_scratch(scratch).into_iter().collect())
     }
-    use crate::{policy::registry::Registry, request::ProfileName};
+
+    fn hook(request: &BTreeMap<String, OsString>, configured: &BTreeMap<String, OsString>) -> Hook {
+        Hook {
+            command: Command::Argv(vec!["x".into()]),
+            configured_env: configured.clone(),
+            env: request.clone(),
+            name: String::new(),
+            working_dir: None,
+            workspace: None,
+        }
+    }
 
     #[test]
     fn a_hook_finds_what_the_profile_sets_and_the_scratch_directory() {
@@ -221,6 +281,7 @@ mod tests {
             ("GIT_OPTIONAL_LOCKS", "0"),
             ("GIT_PAGER", "cat"),
             ("HOME", "/scratch/1"),
+            ("HOOKJAIL_DEPTH", "1"),
             ("LANG", "C.UTF-8"),
             ("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"),
             ("TMPDIR", "/scratch/1"),
@@ -304,6 +365,42 @@ mod tests {
             let refused = build(&policy, Path::new("/s"), &env(&[(name, "1")])).unwrap_err();
             assert_eq!(refused.field, format!("hook.env[{name}]"));
             assert!(refused.problem.contains("no profile opens it"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_operator_sets_what_is_not_on_the_list_and_a_request_does_not() {
+        let configured = env(&[("API_URL", "https://x"), ("PYTHONPATH", "/opt/hooks")]);
+        let resolved = |request, configured| {
+            Variables::resolve(&strict(), &hook(&request, &configured), 0)
+                .map(|variables| variables.with_scratch(Path::new("/s")))
+        };
+
+        let all = resolved(BTreeMap::new(), configured.clone()).unwrap();
+        for (name, value) in &configured {
+            assert_eq!(all.get(OsStr::new(name)), Some(value));
+        }
+        for name in configured.into_keys() {
+            let refused = resolved(env(&[(&name, "y")]), BTreeMap::new()).unwrap_err();
+            assert_eq!(refused.field, format!("hook.env[{name}]"));
+        }
+        let over = resolved(env(&[("TZ", "UTC")]), env(&[("TZ", "CET")])).unwrap();
+        assert_eq!(over.get(OsStr::new("TZ")), Some(&OsString::from("CET")));
+    }
+
+    #[test]
+    fn not_even_the_operator_sets_what_the_loader_reads() {
+        for name in [
+            "LD_PRELOAD",
+            "BASH_ENV",
+            "PATH",
+            "HOOKJAIL_DEPTH",
+            "A-B",
+            "",
+        ] {
+            let hook = hook(&BTreeMap::new(), &env(&[(name, "1")]));
+            let refused = Variables::resolve(&strict(), &hook, 0).unwrap_err();
+            assert_eq!(refused.field, format!("hook.env[{name}]"));
         }
     }
 

@@ -3,10 +3,11 @@
 //! Reads the file system, because a path says little: the same directory may be reached through a link or a bind mount.
 
 use std::{
-    fs, io,
-    os::unix::fs::MetadataExt,
+    io,
     path::{Path, PathBuf},
 };
+
+use super::located::Located;
 
 /// Paths that no grant may equal, contain or lie in.
 #[derive(Debug, Default)]
@@ -43,82 +44,13 @@ impl Forbidden {
             .0
             .iter()
             .find(|forbidden| grant.holds(forbidden) || forbidden.holds(&grant));
-        Ok(hit.map(|forbidden| forbidden.given.as_path()))
+        Ok(hit.map(|forbidden| forbidden.given()))
     }
-}
-
-/// A path and what it stands for.
-#[derive(Debug)]
-struct Located {
-    /// Device and inode of every existing directory on the way, the root last.
-    chain: Vec<(u64, u64)>,
-    /// As it was given.
-    given: PathBuf,
-    /// Device and inode, where it exists.
-    inode: Option<(u64, u64)>,
-    /// Without links, as far as it exists.
-    path: PathBuf,
-}
-
-impl Located {
-    fn find(given: &Path) -> io::Result<Self> {
-        let path = resolve(given)?;
-        let mut chain = Vec::new();
-        for ancestor in path.ancestors() {
-            chain.extend(inode(ancestor)?);
-        }
-        Ok(Self {
-            chain,
-            given: given.to_owned(),
-            inode: inode(&path)?,
-            path,
-        })
-    }
-
-    /// Whether `other` is this or lies in it.
-    fn holds(&self, other: &Self) -> bool {
-        other.path.starts_with(&self.path)
-            || self.inode.is_some_and(|inode| other.chain.contains(&inode))
-    }
-}
-
-/// Resolves the part of a path that exists and appends the rest.
-fn resolve(path: &Path) -> io::Result<PathBuf> {
-    for ancestor in path.ancestors() {
-        match fs::canonicalize(ancestor) {
-            Ok(found) => {
-                let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
-                return Ok(if rest.as_os_str().is_empty() {
-                    found
-                } else {
-                    found.join(rest)
-                });
-            }
-            Err(error) if is_absent(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(path.to_owned())
-}
-
-fn inode(path: &Path) -> io::Result<Option<(u64, u64)>> {
-    match fs::metadata(path) {
-        Ok(metadata) => Ok(Some((metadata.dev(), metadata.ino()))),
-        Err(error) if is_absent(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn is_absent(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::{fs, os::unix::fs::symlink};
 
     use super::*;
 

@@ -1,16 +1,20 @@
 //! Profiles and what they become: profile files → [`Policy`] → plan. Pure: knows neither tokio nor tonic nor the kernel.
 
 pub mod environment;
+pub mod explain;
 pub mod forbidden;
+pub mod located;
 pub mod narrow;
 mod plan;
 pub mod profile;
 pub mod registry;
+pub mod rights;
 pub(crate) mod units;
 
 pub use self::{plan::Plan, registry::Registry};
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -36,12 +40,16 @@ pub struct Policy {
     pub granted_by: GrantedBy,
     /// Resource limits.
     pub limits: Limits,
+    /// Its own name, and then those of the profiles that it extends, the nearest first.
+    pub line: Arc<[ProfileName]>,
     /// Whether it may change modes, owners, times and extended attributes.
     pub metadata: Metadata,
     /// Its name.
     pub name: ProfileName,
     /// What it may do on the network.
     pub network: Network,
+    /// Whether registered secrets are taken out of what its hooks have a reply say.
+    pub redact_output: bool,
     /// Which new tasks it may start.
     pub spawn: Spawn,
     /// How long it may take.
@@ -108,7 +116,9 @@ impl fmt::Display for Place {
 }
 
 /// How a granted path may be used.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
     /// Read, list and execute.
@@ -148,7 +158,7 @@ impl fmt::Display for Access {
 }
 
 /// Who can have a hook run under a profile.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GrantedBy {
     /// A request names it.
@@ -175,7 +185,7 @@ pub struct Limits {
 }
 
 /// What happens to a hook that prints more than is kept.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnOutputLimit {
     /// The rest is read, counted and thrown away but for the tail.
@@ -185,7 +195,7 @@ pub enum OnOutputLimit {
 }
 
 /// Whether a hook may change modes, owners, times and extended attributes.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metadata {
     /// It may, as far as its user may.
@@ -194,8 +204,18 @@ pub enum Metadata {
     Keep,
 }
 
+impl Metadata {
+    /// Returns its name as profiles spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Change => "change",
+            Self::Keep => "keep",
+        }
+    }
+}
+
 /// What a hook may do on the network.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Network {
     /// No socket of any family.
@@ -204,14 +224,34 @@ pub enum Network {
     Outbound,
 }
 
+impl Network {
+    /// Returns its name as profiles spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Outbound => "outbound",
+        }
+    }
+}
+
 /// Which new tasks a hook may start.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Spawn {
     /// Processes that cannot leave the process group.
     Processes,
     /// Threads only. Executing another program in place is allowed.
     Threads,
+}
+
+impl Spawn {
+    /// Returns its name as profiles spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Processes => "processes",
+            Self::Threads => "threads",
+        }
+    }
 }
 
 /// How long a run may take.
@@ -224,7 +264,7 @@ pub struct Time {
 }
 
 /// Where a hook starts when the request does not say.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkingDir {
     /// In its scratch directory.

@@ -12,7 +12,7 @@ use crate::{
     admission::Admitted,
     refusal::{Reason, Refusal, Stop},
     request::InvalidField,
-    sandbox::{Confirmation, Opened, Prepared, Sandbox},
+    sandbox::{Confirmation, Opened, PassedOver, Prepared, Sandbox, Selected},
 };
 
 /// Everything that is decided about a run before it is announced.
@@ -28,6 +28,8 @@ pub struct Plan {
     pub environment: Variables,
     /// The files it reaches.
     pub opened: Opened,
+    /// The backends before its own in the operator's order, and why it runs on none of them.
+    pub passed_over: Vec<PassedOver>,
     /// The profile, narrowed by the request, with the workspace bound.
     pub policy: Policy,
     /// By what means it is enforced.
@@ -56,30 +58,40 @@ impl Plan {
                 ..Refusal::field(widened.reason(), field)
             }
         })?;
-        let (prepared, confirmation) = sandbox.select(&policy, &base.digest).await?;
-        if request.require_confirmed && !prepared.backend.confines() {
-            let message = format!(
+        let Selected {
+            confirmation,
+            passed_over,
+            prepared,
+        } = sandbox.select(&policy, &base.digest).await?;
+        if request.require_confirmed && !prepared.confines() {
+            let before = passed_over.iter().map(|it| it.refusal.message.as_str());
+            let nothing = format!(
                 "backend `{}` confines nothing and the request requires confirmed confinement (`require_confirmed`)",
                 prepared.backend
             );
+            let message = before
+                .chain([nothing.as_str()])
+                .collect::<Vec<_>>()
+                .join("; ");
             return Err(Refusal::new(Reason::BackendUnconfirmed, message)
                 .with("backend", prepared.backend.as_str())
                 .into());
         }
-        let environment = Variables::resolve(&policy, &request.hook.env)?;
+        let environment = Variables::resolve(&policy, &request.hook, request.depth)?;
         let opened = Opened::of(
             sandbox.places(),
             &prepared.mechanism,
             &policy,
             &request.hook,
         )?;
-        let stdin = request.contract.stdin(&request.event)?;
+        let stdin = request.contract.stdin(&request.event, &request.envelope)?;
         let (deadline, timeout) = (admitted.deadline, admitted.timeout);
         Ok(Self {
             confirmation,
             deadline,
             environment,
             opened,
+            passed_over,
             policy,
             prepared,
             stdin,

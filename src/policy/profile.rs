@@ -12,6 +12,7 @@ use std::{
     sync::Arc,
 };
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -26,31 +27,53 @@ use crate::{
     request::ProfileName,
 };
 
-/// A profile file, as written.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+/// A profile file, as written. One that extends nothing must have every key that has no default.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
+#[schemars(title = "Profile of hookjail")]
 pub struct ProfileFile {
+    /// In one line, what it is for.
     description: String,
+    /// The profile it starts from.
     #[serde(skip_serializing_if = "Option::is_none")]
     extends: Option<String>,
+    /// Who can have a hook run under it.
     granted_by: Option<GrantedBy>,
+    /// Whether modes, owners, times and extended attributes can be changed.
     metadata: Option<Metadata>,
+    /// What a hook may do on the network.
     network: Option<Network>,
+    /// Which new tasks it may start.
     spawn: Option<Spawn>,
+    /// Where it starts when the request does not say.
     working_dir: Option<WorkingDir>,
+    /// What must be enforced, and what is only reported.
     #[serde(default)]
     axes: AxesSection,
+    /// What it finds in its environment.
     #[serde(default)]
     environment: EnvironmentSection,
+    /// Which files it can reach.
     #[serde(default)]
     files: FilesSection,
+    /// Resource limits.
     #[serde(default)]
     limits: LimitsSection,
+    /// What becomes of what it printed, on its way to the caller.
+    // Left out where it says nothing: a profile's digest is that of what it says.
+    #[serde(default, skip_serializing_if = "OutputSection::is_silent")]
+    output: OutputSection,
+    /// How long it may take.
     #[serde(default)]
     time: TimeSection,
 }
 
 impl ProfileFile {
+    /// Returns the schema of a profile file.
+    pub(crate) fn schema(generator: SchemaGenerator) -> Schema {
+        generator.into_root_schema_for::<Self>()
+    }
+
     /// Reads the text of a profile file.
     ///
     /// # Errors
@@ -86,6 +109,9 @@ impl ProfileFile {
             limits: self.limits.over(parent.limits),
             metadata: self.metadata.or(parent.metadata),
             network: self.network.or(parent.network),
+            output: OutputSection {
+                redact: self.output.redact.or(parent.output.redact),
+            },
             spawn: self.spawn.or(parent.spawn),
             time: self.time.over(parent.time),
             working_dir: self.working_dir.or(parent.working_dir),
@@ -117,9 +143,11 @@ impl ProfileFile {
             files: self.files.resolve()?,
             granted_by: self.granted_by.ok_or(ProfileCause::Missing("granted_by"))?,
             limits: self.limits.resolve()?,
+            line: [name.clone()].into(),
             metadata: self.metadata.ok_or(ProfileCause::Missing("metadata"))?,
             name,
             network: self.network.ok_or(ProfileCause::Missing("network"))?,
+            redact_output: self.output.redact.unwrap_or(false),
             spawn: self.spawn.ok_or(ProfileCause::Missing("spawn"))?,
             time: self.time.resolve()?,
             working_dir: self
@@ -184,6 +212,9 @@ impl From<&Policy> for ProfileFile {
             },
             metadata: Some(policy.metadata),
             network: Some(policy.network),
+            output: OutputSection {
+                redact: policy.redact_output.then_some(true),
+            },
             spawn: Some(policy.spawn),
             time: TimeSection {
                 default: Some(Span(policy.time.default)),
@@ -271,10 +302,12 @@ pub enum ProfileCause {
     Unreadable(#[from] std::io::Error),
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct AxesSection {
+    /// Refused where they are not enforced.
     required: Vec<Axis>,
+    /// Reported where they are not enforced.
     wanted: Vec<Axis>,
 }
 
@@ -328,11 +361,14 @@ impl AxesSection {
     }
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct EnvironmentSection {
+    /// Names that a request may set: exact, or a beginning followed by `*`.
     allow: Vec<String>,
+    /// `PATH`: absolute directories.
     path: Vec<String>,
+    /// Variables that the profile sets.
     set: BTreeMap<String, String>,
 }
 
@@ -406,14 +442,20 @@ impl EnvironmentSection {
     }
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct LimitsSection {
+    /// `RLIMIT_AS`.
     address_space: Option<Bound>,
+    /// `RLIMIT_FSIZE`.
     file_size: Option<Size>,
+    /// What happens to a hook that prints more than `output`.
     on_limit: Option<OnOutputLimit>,
+    /// `RLIMIT_NOFILE`, at least 16.
     open_files: Option<u64>,
+    /// What is kept of each stream.
     output: Option<Size>,
+    /// `RLIMIT_NPROC`, under a root daemon only.
     tasks: Option<u64>,
 }
 
@@ -470,10 +512,27 @@ impl LimitsSection {
     }
 }
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+/// What becomes of what a hook printed, on its way to the caller.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields)]
+struct OutputSection {
+    /// Whether registered secrets are taken out of replies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redact: Option<bool>,
+}
+
+impl OutputSection {
+    const fn is_silent(&self) -> bool {
+        self.redact.is_none()
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct TimeSection {
+    /// Where nobody says.
     default: Option<Span>,
+    /// More is refused.
     maximum: Option<Span>,
 }
 

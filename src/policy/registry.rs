@@ -58,7 +58,11 @@ impl Registry {
             origin: "forbidden paths".to_owned(),
         })?;
         let resolve = |source: &Source| {
-            let policy = inherit(source, &sources)?.resolve(source.name.clone())?;
+            let (file, line) = inherit(source, &sources)?;
+            let policy = Policy {
+                line,
+                ..file.resolve(source.name.clone())?
+            };
             check_grants(&policy, &forbidden)?;
             Ok(policy)
         };
@@ -118,11 +122,11 @@ impl Source {
     }
 }
 
-/// Puts a profile on top of all it extends.
+/// Puts a profile on top of all it extends, and names them, itself first.
 fn inherit(
     source: &Source,
     sources: &BTreeMap<ProfileName, Source>,
-) -> Result<ProfileFile, ProfileCause> {
+) -> Result<(ProfileFile, Arc<[ProfileName]>), ProfileCause> {
     let mut line = vec![source];
     let mut youngest = source;
     while let Some(parent) = youngest.file.extends() {
@@ -140,9 +144,10 @@ fn inherit(
             return Err(ProfileCause::Circle(names.join(" → ")));
         }
     }
+    let names = line.iter().map(|source| source.name.clone()).collect();
     let mut files = line.into_iter().rev().map(|source| source.file.clone());
     let base = files.next().unwrap_or_else(|| source.file.clone());
-    Ok(files.fold(base, |parent, child| child.over(parent)))
+    Ok((files.fold(base, |parent, child| child.over(parent)), names))
 }
 
 fn check_grants(policy: &Policy, forbidden: &Forbidden) -> Result<(), ProfileCause> {

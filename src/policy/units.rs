@@ -1,7 +1,8 @@
 //! Durations and sizes as profile files spell them.
 
-use std::{fmt, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{self, Visitor},
@@ -95,6 +96,55 @@ impl Serialize for Bound {
             Self::None => serializer.serialize_str(NONE),
         }
     }
+}
+
+impl JsonSchema for Span {
+    fn schema_name() -> Cow<'static, str> {
+        "Duration".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A duration: `500ms`, `10s`, `2m`, `1h`.",
+            "type": "string",
+            "pattern": one_of(&SPANS),
+        })
+    }
+}
+
+impl JsonSchema for Size {
+    fn schema_name() -> Cow<'static, str> {
+        "Size".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A number of bytes, or a size: `64KiB`, `10MiB`, `4GiB`.",
+            "type": ["integer", "string"],
+            "minimum": 0,
+            "pattern": one_of(&SIZES),
+        })
+    }
+}
+
+impl JsonSchema for Bound {
+    fn schema_name() -> Cow<'static, str> {
+        "Bound".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let size = generator.subschema_for::<Size>();
+        json_schema!({
+            "description": "A size, or `none` for no limit.",
+            "anyOf": [size, { "const": NONE }],
+        })
+    }
+}
+
+/// Returns the regular expression of digits and one of these units, as [`count`] reads them.
+fn one_of(units: &[(u64, &str)]) -> String {
+    let units: Vec<_> = units.iter().map(|(_, unit)| *unit).collect();
+    format!("^[0-9]+({})$", units.join("|"))
 }
 
 struct Bytes;

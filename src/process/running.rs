@@ -104,6 +104,8 @@ pub struct Running {
 /// The child's process group; kills it when dropped.
 #[derive(Debug)]
 struct Group {
+    /// The first process of a container, which the group's leader waits for: everything else in the container dies with it.
+    first: Option<OwnedFd>,
     id: Pid,
     /// Given back after the group's end.
     _place: Place,
@@ -118,6 +120,7 @@ impl Running {
     /// Returns the error of registering the child's descriptor with the runtime; the tree is then killed.
     pub fn new(pid: i32, pidfd: OwnedFd, pipes: Pipes, place: Place) -> io::Result<Self> {
         let group = Group {
+            first: None,
             id: Pid::from_raw(pid),
             _place: place,
             reaped: false,
@@ -129,6 +132,14 @@ impl Running {
             pipes,
             released: Instant::now(),
         })
+    }
+
+    /// Has the first process of a container killed instead of the child, which is the container's runtime: it takes away what
+    /// it keeps of the container, and ends.
+    #[must_use]
+    pub fn of_container(mut self, first: OwnedFd) -> Self {
+        self.group.first = Some(first);
+        self
     }
 
     /// Returns the first process's id. It stays valid until the run has ended: the process is reaped nowhere else.
@@ -193,7 +204,7 @@ impl Running {
             // The tree is dying: end-of-file comes at once unless a foreign process holds the pipe.
             (cause, reading && timeout(DRAIN, &mut reads).await.is_err())
         };
-        let leader = reap_leader(&pidfd, group.id).await;
+        let leader = group.reap_leader(&pidfd).await;
         let tree_reaped = group.reap().await && leader.is_some();
         Ended {
             cause,
@@ -209,7 +220,7 @@ impl Running {
     /// Kills and reaps the tree of a child that must not run on.
     pub async fn abort(mut self) {
         self.group.kill();
-        let leader = reap_leader(&self.pidfd, self.group.id).await;
+        let leader = self.group.reap_leader(&self.pidfd).await;
         let rest = self.group.reap().await;
         if leader.is_none() || !rest {
             tracing::error!(
@@ -222,6 +233,23 @@ impl Running {
 
 impl Group {
     fn kill(&self) {
+        match &self.first {
+            None => self.kill_all(),
+            // An error is ESRCH: it is gone.
+            Some(first) => drop(sys::kill(first.as_fd())),
+        }
+    }
+
+    async fn reap_leader(&self, pidfd: &AsyncFd<OwnedFd>) -> Option<Reaped> {
+        let reaped = reap_leader(pidfd, self.id).await;
+        if reaped.is_some() || self.first.is_none() {
+            return reaped;
+        }
+        self.kill_all();
+        reap_leader(pidfd, self.id).await
+    }
+
+    fn kill_all(&self) {
         match killpg(self.id, Signal::SIGKILL) {
             // ESRCH: all of it is gone already.
             Ok(()) | Err(Errno::ESRCH) => {}
@@ -259,6 +287,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         if !self.reaped {
             self.kill();
+            self.kill_all();
         }
     }
 }

@@ -1,6 +1,10 @@
 //! The daemon's own look at a released child: what the kernel says about it in `/proc`.
 
-use std::{fs::File, io, io::Read};
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    process,
+};
 
 /// More than any status is long. A file of `/proc` does not say its size, and each read more would have it made anew.
 const STATUS_BYTES: usize = 8 * 1024;
@@ -8,6 +12,8 @@ const STATUS_BYTES: usize = 8 * 1024;
 /// What the kernel says about a process.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Status {
+    /// `CapEff`.
+    pub effective_capabilities: u64,
     /// Whether all five capability sets are empty; the bounding set aside.
     pub no_capabilities: bool,
     /// `NoNewPrivs`.
@@ -36,8 +42,14 @@ impl Status {
     ///
     /// # Errors
     ///
-    /// As [`Status::of`].
+    /// As [`Status::of`]; and says so where `/proc` numbers processes as another pid namespace does: there a child's
+    /// status would be somebody else's.
     pub fn own() -> io::Result<Self> {
+        let named = fs::read_link("/proc/self")?;
+        if named.to_str() != Some(&process::id().to_string()) {
+            let message = "`/proc` belongs to another pid namespace; mount a proc file system of this one there";
+            return Err(io::Error::other(message));
+        }
         Self::read("/proc/thread-self/status")
     }
 
@@ -60,14 +72,12 @@ impl Status {
                 .find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim))
         };
         let number = |name: &str| line(name)?.parse::<u32>().ok();
-        let empty = |name: &str| {
-            u64::from_str_radix(line(name)?, 16)
-                .ok()
-                .map(|set| set == 0)
-        };
+        let set = |name: &str| u64::from_str_radix(line(name)?, 16).ok();
+        let empty = |name: &str| set(name).map(|set| set == 0);
         let mut uids = line("Uid")?.split_ascii_whitespace().map(str::parse::<u32>);
         let mut uid = || uids.next()?.ok();
         Some(Self {
+            effective_capabilities: set("CapEff")?,
             bounding_set_empty: empty("CapBnd")?,
             no_capabilities: empty("CapInh")?
                 && empty("CapPrm")?
@@ -91,6 +101,7 @@ mod tests {
                     NoNewPrivs:\t1\nSeccomp:\t2\nSeccomp_filters:\t6\n";
         let status = Status::parse(text).unwrap();
         let expected = Status {
+            effective_capabilities: 0,
             bounding_set_empty: false,
             no_capabilities: true,
             no_new_privs: true,

@@ -2,14 +2,20 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::{
-    axis::{Axes, Axis, Coverage},
+    axis::{Axes, Axis, Coverage, Demand},
     policy::Policy,
 };
 
 /// A backend's name.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum BackendName {
+    /// A container, made by an OCI runtime; named by operators only.
+    Container,
     /// Landlock and seccomp.
     Landlock,
     /// No confinement at all; named by operators only.
@@ -17,9 +23,12 @@ pub enum BackendName {
 }
 
 impl BackendName {
+    /// The backends of an operator who names none, in order.
+    pub const DEFAULT_ORDER: [Self; 1] = [Self::Landlock];
+
     /// Parses a name as configuration spells it.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Landlock, Self::Noop]
+        [Self::Container, Self::Landlock, Self::Noop]
             .into_iter()
             .find(|name| name.as_str() == text)
     }
@@ -27,7 +36,7 @@ impl BackendName {
     /// Whether it confines at all.
     pub const fn confines(self) -> bool {
         match self {
-            Self::Landlock => true,
+            Self::Container | Self::Landlock => true,
             Self::Noop => false,
         }
     }
@@ -35,6 +44,7 @@ impl BackendName {
     /// Returns the name as configuration, replies and records spell it.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Container => "container",
             Self::Landlock => "landlock",
             Self::Noop => "noop",
         }
@@ -76,20 +86,160 @@ pub struct Host {
     pub landlock_abi: u32,
 }
 
+/// What a backend claims to do about each axis that is a backend's to enforce.
+///
+/// The others are the runner's, and no backend can claim them: it builds the environment and closes descriptors, bounds
+/// output and ends the tree at the deadline, whatever confines. There is no `Default`: a backend answers every axis.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(missing_docs, reason = "each field is the axis of its name")]
+pub struct Claims {
+    pub cpu: Coverage,
+    pub devices: Coverage,
+    pub execute: Coverage,
+    pub ipc: Coverage,
+    pub memory: Coverage,
+    pub metadata: Coverage,
+    pub network: Coverage,
+    pub pids: Coverage,
+    pub read: Coverage,
+    pub spawn: Coverage,
+    pub write: Coverage,
+}
+
+impl Claims {
+    /// Nothing is done about anything.
+    pub const NONE: Self = Self {
+        cpu: Coverage::Ignored,
+        devices: Coverage::Ignored,
+        execute: Coverage::Ignored,
+        ipc: Coverage::Ignored,
+        memory: Coverage::Ignored,
+        metadata: Coverage::Ignored,
+        network: Coverage::Ignored,
+        pids: Coverage::Ignored,
+        read: Coverage::Ignored,
+        spawn: Coverage::Ignored,
+        write: Coverage::Ignored,
+    };
+
+    /// Returns what every axis gets. Without a backend that confines, the runner's axes do not hold either: a hook can leave
+    /// its process group, and with it the deadline.
+    fn axes(self) -> Axes<Coverage> {
+        let runner = if self == Self::NONE {
+            Coverage::Ignored
+        } else {
+            Coverage::Enforced { by: "runner" }
+        };
+        let Self {
+            cpu,
+            devices,
+            execute,
+            ipc,
+            memory,
+            metadata,
+            network,
+            pids,
+            read,
+            spawn,
+            write,
+        } = self;
+        Axes {
+            cpu,
+            devices,
+            environment: runner.clone(),
+            execute,
+            ipc,
+            memory,
+            metadata,
+            network,
+            output: runner.clone(),
+            pids,
+            read,
+            spawn,
+            time: runner,
+            write,
+        }
+    }
+}
+
+/// Whether an axis is a backend's to claim; the others are the runner's.
+pub(super) const fn is_claimed(axis: Axis) -> bool {
+    match axis {
+        Axis::Environment | Axis::Output | Axis::Time => false,
+        Axis::Cpu
+        | Axis::Devices
+        | Axis::Execute
+        | Axis::Ipc
+        | Axis::Memory
+        | Axis::Metadata
+        | Axis::Network
+        | Axis::Pids
+        | Axis::Read
+        | Axis::Spawn
+        | Axis::Write => true,
+    }
+}
+
 /// A policy, translated: what each axis gets, and by what means.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// What is done about each axis.
-    pub axes: Axes<Coverage>,
+    /// Only [`Prepared::covering`] fills it in, so that nobody claims what is not theirs.
+    axes: Axes<Coverage>,
     /// Who does it.
     pub backend: BackendName,
     /// How.
     pub mechanism: Mechanism,
 }
 
+impl Prepared {
+    /// Returns the translation if it covers what the policy requires; every backend ends its `prepare` with this.
+    ///
+    /// # Errors
+    ///
+    /// Names the first required axis that is not enforced.
+    pub fn covering(
+        policy: &Policy,
+        backend: BackendName,
+        claims: Claims,
+        mechanism: Mechanism,
+    ) -> Result<Self, Unenforceable> {
+        let axes = claims.axes();
+        let uncovered = axes.iter().find_map(|(axis, coverage)| {
+            let gap = match (policy.demands.of(axis), coverage) {
+                (Demand::Wanted, _) | (_, Coverage::Enforced { .. }) => return None,
+                (_, Coverage::Degraded { gap, .. }) => (*gap).to_owned(),
+                (_, Coverage::Ignored) => "nothing is done about it".to_owned(),
+            };
+            Some(Unenforceable { axis, backend, gap })
+        });
+        match uncovered {
+            Some(unenforceable) => Err(unenforceable),
+            None => Ok(Self {
+                axes,
+                backend,
+                mechanism,
+            }),
+        }
+    }
+
+    /// Returns what is done about each axis.
+    pub const fn axes(&self) -> &Axes<Coverage> {
+        &self.axes
+    }
+
+    /// Whether anything is done about any axis. What claims to confine has to prove it.
+    pub fn confines(&self) -> bool {
+        self.axes
+            .iter()
+            .any(|(_, coverage)| *coverage != Coverage::Ignored)
+    }
+}
+
 /// How a child is confined.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Mechanism {
+    /// A container, and seccomp filters in it.
+    Container(super::container::ContainerSpec),
     /// A Landlock domain and stacked seccomp filters.
     Landlock(super::linux::FilterSpec),
     /// Not at all.
@@ -97,6 +247,8 @@ pub enum Mechanism {
 }
 
 /// A mechanism that confines: asks the host once, translates policies, runs nothing.
+///
+/// `docs/backends.md` says what it takes to write one.
 pub trait Backend: fmt::Debug + Send + Sync {
     /// Returns its name.
     fn name(&self) -> BackendName;
@@ -114,28 +266,4 @@ pub trait Backend: fmt::Debug + Send + Sync {
     ///
     /// Names a required axis that it cannot enforce on this host.
     fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable>;
-}
-
-/// Returns the translation if it covers what the policy requires; every backend ends its `prepare` with this.
-///
-/// # Errors
-///
-/// Names the first required axis that is not enforced.
-pub(super) fn covering(policy: &Policy, prepared: Prepared) -> Result<Prepared, Unenforceable> {
-    let uncovered = prepared.axes.iter().find_map(|(axis, coverage)| {
-        let gap = match (policy.demands.of(axis), coverage) {
-            (crate::axis::Demand::Wanted, _) | (_, Coverage::Enforced { .. }) => return None,
-            (_, Coverage::Degraded { gap, .. }) => (*gap).to_owned(),
-            (_, Coverage::Ignored) => "nothing is done about it".to_owned(),
-        };
-        Some(Unenforceable {
-            axis,
-            backend: prepared.backend,
-            gap,
-        })
-    });
-    match uncovered {
-        Some(unenforceable) => Err(unenforceable),
-        None => Ok(prepared),
-    }
 }

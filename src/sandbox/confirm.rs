@@ -16,16 +16,22 @@ use tokio::sync::OnceCell;
 
 use super::{
     Backend, BackendName, Mechanism, Prepared, Sandbox,
+    backend::is_claimed,
     confine::launch,
-    ground::{Effect, Ground},
+    container::{self, Came, What},
+    grants::OpenGrant,
+    ground::{Effect, Ground, seen},
+    linux::log_flags,
     means::{limits, pipes, scratch_fd},
+    nesting::{self, CONTROL_FAILS, Cause},
     scratch::RunDir,
 };
 use crate::{
-    axis::Axis,
-    policy::{Files, Policy},
+    axis::{Axes, Axis, Coverage},
+    policy::{Files, Limits, Policy},
     refusal::{Fault, Reason, Refusal, Stop, chain},
-    sys::{Action, Attempt, Identity, Job, JobParts},
+    sys::{Action, Attempt, Identity, Job, JobParts, LogFlags, Step},
+    weaken,
 };
 
 /// How long one child of a self-test may take.
@@ -63,6 +69,63 @@ pub struct Unconfirmed {
     pub why: String,
 }
 
+/// The backend that a policy runs on.
+#[derive(Clone, Debug)]
+pub struct Selected {
+    /// What proved the policy on it.
+    pub confirmation: Arc<Confirmation>,
+    /// The backends before it in the operator's order, and why it is none of them.
+    pub passed_over: Vec<PassedOver>,
+    /// What the policy came to.
+    pub prepared: Prepared,
+}
+
+/// How one backend stands with a policy.
+#[derive(Clone, Debug)]
+pub enum Standing {
+    /// It does not serve it.
+    PassedOver(Box<PassedOver>),
+    /// It would serve it.
+    Serves(Box<(Prepared, Arc<Confirmation>)>),
+}
+
+impl Standing {
+    /// Returns which backend it is.
+    pub fn backend(&self) -> BackendName {
+        match self {
+            Self::PassedOver(passed_over) => passed_over.backend,
+            Self::Serves(serves) => serves.0.backend,
+        }
+    }
+
+    /// Whether it would serve it, and confine.
+    pub fn confines(&self) -> bool {
+        match self {
+            Self::PassedOver(_) => false,
+            Self::Serves(serves) => serves.0.confines(),
+        }
+    }
+
+    /// Whether it would serve it.
+    pub const fn serves(&self) -> bool {
+        match self {
+            Self::PassedOver(_) => false,
+            Self::Serves(_) => true,
+        }
+    }
+}
+
+/// A backend that a policy was not selected for.
+#[derive(Clone, Debug)]
+pub struct PassedOver {
+    /// Which.
+    pub backend: BackendName,
+    /// The failed self-test, and what the policy came to, where it came as far as that.
+    pub failed: Option<(Prepared, Arc<Unconfirmed>)>,
+    /// Why.
+    pub refusal: Refusal,
+}
+
 /// What was tried on one axis.
 #[derive(Clone, Debug)]
 pub struct AxisProof {
@@ -73,6 +136,23 @@ pub struct AxisProof {
     /// What had to fail.
     pub deny: Vec<Leg>,
 }
+
+impl AxisProof {
+    /// Returns a leg that did not hold: one that shows a hole before one that shows nothing.
+    fn failed(&self) -> Option<&Leg> {
+        let broken = |leg: &&Leg| !leg.held;
+        let shows_nothing = |leg: &&Leg| {
+            let mut controls = self.control.iter().filter(broken);
+            controls.any(|control| control.attempt.strip_suffix(UNCONFINED) == Some(&leg.attempt))
+        };
+        let holes = self.deny.iter().filter(broken);
+        let mut holes = holes.filter(|leg| !shows_nothing(leg));
+        holes.next().or_else(|| self.control.iter().find(broken))
+    }
+}
+
+/// How the name of an attempt ends that was made without confinement.
+const UNCONFINED: &str = ", unconfined";
 
 /// One attempt and what came of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -89,39 +169,127 @@ pub struct Leg {
 #[derive(Debug, Default)]
 pub(super) struct Confirmations {
     cells: Mutex<HashMap<Key, Arc<OnceCell<Arc<Confirmation>>>>>,
+    /// Whether each backend served a profile when that was last looked at.
+    served: Mutex<HashMap<(String, BackendName), bool>>,
 }
 
-/// A profile's digest and the filters it comes to, narrowed.
-type Key = (String, super::linux::FilterSpec);
+impl Confirmations {
+    /// Tells the log where a backend serves a profile no more, or again.
+    fn note(&self, policy: &Policy, standing: &Standing) {
+        let key = (policy.digest.clone(), standing.backend());
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = served.insert(key, standing.serves());
+        let (profile, backend) = (&policy.name, standing.backend());
+        match (before, standing) {
+            (Some(true), Standing::PassedOver(passed_over)) => tracing::warn!(
+                %profile,
+                %backend,
+                reason = passed_over.refusal.reason.as_str(),
+                "backend is not confirmed any more: {}",
+                passed_over.refusal.message
+            ),
+            (Some(false), Standing::Serves(_)) => {
+                tracing::info!(%profile, %backend, "backend is confirmed again");
+            }
+            (Some(_) | None, _) => {}
+        }
+    }
+}
+
+/// Returns the first axis on which more is claimed than was proved, and what is missing: an attempt that did not end as it
+/// must; or, where the axis is claimed to be enforced, any attempt that must fail beside one that must succeed.
+///
+/// What is only claimed to hold but for a gap satisfies no profile that requires the axis, and may be without attempts.
+fn unproved(axes: &Axes<Coverage>, proofs: &[AxisProof]) -> Option<(Axis, String)> {
+    axes.iter().find_map(|(axis, coverage)| {
+        let proof = proofs.iter().find(|proof| proof.axis == axis);
+        let (deny, control) = proof.map_or((&[][..], &[][..]), |proof| {
+            (&proof.deny[..], &proof.control[..])
+        });
+        let enforced = match coverage {
+            Coverage::Degraded { .. } => false,
+            Coverage::Enforced { .. } => true,
+            // Whether it holds all the same is nobody's concern.
+            Coverage::Ignored => return None,
+        };
+        if let Some(leg) = proof.and_then(AxisProof::failed) {
+            return Some((axis, format!("{}: {}", leg.attempt, leg.observed)));
+        }
+        let unproved = enforced && is_claimed(axis) && (deny.is_empty() || control.is_empty());
+        unproved.then(|| {
+            let why = "it is claimed to be enforced and not proved: the self-test has no attempt that must fail beside one that must succeed";
+            (axis, why.to_owned())
+        })
+    })
+}
+
+/// Returns the axis that a stop is about, if it says so.
+fn axis_of(stop: &Stop) -> Option<Axis> {
+    match stop {
+        Stop::Fault(_) => None,
+        Stop::Refusal(refusal) => {
+            let name = refusal.metadata.get("axis")?;
+            Axis::ALL.into_iter().find(|axis| axis.name() == name)
+        }
+    }
+}
+
+/// Refuses where none of a policy's backends serves it: with the reason of the first, which is the one that the operator
+/// wants, and in the words of all.
+fn none_serves(passed_over: &[PassedOver]) -> Refusal {
+    let words: Vec<_> = passed_over
+        .iter()
+        .map(|passed_over| passed_over.refusal.message.as_str())
+        .collect();
+    match passed_over.first() {
+        Some(first) => Refusal {
+            message: words.join("; "),
+            ..first.refusal.clone()
+        },
+        None => Refusal::new(Reason::BackendUnconfirmed, "no backend is configured"),
+    }
+}
+
+/// A profile's digest, and who enforces it by what means, narrowed.
+type Key = (String, BackendName, Mechanism);
 
 type Proved = Result<Arc<Confirmation>, Arc<Unconfirmed>>;
 
 impl Sandbox {
-    /// Translates a policy with the first backend that enforces what it requires and has it confirmed. `profile_digest`
-    /// names the profile that the policy was made from.
+    /// Translates a policy with the first of its backends that enforces what it requires, and has it confirmed.
+    /// `profile_digest` names the profile that the policy was made from.
     ///
     /// # Errors
     ///
-    /// Refuses where no backend can, or its self-test failed.
-    pub async fn select(
-        &self,
-        policy: &Policy,
-        profile_digest: &str,
-    ) -> Result<(Prepared, Arc<Confirmation>), Refusal> {
-        let mut passed_over: Option<Refusal> = None;
-        for backend in &self.parts.backends {
-            match self
-                .select_one(backend.as_ref(), policy, profile_digest)
-                .await
-            {
-                Ok(selected) => return Ok(selected),
-                // The first backend is the one that the operator wants; its reason is the one to give.
-                Err(refusal) => passed_over = passed_over.or(Some(refusal)),
+    /// Refuses where no backend of its order can, or none is confirmed, and says of each why.
+    pub async fn select(&self, policy: &Policy, profile_digest: &str) -> Result<Selected, Refusal> {
+        let mut passed_over = Vec::new();
+        for backend in self.backends_of(policy) {
+            match self.stand(backend, policy, profile_digest).await {
+                Standing::Serves(serves) => {
+                    let (prepared, confirmation) = *serves;
+                    return Ok(Selected {
+                        confirmation,
+                        passed_over,
+                        prepared,
+                    });
+                }
+                Standing::PassedOver(passed) => passed_over.push(*passed),
             }
         }
-        Err(passed_over.unwrap_or_else(|| {
-            Refusal::new(Reason::BackendUnconfirmed, "no backend is configured")
-        }))
+        Err(none_serves(&passed_over))
+    }
+
+    /// Returns how each backend of a profile's order stands with it, those behind the first that serves included. A backend
+    /// that was confirmed when this was last asked and is not any more is told of in the log.
+    pub async fn survey(&self, policy: &Policy) -> Vec<Standing> {
+        let mut standings = Vec::new();
+        for backend in self.backends_of(policy) {
+            let standing = self.stand(backend, policy, &policy.digest).await;
+            self.confirmations.note(policy, &standing);
+            standings.push(standing);
+        }
+        standings
     }
 
     /// Forgets what was proved of a profile, so that it is proved anew before the next run under it.
@@ -130,64 +298,93 @@ impl Sandbox {
             .cells
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .retain(|(digest, _), _| digest != profile_digest);
+            .retain(|(digest, ..), _| digest != profile_digest);
     }
 
-    async fn select_one(
+    /// Returns the backends of a policy in the operator's order.
+    fn backends_of(&self, policy: &Policy) -> impl Iterator<Item = &dyn Backend> {
+        let find = |&name| {
+            let mut backends = self.parts.backends.iter();
+            backends.find(|backend| backend.name() == name)
+        };
+        let order = self.parts.order.of(&policy.line).iter();
+        order.filter_map(find).map(AsRef::as_ref)
+    }
+
+    async fn stand(
         &self,
         backend: &dyn Backend,
         policy: &Policy,
         profile_digest: &str,
-    ) -> Result<(Prepared, Arc<Confirmation>), Refusal> {
+    ) -> Standing {
+        let passed_over = |failed, refusal: Refusal| {
+            Standing::PassedOver(Box::new(PassedOver {
+                backend: backend.name(),
+                failed,
+                refusal,
+            }))
+        };
         let name = backend.name().as_str();
-        backend.probe().map_err(|absent| {
+        if let Err(absent) = backend.probe() {
             let message = format!(
                 "backend `{name}` is not available: {absent}; to fix it: {}",
                 absent.fix
             );
-            Refusal::new(Reason::BackendUnconfirmed, message)
+            let refusal = Refusal::new(Reason::BackendUnconfirmed, message)
                 .with("backend", name)
-                .with("fix", absent.fix)
-        })?;
-        let prepared = backend.prepare(policy).map_err(|unenforceable| {
-            Refusal::new(
-                Reason::PolicyUnenforceable,
-                format!("profile `{}`: {unenforceable}", policy.name),
-            )
-            .with("axis", unenforceable.axis.name())
-            .with("backend", name)
-        })?;
+                .with("fix", absent.fix);
+            return passed_over(None, refusal);
+        }
+        let prepared = match backend.prepare(policy) {
+            Ok(prepared) => prepared,
+            Err(unenforceable) => {
+                let message = format!("profile `{}`: {unenforceable}", policy.name);
+                let refusal = Refusal::new(Reason::PolicyUnenforceable, message)
+                    .with("axis", unenforceable.axis.name())
+                    .with("backend", name);
+                return passed_over(None, refusal);
+            }
+        };
         match self.confirm(policy, profile_digest, &prepared).await {
-            Ok(confirmation) => Ok((prepared, confirmation)),
+            Ok(confirmation) => Standing::Serves(Box::new((prepared, confirmation))),
             Err(unconfirmed) => {
-                let message = format!(
+                let mut message = format!(
                     "backend `{name}` is not confirmed for profile `{}`: {unconfirmed}",
                     policy.name
                 );
-                let refusal =
+                let fix = &unconfirmed.fix;
+                if !fix.is_empty() {
+                    message += &format!("; to fix it: {fix}");
+                }
+                let mut refusal =
                     Refusal::new(Reason::BackendUnconfirmed, message).with("backend", name);
-                Err(match unconfirmed.axis {
+                if !fix.is_empty() {
+                    refusal = refusal.with("fix", fix);
+                }
+                let refusal = match unconfirmed.axis {
                     Some(axis) => refusal.with("axis", axis.name()),
                     None => refusal,
-                })
+                };
+                passed_over(Some((prepared, unconfirmed)), refusal)
             }
         }
     }
 
     /// Returns the confirmation of a policy; runs the self-test if it has not run yet.
     async fn confirm(&self, policy: &Policy, profile_digest: &str, prepared: &Prepared) -> Proved {
-        let spec = match prepared.mechanism {
-            Mechanism::Landlock(spec) => spec,
-            // Nothing is enforced, so nothing can be confirmed; every reply says so.
-            Mechanism::Unconfined => return Ok(Arc::new(Confirmation::now(Vec::new()))),
-        };
+        // Where nothing is claimed, nothing can be confirmed; every reply says so.
+        if !prepared.confines() || weaken::lacks("proof", "self-test") {
+            return Ok(Arc::new(Confirmation::now(Vec::new())));
+        }
         let cell = {
             let mut cells = self
                 .confirmations
                 .cells
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(cells.entry((profile_digest.to_owned(), spec)).or_default())
+            let mechanism = prepared.mechanism.clone();
+            let key = (profile_digest.to_owned(), prepared.backend, mechanism);
+            Arc::clone(cells.entry(key).or_default())
         };
         // A failure is not remembered: its cause may pass, and until it does every run is refused.
         let proved = cell.get_or_try_init(|| async {
@@ -203,30 +400,34 @@ impl Sandbox {
         prepared: &Prepared,
     ) -> Result<Confirmation, Unconfirmed> {
         let broke = |stop: Stop| Unconfirmed {
-            axis: None,
-            fix: String::new(),
+            axis: axis_of(&stop),
+            fix: match &stop {
+                Stop::Refusal(refusal) => refusal.metadata.get("fix").cloned().unwrap_or_default(),
+                Stop::Fault(_) => String::new(),
+            },
             proofs: Vec::new(),
             why: format!("the self-test could not be made: {}", chain(&stop)),
         };
-        let proofs = self.legs(policy, prepared).await.map_err(broke)?;
-        let failed = proofs.iter().find_map(|proof| {
-            let leg = proof
-                .deny
-                .iter()
-                .chain(&proof.control)
-                .find(|leg| !leg.held)?;
-            Some((
-                proof.axis,
-                format!("axis `{}`: {}: {}", proof.axis, leg.attempt, leg.observed),
-            ))
+        // Large, and nested deep.
+        let proofs = Box::pin(self.legs(policy, prepared)).await;
+        let proofs = proofs.map_err(broke)?;
+        let failed = unproved(prepared.axes(), &proofs).map(|(axis, why)| {
+            let proof = proofs.iter().find(|proof| proof.axis == axis);
+            let leg = proof.and_then(AxisProof::failed);
+            let unconfined = leg.is_some_and(|leg| leg.attempt.ends_with(UNCONFINED));
+            let cause = unconfined.then_some(CONTROL_FAILS);
+            (
+                axis,
+                Cause::refusal(cause, &format!("axis `{axis}`: {why}")),
+            )
         });
         match failed {
             None => Ok(Confirmation::now(proofs)),
-            Some((axis, why)) => Err(Unconfirmed {
+            Some((axis, mut refusal)) => Err(Unconfirmed {
                 axis: Some(axis),
-                fix: String::new(),
+                fix: refusal.metadata.remove("fix").unwrap_or_default(),
                 proofs,
-                why,
+                why: refusal.message,
             }),
         }
     }
@@ -246,7 +447,7 @@ impl Sandbox {
             identity,
         )
         .map_err(make)?;
-        let free = ground.attempts(policy, identity.is_some());
+        let free = ground.attempts(policy, prepared.axes(), identity.is_some());
         let free_prepared = Mechanism::Unconfined;
         let unconfined = self
             .make_attempts(
@@ -278,10 +479,10 @@ impl Sandbox {
             identity,
         )
         .map_err(make)?;
-        let mut confined = ground.attempts(policy, identity.is_some());
+        let mut confined = ground.attempts(policy, prepared.axes(), identity.is_some());
         let checks = confined.checks;
         confined.attempts.push(ground.descriptor());
-        let job = self
+        let results = self
             .make_attempts(
                 policy,
                 &prepared.mechanism,
@@ -303,21 +504,22 @@ impl Sandbox {
             let Some(proof) = proofs.iter_mut().find(|proof| proof.axis == check.axis) else {
                 continue;
             };
-            let observed = check.seen(&job);
+            let observed = check.seen(&results);
             let what = check.what;
             proof.control.push(Leg {
-                attempt: format!("{what}, unconfined"),
+                attempt: format!("{what}{UNCONFINED}"),
                 held: unconfined_held,
                 observed: control,
             });
             if check.granted {
                 proof.control.push(Leg {
                     attempt: what.to_owned(),
-                    held: check.succeeded(&job),
+                    held: check.succeeded(&results),
                     observed,
                 });
             } else {
-                let held = check.refused(&job) && !check.effect.as_ref().is_some_and(Effect::shows);
+                let held =
+                    check.refused(&results) && !check.effect.as_ref().is_some_and(Effect::shows);
                 proof.deny.push(Leg {
                     attempt: what.to_owned(),
                     held,
@@ -325,10 +527,7 @@ impl Sandbox {
                 });
             }
         }
-        let (control, seen) = (
-            ground.witness.metadata(),
-            job.attempts().last().and_then(Attempt::result),
-        );
+        let (control, seen) = (ground.witness.metadata(), results.last().copied().flatten());
         if let Some(proof) = proofs
             .iter_mut()
             .find(|proof| proof.axis == Axis::Environment)
@@ -357,9 +556,67 @@ impl Sandbox {
                 observed,
             });
         }
+        if let Coverage::Enforced { .. } = prepared.axes().pids {
+            let (control, deny) = self
+                .count_tasks(policy, &directory, &ground, identity)
+                .await?;
+            let proof = proofs.iter_mut().find(|proof| proof.axis == Axis::Pids);
+            if let Some(proof) = proof {
+                proof.control.push(control);
+                proof.deny.push(deny);
+            }
+        }
         Ok(proofs)
     }
 
+    /// Starts a task within the limit on tasks, and one beyond it. Filters would refuse it for another reason; the limit is
+    /// the runner's and the same without them, and holds only where the child's uid is nobody else's.
+    async fn count_tasks(
+        &self,
+        policy: &Policy,
+        directory: &RunDir,
+        ground: &Ground,
+        identity: Option<Identity>,
+    ) -> Result<(Leg, Leg), Stop> {
+        let start = async |tasks| {
+            let limits = Limits {
+                tasks,
+                ..policy.limits
+            };
+            let limited = Policy {
+                limits,
+                ..policy.clone()
+            };
+            let fork = vec![Attempt::fork()];
+            let results = self
+                .make_attempts(
+                    &limited,
+                    &Mechanism::Unconfined,
+                    directory,
+                    ground,
+                    identity,
+                    fork,
+                )
+                .await?;
+            Ok::<_, Stop>(results.first().copied().flatten())
+        };
+        // The child itself is the first. Within is what the profile allows: others may have run under the uid a moment ago.
+        let allowed = policy.limits.tasks.max(2);
+        let (within, beyond) = (start(allowed).await?, start(1).await?);
+        let leg = |attempt: &str, result: Option<isize>, held| Leg {
+            attempt: attempt.to_owned(),
+            held,
+            observed: seen(result),
+        };
+        let started = within.is_some_and(|pid| pid > 0);
+        let refused = beyond == Some(-(libc::EAGAIN as isize));
+        Ok((
+            leg("start a task within the limit", within, started),
+            leg("start a task beyond the limit", beyond, refused),
+        ))
+    }
+
+    /// Has a child under a mechanism make attempts; returns what came of each.
     async fn make_attempts(
         &self,
         policy: &Policy,
@@ -368,58 +625,96 @@ impl Sandbox {
         ground: &Ground,
         identity: Option<Identity>,
         attempts: Vec<Attempt>,
-    ) -> Result<Arc<Job>, Stop> {
-        let pool = self.pool(mechanism)?;
-        let scratch = scratch_fd(directory)?;
-        let ruleset = match mechanism {
-            Mechanism::Landlock(spec) => {
-                let files = Files {
-                    named: Vec::new(),
-                    system: policy.files.system.clone(),
-                };
-                let mut opened = self.places().open_all(&files)?;
-                opened.extend(
-                    ground
-                        .grants()
-                        .map_err(|e| Fault::new("cannot open the self-test's files", e))?,
-                );
-                Some(self.ruleset_with(spec, &opened, &scratch)?)
-            }
-            Mechanism::Unconfined => None,
-        };
+    ) -> Result<Vec<Option<isize>>, Stop> {
         let (stdio, _pipes) =
             pipes(&bytes::Bytes::new()).map_err(|e| Fault::new("cannot make pipes", e))?;
+        let spec = match mechanism {
+            Mechanism::Container(spec) => {
+                let grants = self.granted(policy, ground)?;
+                let scratch = directory.scratch();
+                // Large, and these are nested deep.
+                let contained = Box::pin(self.contain(container::Start {
+                    deadline: Instant::now() + PATIENCE,
+                    directory,
+                    grants: grants.iter().collect(),
+                    identity,
+                    limits: &policy.limits,
+                    spec,
+                    stdio,
+                    what: What::Attempt(attempts.iter().map(Attempt::describe).collect()),
+                    working_dir: &scratch,
+                }));
+                let (contained, came) = contained.await?;
+                contained.end().await;
+                return match came {
+                    Came::Attempted(results) => Ok(results),
+                    Came::Released { .. } => {
+                        Err(Fault::new("cannot make attempts", "a hook was started instead").into())
+                    }
+                };
+            }
+            Mechanism::Landlock(spec) => Some(spec),
+            Mechanism::Unconfined => None,
+        };
+        let pool = self.pools.of_hooks(spec)?;
+        let scratch = scratch_fd(directory)?;
+        let ruleset = match spec {
+            Some(spec) => {
+                let opened = self.granted(policy, ground)?;
+                Some(self.ruleset_with(spec, &opened, &scratch)?)
+            }
+            None => None,
+        };
         let job = Job::new(JobParts {
             action: Action::Attempt(attempts),
             canaries: ruleset.is_some().then(|| self.canaries()).transpose()?,
-            closing: pool.closing().cloned(),
+            closing: pool.closing.clone(),
             group: None,
             identity,
             limits: limits(&policy.limits, identity),
+            log: spec.map_or_else(LogFlags::default, |spec| log_flags(spec, false)),
             ruleset,
             stdio,
             working_dir: scratch,
         })
         .map_err(|_| Fault::new("cannot prepare a child", "its closing filter is too long"))?;
         let job = Arc::new(job);
-        let (_, pidfd) = launch(pool.pool(), &job, Instant::now() + PATIENCE).await?;
+        let (_, pidfd) = launch(&pool.pool, &job, Instant::now() + PATIENCE).await?;
         let watched = crate::sys::watch(pidfd)
             .map_err(|e| Fault::new("cannot watch the self-test's child", e))?;
         let ended = tokio::time::timeout(PATIENCE, watched.readable()).await;
         drop(ended);
         let reaped = crate::sys::reap(watched.get_ref().as_fd());
         let report = job.report();
-        if !matches!(reaped, Ok(Some(_))) || !report.did(crate::sys::Step::Release) {
-            let error = io::Error::from_raw_os_error(report.errno());
-            let message = format!(
+        if !matches!(reaped, Ok(Some(_))) || !report.did(Step::Release) {
+            let (step, errno) = (report.step(), report.errno());
+            let error = io::Error::from_raw_os_error(errno);
+            let failed = format!(
                 "the self-test's child stopped at step `{}`: {error}",
-                report.step().name()
+                step.name()
             );
-            return Err(Refusal::new(Reason::BackendUnconfirmed, message)
-                .with("step", report.step().name())
-                .into());
+            let refusal =
+                Cause::refusal(nesting::of_step(step, errno), &failed).with("step", step.name());
+            let of_reading = matches!(step, Step::CanaryDenied | Step::CanaryGranted);
+            return Err(if of_reading {
+                refusal.with("axis", Axis::Read.name()).into()
+            } else {
+                refusal.into()
+            });
         }
-        Ok(job)
+        Ok(job.attempts().iter().map(Attempt::result).collect())
+    }
+
+    /// Opens what a self-test's confined child is granted.
+    fn granted(&self, policy: &Policy, ground: &Ground) -> Result<Vec<OpenGrant>, Stop> {
+        let files = Files {
+            named: Vec::new(),
+            system: policy.files.system.clone(),
+        };
+        let mut opened = self.places().open_all(&files)?;
+        let own = ground.grants();
+        opened.extend(own.map_err(|e| Fault::new("cannot open the self-test's files", e))?);
+        Ok(opened)
     }
 
     /// Returns, for every backend, whether it can be used here.
@@ -431,3 +726,6 @@ impl Sandbox {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

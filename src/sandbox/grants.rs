@@ -46,13 +46,12 @@ impl Opened {
         policy: &Policy,
         hook: &Hook,
     ) -> Result<Self, Refusal> {
-        let workspace = (policy.working_dir == WorkingDir::Workspace)
-            .then_some(hook.workspace.as_ref())
-            .flatten();
-        let working_dir = hook.working_dir.as_ref().or(workspace);
+        let working_dir = starts_in(policy, hook);
         Ok(Self {
             grants: match mechanism {
-                Mechanism::Landlock(_) => known.open_all(&policy.files)?,
+                Mechanism::Container(_) | Mechanism::Landlock(_) => {
+                    known.open_all(&policy.files)?
+                }
                 Mechanism::Unconfined => Vec::new(),
             },
             working_dir: working_dir
@@ -62,9 +61,19 @@ impl Opened {
     }
 }
 
+/// Returns where a hook starts; `None` = in its scratch directory.
+pub fn starts_in<'a>(policy: &Policy, hook: &'a Hook) -> Option<&'a Path> {
+    let workspace = (policy.working_dir == WorkingDir::Workspace)
+        .then_some(hook.workspace.as_deref())
+        .flatten();
+    hook.working_dir.as_deref().or(workspace)
+}
+
 /// One granted path, opened.
 #[derive(Debug)]
 pub(super) struct OpenGrant {
+    /// Where it was found.
+    pub path: PathBuf,
     /// How it may be used.
     pub rights: Rights,
     /// The inode.
@@ -162,7 +171,8 @@ fn open_one(
                 .with("path", path.display().to_string()))
         }
         Ok((target, is_directory)) => Ok(Some(OpenGrant {
-            rights: rights(grant.access, is_directory),
+            path: path.clone(),
+            rights: Rights::of(grant.access, is_directory),
             target,
         })),
         Err(Errno::ENOENT | Errno::ENOTDIR) if grant.optional => Ok(None),
@@ -191,14 +201,6 @@ pub(super) fn open(path: &Path, resolve: ResolveFlag) -> Result<(OwnedFd, bool),
     let target = openat2(AT_FDCWD, path, how)?;
     let kind = fstat(&target)?.st_mode & SFlag::S_IFMT.bits();
     Ok((target, kind == SFlag::S_IFDIR.bits()))
-}
-
-const fn rights(access: Access, is_directory: bool) -> Rights {
-    if is_directory {
-        Rights::Directory(access)
-    } else {
-        Rights::File(access)
-    }
 }
 
 /// Opens the directory a hook starts in, which must lie in a grant.

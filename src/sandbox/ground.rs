@@ -15,10 +15,21 @@ use super::{
     scratch::RunDir,
 };
 use crate::{
-    axis::Axis,
+    axis::{Axes, Axis, Coverage},
     policy::{Access, Metadata, Network, Policy, Spawn},
-    sys::{Attempt, Identity, Job},
+    sys::{Attempt, Identity},
 };
+
+/// What the kernel says to what a confined child may not do: it may not, it is not there (a container has neither other files
+/// nor other processes), or the file system is read-only there. The same attempt succeeds unconfined, so none of these has
+/// another cause.
+const REFUSALS: [i32; 5] = [
+    libc::EACCES,
+    libc::ENOENT,
+    libc::EPERM,
+    libc::EROFS,
+    libc::ESRCH,
+];
 
 /// Files for a self-test: some granted, some not, all within reach of the hook's user.
 #[derive(Debug)]
@@ -102,6 +113,7 @@ impl Ground {
             ("readable", 0o644),
             ("program", 0o755),
             ("granted-program", 0o755),
+            ("readable-program", 0o755),
         ] {
             let path = outside.join(path);
             // No format that the kernel knows: neither ELF nor `#!`.
@@ -111,6 +123,10 @@ impl Ground {
                 std::os::unix::fs::chown(&path, Some(uid), Some(gid))?;
             }
         }
+        // With nothing granted below: where there is, a container has a directory that shows just that.
+        let closed = outside.join("closed");
+        fs::create_dir(&closed)?;
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o755))?;
         let witness = File::open(denied)?;
         Ok(Self {
             denied: denied.to_owned(),
@@ -124,9 +140,10 @@ impl Ground {
     /// Returns what the confined child is granted here.
     pub(super) fn grants(&self) -> io::Result<Vec<OpenGrant>> {
         let open = |name: &str, access| -> io::Result<OpenGrant> {
-            let (target, _) =
-                grants::open(&self.outside.join(name), ResolveFlag::RESOLVE_NO_SYMLINKS)?;
+            let path = self.outside.join(name);
+            let (target, _) = grants::open(&path, ResolveFlag::RESOLVE_NO_SYMLINKS)?;
             Ok(OpenGrant {
+                path,
                 rights: Rights::File(access),
                 target: target.into(),
             })
@@ -134,10 +151,17 @@ impl Ground {
         Ok(vec![
             open("readable", Access::Read)?,
             open("granted-program", Access::Execute)?,
+            open("readable-program", Access::Read)?,
         ])
     }
 
-    pub(super) fn attempts(&self, policy: &Policy, own_uid: bool) -> Attempts {
+    /// Returns what is tried under a policy, of which `axes` is claimed.
+    pub(super) fn attempts(
+        &self,
+        policy: &Policy,
+        axes: &Axes<Coverage>,
+        own_uid: bool,
+    ) -> Attempts {
         let mut list = Attempts {
             attempts: Vec::new(),
             checks: Vec::new(),
@@ -173,7 +197,7 @@ impl Ground {
             Axis::Read,
             "list an ungranted directory",
             false,
-            read(&self.outside),
+            read(&outside("closed")),
         );
 
         let path = self.scratch.join("made");
@@ -218,6 +242,15 @@ impl Ground {
         let check = list.add(
             Axis::Execute,
             "execute an ungranted file",
+            false,
+            Attempt::execute(path.as_os_str()),
+        );
+        reached(check, libc::ENOEXEC);
+        // Whoever executes a file also reads it: only here does the right to execute stand alone.
+        let path = outside("readable-program");
+        let check = list.add(
+            Axis::Execute,
+            "execute a file that is granted to be read",
             false,
             Attempt::execute(path.as_os_str()),
         );
@@ -291,6 +324,12 @@ impl Ground {
             );
         }
 
+        if let Coverage::Enforced { .. } = axes.metadata {
+            let attempt = Attempt::exists(self.denied.as_os_str());
+            let what = "ask whether an ungranted file exists";
+            list.add(Axis::Metadata, what, false, attempt);
+        }
+
         let device = |path: &str, flags| Attempt::open(path.as_ref(), flags, 0);
         list.add(
             Axis::Devices,
@@ -324,31 +363,36 @@ impl Effect {
 }
 
 impl Check {
-    fn result(&self, job: &Job) -> Option<isize> {
-        job.attempts().get(self.index)?.result()
+    fn result(&self, results: &[Option<isize>]) -> Option<isize> {
+        results.get(self.index).copied().flatten()
     }
 
-    pub(super) fn succeeded(&self, job: &Job) -> bool {
-        self.result(job).is_some_and(|result| match self.success {
-            Success::Value => result >= 0,
-            Success::Reached(errno) => result == -(errno as isize),
-        })
+    pub(super) fn succeeded(&self, results: &[Option<isize>]) -> bool {
+        self.result(results)
+            .is_some_and(|result| match self.success {
+                Success::Value => result >= 0,
+                Success::Reached(errno) => result == -(errno as isize),
+            })
     }
 
-    pub(super) fn refused(&self, job: &Job) -> bool {
-        let (access, permission) = (-(libc::EACCES as isize), -(libc::EPERM as isize));
-        self.result(job)
-            .is_some_and(|result| result == access || result == permission)
+    pub(super) fn refused(&self, results: &[Option<isize>]) -> bool {
+        self.result(results)
+            .is_some_and(|result| REFUSALS.iter().any(|&errno| result == -(errno as isize)))
     }
 
-    pub(super) fn seen(&self, job: &Job) -> String {
-        match self.result(job) {
-            None => "not tried".to_owned(),
-            Some(result) if result < 0 => {
-                let errno = i32::try_from(-result).unwrap_or(0);
-                nix::errno::Errno::from_raw(errno).to_string()
-            }
-            Some(_) => "succeeded".to_owned(),
+    pub(super) fn seen(&self, results: &[Option<isize>]) -> String {
+        seen(self.result(results))
+    }
+}
+
+/// Says what came of an attempt.
+pub(super) fn seen(result: Option<isize>) -> String {
+    match result {
+        None => "not tried".to_owned(),
+        Some(result) if result < 0 => {
+            let errno = i32::try_from(-result).unwrap_or(0);
+            nix::errno::Errno::from_raw(errno).to_string()
         }
+        Some(_) => "succeeded".to_owned(),
     }
 }

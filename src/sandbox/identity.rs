@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    fs::{DirBuilder, File},
+    fs::{self, DirBuilder, File},
     io,
     ops::RangeInclusive,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
@@ -12,6 +12,7 @@ use std::{
 
 use nix::fcntl::{Flock, FlockArg};
 
+use super::Status;
 use crate::sys::Identity;
 
 /// The range used where the configuration names none. Distributions give out 0 to 65535 to people and services, systemd
@@ -39,6 +40,17 @@ pub struct Lease {
     slot: Option<Slot>,
 }
 
+/// What a root daemon needs to give each hook a uid of its own: capabilities by number, as the kernel has them.
+const NEEDED: [(u32, &str); 6] = [
+    (0, "CAP_CHOWN"),
+    (1, "CAP_DAC_OVERRIDE"),
+    // Without it no hook could be ended at its deadline.
+    (5, "CAP_KILL"),
+    (6, "CAP_SETGID"),
+    (7, "CAP_SETUID"),
+    (8, "CAP_SETPCAP"),
+];
+
 /// Where the locks stand; one place for the whole machine, because uids are.
 const LOCKS: &str = "/run/hookjail/uids";
 
@@ -47,16 +59,33 @@ impl Identities {
     ///
     /// # Errors
     ///
-    /// Returns the error of making the lock directory.
+    /// Returns the error of making the lock directory, or says which capabilities are missing, or that the range means
+    /// nothing in this user namespace.
     pub fn new(range: RangeInclusive<u32>) -> io::Result<Self> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o711)
-            .create("/run/hookjail")?;
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(LOCKS)?;
+        let lacking = lacking(Status::own()?.effective_capabilities);
+        if !lacking.is_empty() {
+            let message = format!(
+                "this process is root without {}; give it these capabilities, or run it as an ordinary user",
+                lacking.join(", ")
+            );
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+        }
+        for map in ["/proc/self/uid_map", "/proc/self/gid_map"] {
+            if !maps(&fs::read_to_string(map)?, &range) {
+                let (first, last) = (range.start(), range.end());
+                let message = format!(
+                    "{first}-{last} does not exist in this user namespace; set `hooks.uid_range` to ids that {map} lists, or run it as an ordinary user"
+                );
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            }
+        }
+        for (path, mode) in [("/run/hookjail", 0o711), (LOCKS, 0o700)] {
+            let made = DirBuilder::new().recursive(true).mode(mode).create(path);
+            made.map_err(|e| {
+                let message = format!("`{path}`: {e}; let this process make directories in `/run`");
+                io::Error::new(e.kind(), message)
+            })?;
+        }
         let free = range.clone().map(|uid| Slot { lock: None, uid }).collect();
         Ok(Self {
             free: Mutex::new(free),
@@ -103,6 +132,34 @@ impl Identities {
     }
 }
 
+/// Returns the names of what is needed and is not in a set of capabilities.
+fn lacking(capabilities: u64) -> Vec<&'static str> {
+    let lacking = NEEDED
+        .iter()
+        .filter(|(number, _)| capabilities >> number & 1 == 0);
+    lacking.map(|(_, name)| *name).collect()
+}
+
+/// Whether a map of ids, as `user_namespaces(7)` describes them, has all of a range.
+fn maps(map: &str, range: &RangeInclusive<u32>) -> bool {
+    let mut spans: Vec<(u64, u64)> = map
+        .lines()
+        .filter_map(|line| {
+            let mut numbers = line.split_ascii_whitespace().map(str::parse::<u64>);
+            let (first, _outside, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
+            Some((first.ok()?, count.ok()?))
+        })
+        .collect();
+    spans.sort_unstable();
+    let mut next = u64::from(*range.start());
+    for (first, count) in spans {
+        if first <= next {
+            next = next.max(first + count);
+        }
+    }
+    next > u64::from(*range.end())
+}
+
 impl Lease {
     /// Returns the rights that go with it.
     pub fn identity(&self) -> Option<Identity> {
@@ -120,6 +177,44 @@ impl Drop for Lease {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .push_front(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_that_are_missing_are_named() {
+        // CapEff of root, of root in a container of Docker's, and without CAP_KILL and CAP_SETUID.
+        for set in [0x1ff_ffff_ffff, 0xa804_25fb] {
+            assert_eq!(lacking(set), [""; 0]);
+        }
+        assert_eq!(
+            lacking(0xa804_25fb & !(1 << 5 | 1 << 7)),
+            ["CAP_KILL", "CAP_SETUID"]
+        );
+        assert_eq!(lacking(0).len(), NEEDED.len());
+    }
+
+    #[test]
+    fn a_range_is_there_only_if_every_id_of_it_is_mapped() {
+        let host = "         0          0 4294967295\n";
+        let alone = "         0       1000          1\n";
+        // As a container of an ordinary user has it.
+        let container = "         0       1000          1\n         1     100000      65536\n";
+        for (map, range, there) in [
+            (host, DEFAULT_UID_RANGE, true),
+            (alone, DEFAULT_UID_RANGE, false),
+            (container, DEFAULT_UID_RANGE, false),
+            (container, 60_000..=65_536, true),
+            (container, 0..=65_536, true),
+            (container, 60_000..=65_537, false),
+            ("", 1..=2, false),
+            ("what is this", 1..=2, false),
+        ] {
+            assert_eq!(maps(map, &range), there, "{map} {range:?}");
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::{
     ffi::CString,
+    fs::File,
     io,
     os::{fd::OwnedFd, unix::ffi::OsStringExt},
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -16,77 +18,137 @@ use nix::{
 };
 use tokio::net::unix::pipe;
 
-use super::{grants, scratch::RunDir};
+use super::{
+    grants::{self, OpenGrant},
+    linux::Rights,
+    scratch::RunDir,
+};
 use crate::{
-    admission::digest::hash_file,
-    policy::{Limits, Plan},
+    admission::{Kept, digest::hash_file},
+    policy::{Access, Limits, Plan},
     process::Pipes,
     refusal::{Fault, Reason, Refusal, Stop},
     request::InvalidField,
-    sys::{Action, Identity},
+    sys::Identity,
+    weaken,
 };
 
-/// Builds what is executed: argv, environment and program, and the script that the ruleset must grant.
-pub(super) fn execute(
-    plan: &Plan,
-    directory: &RunDir,
-    identity: Option<Identity>,
-) -> Result<(Action, Option<OwnedFd>), Stop> {
-    let program = &plan.admitted.program;
-    let mut argv = program.argv.clone();
-    let mut script_fd = None;
-    if let Some(script) = &program.script {
-        let keep = |file: io::Result<std::fs::File>| {
-            file.map_err(|e| Fault::new("cannot keep the script open", e))
+/// What is executed.
+pub(super) struct Execution {
+    pub(super) argv: Vec<CString>,
+    pub(super) environment: Vec<CString>,
+    /// The files of its own, which must be granted.
+    pub(super) own: Vec<OpenGrant>,
+    /// The one of them that is executed, opened for reading.
+    pub(super) program: File,
+}
+
+impl Execution {
+    /// Builds argv, environment and program of a plan.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
+    pub(super) fn of(
+        plan: &Plan,
+        directory: &RunDir,
+        identity: Option<Identity>,
+    ) -> Result<Self, Stop> {
+        let program = &plan.admitted.program;
+        let mut argv = program.argv.clone();
+        let mut own = Vec::new();
+        if let Some(script) = &program.script {
+            // Another uid may not reach the script where it lies.
+            let lies = identity.is_none() && script.kept != Kept::ByCopy;
+            own.push(if lies {
+                of_its_own(script.path.clone(), keep(&script.file, "script")?)
+            } else {
+                let (path, file) = copy(
+                    directory,
+                    "script",
+                    &script.file,
+                    &script.path,
+                    &script.sha256,
+                )?;
+                argv[script.argument] = path.clone().into_os_string();
+                of_its_own(path, file)
+            });
+        }
+        let (path, executable) = if program.kept == Kept::ByCopy {
+            let sha256 = program.executable_sha256();
+            copy(
+                directory,
+                "program",
+                &program.executable,
+                &program.path,
+                sha256,
+            )?
+        } else {
+            (program.path.clone(), keep(&program.executable, "program")?)
         };
-        script_fd = Some(match identity {
-            // Another uid may not reach the script where it lies, so it gets a copy of what was hashed.
-            Some(_) => {
-                let copy = directory.copy(&script.file, &script.path);
-                let copy = copy.map_err(|e| Fault::new("cannot copy the script", e))?;
-                let file = keep(std::fs::File::open(&copy))?;
-                // Its owner may have rewritten it in place meanwhile.
-                if !hash_file(&file).is_ok_and(|sha256| sha256 == script.sha256) {
-                    let message =
-                        format!("`{}` changed after it was admitted", script.path.display());
-                    return Err(Refusal::new(Reason::DigestMismatch, message).into());
-                }
-                argv[script.argument] = copy.into_os_string();
-                file.into()
-            }
-            None => keep(script.file.try_clone())?.into(),
-        });
-    }
-    let no_nul = |bytes: Vec<u8>, field: &str| {
-        CString::new(bytes).map_err(|_| Stop::from(InvalidField::new(field, "holds a NUL byte")))
-    };
-    let argv = argv
-        .into_iter()
-        .map(|a| no_nul(a.into_vec(), "hook.argv"))
-        .collect::<Result<_, _>>()?;
-    let environment = plan
-        .environment
-        .with_scratch(&directory.scratch())
-        .into_iter()
-        .map(|(name, value)| {
-            let mut line = name.into_vec();
-            line.push(b'=');
-            line.extend(value.into_vec());
-            no_nul(line, "hook.env")
-        })
-        .collect::<Result<_, _>>()?;
-    let executable = program
-        .executable
-        .try_clone()
-        .map_err(|e| Fault::new("cannot keep the program open", e))?;
-    Ok((
-        Action::Execute {
+        own.push(of_its_own(path, keep(&executable, "program")?));
+        let no_nul = |bytes: Vec<u8>, field: &str| {
+            CString::new(bytes)
+                .map_err(|_| Stop::from(InvalidField::new(field, "holds a NUL byte")))
+        };
+        let argv = argv
+            .into_iter()
+            .map(|a| no_nul(a.into_vec(), "hook.argv"))
+            .collect::<Result<_, _>>()?;
+        let environment = plan
+            .environment
+            .with_scratch(&directory.scratch())
+            .into_iter()
+            .map(|(name, value)| {
+                let mut line = name.into_vec();
+                line.push(b'=');
+                line.extend(value.into_vec());
+                no_nul(line, "hook.env")
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
             argv,
             environment,
-            program: executable.into(),
-        },
-        script_fd,
-    ))
+            own,
+            program: executable,
+        })
+    }
+}
+
+fn of_its_own(path: PathBuf, file: File) -> OpenGrant {
+    OpenGrant {
+        path,
+        rights: Rights::File(Access::Execute),
+        target: Arc::new(file.into()),
+    }
+}
+
+fn keep(file: &File, kind: &str) -> Result<File, Fault> {
+    file.try_clone()
+        .map_err(|e| Fault::new(format!("cannot keep the {kind} open"), e))
+}
+
+/// Copies a file to where only this run reads it and nobody writes it, and opens the copy.
+///
+/// # Errors
+///
+/// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
+fn copy(
+    directory: &RunDir,
+    kind: &str,
+    file: &File,
+    path: &Path,
+    sha256: &str,
+) -> Result<(PathBuf, File), Stop> {
+    let copy = directory.copy(file, path, kind);
+    let copy = copy.map_err(|e| Fault::new(format!("cannot copy the {kind}"), e))?;
+    let file =
+        File::open(&copy).map_err(|e| Fault::new(format!("cannot open the copied {kind}"), e))?;
+    if !hash_file(&file).is_ok_and(|found| found == sha256) {
+        let message = format!("`{}` changed after it was admitted", path.display());
+        return Err(Refusal::new(Reason::DigestMismatch, message).into());
+    }
+    Ok((copy, file))
 }
 
 /// Opens a run's scratch directory, to be granted and to be started in.
@@ -111,6 +173,7 @@ pub(super) fn limits(limits: &Limits, identity: Option<Identity>) -> Vec<(u32, u
     // Counted for each uid: it means something only where the hook has one of its own.
     set.extend(identity.map(|_| (Resource::RLIMIT_NPROC, limits.tasks)));
     set.into_iter()
+        .filter(|(resource, _)| !weaken::lacks("limit", format_args!("{resource:?}")))
         .map(|(resource, value)| {
             let hard = getrlimit(resource).map_or(value, |(_, hard)| hard);
             (resource as u32, value.min(hard))

@@ -1,12 +1,7 @@
 //! No confinement. Named by operators only, says so on every axis, and is never confirmed.
 
-use super::{
-    Absent, Backend, BackendName, Host, Mechanism, Prepared, Unenforceable, backend::covering,
-};
-use crate::{
-    axis::{Axes, Coverage},
-    policy::Policy,
-};
+use super::{Absent, Backend, BackendName, Claims, Host, Mechanism, Prepared, Unenforceable};
+use crate::policy::Policy;
 
 /// The backend that confines nothing.
 #[derive(Clone, Copy, Debug)]
@@ -22,14 +17,46 @@ impl Backend for Noop {
     }
 
     fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable> {
-        let axes = Axes::from_fn(|_| Coverage::Ignored);
-        covering(
-            policy,
-            Prepared {
-                axes,
-                backend: self.name(),
-                mechanism: Mechanism::Unconfined,
-            },
-        )
+        Prepared::covering(policy, self.name(), Claims::NONE, Mechanism::Unconfined)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        axis::{Axes, Axis, Coverage, Demand},
+        policy::Registry,
+        request::ProfileName,
+    };
+
+    #[test]
+    fn it_takes_a_policy_that_requires_nothing_and_none_that_requires_any_one_axis() {
+        let registry = Registry::builtin().unwrap();
+        let strict = registry.find(&ProfileName::parse("strict").unwrap());
+        let demanding = |required: Option<Axis>| Policy {
+            demands: Axes::from_fn(|axis| {
+                if Some(axis) == required {
+                    Demand::Required
+                } else {
+                    Demand::Wanted
+                }
+            }),
+            ..Policy::clone(strict.unwrap())
+        };
+
+        let prepared = Noop.prepare(&demanding(None)).unwrap();
+
+        assert!(!prepared.confines());
+        assert!(
+            prepared
+                .axes()
+                .iter()
+                .all(|(_, of)| *of == Coverage::Ignored)
+        );
+        for axis in Axis::ALL {
+            let refused = Noop.prepare(&demanding(Some(axis))).unwrap_err();
+            assert_eq!(refused.axis, axis);
+        }
     }
 }

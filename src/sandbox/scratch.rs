@@ -177,13 +177,24 @@ impl RunDir {
         Ok(path)
     }
 
+    /// Makes a directory that only the daemon's user reaches.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of making it.
+    pub fn own(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.path.join(name);
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(path)
+    }
+
     /// Puts a copy of a file where the hook can read but not change it, under its own name.
     ///
     /// # Errors
     ///
     /// Returns the error of reading or writing.
-    pub fn copy(&self, mut file: &File, name: &Path) -> io::Result<PathBuf> {
-        let path = self.path.join("script");
+    pub fn copy(&self, mut file: &File, name: &Path, kind: &str) -> io::Result<PathBuf> {
+        let path = self.path.join(kind);
         fs::create_dir(&path)?;
         fs::set_permissions(&path, Permissions::from_mode(0o711))?;
         let path = path.join(name.file_name().unwrap_or("script".as_ref()));

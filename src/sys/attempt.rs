@@ -7,6 +7,8 @@ use std::{
     sync::atomic::{AtomicIsize, Ordering},
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     job::{address, c_string},
     raw,
@@ -20,13 +22,13 @@ pub struct Attempt {
     after: After,
     arguments: [usize; 6],
     number: i64,
-    /// Only keeps alive what `arguments` points to.
-    _path: Option<CString>,
+    /// What one of `arguments` points to.
+    path: Option<CString>,
     result: AtomicIsize,
 }
 
 /// What to do with a call's success.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 enum After {
     /// Close the descriptor it returned.
     Close,
@@ -36,8 +38,39 @@ enum After {
     Reap,
 }
 
+/// An attempt, to be made by another process.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Described {
+    after: After,
+    arguments: [usize; 6],
+    number: i64,
+    /// Which argument is a path, and the path.
+    path: Option<(usize, CString)>,
+}
+
 /// No attempt returns this.
 const NOT_TRIED: isize = isize::MIN;
+
+impl From<Described> for Attempt {
+    fn from(described: Described) -> Self {
+        let Described {
+            after,
+            mut arguments,
+            number,
+            path,
+        } = described;
+        let path = path.map(|(slot, path)| {
+            if let Some(argument) = arguments.get_mut(slot) {
+                *argument = address(&path);
+            }
+            path
+        });
+        Self {
+            path,
+            ..Self::call(number, arguments, after)
+        }
+    }
+}
 
 impl Attempt {
     /// Opens a path with `O_*` flags and a mode; `None` if the path holds a NUL byte.
@@ -53,7 +86,7 @@ impl Attempt {
             0,
         ];
         Some(Self {
-            _path: Some(path),
+            path: Some(path),
             ..Self::call(libc::SYS_openat, arguments, After::Close)
         })
     }
@@ -63,7 +96,7 @@ impl Attempt {
         let path = c_string(path.to_owned())?;
         let arguments = [address(&path), 0, 0, 0, 0, 0];
         Some(Self {
-            _path: Some(path),
+            path: Some(path),
             ..Self::call(libc::SYS_truncate, arguments, After::Leave)
         })
     }
@@ -71,10 +104,22 @@ impl Attempt {
     /// Changes a file's mode; `None` if the path holds a NUL byte.
     pub fn change_mode(path: &OsStr, mode: u32) -> Option<Self> {
         let path = c_string(path.to_owned())?;
-        let arguments = [address(&path), mode as usize, 0, 0, 0, 0];
+        let at = libc::AT_FDCWD as usize;
+        let arguments = [at, address(&path), mode as usize, 0, 0, 0];
         Some(Self {
-            _path: Some(path),
-            ..Self::call(libc::SYS_chmod, arguments, After::Leave)
+            path: Some(path),
+            ..Self::call(libc::SYS_fchmodat, arguments, After::Leave)
+        })
+    }
+
+    /// Asks whether a path leads to something; `None` if it holds a NUL byte.
+    pub fn exists(path: &OsStr) -> Option<Self> {
+        let path = c_string(path.to_owned())?;
+        let at = libc::AT_FDCWD as usize;
+        let arguments = [at, address(&path), libc::F_OK as usize, 0, 0, 0];
+        Some(Self {
+            path: Some(path),
+            ..Self::call(libc::SYS_faccessat, arguments, After::Leave)
         })
     }
 
@@ -135,9 +180,26 @@ impl Attempt {
         let path = c_string(path.to_owned())?;
         let arguments = [address(&path), 0, 0, 0, 0, 0];
         Some(Self {
-            _path: Some(path),
+            path: Some(path),
             ..Self::call(libc::SYS_execve, arguments, After::Leave)
         })
+    }
+
+    /// Describes it to another process.
+    pub fn describe(&self) -> Described {
+        let slot = |path: &CString| {
+            let address = address(path);
+            self.arguments.iter().position(|&value| value == address)
+        };
+        Described {
+            after: self.after,
+            arguments: self.arguments,
+            number: self.number,
+            path: self
+                .path
+                .as_ref()
+                .and_then(|path| Some((slot(path)?, path.clone()))),
+        }
     }
 
     /// Returns what the kernel answered: a value, or `-errno`; `None` where the child did not come to it.
@@ -153,7 +215,7 @@ impl Attempt {
             after,
             arguments,
             number,
-            _path: None,
+            path: None,
             result: AtomicIsize::new(NOT_TRIED),
         }
     }

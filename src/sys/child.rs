@@ -53,8 +53,9 @@ fn confine(job: &Job) -> Result<(), i32> {
     })?;
     take(job, Step::Stdio, || {
         for (target, fd) in parts.stdio.iter().enumerate() {
+            // Not `dup2`, which aarch64 lacks. The two are never the same: the daemon has 0 to 2 occupied.
             call(
-                libc::SYS_dup2,
+                libc::SYS_dup3,
                 [fd.as_raw_fd() as usize, target, 0, 0, 0, 0],
             )?;
         }
@@ -93,9 +94,10 @@ fn confine(job: &Job) -> Result<(), i32> {
     })?;
     if let Some(ruleset) = &parts.ruleset {
         take(job, Step::Landlock, || {
+            let flags = parts.log.landlock as usize;
             call(
                 libc::SYS_landlock_restrict_self,
-                [ruleset.as_raw_fd() as usize, 0, 0, 0, 0, 0],
+                [ruleset.as_raw_fd() as usize, flags, 0, 0, 0, 0],
             )
             .map(drop)
         })?;
@@ -125,7 +127,9 @@ fn confine(job: &Job) -> Result<(), i32> {
         Ok(())
     })?;
     if let Some(closing) = &parts.closing {
-        take(job, Step::ClosingFilter, || load_closing(closing))?;
+        take(job, Step::ClosingFilter, || {
+            load_closing(closing, parts.log.closing)
+        })?;
     }
     take(job, Step::SignalMask, || {
         let none: u64 = 0;
@@ -287,7 +291,7 @@ fn close_fds(job: &Job) -> Result<(), i32> {
 }
 
 /// Copies the program to the stack, puts this task's own ids into it, and loads it.
-fn load_closing(closing: &Closing) -> Result<(), i32> {
+fn load_closing(closing: &Closing, flags: u32) -> Result<(), i32> {
     let pid = call(libc::SYS_getpid, [0; 6])? as u32;
     let mut program = [libc::sock_filter {
         code: 0,
@@ -316,7 +320,14 @@ fn load_closing(closing: &Closing) -> Result<(), i32> {
     let operation = libc::SECCOMP_SET_MODE_FILTER as usize;
     call(
         libc::SYS_seccomp,
-        [operation, 0, ptr::from_ref(&filter).addr(), 0, 0, 0],
+        [
+            operation,
+            flags as usize,
+            ptr::from_ref(&filter).addr(),
+            0,
+            0,
+            0,
+        ],
     )
     .map(drop)
 }

@@ -179,6 +179,15 @@ pub enum Action {
     },
 }
 
+/// What the kernel writes into its audit log about a child, where that is in use: flags of the calls that confine it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct LogFlags {
+    /// For the closing filter: `SECCOMP_FILTER_FLAG_*`.
+    pub closing: u32,
+    /// For the Landlock domain: `LANDLOCK_RESTRICT_SELF_*`, which kernels below Landlock ABI 7 refuse.
+    pub landlock: u32,
+}
+
 /// What a [`Job`] is made of.
 #[derive(Debug)]
 pub struct JobParts {
@@ -194,6 +203,8 @@ pub struct JobParts {
     pub identity: Option<Identity>,
     /// Hard and soft resource limits: `RLIMIT_*` and value.
     pub limits: Vec<(u32, u64)>,
+    /// What is to be logged.
+    pub log: LogFlags,
     /// The Landlock ruleset, if any.
     pub ruleset: Option<OwnedFd>,
     /// The child's ends of stdin, stdout and stderr.

@@ -92,8 +92,12 @@ impl Keeper {
         })
     }
 
-    /// Whether a process group is that of a running hook.
+    /// Whether a process group is that of a running hook. 0, which is what the kernel calls a group that was made in another
+    /// process id namespace, is none: in the table it means a free place.
     pub fn watches(&self, group: i32) -> bool {
+        if group == 0 {
+            return false;
+        }
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         self.table[..places.ever_taken]
             .iter()
@@ -161,7 +165,7 @@ fn keep(pipe: usize, alive: usize, table: &[AtomicI32]) -> ! {
     // The daemon's end above all: with a copy of it open here, the daemon's end would never be seen.
     call(libc::SYS_close, [alive, 0, 0, 0, 0, 0]);
     // Pipe to 0, everything else closed; what of this cannot be had is no reason not to watch.
-    let pipe = if call(libc::SYS_dup2, [pipe, 0, 0, 0, 0, 0]) == 0 {
+    let pipe = if call(libc::SYS_dup3, [pipe, 0, 0, 0, 0, 0]) == 0 {
         call(libc::SYS_close_range, [1, u32::MAX as usize, 0, 0, 0, 0]);
         0
     } else {
@@ -193,4 +197,22 @@ fn keep(pipe: usize, alive: usize, table: &[AtomicI32]) -> ! {
         }
     }
     raw::exit(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_free_place_stands_for_no_group() {
+        let keeper = Arc::new(Keeper::start().unwrap());
+        let (free, taken) = (keeper.place().unwrap(), keeper.place().unwrap());
+        taken.entry().store(i32::MAX, Ordering::Release);
+
+        assert!(keeper.watches(i32::MAX));
+        assert_eq!(free.entry().load(Ordering::Acquire), 0);
+        assert!(!keeper.watches(0));
+        // What the keeper of this test would kill at its end.
+        taken.entry().store(0, Ordering::Release);
+    }
 }

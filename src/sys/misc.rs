@@ -1,8 +1,9 @@
 //! The few calls that no safe wrapper offers, or offers too much of.
 
-use std::io;
+use std::{fs::File, io, os::fd::AsRawFd};
 
 use nix::{
+    errno::Errno,
     fcntl::{OFlag, open},
     sys::{
         prctl,
@@ -12,6 +13,8 @@ use nix::{
     unistd::{Gid, Uid, setfsgid, setfsuid},
 };
 
+use super::Listener;
+
 /// Opens `/dev/null` at 0, 1 and 2 where the process was started without them: a pipe must never *be* one of these.
 ///
 /// # Errors
@@ -20,7 +23,7 @@ use nix::{
 pub fn occupy_standard_fds() -> io::Result<()> {
     loop {
         let fd = open("/dev/null", OFlag::O_RDWR, Mode::empty())?;
-        if std::os::fd::AsRawFd::as_raw_fd(&fd) > 2 {
+        if fd.as_raw_fd() > 2 {
             return Ok(());
         }
         // Stays open for the life of the process.
@@ -36,6 +39,28 @@ pub fn occupy_standard_fds() -> io::Result<()> {
 pub fn ignore_file_size_signal() -> io::Result<()> {
     // SAFETY: no handler is installed, so nothing of ours runs in a signal's context.
     unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }?;
+    Ok(())
+}
+
+/// Which signal tells of a writer that waits: `<asm-generic/fcntl.h>`; the C library's own binding lacks it.
+const F_SETSIG: libc::c_int = 10;
+
+/// Keeps writers out of a file that is open for reading only, until every copy of this descriptor is closed.
+///
+/// Whoever opens the file for writing meanwhile waits, or fails if it asked not to wait. The kernel lets a writer in after
+/// `/proc/sys/fs/lease-break-time` (45 s) all the same. See `fcntl(2)`, "Leases".
+///
+/// # Errors
+///
+/// Somebody has the file open for writing, the file system gives no lease, or the file is another user's and this process
+/// may not lease it.
+pub fn keep_writers_out(file: &File) -> io::Result<()> {
+    let fd = file.as_raw_fd();
+    // A writer that waits is told of by a signal: by one that is ignored, where the default would end this process.
+    // SAFETY: the descriptor is open, and the call takes no pointer.
+    Errno::result(unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) })?;
+    // SAFETY: as above.
+    Errno::result(unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) })?;
     Ok(())
 }
 
@@ -107,34 +132,49 @@ pub fn block_all_signals() -> io::Result<()> {
     )?)
 }
 
-/// Gives up new privileges and loads seccomp filters, first to last, on the calling thread alone, for ever.
+/// Gives up new privileges and loads seccomp filters, first to last, on the calling thread alone, for ever. The one of index
+/// `asking` leaves calls to the listener that is returned.
 ///
 /// # Errors
 ///
-/// Returns the error of `prctl` or `seccomp`; then the thread may hold some of the filters and must not start hooks.
-pub fn load_filters(programs: &[Vec<libc::sock_filter>]) -> io::Result<()> {
+/// Returns the error of `prctl` or `seccomp`, `EBUSY` where a filter of the daemon's own has a listener already; then the
+/// thread may hold some of the filters and must not start hooks.
+pub fn load_filters(
+    programs: &[Vec<libc::sock_filter>],
+    asking: Option<usize>,
+) -> io::Result<Option<Listener>> {
     prctl::set_no_new_privs()?;
-    for program in programs {
+    let mut listener = None;
+    for (index, program) in programs.iter().enumerate() {
+        let asks = asking == Some(index);
+        let flags = if asks {
+            libc::SECCOMP_FILTER_FLAG_NEW_LISTENER
+        } else {
+            0
+        };
         let length = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let filter = libc::sock_fprog {
             len: length,
             filter: program.as_ptr().cast_mut(),
         };
-        // SAFETY: seccomp(SECCOMP_SET_MODE_FILTER, 0, &sock_fprog) reads `length` instructions from the slice and does not
-        // write to it.
+        // SAFETY: seccomp(SECCOMP_SET_MODE_FILTER, flags, &sock_fprog) reads `length` instructions from the slice and does
+        // not write to it.
         let loaded = unsafe {
             libc::syscall(
                 libc::SYS_seccomp,
                 libc::SECCOMP_SET_MODE_FILTER,
-                0,
+                flags,
                 &raw const filter,
             )
         };
-        if loaded != 0 {
-            return Err(io::Error::last_os_error());
+        match i32::try_from(loaded) {
+            // SAFETY: with this flag the kernel returns a new descriptor, which nothing else knows; 0 to 2 are never new.
+            Ok(fd) if asks && fd > 2 => listener = Some(unsafe { Listener::from_raw(fd) }),
+            Ok(0) if !asks => {}
+            _ => return Err(io::Error::last_os_error()),
         }
     }
-    Ok(())
+    Ok(listener)
 }
 
 /// Returns the kernel's Landlock ABI, at least 1.

@@ -11,7 +11,7 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 use super::{Job, child, raw};
 
-/// Memory for one child at a time, with a guard page below: a child that overran it dies instead of writing into the
+/// Memory for one child at a time, with a guard below: a child that overran it dies instead of writing into the
 /// daemon.
 #[derive(Debug)]
 pub struct Stack {
@@ -22,7 +22,8 @@ pub struct Stack {
 pub const CLONE_FLAGS: u32 =
     (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD) as u32;
 
-const GUARD: usize = 4096;
+/// The largest page that kernels of these architectures come with: a smaller guard would be rounded up into the stack.
+const GUARD: usize = 64 * 1024;
 const SIZE: usize = 64 * 1024;
 
 // SAFETY: the memory belongs to this value alone and has no ties to a thread.
@@ -47,13 +48,13 @@ impl Stack {
             )
         }?;
         let stack = Self { bottom };
-        // SAFETY: the first page of the mapping just made; nothing has a reference to it.
+        // SAFETY: the lower part of the mapping just made; nothing has a reference to it.
         unsafe { mprotect(bottom, GUARD, ProtFlags::PROT_NONE) }?;
         Ok(stack)
     }
 
     fn top(&mut self) -> *mut u8 {
-        // SAFETY: one past the end of the mapping that `bottom` begins. Page-aligned, hence 16-byte aligned.
+        // SAFETY: one past the end of the mapping that `bottom` begins. Both sizes are multiples of 16, hence 16-byte aligned.
         unsafe { self.bottom.as_ptr().cast::<u8>().add(GUARD + SIZE) }
     }
 }

@@ -7,10 +7,11 @@ use std::{
 };
 
 use nix::sys::resource::{UsageWho, getrusage};
+use serde::{Deserialize, Serialize};
 use tokio::io::{Interest, unix::AsyncFd};
 
 /// How a process ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum WaitStatus {
     /// It exited with this code.
     Exited(i32),
@@ -19,7 +20,7 @@ pub enum WaitStatus {
 }
 
 /// A reaped process and what it and the children it waited for used.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Reaped {
     /// Highest resident set, bytes; 0 where it is not above this process's own.
     pub max_rss_bytes: u64,
@@ -50,12 +51,37 @@ pub fn reap_group(group: i32) -> io::Result<Option<Reaped>> {
     wait(libc::P_PGID, group.unsigned_abs())
 }
 
+/// Waits until a child has ended and reaps it, and every other that ends before: for the first process of a container, which
+/// orphans fall to.
+///
+/// # Errors
+///
+/// Returns the error of `waitid`; `ECHILD` if there is no such child.
+pub fn wait_for(pid: i32) -> io::Result<Reaped> {
+    loop {
+        match wait_with(libc::P_ALL, 0, 0) {
+            Ok(Some((ended, reaped))) if ended == pid => return Ok(reaped),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 fn wait(kind: libc::idtype_t, id: libc::id_t) -> io::Result<Option<Reaped>> {
+    Ok(wait_with(kind, id, libc::WNOHANG)?.map(|(_, reaped)| reaped))
+}
+
+fn wait_with(
+    kind: libc::idtype_t,
+    id: libc::id_t,
+    flags: i32,
+) -> io::Result<Option<(i32, Reaped)>> {
     // SAFETY: all-zero bytes are a valid siginfo_t, which is plain data.
     let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
     // SAFETY: all-zero bytes are a valid rusage, which is plain data.
     let mut usage: libc::rusage = unsafe { mem::zeroed() };
-    let options = libc::WEXITED | libc::WNOHANG | libc::__WALL;
+    let options = libc::WEXITED | flags | libc::__WALL;
     // SAFETY: the system call, unlike the C function, takes a fifth argument for the usage; both pointers are to locals of
     // the right type.
     let result = unsafe {
@@ -83,12 +109,13 @@ fn wait(kind: libc::idtype_t, id: libc::id_t) -> io::Result<Option<Reaped>> {
     } else {
         WaitStatus::Signaled(value)
     };
-    Ok(Some(Reaped {
+    let reaped = Reaped {
         max_rss_bytes: above_own(usage.ru_maxrss),
         status,
         system: duration(usage.ru_stime),
         user: duration(usage.ru_utime),
-    }))
+    };
+    Ok(Some((pid, reaped)))
 }
 
 /// Returns a child's highest resident set in bytes, or 0 where it says nothing about the child: until its exec it shared the

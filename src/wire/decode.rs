@@ -3,11 +3,12 @@
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::WireLimits;
 use crate::{
-    contract::{Mode, ParseModeError, ends_something},
+    contract::{Entry, Envelope, Mode, ends_something},
     event::{EventError, parse_event},
     pb,
     refusal::{Reason, Refusal},
@@ -26,8 +27,12 @@ const ARGUMENTS_BYTES: usize = 2 * 1024 * 1024 - 256 * 1024;
 /// The longest name, id or point.
 const NAME_BYTES: usize = 256;
 
+/// What is said of a hook that is no process.
+pub(super) const NO_PROCESS: &str =
+    "such a hook is no process: what it says is the runtime's to get, and `Interpret` reads it";
+
 /// A margin below what gRPC clients accept by default, which is 4 MiB.
-const DEFAULT_REPLY_BYTES: u64 = 4 * 1024 * 1024 - 64 * 1024;
+pub(super) const DEFAULT_REPLY_BYTES: u64 = 4 * 1024 * 1024 - 64 * 1024;
 
 /// A request that is refused before it is one.
 #[derive(Debug)]
@@ -44,16 +49,7 @@ pub struct Malformed {
 ///
 /// Refuses with the field at fault: `INVALID_REQUEST`, `EVENT_TOO_LARGE`, `PROFILE_UNKNOWN` or `UNSUPPORTED`.
 pub fn decode(message: pb::ExecuteRequest, limits: WireLimits) -> Result<Request, Box<Malformed>> {
-    let request_id = match name("request_id", &message.request_id) {
-        Ok(()) if message.request_id.is_empty() => Uuid::now_v7().to_string(),
-        Ok(()) => message.request_id.clone(),
-        Err(field) => {
-            return Err(Box::new(Malformed {
-                refusal: field.into(),
-                request_id: Uuid::now_v7().to_string(),
-            }));
-        }
-    };
+    let request_id = id(&message.request_id)?;
     request(message, &request_id, limits).map_err(|refusal| {
         Box::new(Malformed {
             refusal,
@@ -62,9 +58,32 @@ pub fn decode(message: pb::ExecuteRequest, limits: WireLimits) -> Result<Request
     })
 }
 
+/// Returns the caller's id of a request, or one made here.
+pub(super) fn id(given: &str) -> Result<String, Box<Malformed>> {
+    match name("request_id", given) {
+        Ok(()) if given.is_empty() => Ok(Uuid::now_v7().to_string()),
+        Ok(()) => Ok(given.to_owned()),
+        Err(field) => Err(Box::new(Malformed {
+            refusal: field.into(),
+            request_id: Uuid::now_v7().to_string(),
+        })),
+    }
+}
+
 fn request(message: pb::ExecuteRequest, id: &str, limits: WireLimits) -> Result<Request, Refusal> {
-    let contract = contract(&message)?;
-    let event = event(message.event.unwrap_or_default(), limits)?;
+    let contract = mode(message.contract, &message.mode)?;
+    let event = message.event.unwrap_or_default();
+    let event = if contract == Mode::Observe && event.raw {
+        raw_event(event, limits)?
+    } else {
+        self::event(event, limits)?
+    };
+    contract.stop_at(&event.point)?;
+    if !contract.is_process() {
+        return Err(Refusal::new(Reason::Unsupported, NO_PROCESS)
+            .with("contract", contract.contract_name())
+            .with("mode", contract.mode_name()));
+    }
     let hook = hook(message.hook.unwrap_or_default())?;
     name("session_id", &message.session_id)?;
     let profile = match message.profile.as_str() {
@@ -77,21 +96,13 @@ fn request(message: pb::ExecuteRequest, id: &str, limits: WireLimits) -> Result<
         })?),
     };
     let timeout = message.timeout.map(timeout).transpose()?;
-    let on_disconnect = match known(
-        pb::OnDisconnect::try_from(message.on_disconnect),
-        "on_disconnect",
-    )? {
-        pb::OnDisconnect::Finish => OnDisconnect::Finish,
-        pb::OnDisconnect::Kill => OnDisconnect::Kill,
-        pb::OnDisconnect::Unspecified if ends_something(&event.point) => OnDisconnect::Finish,
-        pb::OnDisconnect::Unspecified => OnDisconnect::Kill,
-    };
-    let on_failure = match known(pb::OnFailure::try_from(message.on_failure), "on_failure")? {
-        pb::OnFailure::Closed => OnFailure::Closed,
-        pb::OnFailure::Contract | pb::OnFailure::Unspecified => OnFailure::Contract,
-    };
+    let on_disconnect = on_disconnect(message.on_disconnect, &event.point)?;
+    let on_failure = on_failure(message.on_failure)?;
     Ok(Request {
         contract,
+        depth: message.depth,
+        entry: Entry::default(),
+        envelope: envelope(&message.session_id, &hook),
         event,
         hook,
         id: id.to_owned(),
@@ -106,16 +117,44 @@ fn request(message: pb::ExecuteRequest, id: &str, limits: WireLimits) -> Result<
     })
 }
 
-fn contract(message: &pb::ExecuteRequest) -> Result<Mode, Refusal> {
-    let contract = known(pb::Contract::try_from(message.contract), "contract")?;
-    Mode::parse(contract_id(contract), &message.mode).map_err(|error| match error {
-        ParseModeError::Invalid(field) => field.into(),
-        ParseModeError::Unserved { contract } => Refusal::new(
-            Reason::Unsupported,
-            format!("contract `{contract}` is not served yet"),
-        )
-        .with("contract", contract),
+/// Reads what happens to a run whose client is gone: KILL, but FINISH at points that end something.
+pub(super) fn on_disconnect(value: i32, point: &str) -> Result<OnDisconnect, InvalidField> {
+    let value = known(pb::OnDisconnect::try_from(value), "on_disconnect")?;
+    Ok(match value {
+        pb::OnDisconnect::Finish => OnDisconnect::Finish,
+        pb::OnDisconnect::Kill => OnDisconnect::Kill,
+        pb::OnDisconnect::Unspecified if ends_something(point) => OnDisconnect::Finish,
+        pb::OnDisconnect::Unspecified => OnDisconnect::Kill,
     })
+}
+
+/// Reads whether the failure policy is tightened.
+pub(super) fn on_failure(value: i32) -> Result<OnFailure, InvalidField> {
+    Ok(match known(pb::OnFailure::try_from(value), "on_failure")? {
+        pb::OnFailure::Closed => OnFailure::Closed,
+        pb::OnFailure::Contract | pb::OnFailure::Unspecified => OnFailure::Contract,
+    })
+}
+
+/// Returns what a request tells beside the event.
+fn envelope(session: &str, hook: &Hook) -> Envelope {
+    let cwd = hook.working_dir.as_ref().or(hook.workspace.as_ref());
+    Envelope {
+        cwd: cwd.map_or_else(String::new, |cwd| cwd.to_string_lossy().into_owned()),
+        session: session.to_owned(),
+        timestamp: Some(Timestamp::now()),
+        ..Envelope::default()
+    }
+}
+
+/// Reads a contract and one of its modes.
+///
+/// # Errors
+///
+/// There is no such contract or mode.
+pub(super) fn mode(contract: i32, mode: &str) -> Result<Mode, InvalidField> {
+    let contract = known(pb::Contract::try_from(contract), "contract")?;
+    Mode::parse(contract_id(contract), mode)
 }
 
 /// Returns a contract's id as the command line and records spell it.
@@ -135,23 +174,55 @@ pub(crate) const fn contract_id(contract: pb::Contract) -> &'static str {
     }
 }
 
-fn event(message: pb::Event, limits: WireLimits) -> Result<Event, Refusal> {
+/// Returns a contract as messages have it.
+pub(super) fn contract_of(mode: Mode) -> pb::Contract {
+    let mut known = (1..).map_while(|number| pb::Contract::try_from(number).ok());
+    known
+        .find(|contract| contract_id(*contract) == mode.contract_name())
+        .unwrap_or_default()
+}
+
+/// Accepts a JSON document that every reader understands alike.
+///
+/// # Errors
+///
+/// Names the field: `EVENT_TOO_LARGE`, `INVALID_REQUEST`.
+pub(super) fn document(field: &str, json: Bytes, limits: WireLimits) -> Result<Bytes, Refusal> {
+    parse_event(json, limits.event_bytes).map_err(|error| match error {
+        EventError::Malformed(InvalidField { problem, .. }) => {
+            InvalidField::new(field, problem).into()
+        }
+        EventError::TooLarge { max, size } => too_large(size, max),
+    })
+}
+
+/// Takes an event that is not read by anybody but the hook, and need not be JSON.
+fn raw_event(message: pb::Event, limits: WireLimits) -> Result<Event, Refusal> {
+    name("event.point", &message.point)?;
+    let size = message.json.len();
+    if size > limits.event_bytes {
+        return Err(too_large(size, limits.event_bytes));
+    }
+    Ok(Event {
+        json: message.json,
+        point: message.point,
+        raw: true,
+    })
+}
+
+fn too_large(size: usize, max: usize) -> Refusal {
+    let text = EventError::TooLarge { max, size }.to_string();
+    Refusal::field(Reason::EventTooLarge, InvalidField::new("event.json", text))
+        .with("max_bytes", max.to_string())
+        .with("bytes", size.to_string())
+}
+
+pub(super) fn event(message: pb::Event, limits: WireLimits) -> Result<Event, Refusal> {
     name("event.point", &message.point)?;
     let json = if message.json.is_empty() {
         Bytes::new()
     } else {
-        parse_event(message.json, limits.event_bytes).map_err(|error| {
-            let text = error.to_string();
-            match error {
-                EventError::Malformed(field) => Refusal::from(field),
-                EventError::TooLarge { max, size } => {
-                    let field = InvalidField::new("event.json", text);
-                    Refusal::field(Reason::EventTooLarge, field)
-                        .with("max_bytes", max.to_string())
-                        .with("bytes", size.to_string())
-                }
-            }
-        })?
+        document("event.json", message.json, limits)?
     };
     Ok(Event {
         json,
@@ -160,7 +231,7 @@ fn event(message: pb::Event, limits: WireLimits) -> Result<Event, Refusal> {
     })
 }
 
-fn hook(message: pb::Hook) -> Result<Hook, InvalidField> {
+pub(super) fn hook(message: pb::Hook) -> Result<Hook, InvalidField> {
     name("hook.name", &message.name)?;
     let command = match (message.shell, message.argv.is_empty()) {
         (Some(_), false) => {
@@ -210,6 +281,7 @@ fn hook(message: pb::Hook) -> Result<Hook, InvalidField> {
     let workspace = optional_path("hook.workspace", message.workspace)?;
     Ok(Hook {
         command,
+        configured_env: BTreeMap::new(),
         env,
         name: message.name,
         working_dir,
@@ -270,7 +342,7 @@ fn narrow(message: pb::Narrow) -> Result<Narrow, InvalidField> {
     })
 }
 
-fn optional_path(field: &str, text: String) -> Result<Option<PathBuf>, InvalidField> {
+pub(super) fn optional_path(field: &str, text: String) -> Result<Option<PathBuf>, InvalidField> {
     if text.is_empty() {
         Ok(None)
     } else {
@@ -295,7 +367,7 @@ fn path(field: &str, text: String) -> Result<PathBuf, InvalidField> {
     Ok(path.components().collect())
 }
 
-fn timeout(duration: prost_types::Duration) -> Result<Duration, InvalidField> {
+pub(super) fn timeout(duration: prost_types::Duration) -> Result<Duration, InvalidField> {
     let field = |problem: &str| InvalidField::new("timeout", problem);
     let not_one = || field("is negative or not a duration");
     // Checked before the conversion, which would normalise such values and may overflow.
@@ -309,7 +381,7 @@ fn timeout(duration: prost_types::Duration) -> Result<Duration, InvalidField> {
     Ok(timeout)
 }
 
-fn name(field: &str, text: &str) -> Result<(), InvalidField> {
+pub(super) fn name(field: &str, text: &str) -> Result<(), InvalidField> {
     if text.len() > NAME_BYTES {
         return Err(InvalidField::new(
             field,
@@ -322,6 +394,6 @@ fn name(field: &str, text: &str) -> Result<(), InvalidField> {
     Ok(())
 }
 
-fn known<T, E>(value: Result<T, E>, field: &str) -> Result<T, InvalidField> {
+pub(super) fn known<T, E>(value: Result<T, E>, field: &str) -> Result<T, InvalidField> {
     value.map_err(|_| InvalidField::new(field, "is a value that this version does not know"))
 }

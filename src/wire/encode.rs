@@ -1,28 +1,35 @@
 //! From a recorded answer to a reply.
 
+use std::path::Path;
+
 use bytes::Bytes;
 use tonic::Status;
 
 use super::status;
 use crate::{
-    audit::{Answer, Interpreted, Recorded, record::OutcomeKind, usage},
+    audit::{Answer, Interpreted, Recorded, Redacted, record::OutcomeKind, usage},
     axis::{Axis, Coverage, Demand},
-    contract::{BlockedBy, Decision, Verdict},
+    contract::{BlockedBy, ContractEvent, Decision, Json, Push, Reminder, Verdict},
     pb,
+    policy::{Plan, explain::Reach, forbidden::Forbidden, rights::FileRight},
     process::Captured,
-    sandbox::{self, Mechanism},
+    sandbox::{
+        self, Mechanism,
+        linux::{FilterSpec, explain, rules},
+    },
 };
 
-/// Encodes an answer: an outcome is a response, a refusal or fault a status.
+/// Encodes an answer: an outcome is a response, a refusal or fault a status. `forbidden` is what no grant may reach.
 ///
 /// # Errors
 ///
 /// Returns the status of a refusal or fault.
-pub fn encode(recorded: &Recorded) -> Result<pb::ExecuteResponse, Status> {
+pub fn encode(recorded: &Recorded, forbidden: &Forbidden) -> Result<pb::ExecuteResponse, Status> {
     match recorded.answer() {
         Answer::Fault => Err(status::fault(recorded.request_id())),
         Answer::Refusal(refusal) => Err(status::status(refusal, recorded.request_id())),
         Answer::Outcome { at, interpreted } => {
+            let refusals = denials(interpreted, forbidden);
             let audit = pb::AuditReference {
                 hash: at.hash.clone(),
                 run_id: interpreted
@@ -35,12 +42,16 @@ pub fn encode(recorded: &Recorded) -> Result<pb::ExecuteResponse, Status> {
                     .clone(),
                 sequence: at.sequence,
             };
-            Ok(response(interpreted, audit))
+            Ok(response(interpreted, refusals, audit))
         }
     }
 }
 
-fn response(interpreted: &Interpreted, audit: pb::AuditReference) -> pb::ExecuteResponse {
+fn response(
+    interpreted: &Interpreted,
+    denials: Told,
+    audit: pb::AuditReference,
+) -> pb::ExecuteResponse {
     let ended = &interpreted.ended;
     let request = &ended.announced.plan().admitted.request;
     let nothing = Captured::default();
@@ -50,21 +61,23 @@ fn response(interpreted: &Interpreted, audit: pb::AuditReference) -> pb::Execute
     };
     let verdict = &interpreted.verdict;
     let mut cut = Cut::new(request.max_reply_bytes, verdict);
-    let (stdout_tail, stderr_tail) = (cut.take(&stdout.tail), cut.take(&stderr.tail));
-    let (stdout_head, stderr_head) = (cut.take(&stdout.head), cut.take(&stderr.head));
-    let event = |event: &crate::contract::ContractEvent| pb::ContractEvent {
-        json: event.json.to_string(),
-        name: event.name.to_owned(),
+    let (out, err) = match &interpreted.redacted {
+        None => ((&stdout.head, &stdout.tail), (&stderr.head, &stderr.tail)),
+        Some(Redacted { stderr, stdout, .. }) => {
+            ((&stdout.head, &stdout.tail), (&stderr.head, &stderr.tail))
+        }
     };
+    let (stdout_tail, stderr_tail) = (cut.take(out.1), cut.take(err.1));
+    let (stdout_head, stderr_head) = (cut.take(out.0), cut.take(err.0));
     pb::ExecuteResponse {
         audit: Some(audit),
         confinement: Some(confinement(ended)),
         contract_version: request.contract.version().to_owned(),
         cut_for_reply: cut.happened,
-        denials: Vec::new(),
-        // Landlock and seccomp tell the hook what they refuse, not us.
-        denials_observable: false,
-        events: interpreted.event.iter().map(event).collect(),
+        denial_sources: denial_sources(ended),
+        denials: denials.told,
+        denials_observable: ended.denied.whole && !denials.cut,
+        events: interpreted.event.iter().map(event_message).collect(),
         outcome: Some(pb::Outcome {
             exec_errno: match ended.end {
                 sandbox::End::ExecFailed(errno) => Some(errno),
@@ -87,8 +100,163 @@ fn response(interpreted: &Interpreted, audit: pb::AuditReference) -> pb::Execute
         usage: Some(usage_message(ended)),
         verdict: Some(verdict_message(
             verdict,
-            interpreted.outcome == OutcomeKind::EscapeAttempt,
+            ended.denied.is_denied() || interpreted.outcome == OutcomeKind::EscapeAttempt,
         )),
+    }
+}
+
+/// Returns from what the daemon knows what a hook was denied.
+fn denial_sources(ended: &sandbox::Ended) -> Vec<String> {
+    let calls = ended.setup.asks.then_some("seccomp");
+    let killed = ended.setup.confirmed.then_some("sigsys");
+    let logged = ended.setup.logged.then_some("audit_log");
+    let sources = calls.into_iter().chain(killed).chain(logged);
+    sources.map(str::to_owned).collect()
+}
+
+/// Denials, as far as a reply has room for them.
+struct Told {
+    cut: bool,
+    told: Vec<pb::Denial>,
+}
+
+/// How much text there may be in the denials of a reply: half of what is kept free for all but output.
+const DENIALS: usize = Cut::ENVELOPE / 2;
+
+fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Told {
+    let ended = &interpreted.ended;
+    let plan = ended.announced.plan();
+    let Mechanism::Landlock(spec) = plan.prepared.mechanism else {
+        return Told {
+            cut: false,
+            told: Vec::new(),
+        };
+    };
+    let known = &ended.denied;
+    // The log says for which call; where it is not in use, the end of the hook says that it was one.
+    let unnamed = interpreted.outcome == OutcomeKind::EscapeAttempt && known.killed.is_empty();
+    let killed = unnamed.then(|| pb::Denial {
+        confidence: "certain".to_owned(),
+        rule: "whoever makes a call that no hook needs is killed".to_owned(),
+        source: "sigsys".to_owned(),
+        times: 1,
+        ..pb::Denial::default()
+    });
+    // What ended the hook first, so that it is told whatever else there was.
+    let named = known.killed.iter().map(|denied| of_call(&spec, denied));
+    let calls = known.calls.iter().map(|denied| of_call(&spec, denied));
+    let reach = (!known.blocked.is_empty()).then(|| reach(plan, &spec));
+    let of_access = |blocked| {
+        let reach = reach.as_ref().and_then(Option::as_ref);
+        of_access(blocked, known, reach, forbidden)
+    };
+    let accesses = known.blocked.iter().map(of_access);
+    let all: Vec<_> = killed
+        .into_iter()
+        .chain(named)
+        .chain(calls)
+        .chain(accesses)
+        .collect();
+
+    let mut room = DENIALS;
+    let count = all.len();
+    let fits = |denial: &pb::Denial| {
+        let text = [
+            &denial.operation,
+            &denial.rule,
+            &denial.suggestion,
+            &denial.target,
+        ];
+        let length = text.iter().map(|text| text.len()).sum();
+        let left = room.checked_sub(length);
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    let mut told: Vec<_> = all.into_iter().filter(fits).collect();
+    if let Some(redacted) = &interpreted.redacted {
+        for denial in &mut told {
+            // Paths and arguments are of the hook's choosing.
+            for text in [&mut denial.rule, &mut denial.suggestion, &mut denial.target] {
+                redacted.redactor().clean(text);
+            }
+        }
+    }
+    Told {
+        cut: told.len() < count,
+        told,
+    }
+}
+
+fn of_call(spec: &FilterSpec, denied: &sandbox::Denied) -> pb::Denial {
+    let arguments = denied.arguments.map(|arguments| arguments.map(Some));
+    let explanation = explain::call(spec, denied.number, &arguments.unwrap_or_default());
+    let about = |arguments| explain::about(denied.number, &arguments);
+    pb::Denial {
+        axis: rules::axis(denied.number)
+            .map_or(pb::Axis::Unspecified, axis_message)
+            .into(),
+        confidence: "certain".to_owned(),
+        incidental: denied.is_incidental(),
+        operation: denied.name(),
+        rule: explanation.rule,
+        source: denied
+            .arguments
+            .map_or("audit_log", |_| "seccomp")
+            .to_owned(),
+        suggestion: explanation
+            .remedy
+            .map(|remedy| remedy.to_string())
+            .unwrap_or_default(),
+        target: denied.arguments.map(about).unwrap_or_default(),
+        times: denied.times,
+    }
+}
+
+/// Returns all that a run reached by its path; `None` where that cannot be examined.
+fn reach(plan: &Plan, spec: &FilterSpec) -> Option<Reach> {
+    let workspace = plan.admitted.request.hook.workspace.as_deref();
+    let handled = explain::handled(spec.landlock_abi);
+    let mut reach = Reach::locate(&plan.policy.files, workspace, handled).ok()?;
+    for digest in &plan.admitted.program.digests {
+        reach = reach.with_program(Path::new(&digest.path)).ok()?;
+    }
+    Some(reach)
+}
+
+fn of_access(
+    blocked: &sandbox::Blocked,
+    known: &sandbox::Known,
+    reach: Option<&Reach>,
+    forbidden: &Forbidden,
+) -> pb::Denial {
+    let rights = blocked.rights();
+    let path = blocked.path.as_deref();
+    let refused = reach
+        .zip(path)
+        .and_then(|(reach, path)| reach.refused(rights, path, forbidden));
+    let (rule, suggestion) = match &refused {
+        Some(refused) => (refused.to_string(), refused.remedy.to_string()),
+        None if rights.has(FileRight::Refer) => (
+            "what is moved or linked may not lie where more can be done with it".to_owned(),
+            "nothing can: copy it".to_owned(),
+        ),
+        None => ("Landlock refused it".to_owned(), String::new()),
+    };
+    pb::Denial {
+        axis: blocked
+            .axis()
+            .map_or(pb::Axis::Unspecified, axis_message)
+            .into(),
+        confidence: "certain".to_owned(),
+        incidental: known.is_incidental(blocked),
+        operation: blocked.name(),
+        rule,
+        source: "audit_log".to_owned(),
+        suggestion,
+        target: path
+            .map(|path| path.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        times: blocked.times,
     }
 }
 
@@ -103,8 +271,7 @@ impl Cut {
     const ENVELOPE: usize = 16 * 1024;
 
     fn new(max_reply_bytes: u64, verdict: &Verdict) -> Self {
-        let texts =
-            verdict.push.as_ref().map_or(0, |push| push.message.len()) + verdict.reason.len();
+        let texts = verdict.text_bytes();
         let room = usize::try_from(max_reply_bytes).unwrap_or(usize::MAX);
         Self {
             happened: false,
@@ -150,19 +317,30 @@ fn confinement(ended: &sandbox::Ended) -> pb::Confinement {
     pb::Confinement {
         axes: plan
             .prepared
-            .axes
+            .axes()
             .iter()
             .map(|(axis, coverage)| axis_report(axis, coverage, *plan.policy.demands.of(axis)))
             .collect(),
         backend: plan.prepared.backend.as_str().to_owned(),
         confirmed: ended.setup.confirmed,
         evidence: ended.setup.evidence.iter().map(evidence).collect(),
-        landlock_abi: match plan.prepared.mechanism {
+        landlock_abi: match &plan.prepared.mechanism {
             Mechanism::Landlock(spec) => spec.landlock_abi,
-            Mechanism::Unconfined => 0,
+            Mechanism::Container(_) | Mechanism::Unconfined => 0,
         },
+        passed_over: plan.passed_over.iter().map(passed_over_message).collect(),
         profile: plan.policy.name.to_string(),
         profile_digest: plan.admitted.policy.digest.clone(),
+        unconfined: !plan.prepared.confines(),
+    }
+}
+
+/// Encodes a backend that does not serve a profile.
+pub(super) fn passed_over_message(passed_over: &sandbox::PassedOver) -> pb::PassedOver {
+    pb::PassedOver {
+        backend: passed_over.backend.as_str().to_owned(),
+        message: passed_over.refusal.message.clone(),
+        reason: passed_over.refusal.reason.as_str().to_owned(),
     }
 }
 
@@ -215,7 +393,26 @@ const fn outcome_kind(kind: OutcomeKind) -> pb::OutcomeKind {
     }
 }
 
-fn verdict_message(verdict: &Verdict, sandbox_denied: bool) -> pb::Verdict {
+/// Encodes a contract's own event.
+pub(super) fn event_message(event: &ContractEvent) -> pb::ContractEvent {
+    pb::ContractEvent {
+        json: event.json.to_string(),
+        name: event.name.to_owned(),
+    }
+}
+
+/// Encodes a message to deliver.
+pub(super) fn push_message(push: &Push) -> pb::Push {
+    pb::Push {
+        message: push.message.clone(),
+        name: push.name.clone(),
+        session: push.session.clone(),
+        wake: push.wake,
+    }
+}
+
+/// Encodes a verdict; `sandbox_denied` says whether the sandbox refused something that the hook wanted.
+pub(super) fn verdict_message(verdict: &Verdict, sandbox_denied: bool) -> pb::Verdict {
     let decision = match verdict.decision {
         Decision::Allow => pb::Decision::Allow,
         Decision::Ask => pb::Decision::Ask,
@@ -223,6 +420,7 @@ fn verdict_message(verdict: &Verdict, sandbox_denied: bool) -> pb::Verdict {
         Decision::Deny => pb::Decision::Deny,
         Decision::None => pb::Decision::None,
     };
+    let json = |value: &Option<Json>| value.as_ref().map(|value| value.as_str().to_owned());
     pb::Verdict {
         blocked_by: verdict
             .blocked_by
@@ -230,27 +428,46 @@ fn verdict_message(verdict: &Verdict, sandbox_denied: bool) -> pb::Verdict {
             .into(),
         decision: decision.into(),
         failed: verdict.failed,
-        push: verdict.push.as_ref().map(|push| pb::Push {
-            message: push.message.clone(),
-            name: push.name.clone(),
-            session: push.session.clone(),
-            wake: push.wake,
-        }),
+        additional_context: verdict.additional_context.clone(),
+        context_lifetime: pb::ContextLifetime::Unspecified.into(),
+        metadata_json: json(&verdict.metadata),
+        output: verdict.output.clone(),
+        priority: verdict.priority,
+        push: verdict.push.as_ref().map(push_message),
         reason: verdict.reason.clone(),
+        recorded_block: verdict.recorded_block,
         sandbox_denied,
         skip_reason: verdict
             .skip
             .map(|skip| skip.as_string())
             .unwrap_or_default(),
+        stop_reason: verdict.stop_reason.clone(),
+        summary: verdict.summary.clone(),
+        suppress_output: verdict.suppress_output,
+        system_message: verdict.system_message.clone(),
+        updated_input_json: json(&verdict.updated_input),
+        updated_messages_json: json(&verdict.updated_messages),
+        updated_output_json: json(&verdict.updated_output),
         warnings: verdict.warnings.clone(),
-        ..pb::Verdict::default()
+    }
+}
+
+/// Encodes a text to hand to the model later.
+pub(super) fn reminder_message(reminder: &Reminder) -> pb::Reminder {
+    pb::Reminder {
+        hook_name: reminder.hook_name.clone(),
+        kind: reminder.kind.as_str().to_owned(),
+        text: reminder.text.clone(),
     }
 }
 
 const fn blocked_by(by: BlockedBy) -> pb::BlockedBy {
     match by {
+        BlockedBy::ContinueFalse => pb::BlockedBy::ContinueFalse,
+        BlockedBy::Decision => pb::BlockedBy::Decision,
         BlockedBy::ExitCode => pb::BlockedBy::ExitCode,
         BlockedBy::InvalidOutput => pb::BlockedBy::InvalidOutput,
+        BlockedBy::PermissionDecision => pb::BlockedBy::PermissionDecision,
         BlockedBy::Signal => pb::BlockedBy::Signal,
         BlockedBy::SpawnError => pb::BlockedBy::SpawnError,
         BlockedBy::Timeout => pb::BlockedBy::Timeout,

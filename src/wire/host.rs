@@ -7,10 +7,10 @@ use crate::{
     axis::Axis,
     pb,
     policy::Policy,
-    sandbox::{AxisProof, Leg, Prepared, Sandbox},
+    sandbox::{AxisProof, Leg, PassedOver, Prepared, Sandbox, Standing},
 };
 
-/// Returns the backends in the operator's order, and whether this host has them.
+/// Returns every backend that the operator names, and whether this host has it.
 pub fn backend_statuses(sandbox: &Sandbox) -> Vec<pb::BackendStatus> {
     let probed = sandbox.probe().into_iter();
     let status = probed.map(|(name, probed)| {
@@ -21,6 +21,7 @@ pub fn backend_statuses(sandbox: &Sandbox) -> Vec<pb::BackendStatus> {
         pb::BackendStatus {
             available: probed.is_ok(),
             backend: name.as_str().to_owned(),
+            confines: name.confines(),
             fix,
             landlock_abi,
             reason,
@@ -29,26 +30,73 @@ pub fn backend_statuses(sandbox: &Sandbox) -> Vec<pb::BackendStatus> {
     status.collect()
 }
 
-/// Returns how a profile stands on this host, with the evidence; runs its self-test if none has succeeded yet.
+/// Returns how a profile stands on this host, with the evidence; runs its self-tests on each of its backends that has none
+/// behind it.
 pub async fn profile_status(sandbox: &Sandbox, policy: &Policy) -> pb::ProfileStatus {
-    match sandbox.select(policy, &policy.digest).await {
-        Ok((prepared, confirmation)) => pb::ProfileStatus {
-            axes: evidence(policy, &prepared, &confirmation.proofs),
-            backend: prepared.backend.as_str().to_owned(),
-            confirmed: prepared.backend.confines(),
-            profile: policy.name.to_string(),
-            reason: String::new(),
-            tested_at: Some(timestamp(confirmation.tested_at)),
-        },
-        Err(refusal) => pb::ProfileStatus {
-            axes: Vec::new(),
-            backend: refusal.metadata.get("backend").cloned().unwrap_or_default(),
-            confirmed: false,
-            profile: policy.name.to_string(),
-            reason: format!("{}: {}", refusal.reason, refusal.message),
-            // A failure is not remembered: this one is of now.
-            tested_at: Some(timestamp(Timestamp::now())),
-        },
+    let standings = sandbox.survey(policy).await;
+    let chosen = standings.iter().position(Standing::serves);
+    // Where none serves it, the first is the one that the operator wants.
+    let shown = chosen.unwrap_or(0);
+    let other = |(index, standing)| pb::BackendStanding {
+        passed_over: index < chosen.unwrap_or(usize::MAX),
+        ..backend_standing(policy, standing)
+    };
+    let others = standings.iter().enumerate();
+    let others = others.filter(|(index, _)| *index != shown).map(other);
+    let pb::BackendStanding {
+        axes,
+        backend,
+        confirmed,
+        passed_over: _,
+        reason,
+        tested_at,
+    } = standings
+        .get(shown)
+        .map(|standing| backend_standing(policy, standing))
+        .unwrap_or_default();
+    pb::ProfileStatus {
+        axes,
+        backend,
+        confirmed,
+        others: others.collect(),
+        profile: policy.name.to_string(),
+        reason,
+        tested_at,
+        unconfined: chosen.is_some_and(|chosen| !standings[chosen].confines()),
+    }
+}
+
+fn backend_standing(policy: &Policy, standing: &Standing) -> pb::BackendStanding {
+    let backend = standing.backend();
+    match standing {
+        Standing::Serves(serves) => {
+            let (prepared, confirmation) = &**serves;
+            pb::BackendStanding {
+                axes: evidence(policy, prepared, &confirmation.proofs),
+                backend: backend.as_str().to_owned(),
+                confirmed: standing.confines(),
+                passed_over: false,
+                reason: String::new(),
+                tested_at: Some(timestamp(confirmation.tested_at)),
+            }
+        }
+        Standing::PassedOver(passed_over) => {
+            let PassedOver {
+                failed, refusal, ..
+            } = &**passed_over;
+            pb::BackendStanding {
+                axes: failed
+                    .as_ref()
+                    .map(|(prepared, unconfirmed)| evidence(policy, prepared, &unconfirmed.proofs))
+                    .unwrap_or_default(),
+                backend: backend.as_str().to_owned(),
+                confirmed: false,
+                passed_over: false,
+                reason: format!("{}: {}", refusal.reason, refusal.message),
+                // A failure is not remembered: this one is of now.
+                tested_at: Some(timestamp(Timestamp::now())),
+            }
+        }
     }
 }
 
@@ -71,7 +119,7 @@ fn evidence(policy: &Policy, prepared: &Prepared, proofs: &[AxisProof]) -> Vec<p
             report: Some(axis_report(axis, coverage, *policy.demands.of(axis))),
         }
     };
-    prepared.axes.iter().map(axis).collect()
+    prepared.axes().iter().map(axis).collect()
 }
 
 /// Returns what a gap on an axis means for the host.
@@ -118,7 +166,7 @@ const fn fix(axis: Axis) -> &'static str {
     }
 }
 
-fn timestamp(at: Timestamp) -> prost_types::Timestamp {
+pub(super) fn timestamp(at: Timestamp) -> prost_types::Timestamp {
     prost_types::Timestamp {
         nanos: at.subsec_nanosecond(),
         seconds: at.as_second(),

@@ -1,10 +1,17 @@
 //! The wire: the only user of tonic. Decodes requests, encodes answers, turns refusals into statuses.
 
+mod admin;
+mod audit;
+mod consent;
 mod decode;
+mod dispatch;
 mod encode;
+mod health;
 mod host;
+mod interpret;
 pub mod json;
 mod limits;
+mod preview;
 mod profiles;
 mod retained;
 mod server;
@@ -13,6 +20,7 @@ mod status;
 mod unreadable;
 
 pub use self::{
+    admin::{Reload, Reloaded, Steering},
     decode::{Malformed, decode},
     encode::{axis_report, encode},
     host::{backend_statuses, profile_status},

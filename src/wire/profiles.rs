@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
 
-use super::{backend_statuses, profile_status, service::peer, status};
+use super::{backend_statuses, health::Health, profile_status, service::peer, status};
 use crate::{
+    admission::Rules,
     pb::{self, sandbox_service_server::SandboxService},
     pipeline::Pipeline,
     policy::Policy,
@@ -16,13 +17,14 @@ use crate::{
 /// `hookjail.v1.SandboxService` over a pipeline.
 #[derive(Clone, Debug)]
 pub struct Profiles {
+    health: Health,
     pipeline: Arc<Pipeline>,
 }
 
 impl Profiles {
     /// Serves what a pipeline confines with.
-    pub const fn new(pipeline: Arc<Pipeline>) -> Self {
-        Self { pipeline }
+    pub(super) const fn new(pipeline: Arc<Pipeline>, health: Health) -> Self {
+        Self { health, pipeline }
     }
 
     /// Lets through who may ask for hooks to be run, and nobody else.
@@ -33,18 +35,17 @@ impl Profiles {
             .map_err(|refusal| status(&refusal, ""))
     }
 
-    fn find(&self, name: &str) -> Result<&Arc<Policy>, Status> {
-        let registry = self.pipeline.gate.registry();
-        let found = ProfileName::parse(name).and_then(|name| registry.find(&name));
-        found.ok_or_else(|| {
-            let message = format!("there is no profile `{name}`; see `hookjail profile list`");
-            status(&Refusal::new(Reason::ProfileUnknown, message), "")
-        })
+    fn rules(&self) -> Arc<Rules> {
+        self.pipeline.gate.rules()
     }
+}
 
-    fn all(&self) -> impl Iterator<Item = &Policy> {
-        self.pipeline.gate.registry().iter()
-    }
+fn find<'a>(rules: &'a Rules, name: &str) -> Result<&'a Arc<Policy>, Status> {
+    let found = ProfileName::parse(name).and_then(|name| rules.registry.find(&name));
+    found.ok_or_else(|| {
+        let message = format!("there is no profile `{name}`; see `hookjail profile list`");
+        status(&Refusal::new(Reason::ProfileUnknown, message), "")
+    })
 }
 
 fn summary(policy: &Policy) -> pb::ProfileSummary {
@@ -64,10 +65,11 @@ impl SandboxService for Profiles {
         self.admit(&request)?;
         let sandbox = &self.pipeline.sandbox;
         let mut profiles = Vec::new();
-        for policy in self.all() {
+        for policy in self.rules().registry.iter() {
             profiles.push(profile_status(sandbox, policy).await);
         }
         Ok(Response::new(pb::GetStatusResponse {
+            audit_problem: self.pipeline.audit.problem().unwrap_or_default().to_owned(),
             backends: backend_statuses(sandbox),
             profiles,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -80,7 +82,7 @@ impl SandboxService for Profiles {
     ) -> Result<Response<pb::ListProfilesResponse>, Status> {
         self.admit(&request)?;
         Ok(Response::new(pb::ListProfilesResponse {
-            profiles: self.all().map(summary).collect(),
+            profiles: self.rules().registry.iter().map(summary).collect(),
         }))
     }
 
@@ -89,7 +91,8 @@ impl SandboxService for Profiles {
         request: Request<pb::GetProfileRequest>,
     ) -> Result<Response<pb::GetProfileResponse>, Status> {
         self.admit(&request)?;
-        let policy = self.find(&request.get_ref().name)?;
+        let rules = self.rules();
+        let policy = find(&rules, &request.get_ref().name)?;
         Ok(Response::new(pb::GetProfileResponse {
             summary: Some(summary(policy)),
             toml: policy.to_toml(),
@@ -101,9 +104,10 @@ impl SandboxService for Profiles {
         request: Request<pb::SelfTestRequest>,
     ) -> Result<Response<pb::SelfTestResponse>, Status> {
         self.admit(&request)?;
+        let rules = self.rules();
         let wanted: Vec<&Policy> = match request.get_ref().profile.as_str() {
-            "" => self.all().collect(),
-            name => vec![self.find(name)?],
+            "" => rules.registry.iter().collect(),
+            name => vec![find(&rules, name)?],
         };
         let sandbox = &self.pipeline.sandbox;
         let mut profiles = Vec::new();
@@ -111,11 +115,16 @@ impl SandboxService for Profiles {
             // From here on a run under this profile waits for the outcome, and is refused where that is a failure.
             sandbox.forget(&policy.digest);
             let status = profile_status(sandbox, policy).await;
-            if !status.confirmed {
+            if !status.confirmed && !status.unconfined {
                 tracing::warn!(profile = %policy.name, reason = status.reason, "profile is not confirmed");
             }
             profiles.push(status);
         }
+        let mut any = false;
+        for policy in rules.registry.iter() {
+            any = any || sandbox.select(policy, &policy.digest).await.is_ok();
+        }
+        self.health.confirmed(any).await;
         Ok(Response::new(pb::SelfTestResponse { profiles }))
     }
 }

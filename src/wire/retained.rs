@@ -11,8 +11,6 @@ use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tonic::Status;
 
-use crate::pb;
-
 /// How long an answer is kept.
 const WINDOW: Duration = Duration::from_secs(600);
 
@@ -23,59 +21,72 @@ const ENTRIES: usize = 1024;
 const BYTES: usize = 64 * 1024 * 1024;
 
 /// An answer as it goes out.
-pub(super) type Reply = Result<pb::ExecuteResponse, Status>;
+pub(super) type Reply<R> = Result<R, Status>;
 
 /// Who asked, under which id.
 pub(super) type Key = (u32, String);
 
 /// Answers by request id.
-#[derive(Debug, Default)]
-pub(super) struct Retained {
-    entries: Mutex<Entries>,
+#[derive(Debug)]
+pub(super) struct Retained<R> {
+    entries: Mutex<Entries<R>>,
 }
 
-#[derive(Debug, Default)]
-struct Entries {
+#[derive(Debug)]
+struct Entries<R> {
     bytes: usize,
-    by_key: HashMap<Key, Entry>,
+    by_key: HashMap<Key, Entry<R>>,
     /// Ended entries, oldest first.
     ended: VecDeque<(Instant, Key)>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct Entry<R> {
     bytes: usize,
     fingerprint: [u8; 32],
-    reply: watch::Receiver<Option<Reply>>,
+    reply: watch::Receiver<Option<Reply<R>>>,
 }
 
 /// What to do about a request with an id.
 #[derive(Debug)]
-pub(super) enum Entered {
+pub(super) enum Entered<R: Message> {
     /// The id was used for another request.
     Conflict,
     /// It runs, or ran; its reply is, or will be, here.
-    Known(watch::Receiver<Option<Reply>>),
+    Known(watch::Receiver<Option<Reply<R>>>),
     /// It is new: run it, and give its reply to the ticket.
-    New(Ticket),
+    New(Ticket<R>),
 }
 
 /// The promise to deliver a reply. Dropped without one, the request is as if it had never been made.
 #[derive(Debug)]
-pub(super) struct Ticket {
+pub(super) struct Ticket<R: Message> {
     key: Key,
-    reply: watch::Sender<Option<Reply>>,
-    retained: Arc<Retained>,
+    reply: watch::Sender<Option<Reply<R>>>,
+    retained: Arc<Retained<R>>,
 }
 
 /// Returns what tells two requests with the same id apart.
-pub(super) fn fingerprint(message: &pb::ExecuteRequest) -> [u8; 32] {
+pub(super) fn fingerprint(message: &impl Message) -> [u8; 32] {
     Sha256::digest(message.encode_to_vec()).into()
 }
 
-impl Retained {
+impl<R> Default for Retained<R> {
+    fn default() -> Self {
+        let entries = Entries {
+            bytes: 0,
+            by_key: HashMap::new(),
+            ended: VecDeque::new(),
+        };
+        Self {
+            entries: Mutex::new(entries),
+        }
+    }
+}
+
+impl<R: Message> Retained<R> {
     /// Looks an id up; a new one is entered.
-    pub(super) fn enter(self: &Arc<Self>, key: Key, fingerprint: [u8; 32]) -> Entered {
+    pub(super) fn enter(self: &Arc<Self>, key: Key, fingerprint: [u8; 32]) -> Entered<R> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.forget(Instant::now());
         match entries.by_key.get(&key) {
@@ -99,9 +110,9 @@ impl Retained {
     }
 }
 
-impl Ticket {
+impl<R: Message + Clone> Ticket<R> {
     /// Delivers the reply to all who wait. An outcome is kept; a refusal ran nothing and may be asked for again.
-    pub(super) fn deliver(self, reply: &Reply) {
+    pub(super) fn deliver(self, reply: &Reply<R>) {
         if let Ok(response) = reply {
             let bytes = response.encoded_len();
             let mut entries = self
@@ -120,7 +131,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl<R: Message> Drop for Ticket<R> {
     fn drop(&mut self) {
         let ran = matches!(*self.reply.borrow(), Some(Ok(_)));
         if !ran {
@@ -134,7 +145,7 @@ impl Drop for Ticket {
     }
 }
 
-impl Entries {
+impl<R> Entries<R> {
     /// Forgets what is too old, and the oldest of what is too much.
     fn forget(&mut self, now: Instant) {
         while let Some((ended, _)) = self.ended.front() {
@@ -157,12 +168,16 @@ impl Entries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pb;
 
     fn key() -> Key {
         (1000, "id".to_owned())
     }
 
-    fn new(retained: &Arc<Retained>, fingerprint: u8) -> Ticket {
+    fn new(
+        retained: &Arc<Retained<pb::ExecuteResponse>>,
+        fingerprint: u8,
+    ) -> Ticket<pb::ExecuteResponse> {
         let Entered::New(ticket) = retained.enter(key(), [fingerprint; 32]) else {
             panic!("not new")
         };

@@ -17,13 +17,26 @@ use tokio::{
 };
 use tokio_stream::{Stream, StreamExt, wrappers::UnixListenerStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic::{service::LayerExt, transport::Server as TonicServer};
-use tonic_health::{ServingStatus, server::HealthReporter};
+use tonic::{
+    service::LayerExt,
+    transport::{Server as TonicServer, server::Router},
+};
 
-use super::{Hooks, Profiles, WireLimits, unreadable::ReadableLayer};
+use super::{
+    Hooks, Profiles, Steering, WireLimits,
+    admin::{Admin, Drain},
+    audit::Records,
+    consent::Operators,
+    health::Health,
+    unreadable::ReadableLayer,
+};
 use crate::{
+    current::Current,
+    hooks::{Configured, valve::Valve},
     pb::{
-        self, hook_service_server::HookServiceServer, sandbox_service_server::SandboxServiceServer,
+        self, admin_service_server::AdminServiceServer, audit_service_server::AuditServiceServer,
+        consent_service_server::ConsentServiceServer, hook_service_server::HookServiceServer,
+        sandbox_service_server::SandboxServiceServer,
     },
     pipeline::Pipeline,
 };
@@ -137,6 +150,8 @@ pub enum ServeError {
 /// A daemon's server.
 #[derive(Debug)]
 pub struct Server {
+    /// The hooks that run whenever their points come.
+    pub configured: Arc<Current<Configured>>,
     /// Whether any profile is confirmed: without one, the health is that of a server that serves nothing.
     pub confirmed: bool,
     /// How long running hooks get once `shutdown` is cancelled.
@@ -147,6 +162,10 @@ pub struct Server {
     pub pipeline: Arc<Pipeline>,
     /// Begins the drain when cancelled.
     pub shutdown: CancellationToken,
+    /// How the operator steers it; `None` = not at all.
+    pub steering: Option<Steering>,
+    /// Counts the turns that hooks open.
+    pub valve: Arc<Valve>,
 }
 
 impl Server {
@@ -156,12 +175,9 @@ impl Server {
     ///
     /// Returns the server library's error, or says that this program was built wrongly.
     pub async fn serve(self, incoming: Incoming) -> Result<(), ServeError> {
-        let (health, health_service) = tonic_health::server::health_reporter();
-        if self.confirmed {
-            health.set_serving::<HookServiceServer<Hooks>>().await;
-        } else {
-            not_serving(&health).await;
-        }
+        let (reporter, health_service) = tonic_health::server::health_reporter();
+        let health = Health::new(reporter);
+        health.confirmed(self.confirmed).await;
         let reflection = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(pb::DESCRIPTOR_SET)
@@ -175,6 +191,8 @@ impl Server {
         let tasks = TaskTracker::new();
         let hooks = Hooks::new(
             Arc::clone(&self.pipeline),
+            self.configured,
+            self.valve,
             self.limits,
             stop.clone(),
             tasks.clone(),
@@ -184,22 +202,40 @@ impl Server {
             .max_encoding_message_size(usize::MAX);
         let hooks = ReadableLayer(Arc::clone(&self.pipeline)).named_layer(hooks);
 
-        let profiles = SandboxServiceServer::new(Profiles::new(Arc::clone(&self.pipeline)));
+        let profiles =
+            SandboxServiceServer::new(Profiles::new(Arc::clone(&self.pipeline), health.clone()));
+
+        let records = Records::new(Arc::clone(&self.pipeline), self.shutdown.clone());
+        let records = AuditServiceServer::new(records).max_encoding_message_size(usize::MAX);
 
         let watched = Arc::clone(&self.pipeline);
-        let reporter = health.clone();
+        let broken = health.clone();
         let watch = tokio::spawn(async move {
             watched.audit.broke().await;
-            not_serving(&reporter).await;
+            broken.end().await;
+        });
+        let over = CancellationToken::new();
+        let asked = Drain {
+            shutdown: self.shutdown.clone(),
+            within: Arc::default(),
+        };
+        let steered = self.steering.map(|steering| {
+            let admin = Admin {
+                drain: asked.clone(),
+                health: health.clone(),
+                pipeline: Arc::clone(&self.pipeline),
+                reload: Arc::clone(&steering.reload),
+            };
+            tokio::spawn(steer(admin, steering, over.clone()))
         });
         let pipeline = Arc::clone(&self.pipeline);
-        let shutdown = self.shutdown.clone();
         let drain = self.drain;
         let running = tasks.clone();
         let end = async move {
-            shutdown.cancelled().await;
+            asked.shutdown.cancelled().await;
+            let drain = asked.within.get().copied().unwrap_or(drain);
             pipeline.gate.drain();
-            not_serving(&health).await;
+            health.end().await;
             tracing::info!(running = running.len(), "draining");
             running.close();
             if timeout(drain, running.wait()).await.is_err() {
@@ -219,26 +255,17 @@ impl Server {
             .add_service(v1)
             .add_service(v1alpha)
             .add_service(profiles)
+            .add_service(ConsentServiceServer::new(Operators {
+                pipeline: Arc::clone(&self.pipeline),
+            }))
+            .add_service(records)
             .add_service(hooks);
-        let over = CancellationToken::new();
         let ended = over.clone();
         let end = async move {
             end.await;
             ended.cancel();
         };
-        let serve = async move {
-            match incoming {
-                Incoming::Listener(listener) => {
-                    let connections = connections(UnixListenerStream::new(listener));
-                    router.serve_with_incoming_shutdown(connections, end).await
-                }
-                Incoming::Single(stream) => {
-                    let once = tokio_stream::once(Ok::<_, io::Error>(stream));
-                    let once = once.chain(tokio_stream::pending());
-                    router.serve_with_incoming_shutdown(once, end).await
-                }
-            }
-        };
+        let serve = serve_until(router, incoming, end);
         // Every run has its answer by then; a client that does not fetch it must not keep the daemon.
         let lingering = async {
             over.cancelled().await;
@@ -249,6 +276,12 @@ impl Server {
             () = lingering => Ok(()),
         };
         watch.abort();
+        // Whoever asked for the drain is to get the answer.
+        if let Some(mut steered) = steered
+            && timeout(LINGER, &mut steered).await.is_err()
+        {
+            steered.abort();
+        }
         // A client that is gone does not end its run's task: the end record is still to be written.
         tasks.close();
         tasks.wait().await;
@@ -256,12 +289,56 @@ impl Server {
     }
 }
 
-/// Tells whoever asks for the health that no hook is run any more.
-async fn not_serving(health: &HealthReporter) {
-    health
-        .set_service_status("", ServingStatus::NotServing)
-        .await;
-    health.set_not_serving::<HookServiceServer<Hooks>>().await;
+/// Serves a router on what comes in.
+async fn serve_until(
+    router: Router,
+    incoming: Incoming,
+    end: impl Future<Output = ()>,
+) -> Result<(), tonic::transport::Error> {
+    match incoming {
+        Incoming::Listener(listener) => {
+            let connections = connections(UnixListenerStream::new(listener));
+            router.serve_with_incoming_shutdown(connections, end).await
+        }
+        Incoming::Single(stream) => {
+            let once = tokio_stream::once(Ok::<_, io::Error>(stream));
+            let once = once.chain(tokio_stream::pending());
+            router.serve_with_incoming_shutdown(once, end).await
+        }
+    }
+}
+
+/// Serves the operator until the daemon's end, and reloads when a signal asks for it.
+async fn steer(admin: Admin, steering: Steering, over: CancellationToken) {
+    let Steering {
+        hangup, incoming, ..
+    } = steering;
+    let service = AdminServiceServer::new(admin.clone());
+    let router = TonicServer::builder().add_service(service);
+    let serve = async {
+        match incoming {
+            Some(incoming) => serve_until(router, incoming, over.cancelled_owned()).await,
+            None => {
+                over.cancelled().await;
+                Ok(())
+            }
+        }
+    };
+    let reloads = async {
+        loop {
+            hangup.notified().await;
+            // What came of it is logged; nobody waits for an answer.
+            drop(admin.reload_now().await);
+        }
+    };
+    tokio::select! {
+        served = serve => {
+            if let Err(error) = served {
+                tracing::error!(error = crate::refusal::chain(&error), "the admin socket is served no more");
+            }
+        }
+        () = reloads => {}
+    }
 }
 
 /// Passes connections on; an accept that fails, for want of descriptors, does not end the server.

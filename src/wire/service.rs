@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use prost::Message;
 use tokio::sync::{mpsc, watch};
 use tokio_stream::{Stream, StreamExt, wrappers::ReceiverStream};
 use tokio_util::{
@@ -19,12 +20,15 @@ use tonic::{
 use uuid::Uuid;
 
 use super::{
-    Malformed, WireLimits, decode, encode,
-    retained::{Entered, Reply, Retained, fingerprint},
+    Malformed, WireLimits, decode, dispatch, encode, interpret, preview,
+    retained::{Entered, Key, Reply, Retained, fingerprint},
     status,
 };
 use crate::{
-    admission::{Call, Peer},
+    admission::{Call, Peer, Purpose},
+    audit::{About, Recorded},
+    current::Current,
+    hooks::{Configured, valve::Valve},
     pb::{self, hook_service_server::HookService},
     pipeline::Pipeline,
     process::{Chunk, Stream as Output},
@@ -38,29 +42,41 @@ const CHUNKS: usize = 16;
 /// `hookjail.v1.HookService` over a pipeline.
 #[derive(Clone, Debug)]
 pub struct Hooks {
-    limits: WireLimits,
-    pipeline: Arc<Pipeline>,
-    retained: Arc<Retained>,
+    pub(super) limits: WireLimits,
+    pub(super) pipeline: Arc<Pipeline>,
+    pub(super) configured: Arc<Current<Configured>>,
+    pub(super) dispatched: Arc<Retained<pb::DispatchResponse>>,
+    executed: Arc<Retained<pb::ExecuteResponse>>,
     /// Ends every run when cancelled: the drain time is over.
-    stop: CancellationToken,
+    pub(super) stop: CancellationToken,
     tasks: TaskTracker,
+    pub(super) valve: Arc<Valve>,
 }
 
 impl Hooks {
     /// Serves a pipeline. Runs are tasks of `tasks`, so that an end record is written whatever becomes of the client.
     pub fn new(
         pipeline: Arc<Pipeline>,
+        configured: Arc<Current<Configured>>,
+        valve: Arc<Valve>,
         limits: WireLimits,
         stop: CancellationToken,
         tasks: TaskTracker,
     ) -> Self {
         Self {
+            configured,
+            dispatched: Arc::default(),
+            executed: Arc::default(),
             limits,
             pipeline,
-            retained: Arc::default(),
             stop,
             tasks,
+            valve,
         }
+    }
+
+    pub(super) fn encode(&self, recorded: &Recorded) -> Reply<pb::ExecuteResponse> {
+        encode(recorded, &self.pipeline.gate.rules().forbidden)
     }
 
     /// Runs a request to its reply. Dropping this future ends the run, unless it is to finish.
@@ -69,12 +85,12 @@ impl Hooks {
         message: pb::ExecuteRequest,
         caller: Caller,
         chunks: Option<mpsc::Sender<Chunk>>,
-    ) -> Reply {
+    ) -> Reply<pb::ExecuteResponse> {
         let cancel = self.stop.child_token();
         let (call, invalid) = caller.call(cancel.clone(), chunks);
         if let Some(invalid) = invalid {
             let id = &message.request_id;
-            return encode(&self.pipeline.malformed(&call, id, invalid.into()));
+            return self.encode(&self.pipeline.malformed(&call, id, invalid.into()));
         }
         // An id of the daemon's own making cannot come twice.
         let named = !message.request_id.is_empty();
@@ -86,30 +102,53 @@ impl Hooks {
                     refusal,
                     request_id,
                 } = *malformed;
-                return encode(&self.pipeline.malformed(&call, &request_id, refusal));
+                return self.encode(&self.pipeline.malformed(&call, &request_id, refusal));
             }
         };
-        let ticket = match fingerprint {
-            None => None,
-            Some(fingerprint) => {
-                let key = (call.peer.uid, request.id.clone());
-                match self.retained.enter(key, fingerprint) {
-                    Entered::New(ticket) => Some(ticket),
-                    Entered::Known(reply) => return wait(reply).await,
-                    Entered::Conflict => {
-                        let message = "another request was made under this `request_id`";
-                        let refusal = Refusal::new(Reason::RequestIdConflict, message);
-                        return encode(&self.pipeline.malformed(&call, &request.id, refusal));
-                    }
-                }
-            }
-        };
-        // This future is dropped when the client is gone.
+        let named = fingerprint.map(|fingerprint| Named {
+            fingerprint,
+            key: (call.peer.uid, request.id.clone()),
+        });
+        let about = About::malformed(&call, &request.id);
         let guard = (request.on_disconnect == OnDisconnect::Kill).then(|| cancel.drop_guard());
         let pipeline = Arc::clone(&self.pipeline);
+        // Boxed: a future this large is not to be moved from hand to hand until it comes to rest in its task.
+        let run = Box::pin(async move {
+            let recorded = Box::pin(pipeline.handle(call, request)).await;
+            encode(&recorded, &pipeline.gate.rules().forbidden)
+        });
+        match self.once(&self.executed, named, guard, run).await {
+            Ok(reply) => reply,
+            Err(conflict) => self.encode(&self.pipeline.audit.refuse(about, conflict.into())),
+        }
+    }
+
+    /// Runs what a request asks for, unless a request with its id has been answered or is being answered: then that answer
+    /// is given. The run is a task; it is ended when `guard` is dropped, which is when the client is gone.
+    ///
+    /// # Errors
+    ///
+    /// Refuses an id under which another request was made.
+    pub(super) async fn once<R: Message + Clone + 'static>(
+        &self,
+        answers: &Arc<Retained<R>>,
+        named: Option<Named>,
+        guard: Option<DropGuard>,
+        run: Pin<Box<dyn Future<Output = Reply<R>> + Send>>,
+    ) -> Result<Reply<R>, Refusal> {
+        let ticket = match named {
+            None => None,
+            Some(Named { fingerprint, key }) => match answers.enter(key, fingerprint) {
+                Entered::New(ticket) => Some(ticket),
+                Entered::Known(reply) => return Ok(wait(reply).await),
+                Entered::Conflict => {
+                    let message = "another request was made under this `request_id`";
+                    return Err(Refusal::new(Reason::RequestIdConflict, message));
+                }
+            },
+        };
         let run = self.tasks.spawn(async move {
-            // Boxed: a future this large is not to be moved from hand to hand until it comes to rest in its task.
-            let reply = encode(&Box::pin(pipeline.handle(call, request)).await);
+            let reply = run.await;
             if let Some(ticket) = ticket {
                 ticket.deliver(&reply);
             }
@@ -120,12 +159,56 @@ impl Hooks {
             Err(broken())
         });
         drop(guard.map(DropGuard::disarm));
-        reply
+        Ok(reply)
     }
 }
 
+impl Hooks {
+    /// Tells what would become of a request.
+    async fn look_ahead(
+        &self,
+        message: pb::ExecuteRequest,
+        caller: Caller,
+    ) -> Result<pb::PreviewResponse, Status> {
+        let (call, invalid) = caller.call(self.stop.child_token(), None);
+        let Pipeline { gate, sandbox, .. } = &*self.pipeline;
+        let id = message.request_id.clone();
+        // First of all, so that strangers learn nothing from how their requests are read.
+        gate.admit_peer(&call.peer, sandbox)
+            .map_err(|refusal| status::status(&refusal, &id))?;
+        if let Some(invalid) = invalid {
+            return preview::refused(&invalid.into(), &id);
+        }
+        let request = match decode(message, self.limits) {
+            Ok(request) => request,
+            Err(malformed) => return preview::refused(&malformed.refusal, &malformed.request_id),
+        };
+        let call = Call {
+            purpose: Purpose::Preview,
+            ..call
+        };
+        let switches_uid = sandbox.switches_uid();
+        let pipeline = Arc::clone(&self.pipeline);
+        // A task: a self-test that it comes to is not to be dropped half way.
+        let told = self.tasks.spawn(async move {
+            let preview = Box::pin(pipeline.preview(call, request)).await;
+            preview::encode(&preview, switches_uid)
+        });
+        told.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "preview panicked");
+            Err(broken())
+        })
+    }
+}
+
+/// The id a caller gave its request, and what tells the request from another under that id.
+pub(super) struct Named {
+    pub(super) fingerprint: [u8; 32],
+    pub(super) key: Key,
+}
+
 /// Waits for the reply to the same request, made before.
-async fn wait(mut reply: watch::Receiver<Option<Reply>>) -> Reply {
+async fn wait<R: Clone>(mut reply: watch::Receiver<Option<Reply<R>>>) -> Reply<R> {
     let answered = reply.wait_for(Option::is_some).await;
     answered
         .ok()
@@ -203,6 +286,7 @@ impl Caller {
             caller_timeout,
             chunks,
             peer: self.peer,
+            purpose: Purpose::Run,
             run_id: Uuid::now_v7().to_string(),
         };
         (call, invalid)
@@ -236,12 +320,6 @@ fn caller_timeout(headers: &HeaderMap) -> Result<Option<Duration>, InvalidField>
             "is not up to eight digits and a unit (H, M, S, m, u or n)",
         )),
     }
-}
-
-fn not_yet(what: &str) -> Status {
-    let refusal =
-        Refusal::new(Reason::Unsupported, format!("`{what}` is not served yet")).with("rpc", what);
-    status::status(&refusal, "")
 }
 
 type OutputStream = Pin<Box<dyn Stream<Item = Result<pb::ExecuteStreamResponse, Status>> + Send>>;
@@ -286,30 +364,44 @@ impl HookService for Hooks {
 
     async fn dispatch(
         &self,
-        _request: Request<pb::DispatchRequest>,
+        request: Request<pb::DispatchRequest>,
     ) -> Result<Response<pb::DispatchResponse>, Status> {
-        Err(not_yet("Dispatch"))
+        let caller = Caller::of_request(&request)?;
+        let reply = self.dispatch_all(request.into_inner(), caller).await;
+        reply.map(Response::new)
     }
 
     async fn list_hooks(
         &self,
-        _request: Request<pb::ListHooksRequest>,
+        request: Request<pb::ListHooksRequest>,
     ) -> Result<Response<pb::ListHooksResponse>, Status> {
-        Err(not_yet("ListHooks"))
+        let peer = peer(request.extensions())?;
+        let Pipeline { gate, sandbox, .. } = &*self.pipeline;
+        gate.admit_peer(&peer, sandbox)
+            .and_then(|()| dispatch::list(request.get_ref(), &self.configured.get()))
+            .map(Response::new)
+            .map_err(|refusal| status(&refusal, ""))
     }
 
     async fn interpret(
         &self,
-        _request: Request<pb::InterpretRequest>,
+        request: Request<pb::InterpretRequest>,
     ) -> Result<Response<pb::InterpretResponse>, Status> {
-        Err(not_yet("Interpret"))
+        let peer = peer(request.extensions())?;
+        let Pipeline { gate, sandbox, .. } = &*self.pipeline;
+        gate.admit_peer(&peer, sandbox)
+            .and_then(|()| interpret::interpret(request.into_inner()))
+            .map(Response::new)
+            .map_err(|refusal| status(&refusal, ""))
     }
 
     async fn preview(
         &self,
-        _request: Request<pb::PreviewRequest>,
+        request: Request<pb::PreviewRequest>,
     ) -> Result<Response<pb::PreviewResponse>, Status> {
-        Err(not_yet("Preview"))
+        let caller = Caller::of_request(&request)?;
+        let message = request.into_inner().request.unwrap_or_default();
+        self.look_ahead(message, caller).await.map(Response::new)
     }
 }
 

@@ -51,6 +51,7 @@ const fn code(reason: Reason) -> Code {
         Reason::BackendUnconfirmed
         | Reason::GrantMissing
         | Reason::PolicyUnenforceable
+        | Reason::ReloadRefused
         | Reason::RequestIdConflict => Code::FailedPrecondition,
         Reason::CallerIsAHook
         | Reason::ConsentRequired
@@ -61,7 +62,9 @@ const fn code(reason: Reason) -> Code {
         Reason::EventTooLarge | Reason::InvalidRequest | Reason::ProfileWidened => {
             Code::InvalidArgument
         }
-        Reason::Overloaded => Code::ResourceExhausted,
+        Reason::Overloaded | Reason::RecordTooLarge | Reason::RecursionLimit => {
+            Code::ResourceExhausted
+        }
         Reason::PeerUnknown => Code::Unauthenticated,
         Reason::ProfileUnknown => Code::NotFound,
         Reason::Unsupported => Code::Unimplemented,
@@ -104,6 +107,9 @@ mod tests {
             ("POLICY_UNENFORCEABLE", Code::FailedPrecondition),
             ("PROFILE_UNKNOWN", Code::NotFound),
             ("PROFILE_WIDENED", Code::InvalidArgument),
+            ("RECORD_TOO_LARGE", Code::ResourceExhausted),
+            ("RECURSION_LIMIT", Code::ResourceExhausted),
+            ("RELOAD_REFUSED", Code::FailedPrecondition),
             ("REQUEST_ID_CONFLICT", Code::FailedPrecondition),
             ("UNSUPPORTED", Code::Unimplemented),
         ];

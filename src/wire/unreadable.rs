@@ -66,7 +66,8 @@ where
                 return Ok(response);
             };
             let (call, _) = caller.call(CancellationToken::new(), None);
-            Ok(match encode(&pipeline.malformed(&call, "", refusal)) {
+            let recorded = pipeline.malformed(&call, "", refusal);
+            Ok(match encode(&recorded, &pipeline.gate.rules().forbidden) {
                 Err(status) => status.into_http(),
                 Ok(_) => response,
             })

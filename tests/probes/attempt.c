@@ -31,6 +31,7 @@
 #include <sys/msg.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -98,6 +99,20 @@ static int write_file(char **a)
 	TRY(write(fd, "written", 7));
 	return 0;
 }
+#ifdef SYS_open
+static int open_for_neither(char **a) { TRY(syscall(SYS_open, a[0], O_ACCMODE | O_NONBLOCK)); say("opened"); return 0; }
+#else
+static int open_for_neither(char **a) { TRY(syscall(SYS_openat, AT_FDCWD, a[0], O_ACCMODE | O_NONBLOCK)); say("opened"); return 0; }
+#endif
+static int open_for_neither_at(char **a) { TRY(openat(AT_FDCWD, a[0], O_ACCMODE | O_NONBLOCK)); say("opened"); return 0; }
+static int open_for_neither_by_openat2(char **a)
+{
+	uint64_t how[3] = { O_ACCMODE, 0, 0 };
+	TRY(syscall(437, AT_FDCWD, a[0], how, sizeof how));
+	say("opened");
+	return 0;
+}
+static int unnamed_file(char **a) { TRY(open(a[0], O_TMPFILE | O_ACCMODE, 0600)); say("made"); return 0; }
 static int truncate_path(char **a) { TRY(truncate(a[0], 0)); return 0; }
 static int truncate_by_reading(char **a) { TRY(open(a[0], O_RDONLY | O_TRUNC)); return 0; }
 static int truncate_by_openat2(char **a)
@@ -116,6 +131,8 @@ static int list(char **a)
 	return 0;
 }
 static int make_directory(char **a) { TRY(mkdir(a[0], 0755)); return 0; }
+static int remove_directory(char **a) { TRY(rmdir(a[0])); return 0; }
+static int symbolic_link(char **a) { TRY(symlink("/nowhere", a[0])); return 0; }
 static int remove_file(char **a) { TRY(unlink(a[0])); return 0; }
 static int hard_link(char **a) { TRY(link(a[0], a[1])); return 0; }
 static int rename_file(char **a) { TRY(rename(a[0], a[1])); return 0; }
@@ -167,6 +184,43 @@ static int drop(char **a)
 }
 static int device_file(char **a) { (void)a; TRY(mknod("device", S_IFCHR | 0600, 0x103)); say("made"); return 0; }
 static int block_file(char **a) { (void)a; TRY(mknod("block", S_IFBLK | 0600, 0x700)); say("made"); return 0; }
+/* The one device file that needs no privilege. */
+static int whiteout(char **a) { TRY(mknod(a[0], S_IFCHR | 0600, 0)); say("made"); return 0; }
+static int pipe_file(char **a) { TRY(mkfifo(a[0], 0600)); say("made"); return 0; }
+static int socket_file_at(char **a) { TRY(mknod(a[0], S_IFSOCK | 0600, 0)); say("made"); return 0; }
+/* A request that means nothing to this device: what is told is whether it gets as far as its driver. */
+static int device_request(char **a)
+{
+	int fd;
+	TRY(fd = open(a[0], O_RDONLY));
+	TRY(ioctl(fd, 0x5a5a, 0));
+	say("answered");
+	return 0;
+}
+static int grow_file(char **a)
+{
+	int fd;
+	signal(SIGXFSZ, SIG_IGN);
+	TRY(fd = open("grown", O_WRONLY | O_CREAT, 0600));
+	TRY(pwrite(fd, "x", 1, atol(a[0])));
+	say("grown");
+	return 0;
+}
+/* What it was started with belongs to whoever started it as well. */
+static int unblock(char **a)
+{
+	(void)a;
+	for (int fd = 0; fd < 3; fd++) TRY(fcntl(fd, F_SETFL, O_NONBLOCK));
+	say("changed");
+	return 0;
+}
+static int many_pipes(char **a)
+{
+	int ends[2];
+	for (int i = 0; i < atoi(a[0]); i++) TRY(pipe(ends));
+	say("made");
+	return 0;
+}
 static int set_attribute(char **a) { TRY(setxattr(a[0], "user.hookjail", "x", 1, 0)); say("set"); return 0; }
 static int get_attribute(char **a)
 {
@@ -416,6 +470,26 @@ static int start_by_vfork(char **a)
 	TRY(child = vfork());
 	if (!child) { say("started"); _exit(0); }
 	return reap(child);
+}
+/* With the very flags of the one clone by which hooks are started, which the filters leave open until the last of them. */
+static int started_alike(void *) { say("started"); _exit(0); }
+static int start_alike(char **a)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+	int pidfd, child;
+	(void)a;
+	TRY(child = clone(started_alike, stack + sizeof stack, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, 0, &pidfd));
+	return reap(child);
+}
+static int many_processes(char **a)
+{
+	for (int i = 0; i < atoi(a[0]); i++) {
+		pid_t child;
+		TRY(child = fork());
+		if (!child) { pause(); _exit(0); }
+	}
+	say("started");
+	return 0;
 }
 static int start_by_clone3(char **a)
 {
@@ -685,14 +759,51 @@ static int user_namespace_by_clone(char **a)
 	if (!child) { say("made"); _exit(0); }
 	return reap(child);
 }
-/* A call by its number with small arguments, which cannot do any harm: what is told is whether the kernel looks at them. */
+/* The calls that are made by name: their numbers differ between architectures. */
+static const struct { const char *name; long number; } CALLS[] = {
+	{ "acct", SYS_acct }, { "adjtimex", SYS_adjtimex }, { "finit_module", SYS_finit_module },
+	{ "init_module", SYS_init_module }, { "kexec_load", SYS_kexec_load }, { "keyctl", SYS_keyctl },
+	{ "mount", SYS_mount }, { "mount_setattr", 442 }, { "move_mount", 429 },
+	{ "open_by_handle_at", SYS_open_by_handle_at }, { "pidfd_getfd", 438 }, { "pivot_root", SYS_pivot_root },
+	{ "quotactl", SYS_quotactl }, { "reboot", SYS_reboot }, { "request_key", SYS_request_key },
+	{ "setdomainname", SYS_setdomainname }, { "sethostname", SYS_sethostname }, { "swapoff", SYS_swapoff },
+	{ "swapon", SYS_swapon },
+	{ "fanotify_init", SYS_fanotify_init },
+	{ "setpgid", SYS_setpgid },
+	{ "socketpair", SYS_socketpair },
+#ifdef __x86_64__
+	{ "fork", SYS_fork },
+	{ "ioperm", SYS_ioperm },
+#endif
+};
+/* Or by its number, where a test has it from hookjail's own table. */
+static long number_of(const char *name)
+{
+	if (*name >= '0' && *name <= '9') return atol(name);
+	for (size_t i = 0; i < sizeof CALLS / sizeof *CALLS; i++)
+		if (!strcmp(name, CALLS[i].name)) return CALLS[i].number;
+	_exit(127);
+}
+/* A call by its name with small arguments, which cannot do any harm: what is told is whether the kernel looks at them. */
 static int call(char **a)
 {
 	long args[6] = { 0 };
-	int number = atoi(a[0]);
+	long number = number_of(a[0]);
 	for (int i = 0; i < 6 && a[i + 1]; i++) args[i] = strtol(a[i + 1], 0, 0);
 	TRY(syscall(number, args[0], args[1], args[2], args[3], args[4], args[5]));
 	say("answered");
+	return 0;
+}
+/* Each call by its number, with nothing but zeros and with nothing but ones for arguments: prints what it answered. */
+static int doors(char **a)
+{
+	char text[32];
+	for (; *a; a++)
+		for (long word = 0; word >= -1; word--) {
+			int error = syscall(atoi(*a), word, word, word, word, word, word) < 0 ? errno : 0;
+			snprintf(text, sizeof text, "%s %d\n", *a, error);
+			say(text);
+		}
 	return 0;
 }
 static int open_file_system(char **a) { (void)a; TRY(syscall(430, "tmpfs", 0)); say("opened"); return 0; }
@@ -729,11 +840,15 @@ static int count_events(char **a)
 static int fault_handler(char **a) { (void)a; TRY(syscall(SYS_userfaultfd, 1 | O_CLOEXEC)); say("made"); return 0; }
 static int local_descriptors(char **a)
 {
-	char table[64];
 	(void)a;
+#ifdef SYS_modify_ldt
+	char table[64];
 	TRY(syscall(SYS_modify_ldt, 0, table, sizeof table));
 	say("read");
 	return 0;
+#else
+	return ENOSYS;
+#endif
 }
 static int no_randomness(char **a) { (void)a; TRY(syscall(SYS_personality, 0x40000)); say("set"); return 0; }
 static int kernel_log(char **a) { char text[64]; (void)a; TRY(syscall(SYS_syslog, 3, text, sizeof text)); say("read"); return 0; }
@@ -744,7 +859,7 @@ static int set_clock(char **a)
 	TRY(syscall(SYS_clock_settime, CLOCK_REALTIME, &never));
 	return 0;
 }
-static int file_by_name(char **a) { TRY(syscall(atoi(a[0]), "/hookjail/none", 0)); return 0; }
+static int file_by_name(char **a) { TRY(syscall(number_of(a[0]), "/hookjail/none", 0)); return 0; }
 static int filter_listener(char **a)
 {
 	struct { uint16_t code; uint8_t jt, jf; uint32_t k; } allow = { 6, 0, 0, 0x7fff0000 };
@@ -795,6 +910,110 @@ static int unknown_calls(char **a)
 	return ENOSYS;
 }
 
+/* Many things, one after the other, each with its errno on a line of its own: what is told beforehand is compared with them. */
+
+static void answer(int error)
+{
+	char text[16];
+	snprintf(text, sizeof text, "%d\n", error);
+	say(text);
+}
+/* A path in the scratch directory is written with an @ for it. */
+static const char *in_scratch(const char *path, char *room, size_t size)
+{
+	if (path[0] != '@') return path;
+	snprintf(room, size, "%s%s", getenv("HOME"), path + 1);
+	return room;
+}
+static int lay(const char *path)
+{
+	int fd;
+	TRY(fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0755));
+	TRY(write(fd, "no program\n", 11));
+	return close(fd);
+}
+static int peek(const char *path)
+{
+	char byte;
+	int fd;
+	TRY(fd = open(path, O_RDONLY));
+	TRY(read(fd, &byte, 1));
+	return close(fd);
+}
+static int open_and_write(const char *path, int flags)
+{
+	int fd;
+	TRY(fd = open(path, O_WRONLY | flags, 0755));
+	TRY(write(fd, "written", 7));
+	return close(fd);
+}
+static int run_text(const char *path)
+{
+	char *args[] = { (char *)path, NULL }, *none[] = { NULL };
+	execve(path, args, none);
+	/* Text without an interpreter: the kernel has let it through, and finds nothing to execute. */
+	return errno == ENOEXEC ? 0 : errno;
+}
+static int look_into(const char *path)
+{
+	DIR *dir = opendir(path);
+	if (!dir) return errno;
+	readdir(dir);
+	return closedir(dir);
+}
+static int bind_to(const char *path)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	int fd;
+	strncpy(to.sun_path, path, sizeof to.sun_path - 1);
+	TRY(fd = socket(AF_UNIX, SOCK_STREAM, 0));
+	TRY(bind(fd, (struct sockaddr *)&to, sizeof to));
+	return close(fd);
+}
+static int operate(const char *what, const char *one, const char *other)
+{
+	struct stat seen;
+#define IS(name) (!strcmp(what, name))
+	if (IS("lay")) return lay(one);
+	if (IS("read")) return peek(one);
+	if (IS("write")) return open_and_write(one, 0);
+	if (IS("create")) return open_and_write(one, O_CREAT | O_EXCL);
+	if (IS("execute")) return run_text(one);
+	if (IS("list")) return look_into(one);
+	if (IS("make-socket")) return bind_to(one);
+	if (IS("make-device")) TRY(mknod(one, S_IFCHR | 0600, makedev(1, 3)));
+	else if (IS("make-directory")) TRY(mkdir(one, 0755));
+	else if (IS("make-fifo")) TRY(mkfifo(one, 0600));
+	else if (IS("make-link")) TRY(symlink("nowhere", one));
+	else if (IS("metadata")) TRY(chmod(one, 0700));
+	else if (IS("remove")) TRY(unlink(one));
+	else if (IS("remove-directory")) TRY(rmdir(one));
+	else if (IS("rename")) TRY(rename(one, other));
+	else if (IS("link")) TRY(link(one, other));
+	else if (IS("see")) TRY(stat(one, &seen));
+	else if (IS("truncate")) TRY(truncate(one, 0));
+	else return ENOTTY;
+#undef IS
+	return 0;
+}
+static int operations(char **a)
+{
+	char one[4096], other[4096];
+	for (; a[0] && a[1] && a[2]; a += 3)
+		answer(operate(a[0], in_scratch(a[1], one, sizeof one), in_scratch(a[2], other, sizeof other)));
+	return 0;
+}
+static int calls(char **a)
+{
+	for (; *a; a += 7) {
+		unsigned long n[7];
+		for (int i = 0; i < 7; i++) n[i] = strtoul(a[i], NULL, 0);
+		long result = syscall((long)n[0], n[1], n[2], n[3], n[4], n[5], n[6]);
+		answer(result == -1 ? errno : 0);
+	}
+	return 0;
+}
+
 /* What it finds. */
 
 static int environment(char **a)
@@ -831,47 +1050,54 @@ static int state(char **a)
 	say(text);
 	return 0;
 }
-static int crash(char **a) { (void)a; raise(SIGSEGV); return 0; }
+static int raise_signal(char **a) { raise(atoi(a[0])); say("survived"); return 0; }
 
 static const struct name NAMES[] = {
 	{ "advise", advise }, { "another-filter", another_filter }, { "any-socket", any_socket }, { "become", become },
 	{ "become-group", become_group }, { "blame", blame }, { "block-file", block_file }, { "call", call },
+	{ "calls", calls },
 	{ "change-mode", change_mode }, { "change-mode-at2", change_mode_at2 },
 	{ "change-mode-of-descriptor", change_mode_of_descriptor }, { "change-owner", change_owner },
 	{ "change-root", change_root }, { "change-times", change_times }, { "compare", compare },
-	{ "copy-tree", copy_tree }, { "count-events", count_events }, { "crash", crash },
-	{ "descriptors", descriptors }, { "device-file", device_file }, { "drop", drop },
+	{ "copy-tree", copy_tree }, { "count-events", count_events }, 
+	{ "descriptors", descriptors }, { "device-request", device_request }, { "device-file", device_file }, { "doors", doors }, { "drop", drop },
 	{ "enter-namespace", enter_namespace }, { "environment", environment }, { "exchange", exchange },
 	{ "execute", execute }, { "execute-copy", execute_copy }, { "fault-handler", fault_handler }, { "fifo", fifo },
 	{ "file-by-name", file_by_name }, { "filter-listener", filter_listener }, { "get-attribute", get_attribute },
-	{ "hard-link", hard_link }, { "int80", int80 }, { "io-uring", io_uring }, { "kernel-log", kernel_log },
+	{ "grow-file", grow_file }, { "hard-link", hard_link }, { "int80", int80 }, { "io-uring", io_uring }, { "kernel-log", kernel_log },
 	{ "kernel-map", kernel_map }, { "key", key }, { "landlock", landlock }, { "limit", limit }, { "list", list },
 	{ "local-descriptors", local_descriptors }, { "lower-io", lower_io }, { "make-directory", make_directory },
-	{ "make-socket", make_socket }, { "memory-file", memory_file }, { "message-queue", message_queue },
+	{ "make-socket", make_socket }, { "many-pipes", many_pipes }, { "many-processes", many_processes }, { "memory-file", memory_file }, { "message-queue", message_queue },
 	{ "move-memory", move_memory }, { "move-out", move_out }, { "mptcp", mptcp }, { "nest", nest }, { "netlink", netlink },
 	{ "new-code", new_code }, { "new-group", new_group }, { "new-session", new_session }, { "nice", be_nice },
 	{ "no-groups", no_groups }, { "no-randomness", no_randomness }, { "open-file-system", open_file_system },
-	{ "open-to-read", open_to_read }, { "open-to-write", open_to_write }, { "pair-dirty", pair_dirty },
-	{ "pair-sendmsg", pair_sendmsg }, { "pair-sendto", pair_sendto }, { "pin", pin }, { "pipe-size", pipe_size },
-	{ "posix-queue", posix_queue }, { "process-control", process_control }, { "raise-limit", raise_limit },
+	{ "operations", operations }, { "open-for-neither", open_for_neither },
+	{ "open-for-neither-at", open_for_neither_at },
+	{ "open-for-neither-by-openat2", open_for_neither_by_openat2 }, { "open-to-read", open_to_read }, { "open-to-write", open_to_write }, { "pair-dirty", pair_dirty },
+	{ "pair-sendmsg", pair_sendmsg }, { "pair-sendto", pair_sendto }, { "pin", pin }, { "pipe-file", pipe_file },
+	{ "pipe-size", pipe_size },
+	{ "posix-queue", posix_queue }, { "process-control", process_control }, { "raise", raise_signal },
+	{ "raise-limit", raise_limit },
 	{ "read", read_file }, { "read-by-handle", read_by_handle }, { "read-from-inside", read_from_inside },
 	{ "read-limit", read_limit }, { "read-line", read_line }, { "read-memory", read_memory }, { "read-openat2", read_openat2 },
 	{ "read-proc", read_proc }, { "read-reopened", read_reopened }, { "read-through-link", read_through_link },
-	{ "remove", remove_file }, { "rename", rename_file }, { "say", print }, { "schedule", schedule },
+	{ "remove", remove_file }, { "remove-directory", remove_directory }, { "rename", rename_file }, { "say", print }, { "schedule", schedule },
 	{ "see", see }, { "semaphore", semaphore }, { "set-attribute", set_attribute }, { "set-clock", set_clock },
 	{ "set-flags", set_flags }, { "shared-memory", shared_memory }, { "signal", send_signal },
 	{ "signal-all", signal_all }, { "signal-all-deadly", signal_all_deadly }, { "signal-by-io", signal_by_io },
 	{ "signal-descriptor", signal_descriptor }, { "signal-queued", signal_queued },
 	{ "signal-thread", signal_thread }, { "signal-thread-unsafely", signal_thread_unsafely },
-	{ "socket-file", socket_file }, { "stand-in", stand_in }, { "start-beside", start_beside },
+	{ "socket-file", socket_file }, { "socket-file-at", socket_file_at }, { "stand-in", stand_in }, { "start-alike", start_alike }, { "start-beside", start_beside },
 	{ "start-by-clone3", start_by_clone3 }, { "start-by-vfork", start_by_vfork },
-	{ "start-process", start_process }, { "state", state }, { "stream-sendto", stream_sendto }, { "take-descriptor", take_descriptor }, { "tcp", tcp },
+	{ "start-process", start_process }, { "state", state }, { "stream-sendto", stream_sendto },
+	{ "symbolic-link", symbolic_link }, { "take-descriptor", take_descriptor }, { "tcp", tcp },
 	{ "tcp-bind", tcp_bind }, { "tcp-fast-open", tcp_fast_open }, { "tcp-listen", tcp_listen }, { "trace", trace },
 	{ "truncate", truncate_path }, { "truncate-by-creat", truncate_by_creat },
 	{ "truncate-by-openat2", truncate_by_openat2 }, { "truncate-by-reading", truncate_by_reading },
-	{ "type-in", type_in }, { "udp", udp }, { "unix-datagram", unix_datagram }, { "unix-stream", unix_stream },
-	{ "unknown-calls", unknown_calls }, { "unmount", unmount }, { "user-namespace", user_namespace },
-	{ "user-namespace-by-clone", user_namespace_by_clone }, { "watch", watch }, { "watch-all", watch_all },
+	{ "type-in", type_in }, { "udp", udp }, { "unblock", unblock },
+	{ "unix-datagram", unix_datagram }, { "unix-stream", unix_stream },
+	{ "unknown-calls", unknown_calls }, { "unnamed-file", unnamed_file }, { "unmount", unmount }, { "user-namespace", user_namespace },
+	{ "user-namespace-by-clone", user_namespace_by_clone }, { "watch", watch }, { "watch-all", watch_all }, { "whiteout", whiteout },
 	{ "write", write_file }, { "x32", x32 },
 };
 

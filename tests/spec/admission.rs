@@ -2,22 +2,26 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "tests start the command line itself, never a hook"
+    clippy::panic,
+    reason = "tests start the command line itself, never a hook, and fail by panicking"
 )]
 
 use std::{
     fs::{self, File, Permissions},
+    io::Write,
     os::unix::fs::{FileExt, PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
     process::{Command, Output},
+    thread,
+    time::Duration,
 };
 
 use hookjail::pb::{self, OutcomeKind};
 use tonic::{Code, Status};
 
 use crate::{
-    support::{Daemon, Setup, hook, reason},
-    witness::{Again, end, hookjail, json},
+    support::{Daemon, Setup, hook, reason, sh},
+    witness::{Again, NOBODY, ask_as, end, hookjail, json},
 };
 
 async fn asking() -> Daemon {
@@ -191,6 +195,73 @@ async fn a_script_that_changed_since_is_refused_whatever_its_time_says() {
 }
 
 #[tokio::test]
+async fn whatever_else_than_what_was_allowed_lies_there_is_refused() {
+    let daemon = asking().await;
+    let directory = daemon.outside("hooks");
+    fs::create_dir(&directory).unwrap();
+    let [interpreter, path, argument] =
+        ["interpreter", "hook.sh", "argument.sh"].map(|name| directory.join(name));
+    let write = |path: &Path, text: &str| {
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    };
+    // The shell is granted with its own path; a copy of it is not.
+    fs::copy("/bin/sh", &interpreter).unwrap();
+    write(&path, &format!("#!{}\necho one\n", interpreter.display()));
+    write(&argument, "echo one\n");
+    let mut by_argument = hook(["/bin/sh", argument.to_str().unwrap()]);
+    for request in [&run_script(&path), &by_argument] {
+        let argv = request.hook.as_ref().unwrap().argv.clone();
+        let words: Vec<_> = argv.iter().map(String::as_str).collect();
+        let config = daemon.path().join("hookjail.toml");
+        let allowed = hookjail(&config, &[&["consent", "allow", "--"], &words[..]].concat())
+            .env("HOME", daemon.path())
+            .output();
+        assert!(allowed.unwrap().status.success());
+        assert_eq!(end(&daemon.run(request.clone()).await.unwrap()).1, Some(0));
+    }
+    let refused = async |request: &pb::ExecuteRequest| {
+        reason(&daemon.run(request.clone()).await.unwrap_err())
+    };
+
+    // Another file behind a link in the interpreter's place.
+    let kept = directory.join("kept");
+    fs::rename(&interpreter, &kept).unwrap();
+    symlink("/bin/cat", &interpreter).unwrap();
+    assert_eq!(refused(&run_script(&path)).await, "DIGEST_MISMATCH");
+    fs::rename(&kept, &interpreter).unwrap();
+    assert!(daemon.run(run_script(&path)).await.is_ok());
+
+    // A script that is an argument, and another argument.
+    write(&argument, "echo two\n");
+    assert_eq!(refused(&by_argument).await, "DIGEST_MISMATCH");
+    write(&argument, "echo one\n");
+    assert!(daemon.run(by_argument.clone()).await.is_ok());
+    by_argument
+        .hook
+        .as_mut()
+        .unwrap()
+        .argv
+        .push("two".to_owned());
+    assert_eq!(refused(&by_argument).await, "CONSENT_REQUIRED");
+
+    // Another directory under the name of the one that was allowed.
+    fs::rename(&directory, daemon.outside("elsewhere")).unwrap();
+    fs::create_dir(&directory).unwrap();
+    fs::copy("/bin/sh", &interpreter).unwrap();
+    write(&path, &format!("#!{}\necho two\n", interpreter.display()));
+    assert_eq!(refused(&run_script(&path)).await, "DIGEST_MISMATCH");
+    let moved = daemon.outside("elsewhere").join("hook.sh");
+    assert_eq!(refused(&run_script(&moved)).await, "CONSENT_REQUIRED");
+}
+
+/// How many times a race is run; `HOOKJAIL_RACE_ROUNDS` asks for more.
+fn rounds() -> usize {
+    let named = std::env::var("HOOKJAIL_RACE_ROUNDS").ok();
+    named.map_or(500, |rounds| rounds.parse().unwrap())
+}
+
+#[tokio::test]
 async fn a_script_that_is_swapped_meanwhile_runs_as_it_was_allowed_or_not_at_all() {
     let daemon = asking().await;
     let path = script(&daemon, "one");
@@ -200,35 +271,147 @@ async fn a_script_that_is_swapped_meanwhile_runs_as_it_was_allowed_or_not_at_all
     fs::set_permissions(&other, Permissions::from_mode(0o755)).unwrap();
 
     let swapping = Again::swap(path.clone(), other);
-    only_one_ran(&daemon, &path, 500).await;
+    only_one_ran(&daemon, &path).await;
     drop(swapping);
 }
 
 #[tokio::test]
 async fn a_script_that_is_rewritten_meanwhile_runs_as_it_was_allowed_or_not_at_all() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: without root a hook's interpreter reads the script where it lies");
-        return;
-    }
     let daemon = asking().await;
     let path = script(&daemon, "one");
     allow(&daemon, &path);
-    let file = File::options().write(true).open(&path).unwrap();
-    let mut versions = ["two", "one"].iter().cycle();
+    let rewritten = path.clone();
 
     // In place: the same file of the same size, which a rename would not be.
+    let mut pauses = [0, 1, 2, 5, 10, 50, 100].into_iter().cycle();
     let rewriting = Again::and_again(move || {
-        let version = versions.next().unwrap();
-        file.write_at(version.as_bytes(), 15).unwrap();
+        let pause = Duration::from_millis(pauses.next().unwrap());
+        for version in ["two", "one"] {
+            let file = File::options().write(true).open(&rewritten).unwrap();
+            file.write_at(version.as_bytes(), 15).unwrap();
+            drop(file);
+            thread::sleep(pause);
+        }
     });
-    only_one_ran(&daemon, &path, 500).await;
+    only_one_ran(&daemon, &path).await;
     drop(rewriting);
 }
 
-/// Runs a script over and over that changes between what was allowed and what was not.
-async fn only_one_ran(daemon: &Daemon, path: &Path, rounds: usize) {
+#[tokio::test]
+async fn a_program_that_is_rewritten_meanwhile_runs_as_it_was_allowed_or_not_at_all() {
+    only_the_right_program_ran(&asking().await).await;
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_be_leased_is_copied_and_hashed_again() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root has files of others, and a capability to give up");
+        return;
+    }
+    let wrapper = ["setpriv", "--bounding-set", "-lease"];
+    let daemon = Daemon::with(Setup {
+        ask_for_consent: true,
+        wrapper: wrapper.map(str::to_owned).to_vec(),
+        ..Setup::default()
+    })
+    .await;
+    only_the_right_program_ran(&daemon).await;
+}
+
+/// Runs a program over and over that is rewritten in place all the time.
+async fn only_the_right_program_ran(daemon: &Daemon) {
+    let path = daemon.outside("program");
+    fs::copy("/bin/true", &path).unwrap();
+    if nix::unistd::geteuid().is_root() {
+        // What root alone can write is taken as it is.
+        chown(&path, Some(NOBODY), None).unwrap();
+    }
+    allow(daemon, &path);
+    let [right, wrong] = ["/bin/true", "/bin/false"].map(|path| fs::read(path).unwrap());
+    assert_ne!(right, wrong);
+    let rewritten = path.clone();
+    // Quick at times, to meet every moment; slow at times, or nothing would ever come to run on a busy machine.
+    let mut pauses = [0, 1, 2, 5, 10, 50, 100].into_iter().cycle();
+    let rewriting = Again::and_again(move || {
+        let pause = Duration::from_millis(pauses.next().unwrap());
+        for version in [&wrong, &right] {
+            // A program that runs cannot be opened for writing at all.
+            if let Ok(mut file) = File::options().write(true).truncate(true).open(&rewritten) {
+                file.write_all(version).unwrap();
+            }
+            thread::sleep(pause);
+        }
+    });
+
     let (mut ran, mut refused) = (0, 0);
-    for _ in 0..rounds {
+    for _ in 0..rounds() {
+        match daemon.run(hook([path.to_str().unwrap()])).await {
+            Ok(response) => match end(&response) {
+                (OutcomeKind::Exited, Some(0), None) => ran += 1,
+                // A writer that is kept waiting counts as one already: the kernel does not execute the file (ETXTBSY).
+                (OutcomeKind::ExecFailed, None, None) => refused += 1,
+                other => panic!("{other:?}"),
+            },
+            Err(_) => refused += 1,
+        }
+    }
+
+    assert!(ran > 0 && refused > 0, "{ran} ran, {refused} refused");
+    drop(rewriting);
+}
+
+#[tokio::test]
+async fn of_a_file_that_somebody_has_open_for_writing_a_copy_runs_if_it_is_still_the_same() {
+    let daemon = asking().await;
+    let path = daemon.outside("program");
+    fs::copy("/bin/true", &path).unwrap();
+    if nix::unistd::geteuid().is_root() {
+        chown(&path, Some(NOBODY), None).unwrap();
+    }
+    allow(&daemon, &path);
+    let request = || hook([path.to_str().unwrap()]);
+    let mut writer = File::options().write(true).open(&path).unwrap();
+
+    let response = daemon.run(request()).await.unwrap();
+
+    assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+    writer.write_all(&fs::read("/bin/false").unwrap()).unwrap();
+    let refusal = daemon.run(request()).await.unwrap_err();
+    assert_eq!(reason(&refusal), "DIGEST_MISMATCH");
+    // And nobody is kept from writing once a run is over.
+    drop(writer);
+    fs::copy("/bin/true", &path).unwrap();
+    daemon.run(request()).await.unwrap();
+    File::options().write(true).open(&path).unwrap();
+
+    let path = script(&daemon, "one");
+    allow(&daemon, &path);
+    let _writer = File::options().write(true).open(&path).unwrap();
+    let response = daemon.run(run_script(&path)).await.unwrap();
+    assert_eq!(&response.stdout[..], b"one\n");
+}
+
+/// What a script sees of itself, as an ordinary user's daemon and as root's.
+#[tokio::test]
+async fn a_script_finds_its_own_name_and_under_an_ordinary_user_its_own_directory() {
+    let daemon = Daemon::start().await;
+    let path = daemon.outside("hook.sh");
+    fs::write(&path, "#!/bin/sh\necho \"$0\"\n").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+
+    let response = daemon.run(run_script(&path)).await.unwrap();
+
+    let name = String::from_utf8(response.stdout.to_vec()).unwrap();
+    let name = Path::new(name.trim_end());
+    assert_eq!(name.file_name(), path.file_name());
+    let copied = nix::unistd::geteuid().is_root();
+    assert_eq!(name == path, !copied, "{name:?}");
+}
+
+/// Runs a script over and over that changes between what was allowed and what was not.
+async fn only_one_ran(daemon: &Daemon, path: &Path) {
+    let (mut ran, mut refused) = (0, 0);
+    for _ in 0..rounds() {
         match daemon.run(run_script(path)).await {
             Err(_) => refused += 1,
             Ok(response) => match &response.stdout[..] {
@@ -317,36 +500,44 @@ async fn a_list_that_others_could_have_written_allows_nothing() {
     assert!(daemon.run(run_script(&path)).await.is_ok());
 }
 
-/// A user that is nobody else.
-const NOBODY: u32 = 65_534;
-
 /// Runs a command by this daemon as user 65534. Needs root.
 fn run_as_nobody(daemon: &Daemon, hook: &[&str]) -> Output {
-    ask_as(NOBODY, daemon, "run", &[&["--"], hook].concat())
+    ask_as(NOBODY, daemon, "sock", "run", &[&["--"], hook].concat())
 }
 
-/// Has a user ask this daemon for something. Needs root.
-fn ask_as(user: u32, daemon: &Daemon, command: &str, words: &[&str]) -> Output {
-    let socket = daemon.path().join("sock");
-    chown(&socket, None, Some(user)).unwrap();
-    fs::set_permissions(&socket, Permissions::from_mode(0o660)).unwrap();
-    // The program may lie where that user cannot go.
-    let program = daemon.path().join("hookjail");
-    if !program.exists() {
-        fs::copy(env!("CARGO_BIN_EXE_hookjail"), &program).unwrap();
-        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+/// A hook starts a runtime, whose hook starts a runtime, and so on.
+#[tokio::test]
+async fn hooks_that_lead_to_hooks_without_end_are_refused_at_some_depth() {
+    let daemon = Daemon::start().await;
+    let mut depth = 0;
+    let refusal = loop {
+        let mut request = sh("strict", "printf %s $HOOKJAIL_DEPTH");
+        request.depth = depth;
+        match daemon.run(request).await {
+            // What a runtime that the hook starts would find.
+            Ok(response) => depth = String::from_utf8_lossy(&response.stdout).parse().unwrap(),
+            Err(refusal) => break refusal,
+        }
+        assert!(depth < 100);
+    };
+
+    assert_eq!(depth, 4);
+    let expected = (Code::ResourceExhausted, "RECURSION_LIMIT".to_owned());
+    assert_eq!((refusal.code(), reason(&refusal)), expected);
+    // The command line passes on what it finds; what it cannot read is too deep.
+    for (found, refused) in [("3", false), ("4", true), ("many", true)] {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_hookjail"));
+        run.args(["run", "--connect"])
+            .arg(daemon.path().join("sock"));
+        let output = run
+            .args(["--", "/bin/true"])
+            .env("HOOKJAIL_DEPTH", found)
+            .output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said.contains("RECURSION_LIMIT"), refused, "{found}: {said}");
+        assert_eq!(output.status.success(), !refused, "{found}: {said}");
     }
-    Command::new("setpriv")
-        .args([format!("--reuid={user}"), format!("--regid={user}")])
-        .arg("--clear-groups")
-        .arg(program)
-        .args([command, "--json", "--connect"])
-        .arg(socket)
-        .args(words)
-        .stdin(std::process::Stdio::null())
-        .env_remove("HOOKJAIL_ADDR")
-        .output()
-        .unwrap()
 }
 
 #[tokio::test]
@@ -364,14 +555,17 @@ async fn a_hook_that_reaches_the_daemon_is_refused_even_where_its_user_is_listed
         ..Setup::default()
     })
     .await;
-    let control = ask_as(NOBODY, &daemon, "doctor", &["--profile", "strict"]);
+    let control = ask_as(NOBODY, &daemon, "sock", "doctor", &["--profile", "strict"]);
     assert_eq!(control.status.code(), Some(0), "{control:?}");
 
     for (command, words) in [
         ("run", ["--", "/bin/true"]),
+        ("run", ["--dry-run", "/bin/true"]),
         ("doctor", ["--profile", "strict"]),
+        ("audit query", ["--limit", "1"]),
+        ("audit tail", ["--follow", "--lines=1"]),
     ] {
-        let output = ask_as(hook_user, &daemon, command, &words);
+        let output = ask_as(hook_user, &daemon, "sock", command, &words);
         assert_eq!(
             json(&output)["error"]["reason"],
             "CALLER_IS_A_HOOK",
@@ -397,8 +591,13 @@ async fn another_user_is_refused_unless_the_operator_lists_it() {
     );
     assert_eq!(daemon.records(), ["refused"]);
     assert_eq!(daemon.journal()[0]["peer"]["uid"], 65_534);
-    let output = ask_as(NOBODY, &daemon, "doctor", &[]);
-    assert_eq!(json(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
+    for (command, words) in [
+        ("doctor", vec![]),
+        ("run", vec!["--dry-run", "--", "/bin/true"]),
+    ] {
+        let output = ask_as(NOBODY, &daemon, "sock", command, &words);
+        assert_eq!(json(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
+    }
 
     let daemon = Daemon::with(Setup {
         config: "[server]\nallowed_uids = [65534]\nsocket_mode = \"0660\"\n".to_owned(),
@@ -408,6 +607,6 @@ async fn another_user_is_refused_unless_the_operator_lists_it() {
     let output = run_as_nobody(&daemon, &["/bin/true"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(daemon.records(), ["started", "ended"]);
-    let output = ask_as(NOBODY, &daemon, "doctor", &["--profile", "strict"]);
+    let output = ask_as(NOBODY, &daemon, "sock", "doctor", &["--profile", "strict"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }

@@ -10,7 +10,7 @@
 )]
 
 use std::{
-    fs,
+    env, fs,
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, UdpSocket},
     os::{
@@ -26,11 +26,14 @@ use std::{
 };
 
 use hookjail::pb;
-use libc::{EACCES, EAFNOSUPPORT, EINVAL, ENOENT, ENOSYS, ENOTSUP, EPERM, EPROTONOSUPPORT};
+use libc::{
+    EACCES, EAFNOSUPPORT, EINVAL, ENOENT, ENOSPC, ENOSYS, ENOTSUP, EPERM, EPROTONOSUPPORT, EROFS,
+    ESRCH, EXDEV,
+};
 use nix::errno::Errno;
 use tempfile::TempDir;
 
-use crate::support::{Daemon, directory, hook};
+use crate::support::{Daemon, contained, directory, hook};
 
 /// One thing a hook could try.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +108,9 @@ pub(crate) enum Ends {
     Open,
 }
 
+/// What the kernel says in a container to whoever asks for what the container does not have.
+const NOT_THERE: [i32; 6] = [EACCES, ENOENT, EPERM, EROFS, ESRCH, EXDEV];
+
 /// What was seen of one attempt.
 #[derive(Debug)]
 pub(crate) struct Seen {
@@ -132,14 +138,34 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Compiles it; statically where the C library can be linked so.
+    /// Compiles it; statically where the C library can be linked so. `HOOKJAIL_TEST_PROBE` names it where the tests run on a
+    /// machine without a compiler.
     pub(crate) fn build() -> Self {
+        Self::of("attempt.c", &[])
+    }
+
+    /// Compiles another program of `tests/probes` in its place.
+    pub(crate) fn of(source: &str, options: &[&str]) -> Self {
         let directory = directory();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/probes/attempt.c");
+        let path = directory.path().join("attempt");
+        match env::var_os("HOOKJAIL_TEST_PROBE").filter(|_| options.is_empty()) {
+            Some(compiled) => {
+                fs::copy(compiled, &path).unwrap();
+            }
+            None => Self::compile(source, options, &path),
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { directory }
+    }
+
+    fn compile(source: &str, options: &[&str], to: &Path) {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/probes")
+            .join(source);
         let compile = |flags: &[&str]| {
             let mut command = Command::new("cc");
-            command.args(flags).args(["-O1", "-w", "-o"]);
-            command.arg(directory.path().join("attempt")).arg(&source);
+            command.args(flags).args(options).args(["-O1", "-w", "-o"]);
+            command.arg(to).arg(&source);
             command.output().expect("cc is installed")
         };
         let mut compiled = compile(&["-static"]);
@@ -147,9 +173,6 @@ impl Probe {
             compiled = compile(&[]);
         }
         assert!(compiled.status.success(), "{compiled:?}");
-        let path = directory.path().join("attempt");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        Self { directory }
     }
 
     /// Returns where it lies.
@@ -173,7 +196,7 @@ impl Probe {
     }
 
     /// Makes an attempt without hookjail.
-    fn unconfined(&self, user: u32, words: &[String], working_dir: &Path) -> Result {
+    pub(crate) fn unconfined(&self, user: u32, words: &[String], working_dir: &Path) -> Result {
         let mut command = Command::new(self.path());
         command.args(words).current_dir(working_dir).env_clear();
         let output = as_user(&mut command, user).output().unwrap();
@@ -190,6 +213,11 @@ impl Probe {
 
     /// Returns the user that hooks of this daemon run as, one after the other.
     pub(crate) async fn user(&self, daemon: &Daemon) -> u32 {
+        let own = nix::unistd::geteuid();
+        if contained() && !own.is_root() {
+            // In its container it goes by the name of root.
+            return own.as_raw();
+        }
         let state = self.confined(daemon, "strict", &["state"]).await;
         let uids = state.said.lines().next().unwrap();
         uids.rsplit(' ').next().unwrap().parse().unwrap()
@@ -264,6 +292,8 @@ impl Probe {
             EPERM,
             EACCES,
             ENOENT,
+            // No more user namespaces may be made.
+            ENOSPC,
             ENOTSUP,
             EINVAL,
         ];
@@ -283,7 +313,8 @@ impl Probe {
         }
     }
 
-    /// Makes an attempt as a hook; says so if it did not end as it must or had an effect.
+    /// Makes an attempt as a hook; says so if it did not end as it must or had an effect. In a container the kernel has other
+    /// words for what is not there, and less is open.
     async fn failure(
         &self,
         daemon: &Daemon,
@@ -306,13 +337,16 @@ impl Probe {
             Ends::Refused(errnos) => {
                 exited
                     && confined.said.is_empty()
-                    && confined.code.is_some_and(|code| errnos.contains(&code))
+                    && confined.code.is_some_and(|code| {
+                        errnos.contains(&code) || contained() && NOT_THERE.contains(&code)
+                    })
             }
             Ends::Killed => {
                 confined.said.is_empty()
                     && (confined.kind, confined.signal)
                         == (pb::OutcomeKind::EscapeAttempt, Some(libc::SIGSYS))
             }
+            Ends::Open if contained() => exited,
             Ends::Open => exited && confined.code == Some(0) && !confined.said.is_empty(),
         };
         let after = ground.look();
@@ -359,7 +393,7 @@ fn as_user(command: &mut Command, user: u32) -> &mut Command {
 }
 
 /// Gives a file to a user.
-fn give(path: &Path, user: u32) {
+pub(crate) fn give(path: &Path, user: u32) {
     if own_user(user) {
         chown(path, Some(user), Some(user)).unwrap();
     }
@@ -371,7 +405,7 @@ pub(crate) async fn run(daemon: &Daemon, request: pb::ExecuteRequest) -> Result 
 }
 
 /// Returns what a reply says about the hook, which was confined.
-fn result(response: pb::ExecuteResponse) -> Result {
+pub(crate) fn result(response: pb::ExecuteResponse) -> Result {
     let confinement = response.confinement.unwrap();
     assert!(confinement.confirmed, "{confinement:?}");
     let outcome = response.outcome.unwrap();
@@ -389,7 +423,7 @@ pub(crate) struct Ground {
     abstract_name: String,
     abstract_socket: UnixListener,
     datagram: UnixDatagram,
-    outside: PathBuf,
+    pub(crate) outside: PathBuf,
     probe: PathBuf,
     reached: [usize; 5],
     root: PathBuf,
@@ -401,7 +435,7 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    fn lay(daemon: &Daemon, probe: &Probe, user: u32) -> Self {
+    pub(crate) fn lay(daemon: &Daemon, probe: &Probe, user: u32) -> Self {
         let name = uuid::Uuid::now_v7().simple().to_string();
         let root = daemon.outside(&name);
         let outside = root.join("o");
@@ -419,6 +453,8 @@ impl Ground {
             }
             give(directory, user);
         }
+        fs::create_dir(outside.join("empty")).unwrap();
+        give(&outside.join("empty"), user);
         let stream = UnixListener::bind(outside.join("stream")).unwrap();
         let datagram = UnixDatagram::bind(outside.join("datagram")).unwrap();
         for name in ["stream", "datagram"] {
@@ -453,6 +489,17 @@ impl Ground {
         self.root.join("cwd")
     }
 
+    /// Returns the addresses at which it listens for TCP and UDP, and its name among abstract sockets.
+    pub(crate) fn addresses(&self) -> ([std::net::SocketAddr; 2], &str) {
+        let addresses = [self.tcp.local_addr(), self.udp.local_addr()].map(std::io::Result::unwrap);
+        (addresses, &self.abstract_name[1..])
+    }
+
+    /// Returns the process to be attacked.
+    pub(crate) fn victim(&self) -> u32 {
+        self.stand_in.child.id()
+    }
+
     fn words(&self, words: &[&str]) -> Vec<String> {
         let port =
             |address: std::io::Result<std::net::SocketAddr>| address.unwrap().port().to_string();
@@ -478,7 +525,7 @@ impl Ground {
     }
 
     /// Returns all there is to see.
-    fn look(&mut self) -> Vec<String> {
+    pub(crate) fn look(&mut self) -> Vec<String> {
         let mut seen = Vec::new();
         for directory in [&self.outside, &self.workspace] {
             for entry in fs::read_dir(directory).unwrap() {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use hookjail::{
-    audit::verify::{Break, VerifyError, verify},
+    audit::verify::{Break, VerifyError, verify_file},
     pb,
 };
 use serde_json::json;
@@ -288,7 +288,7 @@ async fn a_changed_byte_is_found() {
     let copy = daemon.outside("journal.jsonl");
     fs::write(&copy, lines.join("\n") + "\n").unwrap();
 
-    let VerifyError::Broken(broken) = verify(&copy).unwrap_err() else {
+    let VerifyError::Broken(broken) = verify_file(&copy).unwrap_err() else {
         panic!("the copy can be read")
     };
     assert_eq!((broken.line, broken.why), (3, Break::Edited));

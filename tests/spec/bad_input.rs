@@ -32,7 +32,12 @@ fn with_env(name: &str, value: &str) -> pb::ExecuteRequest {
 }
 
 fn with_event(json: impl Into<Vec<u8>>) -> pb::ExecuteRequest {
-    with(|request| request.event = event(json))
+    with(|request| {
+        request.event = event(json).map(|event| pb::Event {
+            raw: false,
+            ..event
+        });
+    })
 }
 
 fn with_timeout(seconds: i64, nanos: i32) -> pb::ExecuteRequest {
@@ -258,6 +263,31 @@ async fn events_that_are_no_json_document_are_refused() {
         ),
     ];
     assert_invalid(&daemon, table).await;
+}
+
+#[tokio::test]
+async fn what_is_written_as_it_is_under_no_contract_need_be_no_json() {
+    let daemon = Daemon::start().await;
+    for (contract, point, code) in [
+        (pb::Contract::Observe, "", None),
+        (pb::Contract::Reyn, "turn_end", Some(Code::InvalidArgument)),
+    ] {
+        let request = pb::ExecuteRequest {
+            contract: contract.into(),
+            event: Some(pb::Event {
+                json: b"\xff no JSON\n".as_slice().into(),
+                point: point.to_owned(),
+                raw: true,
+            }),
+            mode: if code.is_some() { "shell_exec" } else { "" }.to_owned(),
+            ..hook(["/bin/cat"])
+        };
+        match (daemon.run(request).await, code) {
+            (Ok(response), None) => assert_eq!(&response.stdout[..], b"\xff no JSON\n"),
+            (Err(status), Some(code)) => assert_eq!(status.code(), code),
+            (other, _) => panic!("{contract:?}: {other:?}"),
+        }
+    }
 }
 
 #[tokio::test]

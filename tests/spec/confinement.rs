@@ -47,6 +47,48 @@ async fn the_daemon_is_out_of_reach() {
 }
 
 #[tokio::test]
+async fn flags_that_a_hook_changes_are_those_of_its_own_pipes() {
+    let (probe, daemon) = (Probe::build(), Daemon::start().await);
+    // The positive control: what is shared is changed for whoever shares it.
+    let (read, write) = nix::unistd::pipe().unwrap();
+    let flags = |fd: &std::os::fd::OwnedFd| {
+        let flags = nix::fcntl::fcntl(fd, nix::fcntl::FcntlArg::F_GETFL).unwrap();
+        nix::fcntl::OFlag::from_bits_retain(flags).contains(nix::fcntl::OFlag::O_NONBLOCK)
+    };
+    let mut command = Command::new(probe.path());
+    let shared = write.try_clone().unwrap();
+    assert!(
+        command
+            .arg("unblock")
+            .stdout(shared)
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_eq!((flags(&read), flags(&write)), (false, true));
+    let of_daemon = || {
+        let entry = |fd: std::fs::DirEntry| {
+            let info = fs::read_to_string(fd.path()).unwrap_or_default();
+            let flags = info.lines().find(|line| line.starts_with("flags"));
+            (fd.file_name(), flags.map(str::to_owned))
+        };
+        let all = fs::read_dir(format!("/proc/{}/fdinfo", daemon.pid())).unwrap();
+        let mut all: Vec<_> = all.map(|fd| entry(fd.unwrap())).collect();
+        all.sort();
+        all
+    };
+    probe.confined(&daemon, "strict", &["say", "warm"]).await;
+    let before = of_daemon();
+
+    let changed = probe.confined(&daemon, "strict", &["unblock"]).await;
+
+    assert_eq!(changed.said, "changed");
+    let after = of_daemon();
+    let differ: Vec<_> = before.iter().filter(|fd| !after.contains(fd)).collect();
+    assert!(differ.is_empty(), "{differ:?}");
+}
+
+#[tokio::test]
 async fn its_own_state_journal_and_socket_cannot_be_read_or_reached_by_a_hook() {
     let (probe, daemon) = (Probe::build(), Daemon::start().await);
     let path = |name: &str| daemon.path().join(name).display().to_string();
@@ -144,7 +186,7 @@ async fn a_hook_finds_itself_without_privileges_core_files_or_a_user_of_others()
 async fn a_crash_leaves_no_core_file() {
     let (probe, daemon) = (Probe::build(), Daemon::start().await);
 
-    let crash = probe.confined(&daemon, "strict", &["crash"]).await;
+    let crash = probe.confined(&daemon, "strict", &["raise", "11"]).await;
 
     let expected = Result {
         code: None,
@@ -214,6 +256,7 @@ async fn the_environment_is_built_from_empty() {
         "GIT_OPTIONAL_LOCKS",
         "GIT_PAGER",
         "HOME",
+        "HOOKJAIL_DEPTH",
         "HOOK_NAME",
         "LANG",
         "PATH",

@@ -197,12 +197,20 @@ async fn a_timeout_above_the_profiles_maximum_is_refused() {
 async fn a_shorter_grpc_timeout_cuts_the_run_and_the_answer_still_arrives() {
     let daemon = Daemon::start().await;
     let marker = a_minute();
-    let mut request = Request::new(hook(["/bin/sleep", &marker]));
+    let mut request = Request::new(pb::ExecuteStreamRequest {
+        request: Some(hook(["/bin/sleep", &marker])),
+    });
     request.set_timeout(Duration::from_secs(2));
 
-    let response = daemon.client().execute(request).await.unwrap().into_inner();
+    // A stream, for its client's own timer is over with the first bytes: the end that is read here is the daemon's.
+    let stream = daemon.client().execute_stream(request).await.unwrap();
+    let message = stream.into_inner().message().await.unwrap().unwrap();
+    let Some(pb::execute_stream_response::Part::Response(response)) = message.part else {
+        panic!("the hook writes nothing, so its end comes first: {message:?}");
+    };
 
     assert_eq!(end(&response).0, OutcomeKind::TimedOut);
+    assert_eq!(daemon.journal()[0]["timeout_ms"], 1750);
     assert_eq!(processes_with(&marker), [""; 0]);
 }
 

@@ -10,7 +10,10 @@ use std::{
     process::Command,
 };
 
-use hookjail::{pb, sys};
+use hookjail::{
+    pb::{self, sandbox_service_client::SandboxServiceClient},
+    sys,
+};
 use tempfile::TempDir;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
@@ -23,14 +26,17 @@ use crate::{
     witness::{processes_with, until, until_gone, wall_time},
 };
 
+/// Signals that the daemon finds ignored and blocked: hooks must not.
+const SURROUNDINGS: [&str; 3] = ["env", "--ignore-signal=USR1", "--block-signal=USR2"];
+
 /// A program that starts others as if the kernel were older.
 #[derive(Debug)]
-struct FakeKernel {
+pub(crate) struct FakeKernel {
     directory: TempDir,
 }
 
 impl FakeKernel {
-    fn build() -> Self {
+    pub(crate) fn build() -> Self {
         let directory = directory();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testenv/fakekernel.rs");
         let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
@@ -42,14 +48,42 @@ impl FakeKernel {
         Self { directory }
     }
 
+    /// Returns the words that start a program on a kernel with these flaws.
+    pub(crate) fn wrapper(&self, flaws: &[&str]) -> Vec<String> {
+        let mut wrapper: Vec<_> = SURROUNDINGS.map(str::to_owned).into();
+        if nix::unistd::geteuid().is_root() {
+            wrapper.extend(["setpriv", "--groups", "4242"].map(str::to_owned));
+        }
+        wrapper.extend(self.around(flaws));
+        wrapper
+    }
+
+    /// The same, with the signals and groups that are there.
+    pub(crate) fn around(&self, flaws: &[&str]) -> Vec<String> {
+        let program = self
+            .directory
+            .path()
+            .join("fakekernel")
+            .display()
+            .to_string();
+        let flaws = flaws.iter().map(|&flaw| flaw.to_owned());
+        [program]
+            .into_iter()
+            .chain(flaws)
+            .chain(["--".to_owned()])
+            .collect()
+    }
+
     /// Starts a daemon on a kernel with these flaws.
-    async fn daemon(&self, flaws: &[&str]) -> Daemon {
-        let program = self.directory.path().join("fakekernel");
-        let mut wrapper = vec![program.display().to_string()];
-        wrapper.extend(flaws.iter().map(|&flaw| flaw.to_owned()));
-        wrapper.push("--".to_owned());
+    pub(crate) async fn daemon(&self, flaws: &[&str]) -> Daemon {
+        self.weakened(flaws, "").await
+    }
+
+    /// The same, with elements taken out of its policy, where it is built so.
+    pub(crate) async fn weakened(&self, flaws: &[&str], lacking: &str) -> Daemon {
         Daemon::with(Setup {
-            wrapper,
+            wrapper: self.wrapper(flaws),
+            env: vec![("HOOKJAIL_WEAKEN".to_owned(), lacking.to_owned())],
             ..Setup::default()
         })
         .await
@@ -99,12 +133,12 @@ async fn where_landlock_or_seccomp_is_missing_or_refused_nothing_runs() {
 /// A step of the set-up that fails on a kernel with this flaw; whether only root takes it.
 type BrokenStep = (&'static str, &'static str, bool);
 
-/// Numbers and arguments as this architecture has them.
+/// Numbers and arguments as x86_64 has them.
 const BROKEN_STEPS: &[BrokenStep] = &[
     // rt_sigaction of signal 40, which nobody else sets.
     ("signals", "13/40=22", false),
     ("process_group", "109=1", false),
-    ("stdio", "33=24", false),
+    ("stdio", "292/0@2=24", false),
     ("identity", "116=1", true),
     ("identity", "119=1", true),
     ("identity", "117=11", true),
@@ -114,7 +148,7 @@ const BROKEN_STEPS: &[BrokenStep] = &[
     ("parent_death_signal", "110=3", false),
     ("working_directory", "81=13", false),
     ("landlock", "446=7", false),
-    ("close_fds", "292=24", false),
+    ("close_fds", "292/524288@2=24", false),
     ("close_fds", "436=38", false),
     ("limits", "302=1", false),
 ];
@@ -149,7 +183,7 @@ async fn a_self_test_that_shows_nothing_refuses_every_run_and_names_the_axis() {
     let kernel = FakeKernel::build();
     for (flaw, axis, attempt) in [
         // What fails without confinement as well: the positive control shows nothing.
-        ("41/2=97", "network", "make an IPv4 socket, unconfined"),
+        ("41/2=97", "network", "make an IPv4 socket"),
         ("76=5", "write", "empty a file by its path"),
     ] {
         let daemon = kernel.daemon(&["--errno", flaw]).await;
@@ -162,7 +196,79 @@ async fn a_self_test_that_shows_nothing_refuses_every_run_and_names_the_axis() {
         let message = refused["message"].as_str().unwrap();
         let named = format!("axis `{axis}`: {attempt}");
         assert!(message.contains(&named), "{flaw}: {message}");
+
+        // And shows the leg that failed to whoever asks.
+        let mut client = SandboxServiceClient::new(daemon.channel());
+        let status = client.get_status(pb::GetStatusRequest {}).await.unwrap();
+        let profiles = status.into_inner().profiles;
+        let strict = profiles.iter().find(|of| of.profile == "strict").unwrap();
+        assert!(
+            !strict.confirmed && strict.reason.contains(&named),
+            "{strict:?}"
+        );
+        let failed = strict
+            .axes
+            .iter()
+            .flat_map(|of| of.deny.iter().chain(&of.control));
+        let failed: Vec<_> = failed.filter(|leg| !leg.held).collect();
+        assert!(
+            failed.iter().any(|leg| leg.attempt == attempt),
+            "{failed:?}"
+        );
     }
+}
+
+#[tokio::test]
+async fn a_self_test_that_fails_later_ends_the_service_until_one_succeeds() {
+    let daemon = Daemon::start().await;
+    let mut client = SandboxServiceClient::new(daemon.channel());
+    let health = || async {
+        let mut client = HealthClient::new(daemon.channel());
+        let health = client.check(HealthCheckRequest::default()).await.unwrap();
+        health.into_inner().status()
+    };
+    let instance = std::fs::read_dir(daemon.path().join("run")).unwrap();
+    let instance = instance.map(|entry| entry.unwrap().path());
+    let canary = |path: &PathBuf| -> Option<PathBuf> {
+        let entries = std::fs::read_dir(path).ok()?;
+        let mut paths = entries.map(|entry| entry.unwrap().path());
+        paths.find(|path| path.to_string_lossy().contains("granted"))
+    };
+    let canary = instance.filter_map(|path| canary(&path)).next().unwrap();
+    let away = daemon.path().join("away");
+    assert_eq!(health().await, ServingStatus::Serving);
+
+    std::fs::rename(&canary, &away).unwrap();
+    let tested = client.self_test(pb::SelfTestRequest::default()).await;
+
+    assert!(
+        tested
+            .unwrap()
+            .into_inner()
+            .profiles
+            .iter()
+            .all(|of| !of.confirmed)
+    );
+    assert_eq!(health().await, ServingStatus::NotServing);
+    let refusal = daemon.run(sh("strict", "echo ran")).await.unwrap_err();
+    assert_eq!(reason(&refusal), "BACKEND_UNCONFIRMED");
+
+    std::fs::rename(&away, &canary).unwrap();
+    let tested = client.self_test(pb::SelfTestRequest::default()).await;
+
+    assert!(
+        tested
+            .unwrap()
+            .into_inner()
+            .profiles
+            .iter()
+            .all(|of| of.confirmed)
+    );
+    assert_eq!(health().await, ServingStatus::Serving);
+    assert_eq!(
+        daemon.run(sh("strict", "echo ran")).await.unwrap().stdout,
+        "ran\n"
+    );
 }
 
 #[tokio::test]
@@ -192,8 +298,9 @@ async fn where_no_further_domain_fits_nothing_runs() {
 
 #[tokio::test]
 async fn a_child_that_hangs_before_its_exec_is_killed_at_the_deadline() {
-    // dup3, by which a child takes the program: a self-test has none, and so the daemon serves.
-    let daemon = FakeKernel::build().daemon(&["--hang", "292"]).await;
+    // dup3 with O_CLOEXEC, by which a child takes the program: a self-test has none, and so the daemon serves.
+    let flaw = ["--hang", "292/524288@2"];
+    let daemon = FakeKernel::build().daemon(&flaw).await;
     let witness = daemon.outside("witness");
     // A child has the daemon's arguments until it executes.
     let directory = daemon.path().display().to_string();
@@ -285,7 +392,7 @@ async fn strict_and_pipeline_hold_where_landlock_knows_signals_and_abstract_sock
 }
 
 /// `strict`, with every axis only wanted.
-fn demanding_nothing() -> String {
+pub(crate) fn demanding_nothing() -> String {
     let strict = include_str!("../../sandbox-profiles/strict.toml");
     let line = |name: &str| {
         let line = strict.lines().find(|line| line.starts_with(name)).unwrap();
@@ -337,6 +444,9 @@ async fn without_confinement_a_hook_runs_only_where_operator_profile_and_request
     assert_eq!(kinds, ["refused", "refused", "started", "ended"]);
     assert_eq!(journal[2]["backend"], "noop");
     assert_eq!(journal[3]["confirmed"], false);
+    assert!(confinement.unconfined);
+    assert_eq!(journal[2]["unconfined"], true);
+    assert_eq!(journal[3]["unconfined"], true);
     assert!(daemon.log().contains("UNCONFINED"), "{}", daemon.log());
 }
 

@@ -10,21 +10,42 @@ mod attempts;
 mod support;
 mod witness;
 
+mod doors;
 mod main_job;
 mod matrix;
 
+mod escape_fuzz;
+
+mod builtins;
 mod confinement;
+mod containers;
+mod contracts;
+mod denials;
+mod dispatch;
+mod explained;
 mod fail_closed;
+#[cfg(feature = "weaken")]
+mod mutation;
+mod nesting;
 mod profiles;
+mod selection;
 
 mod deadline;
 mod limits;
 mod output;
+mod reload;
 mod shutdown;
 
 mod admission;
+mod adopt;
+mod audit_failure;
+mod audit_read;
 mod audit_trail;
+mod consent;
+mod redaction;
 
 mod bad_input;
 mod command_line;
+mod interpret;
+mod schemas;
 mod wire;

@@ -1,7 +1,7 @@
 //! What clients find on the socket: health, reflection, and a clear word about what is not served yet.
 
 use hookjail::pb::{self, sandbox_service_client::SandboxServiceClient};
-use tonic::{Code, Status};
+use tonic::Code;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
@@ -70,60 +70,91 @@ async fn reflection_lists_the_services() {
     }
 }
 
-fn unsupported<T: std::fmt::Debug>(result: Result<T, Status>) -> (Code, String) {
-    let status = result.unwrap_err();
-    (status.code(), reason(&status))
+#[tokio::test]
+async fn a_models_judgement_is_read_and_never_run() {
+    let daemon = Daemon::start().await;
+    let event = pb::Event {
+        point: "pre_tool_use".to_owned(),
+        ..pb::Event::default()
+    };
+    let request = pb::ExecuteRequest {
+        contract: pb::Contract::DockerAgent.into(),
+        event: Some(event.clone()),
+        mode: "model".to_owned(),
+        ..hook(["/bin/true"])
+    };
+    let dispatch = pb::DispatchRequest {
+        contract: pb::Contract::DockerAgent.into(),
+        event: Some(event),
+        inline_hooks: vec![pb::InlineHook {
+            hook: request.hook.clone(),
+            mode: "model".to_owned(),
+            ..pb::InlineHook::default()
+        }],
+        ..pb::DispatchRequest::default()
+    };
+
+    let refused = daemon.run(request).await.unwrap_err();
+    let dispatched = daemon.client().dispatch(dispatch).await.unwrap();
+
+    assert_eq!(
+        (refused.code(), &*reason(&refused)),
+        (Code::Unimplemented, "UNSUPPORTED")
+    );
+    let dispatched = dispatched.into_inner();
+    let Some(pb::dispatched_hook::End::Refused(refusal)) = &dispatched.hooks[0].end else {
+        panic!("{:?}", dispatched.hooks[0])
+    };
+    assert_eq!(refusal.reason, "UNSUPPORTED");
+    // It fails where a failure denies.
+    let answer = dispatched.answer.unwrap();
+    assert_eq!(answer.decision(), pb::Decision::Deny);
+    assert_eq!(daemon.records(), ["refused"; 2]);
 }
 
 #[tokio::test]
-async fn what_is_not_served_yet_says_so() {
+async fn every_contract_runs_a_command_line_as_it_says() {
     let daemon = Daemon::start().await;
-    let mut client = daemon.client();
-    let expected = (Code::Unimplemented, "UNSUPPORTED".to_owned());
-
-    assert_eq!(
-        unsupported(client.dispatch(pb::DispatchRequest::default()).await),
-        expected
-    );
-    assert_eq!(
-        unsupported(client.list_hooks(pb::ListHooksRequest::default()).await),
-        expected
-    );
-    assert_eq!(
-        unsupported(client.interpret(pb::InterpretRequest::default()).await),
-        expected
-    );
-    assert_eq!(
-        unsupported(client.preview(pb::PreviewRequest::default()).await),
-        expected
-    );
-}
-
-#[tokio::test]
-async fn contracts_that_are_known_but_not_served_say_so() {
-    let daemon = Daemon::start().await;
-    for contract in [
-        pb::Contract::Basecoat,
-        pb::Contract::ClaudeCode,
-        pb::Contract::Codex,
-        pb::Contract::Copilot,
-        pb::Contract::Cursor,
-        pb::Contract::DockerAgent,
-        pb::Contract::GeminiCli,
-        pb::Contract::Infer,
-        pb::Contract::Loom,
+    let workspace = daemon.workspace();
+    for (contract, point, is_shell) in [
+        (pb::Contract::Basecoat, "PreToolUse", false),
+        (pb::Contract::ClaudeCode, "PreToolUse", true),
+        (pb::Contract::Codex, "PreToolUse", true),
+        (pb::Contract::Copilot, "preToolUse", true),
+        (pb::Contract::Cursor, "preToolUse", true),
+        (pb::Contract::DockerAgent, "pre_tool_use", true),
+        (pb::Contract::GeminiCli, "BeforeTool", true),
+        (pb::Contract::Infer, "pre_tool", true),
+        (pb::Contract::Loom, "tool.pre", true),
+        (pb::Contract::Observe, "", false),
     ] {
-        let request = pb::ExecuteRequest {
+        let request = |point: &str| pb::ExecuteRequest {
             contract: contract.into(),
-            ..hook(["/bin/true"])
+            event: Some(pb::Event {
+                point: point.to_owned(),
+                ..pb::Event::default()
+            }),
+            hook: Some(pb::Hook {
+                shell: Some(pb::Shell {
+                    script: "echo a | cat".to_owned(),
+                    shell: String::new(),
+                }),
+                workspace: workspace.display().to_string(),
+                ..pb::Hook::default()
+            }),
+            ..pb::ExecuteRequest::default()
         };
-        assert_eq!(
-            unsupported(daemon.run(request).await),
-            (Code::Unimplemented, "UNSUPPORTED".to_owned()),
-            "{contract:?}"
-        );
+        let response = daemon.run(request(point)).await.unwrap();
+        let expected: &[u8] = if is_shell { b"a\n" } else { b"a | cat\n" };
+        assert_eq!(&response.stdout[..], expected, "{contract:?}");
+        let profile = response.confinement.unwrap().profile;
+        let own = if is_shell { "workspace-ro" } else { "strict" };
+        assert_eq!(profile, own, "{contract:?}");
+        // What a contract has no point for is not run.
+        let elsewhere = daemon.run(request("no_such_point")).await;
+        let is_open = matches!(contract, pb::Contract::ClaudeCode | pb::Contract::Observe);
+        assert_eq!(elsewhere.is_ok(), is_open, "{contract:?}");
     }
-    assert_eq!(daemon.records(), ["refused"; 9]);
 }
 
 #[tokio::test]

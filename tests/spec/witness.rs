@@ -6,7 +6,8 @@
 )]
 
 use std::{
-    fs,
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt, chown},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     sync::{
@@ -17,11 +18,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hookjail::{audit::verify::verify, pb};
+use hookjail::{audit::verify::verify_journal, pb};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use tempfile::TempDir;
 
-use crate::support::{Daemon, directory, sh};
+use crate::support::{Daemon, directory, program, sh};
 
 /// How long anything may take that does not depend on a hook's own time. Hooks that must be killed sleep far longer.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -117,7 +118,7 @@ pub(crate) fn event(json: impl Into<Vec<u8>>) -> Option<pb::Event> {
 
 /// Asserts that a journal's chain holds.
 pub(crate) fn assert_verifies(directory: &Path) {
-    let verified = verify(&directory.join("state/audit/journal.jsonl")).unwrap();
+    let verified = verify_journal(&directory.join("state/audit")).unwrap();
     let expected = u64::try_from(crate::support::journal(directory).len()).unwrap();
     assert_eq!(verified.records, expected);
 }
@@ -160,7 +161,7 @@ impl CommandLine {
 
 /// Returns a `hookjail` command with a configuration and nothing on stdin.
 pub(crate) fn hookjail(config: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hookjail"));
+    let mut command = Command::new(program());
     command.arg("--config").arg(config).args(words);
     command.stdin(Stdio::null());
     for name in [
@@ -173,6 +174,40 @@ pub(crate) fn hookjail(config: &Path, words: &[&str]) -> Command {
         command.env_remove(name);
     }
     command
+}
+
+/// A user that is nobody else.
+pub(crate) const NOBODY: u32 = 65_534;
+
+/// Has a user ask this daemon for something by a command of one or two words, at one of its sockets. Needs root.
+pub(crate) fn ask_as(
+    user: u32,
+    daemon: &Daemon,
+    socket: &str,
+    command: &str,
+    words: &[&str],
+) -> Output {
+    let socket = daemon.path().join(socket);
+    chown(&socket, None, Some(user)).unwrap();
+    fs::set_permissions(&socket, Permissions::from_mode(0o660)).unwrap();
+    // The program may lie where that user cannot go.
+    let program = daemon.path().join("hookjail");
+    if !program.exists() {
+        fs::copy(crate::support::program(), &program).unwrap();
+        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    }
+    Command::new("setpriv")
+        .args([format!("--reuid={user}"), format!("--regid={user}")])
+        .arg("--clear-groups")
+        .arg(program)
+        .args(command.split(' '))
+        .args(["--json", "--connect"])
+        .arg(socket)
+        .args(words)
+        .stdin(Stdio::null())
+        .env_remove("HOOKJAIL_ADDR")
+        .output()
+        .unwrap()
 }
 
 /// Returns the one line of JSON that a command printed.

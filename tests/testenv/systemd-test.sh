@@ -36,6 +36,19 @@ inside() {
   # A command that nobody allowed is refused.
   if hookjail run --connect /run/hookjail/hookjail.sock -- /bin/false </dev/null; then exit 1; fi
 
+  # What changed is taken over without a restart; what is broken is not, and changes nothing.
+  pid=$(systemctl show -P MainPID hookjail.service)
+  [ "$(stat -c '%a %U' /run/hookjail/hookjail-admin.sock)" = '600 root' ]
+  install -d -m 755 /etc/hookjail
+  printf '[hooks]\ndisabled = true\n' >/etc/hookjail/hookjail.toml
+  systemctl reload hookjail.service
+  journalctl --no-pager -u hookjail.service | grep ' reloaded hooks=0'
+  echo nonsense >/etc/hookjail/hookjail.toml
+  if systemctl reload hookjail.service; then exit 1; fi
+  rm /etc/hookjail/hookjail.toml
+  [[ $(call) == *OUTCOME_KIND_EXITED* ]]
+  [ "$(systemctl show -P MainPID hookjail.service)" = "$pid" ]
+
   # The audit chain goes on where the daemon that was stopped left it.
   records() { wc -l </var/lib/hookjail/audit/journal.jsonl; }
   before=$(records)
@@ -64,3 +77,9 @@ strip "$payload/hookjail"
 cp -r "$here/../../systemd" "$payload/"
 install -m 755 "$0" "$payload/systemd-test.sh"
 "$here/nspawn-run.sh" -t 120 -p "$payload" -- bash ./systemd-test.sh --inside
+
+# nspawn's own list of calls refuses Landlock's: nothing runs, for that reason.
+refused=$("$here/nspawn-run.sh" -f -t 60 -p "$payload" -- './hookjail --json run -- /bin/true </dev/null' || true)
+[[ $refused == *BACKEND_UNCONFIRMED* && $refused == *"Landlock's system calls are refused here"* ]] ||
+  { echo "under nspawn's own list of calls: $refused" >&2; exit 1; }
+echo "systemd test: under nspawn's own list of calls it refuses, and says why"

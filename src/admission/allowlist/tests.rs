@@ -8,6 +8,18 @@ use tempfile::TempDir;
 
 use super::*;
 
+impl Allowlist {
+    fn says(&self, command: &str, digests: &[Digest], profile: &str, now: Timestamp) -> Check {
+        self.check(&Asked {
+            command,
+            digests,
+            now,
+            profile,
+            working_dir: None,
+        })
+    }
+}
+
 #[test]
 fn a_missing_file_is_an_empty_list() {
     let dir = TempDir::new().unwrap();
@@ -19,13 +31,13 @@ fn a_recorded_entry_hits_for_the_same_bytes_and_profile() {
     let dir = TempDir::new().unwrap();
     let list = Allowlist::record(&path(&dir), entry("guard")).unwrap();
 
-    assert_eq!(list.check("guard", &files(), "strict", now()), Check::Hit);
+    assert_eq!(list.says("guard", &files(), "strict", now()), Check::Hit);
     assert_eq!(
-        list.check("guard ", &files(), "strict", now()),
+        list.says("guard ", &files(), "strict", now()),
         Check::Missing
     );
     assert_eq!(
-        list.check("guard", &files(), "network", now()),
+        list.says("guard", &files(), "network", now()),
         Check::Missing
     );
     assert_eq!(Allowlist::load(&path(&dir)).unwrap(), list);
@@ -38,13 +50,14 @@ fn changed_content_is_named() {
     let mut files = files();
     files[1].sha256 = "0".repeat(64);
 
-    let check = list.check("guard", &files, "strict", now());
+    let check = list.says("guard", &files, "strict", now());
 
     assert_eq!(
         check,
         Check::Changed {
             path: "/home/user/guard.py".into(),
-            role: Role::Argument
+            role: Role::Argument,
+            was: Some(entry("guard").digests[1].sha256.clone()),
         }
     );
 }
@@ -57,10 +70,11 @@ fn a_file_more_a_file_less_and_another_role_are_changes() {
     let argument = Check::Changed {
         path: script.path.clone(),
         role: Role::Argument,
+        was: Some(script.sha256.clone()),
     };
 
     assert_eq!(
-        list.check("guard", std::slice::from_ref(&program), "strict", now()),
+        list.says("guard", std::slice::from_ref(&program), "strict", now()),
         argument
     );
     let more = Digest {
@@ -70,9 +84,10 @@ fn a_file_more_a_file_less_and_another_role_are_changes() {
     let changed = Check::Changed {
         path: "/tmp/more".into(),
         role: Role::Argument,
+        was: None,
     };
     assert_eq!(
-        list.check(
+        list.says(
             "guard",
             &[program.clone(), script.clone(), more],
             "strict",
@@ -87,13 +102,14 @@ fn a_file_more_a_file_less_and_another_role_are_changes() {
     let changed = Check::Changed {
         path: script.path,
         role: Role::Interpreter,
+        was: Some(script.sha256),
     };
     assert_eq!(
-        list.check("guard", &[program, moved], "strict", now()),
+        list.says("guard", &[program, moved], "strict", now()),
         changed
     );
     assert!(matches!(
-        list.check("guard", &[], "strict", now()),
+        list.says("guard", &[], "strict", now()),
         Check::Changed { .. }
     ));
 }
@@ -111,8 +127,8 @@ fn an_entry_ends_at_its_time() {
     )
     .unwrap();
 
-    assert_eq!(list.check("guard", &files(), "strict", now()), Check::Hit);
-    assert_eq!(list.check("guard", &files(), "strict", end), Check::Expired);
+    assert_eq!(list.says("guard", &files(), "strict", now()), Check::Hit);
+    assert_eq!(list.says("guard", &files(), "strict", end), Check::Expired);
     assert_eq!(Allowlist::load(&path(&dir)).unwrap(), list);
 }
 
@@ -124,14 +140,47 @@ fn an_entry_of_reyn_is_read_but_bound_to_nothing() {
     write(&dir, text);
     let list = Allowlist::load(&path(&dir)).unwrap();
 
-    let check = |command| list.check(command, &files(), "strict", now());
-    assert_eq!(
-        check("guard"),
-        Check::Unpinned {
-            script_mtime: Some(1_767_323_045.25)
-        }
-    );
-    assert_eq!(check("other"), Check::Unpinned { script_mtime: None });
+    for (command, modified) in [("guard", Some(1_767_323_045.25)), ("other", None)] {
+        let check = list.says(command, &files(), "strict", now());
+        assert_eq!(check, Check::Missing, "{command}");
+        assert!(!list.binds(command));
+        let found: Vec<_> = list
+            .of_reyn(command)
+            .map(|entry| entry.script_mtime)
+            .collect();
+        assert_eq!(found, [modified]);
+    }
+    let bound = Allowlist::record(&path(&dir), entry("guard")).unwrap();
+    assert!(bound.binds("guard") && bound.of_reyn("guard").next().is_none());
+}
+
+#[test]
+fn a_consent_for_a_directory_counts_at_and_below_it() {
+    let dir = TempDir::new().unwrap();
+    let scoped = |scope: &str| Entry {
+        working_dir_scope: Some(scope.into()),
+        ..entry("guard")
+    };
+    let list = Allowlist::record_all(&path(&dir), vec![scoped("/a/b"), scoped("/c")]).unwrap();
+    assert_eq!(list.entries().len(), 2);
+    for (directory, expected) in [
+        (Some("/a/b"), Check::Hit),
+        (Some("/a/b/c"), Check::Hit),
+        (Some("/c/d"), Check::Hit),
+        (Some("/a/bc"), Check::Missing),
+        (Some("/a"), Check::Missing),
+        (None, Check::Missing),
+    ] {
+        let check = list.check(&Asked {
+            command: "guard",
+            digests: &files(),
+            now: now(),
+            profile: "strict",
+            working_dir: directory.map(Path::new),
+        });
+        assert_eq!(check, expected, "{directory:?}");
+    }
+    assert_eq!(Allowlist::load(&path(&dir)).unwrap(), list);
 }
 
 #[test]
@@ -461,6 +510,7 @@ fn entry(command: &str) -> Entry {
         command: command.into(),
         approved_at: "2026-01-02T03:04:05Z".into(),
         script_mtime: None,
+        working_dir_scope: None,
         digests: files().to_vec(),
         profile: Some("strict".into()),
         approved_by: Some("uid 1000".into()),

@@ -1,6 +1,8 @@
 use std::{
+    fs,
     os::unix::fs::{PermissionsExt, symlink},
     thread,
+    time::Duration,
 };
 
 use proptest::prelude::*;
@@ -8,47 +10,41 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::audit::{
-    record::{Command, Consent, Ended, OutcomeKind, Peer, Refused, Started, Stream, Usage},
-    verify::{Break, BrokenAt, Verified, VerifyError, verify},
+    files::Older,
+    record::{
+        Command, Consent, Ended, Lost, OutcomeKind, Peer, Refused, Started, Stream, Torn, Usage,
+    },
+    verify::{Break, BrokenAt, Tail, Verified, VerifyError, verify_journal},
 };
 
 #[test]
 fn records_make_a_chain_that_verifies() {
     let dir = TempDir::new().unwrap();
-    let journal = Journal::open(dir.path()).unwrap();
+    let journal = open(dir.path()).unwrap();
 
     journal.append(&started("a")).unwrap();
     journal.append(&ended("a")).unwrap();
     let last = journal.append(&refused("no")).unwrap();
 
     assert_eq!(last.sequence, 3);
-    assert_eq!(
-        verify(&path(&dir)).unwrap(),
-        Verified {
-            head: last.hash,
-            records: 3
-        }
-    );
+    assert_eq!(verify_journal(dir.path()).unwrap(), verified(last.hash, 3));
 }
 
 #[test]
 fn an_empty_journal_verifies() {
     let dir = TempDir::new().unwrap();
-    let _journal = Journal::open(dir.path()).unwrap();
+    let _journal = open(dir.path()).unwrap();
 
     assert_eq!(
-        verify(&path(&dir)).unwrap(),
-        Verified {
-            head: "0".repeat(64),
-            records: 0
-        }
+        verify_journal(dir.path()).unwrap(),
+        verified("0".repeat(64), 0)
     );
 }
 
 #[test]
 fn lines_have_the_documented_form_and_hash() {
     let dir = TempDir::new().unwrap();
-    let journal = Journal::open(dir.path()).unwrap();
+    let journal = open(dir.path()).unwrap();
     journal.append(&started("a")).unwrap();
     let appended = journal
         .append(&refused("\"quoted\",\"hash\":\"x\"}"))
@@ -75,7 +71,7 @@ fn lines_have_the_documented_form_and_hash() {
 #[test]
 fn every_record_reads_back_as_it_was_written() {
     let dir = TempDir::new().unwrap();
-    let journal = Journal::open(dir.path()).unwrap();
+    let journal = open(dir.path()).unwrap();
     let torn = Record::Torn(Torn {
         bytes: 3,
         text: "\u{fffd}x".into(),
@@ -101,32 +97,20 @@ fn every_record_reads_back_as_it_was_written() {
 #[test]
 fn a_second_opening_continues_the_chain() {
     let dir = TempDir::new().unwrap();
-    Journal::open(dir.path())
-        .unwrap()
-        .append(&refused("first"))
-        .unwrap();
+    open(dir.path()).unwrap().append(&refused("first")).unwrap();
 
-    let next = Journal::open(dir.path())
+    let next = open(dir.path())
         .unwrap()
         .append(&refused("second"))
         .unwrap();
 
-    assert_eq!(
-        verify(&path(&dir)).unwrap(),
-        Verified {
-            head: next.hash,
-            records: 2
-        }
-    );
+    assert_eq!(verify_journal(dir.path()).unwrap(), verified(next.hash, 2));
 }
 
 #[test]
 fn two_writers_of_two_threads_each_share_one_chain() {
     let dir = TempDir::new().unwrap();
-    let journals = [
-        Journal::open(dir.path()).unwrap(),
-        Journal::open(dir.path()).unwrap(),
-    ];
+    let journals = [open(dir.path()).unwrap(), open(dir.path()).unwrap()];
 
     thread::scope(|scope| {
         for journal in journals.iter().chain(&journals) {
@@ -138,13 +122,13 @@ fn two_writers_of_two_threads_each_share_one_chain() {
         }
     });
 
-    assert_eq!(verify(&path(&dir)).unwrap().records, 1000);
+    assert_eq!(verify_journal(dir.path()).unwrap().records, 1000);
 }
 
 #[test]
 fn a_record_larger_than_can_be_read_back_is_refused() {
     let dir = TempDir::new().unwrap();
-    let journal = Journal::open(dir.path()).unwrap();
+    let journal = open(dir.path()).unwrap();
 
     let error = journal
         .append(&refused(&"x".repeat(MAX_LINE_BYTES)))
@@ -152,13 +136,13 @@ fn a_record_larger_than_can_be_read_back_is_refused() {
 
     assert!(matches!(error, JournalError::TooLarge { .. }), "{error}");
     journal.append(&refused("small")).unwrap();
-    assert_eq!(verify(&path(&dir)).unwrap().records, 1);
+    assert_eq!(verify_journal(dir.path()).unwrap().records, 1);
 }
 
 #[test]
 fn a_failed_write_leaves_no_trace_and_the_next_succeeds() {
     let dir = TempDir::new().unwrap();
-    let journal = Journal::open(dir.path()).unwrap();
+    let journal = open(dir.path()).unwrap();
     journal.append(&refused("first")).unwrap();
     let before = fs::read(path(&dir)).unwrap();
 
@@ -178,28 +162,19 @@ fn a_failed_write_leaves_no_trace_and_the_next_succeeds() {
     );
     assert_eq!(fs::read(path(&dir)).unwrap(), before);
     assert_eq!(journal.append(&refused("third")).unwrap().sequence, 2);
-    assert_eq!(verify(&path(&dir)).unwrap().records, 2);
+    assert_eq!(verify_journal(dir.path()).unwrap().records, 2);
 }
 
 #[test]
 fn an_unfinished_line_is_cut_off_and_noted_by_the_next_opening() {
     let dir = TempDir::new().unwrap();
-    Journal::open(dir.path())
-        .unwrap()
-        .append(&refused("first"))
-        .unwrap();
+    open(dir.path()).unwrap().append(&refused("first")).unwrap();
     add(&dir, b"{\"sequence\":2,\"ti");
-    assert_eq!(
-        broken(&dir),
-        BrokenAt {
-            line: 2,
-            why: Break::Unfinished
-        }
-    );
+    assert_eq!(broken(&dir), (2, Break::Unfinished));
 
-    let _journal = Journal::open(dir.path()).unwrap();
+    let _journal = open(dir.path()).unwrap();
 
-    assert_eq!(verify(&path(&dir)).unwrap().records, 2);
+    assert_eq!(verify_journal(dir.path()).unwrap().records, 2);
     let torn = Record::Torn(Torn {
         bytes: 17,
         text: "{\"sequence\":2,\"ti".into(),
@@ -210,9 +185,9 @@ fn an_unfinished_line_is_cut_off_and_noted_by_the_next_opening() {
 #[test]
 fn an_unfinished_line_of_another_writer_is_cut_off_by_a_running_one() {
     let dir = TempDir::new().unwrap();
-    let journal = Journal::open(dir.path()).unwrap();
+    let journal = open(dir.path()).unwrap();
     journal.append(&refused("first")).unwrap();
-    Journal::open(dir.path())
+    open(dir.path())
         .unwrap()
         .append(&refused("second"))
         .unwrap();
@@ -220,10 +195,10 @@ fn an_unfinished_line_of_another_writer_is_cut_off_by_a_running_one() {
 
     journal.append(&refused("third")).unwrap();
 
-    assert_eq!(verify(&path(&dir)).unwrap().records, 4);
+    assert_eq!(verify_journal(dir.path()).unwrap().records, 4);
     let torn = Record::Torn(Torn {
         bytes: 10_000,
-        text: "\u{fffd}".repeat(TORN_TEXT_BYTES),
+        text: "\u{fffd}".repeat(state::TORN_TEXT_BYTES),
     });
     assert_eq!(records(&dir)[2], torn);
 }
@@ -234,21 +209,18 @@ fn an_unfinished_first_line_is_cut_off() {
     add(&dir, b"{");
     fs::set_permissions(path(&dir), fs::Permissions::from_mode(0o600)).unwrap();
 
-    let _journal = Journal::open(dir.path()).unwrap();
+    let _journal = open(dir.path()).unwrap();
 
-    assert_eq!(verify(&path(&dir)).unwrap().records, 1);
+    assert_eq!(verify_journal(dir.path()).unwrap().records, 1);
 }
 
 #[test]
 fn a_changed_last_record_is_not_continued() {
     let dir = TempDir::new().unwrap();
-    Journal::open(dir.path())
-        .unwrap()
-        .append(&refused("first"))
-        .unwrap();
+    open(dir.path()).unwrap().append(&refused("first")).unwrap();
     edit(&dir, |lines| lines[0] = lines[0].replace("first", "First"));
 
-    let error = Journal::open(dir.path()).unwrap_err();
+    let error = open(dir.path()).unwrap_err();
 
     assert!(matches!(error, JournalError::Broken { .. }), "{error}");
     assert_eq!(marks(&dir), 0);
@@ -257,7 +229,7 @@ fn a_changed_last_record_is_not_continued() {
 #[test]
 fn a_journal_cut_while_in_use_is_not_continued() {
     let dir = TempDir::new().unwrap();
-    let journal = Journal::open(dir.path()).unwrap();
+    let journal = open(dir.path()).unwrap();
     journal.append(&refused("first")).unwrap();
     journal.append(&refused("second")).unwrap();
     edit(&dir, |lines| drop(lines.pop()));
@@ -270,7 +242,8 @@ fn a_journal_cut_while_in_use_is_not_continued() {
 #[test]
 fn a_journal_removed_or_replaced_while_in_use_is_not_continued() {
     let dir = TempDir::new().unwrap();
-    let journal = Journal::open(dir.path()).unwrap();
+    let journal = open(dir.path()).unwrap();
+    journal.append(&refused("first")).unwrap();
     fs::remove_file(path(&dir)).unwrap();
     let removed = journal.append(&refused("lost")).unwrap_err();
     assert!(
@@ -290,7 +263,7 @@ fn a_journal_removed_or_replaced_while_in_use_is_not_continued() {
 #[test]
 fn runs_of_a_dead_writer_are_marked_interrupted_once() {
     let dir = TempDir::new().unwrap();
-    let dead = Journal::open(dir.path()).unwrap();
+    let dead = open(dir.path()).unwrap();
     for run in ["a", "b", "c", "d"] {
         dead.append(&started(run)).unwrap();
     }
@@ -302,8 +275,8 @@ fn runs_of_a_dead_writer_are_marked_interrupted_once() {
     drop(dead);
     assert_eq!(marks(&dir), 1);
 
-    drop(Journal::open(dir.path()).unwrap());
-    drop(Journal::open(dir.path()).unwrap());
+    drop(open(dir.path()).unwrap());
+    drop(open(dir.path()).unwrap());
 
     let interrupted = |run: &str, started_sequence| {
         Record::Interrupted(Interrupted {
@@ -316,22 +289,22 @@ fn runs_of_a_dead_writer_are_marked_interrupted_once() {
         records(&dir)[6..],
         [interrupted("a", 1), interrupted("c", 3)]
     );
-    assert_eq!(verify(&path(&dir)).unwrap().records, 8);
+    assert_eq!(verify_journal(dir.path()).unwrap().records, 8);
     assert_eq!(marks(&dir), 0);
 }
 
 #[test]
 fn runs_already_marked_are_not_marked_again_when_the_marker_died_too() {
     let dir = TempDir::new().unwrap();
-    let dead = Journal::open(dir.path()).unwrap();
+    let dead = open(dir.path()).unwrap();
     dead.append(&started("a")).unwrap();
     let mark = dead.mark.id().to_owned();
     drop(dead);
-    drop(Journal::open(dir.path()).unwrap());
+    drop(open(dir.path()).unwrap());
     // As if the one that wrote `interrupted` had died before it removed the mark.
     fs::write(dir.path().join(format!("instances/{mark}.lock")), "").unwrap();
 
-    drop(Journal::open(dir.path()).unwrap());
+    drop(open(dir.path()).unwrap());
 
     assert_eq!(records(&dir).len(), 2);
     assert_eq!(marks(&dir), 0);
@@ -340,10 +313,10 @@ fn runs_already_marked_are_not_marked_again_when_the_marker_died_too() {
 #[test]
 fn runs_of_a_living_writer_are_left_alone() {
     let dir = TempDir::new().unwrap();
-    let living = Journal::open(dir.path()).unwrap();
+    let living = open(dir.path()).unwrap();
     living.append(&started("a")).unwrap();
 
-    drop(Journal::open(dir.path()).unwrap());
+    drop(open(dir.path()).unwrap());
     living.append(&ended("a")).unwrap();
     drop(living);
 
@@ -354,14 +327,14 @@ fn runs_of_a_living_writer_are_left_alone() {
 #[test]
 fn a_run_whose_end_could_not_be_written_is_found_interrupted() {
     let dir = TempDir::new().unwrap();
-    let journal = Journal::open(dir.path()).unwrap();
+    let journal = open(dir.path()).unwrap();
     journal.append(&started("a")).unwrap();
     journal
         .append_through(&ended("a"), full_after_half)
         .unwrap_err();
     drop(journal);
 
-    drop(Journal::open(dir.path()).unwrap());
+    drop(open(dir.path()).unwrap());
 
     assert!(matches!(&records(&dir)[..], [_, Record::Interrupted(run)] if run.run_id == "a"));
 }
@@ -370,7 +343,7 @@ fn a_run_whose_end_could_not_be_written_is_found_interrupted() {
 fn files_are_made_for_the_owner_alone() {
     let dir = TempDir::new().unwrap();
     let inner = dir.path().join("state/audit");
-    let _journal = Journal::open(&inner).unwrap();
+    let _journal = open(&inner).unwrap();
 
     let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(dir.path().join("state")), 0o700);
@@ -389,11 +362,11 @@ fn a_file_or_directory_that_others_can_write_is_refused() {
         ("", 0o770),
     ] {
         let dir = TempDir::new().unwrap();
-        drop(Journal::open(dir.path()).unwrap());
+        drop(open(dir.path()).unwrap());
         let path = dir.path().join(name);
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
 
-        let error = Journal::open(dir.path()).unwrap_err();
+        let error = open(dir.path()).unwrap_err();
 
         assert!(
             matches!(
@@ -415,7 +388,7 @@ fn a_symbolic_link_is_refused() {
     fs::write(&elsewhere, "").unwrap();
     symlink(&elsewhere, path(&dir)).unwrap();
 
-    let error = Journal::open(dir.path()).unwrap_err();
+    let error = open(dir.path()).unwrap_err();
 
     assert!(
         matches!(
@@ -434,7 +407,7 @@ fn a_fifo_is_refused_without_waiting() {
     let dir = TempDir::new().unwrap();
     nix::unistd::mkfifo(&path(&dir), nix::sys::stat::Mode::S_IRWXU).unwrap();
 
-    let error = Journal::open(dir.path()).unwrap_err();
+    let error = open(dir.path()).unwrap_err();
 
     assert!(
         matches!(
@@ -455,10 +428,10 @@ fn a_file_of_another_owner_is_refused() {
         return;
     }
     let dir = TempDir::new().unwrap();
-    drop(Journal::open(dir.path()).unwrap());
+    drop(open(dir.path()).unwrap());
     std::os::unix::fs::chown(path(&dir), Some(12345), None).unwrap();
 
-    let error = Journal::open(dir.path()).unwrap_err();
+    let error = open(dir.path()).unwrap_err();
 
     let JournalError::Untrusted {
         source: Untrusted::Owner { found, .. },
@@ -476,13 +449,13 @@ fn a_removed_record_is_named() {
     edit(&dir, |lines| drop(lines.remove(2)));
     assert_eq!(
         broken(&dir),
-        BrokenAt {
-            line: 3,
-            why: Break::Misplaced {
+        (
+            3,
+            Break::Misplaced {
                 expected: 3,
                 found: 4
             }
-        }
+        )
     );
 }
 
@@ -492,13 +465,13 @@ fn a_removed_first_record_is_named() {
     edit(&dir, |lines| drop(lines.remove(0)));
     assert_eq!(
         broken(&dir),
-        BrokenAt {
-            line: 1,
-            why: Break::Misplaced {
+        (
+            1,
+            Break::Misplaced {
                 expected: 1,
                 found: 2
             }
-        }
+        )
     );
 }
 
@@ -508,13 +481,13 @@ fn two_swapped_records_are_named() {
     edit(&dir, |lines| lines.swap(1, 2));
     assert_eq!(
         broken(&dir),
-        BrokenAt {
-            line: 2,
-            why: Break::Misplaced {
+        (
+            2,
+            Break::Misplaced {
                 expected: 2,
                 found: 3
             }
-        }
+        )
     );
 }
 
@@ -523,13 +496,7 @@ fn a_record_replaced_by_one_with_a_fitting_hash_is_named_by_its_successor() {
     let (dir, other) = (five(), five());
     let foreign = lines(&other).swap_remove(1);
     edit(&dir, |lines| lines[1] = foreign);
-    assert_eq!(
-        broken(&dir),
-        BrokenAt {
-            line: 2,
-            why: Break::Unlinked
-        }
-    );
+    assert_eq!(broken(&dir), (2, Break::Unlinked));
 }
 
 #[test]
@@ -537,13 +504,421 @@ fn a_last_line_without_its_newline_is_named() {
     let dir = five();
     let text = fs::read(path(&dir)).unwrap();
     fs::write(path(&dir), &text[..text.len() - 1]).unwrap();
-    assert_eq!(
-        broken(&dir),
-        BrokenAt {
-            line: 5,
-            why: Break::Unfinished
+    assert_eq!(broken(&dir), (5, Break::Unfinished));
+}
+
+#[test]
+fn a_tail_cut_off_is_named() {
+    for left in 0..5 {
+        let dir = five();
+        let text: Vec<_> = lines(&dir)[..left]
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect();
+        fs::write(path(&dir), text.concat()).unwrap();
+
+        let last = u64::try_from(left).unwrap();
+        let cut = Break::Cut { last, noted: 5 };
+        assert_eq!(broken(&dir), (last + 1, cut));
+        assert_eq!(broken_at(&dir).record, Some(last + 1));
+    }
+}
+
+#[test]
+fn a_tail_cut_off_is_recorded_by_the_next_opening_and_never_verifies_again() {
+    let dir = five();
+    let noted = serde_json::from_str::<serde_json::Value>(&lines(&dir)[4]).unwrap();
+    edit(&dir, |lines| lines.truncate(3));
+    add(&dir, b"{\"sequence\":4");
+
+    let journal = open(dir.path()).unwrap();
+    journal.append(&refused("after")).unwrap();
+
+    let lost = Record::Lost(Lost {
+        hash: Some(noted["hash"].as_str().unwrap().to_owned()),
+        sequence: Some(5),
+    });
+    assert_eq!(records(&dir)[3], lost);
+    assert!(matches!(&records(&dir)[4..], [Record::Torn(_), after] if *after == refused("after")));
+    assert_eq!(broken(&dir), (4, Break::Lost));
+}
+
+#[test]
+fn a_chain_rewritten_to_the_same_length_is_named_and_recorded() {
+    let (dir, other) = (five(), five());
+    fs::copy(path(&other), path(&dir)).unwrap();
+    assert_eq!(broken(&dir), (5, Break::Rewritten));
+
+    drop(open(dir.path()).unwrap());
+
+    assert!(matches!(records(&dir)[5], Record::Lost(_)));
+}
+
+#[test]
+fn a_note_that_is_missing_or_damaged_is_named_and_recorded() {
+    for damage in [None, Some("{}"), Some("")] {
+        let dir = five();
+        let note = dir.path().join("head.json");
+        match damage {
+            None => fs::remove_file(&note).unwrap(),
+            Some(text) => fs::write(&note, text).unwrap(),
         }
+        assert_eq!(broken(&dir), (1, Break::NoNote));
+
+        drop(open(dir.path()).unwrap());
+
+        let lost = Lost {
+            hash: None,
+            sequence: None,
+        };
+        assert_eq!(records(&dir)[5], Record::Lost(lost));
+    }
+}
+
+#[test]
+fn a_writer_that_died_before_it_noted_its_record_is_no_loss() {
+    let dir = five();
+    let note = dir.path().join("head.json");
+    let before = fs::read(&note).unwrap();
+    open(dir.path()).unwrap().append(&refused("six")).unwrap();
+    fs::write(&note, before).unwrap();
+    assert_eq!(verify_journal(dir.path()).unwrap().records, 6);
+
+    let journal = open(dir.path()).unwrap();
+    journal.append(&refused("seven")).unwrap();
+
+    assert_eq!(records(&dir)[6], refused("seven"));
+    assert_eq!(verify_journal(dir.path()).unwrap().records, 7);
+}
+
+#[test]
+fn a_full_file_is_followed_by_the_next_and_the_chain_goes_on() {
+    let dir = TempDir::new().unwrap();
+    let journal = Journal::open(dir.path(), SMALL).unwrap();
+    for _ in 0..49 {
+        journal.append(&refused("x")).unwrap();
+    }
+    let last = journal.append(&refused("x")).unwrap();
+
+    let older = Older::list(dir.path()).unwrap();
+    assert!(older.len() > 3, "{older:?}");
+    assert!(fs::metadata(path(&dir)).unwrap().len() <= SMALL.rotate_bytes);
+    for older in &older {
+        let length = fs::metadata(&older.path).unwrap().len();
+        assert!(length <= SMALL.rotate_bytes, "{length}");
+    }
+    let expected = Verified {
+        files: older.len() + 1,
+        ..verified(last.hash, 50)
+    };
+    assert_eq!(verify_journal(dir.path()).unwrap(), expected);
+    assert_eq!(whole(&dir).len(), 50);
+}
+
+#[test]
+fn writers_follow_each_other_into_the_files_they_begin() {
+    let dir = TempDir::new().unwrap();
+    let journals = [
+        Journal::open(dir.path(), SMALL).unwrap(),
+        Journal::open(dir.path(), SMALL).unwrap(),
+    ];
+    thread::scope(|scope| {
+        for journal in journals.iter().chain(&journals) {
+            scope.spawn(move || {
+                for _ in 0..100 {
+                    journal.append(&refused("x")).unwrap();
+                }
+            });
+        }
+    });
+
+    assert_eq!(verify_journal(dir.path()).unwrap().records, 400);
+    assert_eq!(whole(&dir).len(), 400);
+}
+
+#[test]
+fn no_more_files_are_kept_than_wanted_and_what_is_missing_at_the_beginning_is_said() {
+    let dir = TempDir::new().unwrap();
+    let settings = Settings {
+        keep_files: 2,
+        ..SMALL
+    };
+    let journal = Journal::open(dir.path(), settings).unwrap();
+    for _ in 0..50 {
+        journal.append(&refused("x")).unwrap();
+    }
+
+    let older = Older::list(dir.path()).unwrap();
+    let verified = verify_journal(dir.path()).unwrap();
+    assert_eq!((older.len(), verified.files), (2, 3));
+    assert_eq!(verified.first, older[0].first);
+    assert_eq!(verified.first + verified.records, 51);
+
+    fs::remove_file(&older[0].path).unwrap();
+    let missing = Break::MissingFile {
+        from: older[0].first,
+        to: older[1].first - 1,
+    };
+    assert_eq!(broken(&dir), (1, missing));
+}
+
+#[test]
+fn a_missing_file_is_named_wherever_it_was() {
+    let files = older_files().1.len();
+    for missing in 0..files {
+        let (dir, older) = older_files();
+        fs::remove_file(&older[missing].path).unwrap();
+        let next = older.get(missing + 1).map(|next| next.first);
+        let next = next.unwrap_or_else(|| first_of(&path(&dir)));
+        let expected = Break::MissingFile {
+            from: older[missing].first,
+            to: next - 1,
+        };
+        let broken = broken_at(&dir);
+        assert_eq!(broken.why, expected);
+        assert_eq!(
+            broken.file,
+            Path::new(older[missing].path.file_name().unwrap())
+        );
+    }
+}
+
+#[test]
+fn a_record_edited_in_an_older_file_is_named_with_its_file() {
+    let (dir, older) = older_files();
+    let text = fs::read_to_string(&older[1].path).unwrap();
+    let place = text.rfind("guard").unwrap();
+    let mut text = text.into_bytes();
+    text[place] = b'G';
+    fs::write(&older[1].path, &text).unwrap();
+
+    let broken = broken_at(&dir);
+
+    assert_eq!((&broken.file, broken.why), (&older[1].path, Break::Edited));
+    assert_eq!(broken.record, Some(older[2].first - 1));
+}
+
+#[test]
+fn a_writer_that_died_between_two_files_is_followed_by_the_next() {
+    let dir = five();
+    let next = Older::new(dir.path(), 1);
+    fs::rename(path(&dir), &next.path).unwrap();
+    assert_eq!(verify_journal(dir.path()).unwrap().records, 5);
+
+    let journal = open(dir.path()).unwrap();
+    journal.append(&refused("six")).unwrap();
+
+    let verified = verify_journal(dir.path()).unwrap();
+    assert_eq!((verified.files, verified.records), (2, 6));
+    assert_eq!(whole(&dir)[5], refused("six"));
+}
+
+#[test]
+fn a_living_writer_goes_on_where_another_died_between_two_files() {
+    let dir = five();
+    let journal = open(dir.path()).unwrap();
+    fs::rename(path(&dir), Older::new(dir.path(), 1).path).unwrap();
+
+    journal.append(&refused("six")).unwrap();
+
+    assert_eq!(verify_journal(dir.path()).unwrap().records, 6);
+    assert_eq!(whole(&dir)[5], refused("six"));
+}
+
+#[test]
+fn runs_are_settled_though_they_started_in_an_older_file() {
+    let dir = TempDir::new().unwrap();
+    let dead = Journal::open(dir.path(), SMALL).unwrap();
+    dead.append(&started("a")).unwrap();
+    for _ in 0..20 {
+        dead.append(&refused("x")).unwrap();
+    }
+    drop(dead);
+    assert!(!Older::list(dir.path()).unwrap().is_empty());
+
+    drop(Journal::open(dir.path(), SMALL).unwrap());
+
+    let last = whole(&dir).pop().unwrap();
+    assert!(
+        matches!(last, Record::Interrupted(run) if run.run_id == "a" && run.started_sequence == 1)
     );
+}
+
+#[test]
+fn no_file_is_removed_before_the_runs_of_a_dead_writer_are_settled() {
+    let dir = TempDir::new().unwrap();
+    let settings = Settings {
+        keep_files: 1,
+        ..SMALL
+    };
+    let living = Journal::open(dir.path(), settings).unwrap();
+    let dead = Journal::open(dir.path(), settings).unwrap();
+    dead.append(&started("a")).unwrap();
+    drop(dead);
+    for _ in 0..30 {
+        living.append(&refused("x")).unwrap();
+    }
+    assert_eq!(Older::list(dir.path()).unwrap()[0].first, 1);
+
+    drop(Journal::open(dir.path(), settings).unwrap());
+    let last = whole(&dir).pop().unwrap();
+    assert!(matches!(last, Record::Interrupted(run) if run.run_id == "a"));
+    for _ in 0..30 {
+        living.append(&refused("x")).unwrap();
+    }
+    assert_eq!(Older::list(dir.path()).unwrap().len(), 1);
+}
+
+#[test]
+fn a_reader_follows_writers_from_file_to_file_and_reads_nothing_twice() {
+    let dir = TempDir::new().unwrap();
+    let journal = Journal::open(dir.path(), SMALL).unwrap();
+    let mut reader = Reader::open(dir.path());
+    let mut read = 0;
+    for turn in 1..=60 {
+        journal.append(&refused("x")).unwrap();
+        // Now and then, so that it falls behind by a file and more.
+        if turn % 17 != 0 && turn != 60 {
+            continue;
+        }
+        while let Some(line) = reader.next_line().unwrap() {
+            read += 1;
+            let link: serde_json::Value = serde_json::from_slice(line).unwrap();
+            assert_eq!(link["sequence"], read);
+        }
+    }
+    assert_eq!(read, 60);
+}
+
+#[test]
+fn a_reader_takes_an_unfinished_line_only_when_it_is_whole() {
+    let dir = TempDir::new().unwrap();
+    let mut reader = Reader::open(dir.path());
+    assert_eq!(reader.next_line().unwrap(), None);
+    add(&dir, b"one\ntw");
+    assert_eq!(reader.next_line().unwrap(), Some(&b"one"[..]));
+    assert_eq!(reader.next_line().unwrap(), None);
+    // Cut off by the next writer, who goes on in its place.
+    fs::write(path(&dir), "one\nthree\n").unwrap();
+    assert_eq!(reader.next_line().unwrap(), Some(&b"three"[..]));
+    assert_eq!(reader.next_line().unwrap(), None);
+}
+
+#[test]
+fn records_are_written_under_every_policy() {
+    for fsync in [Fsync::Always, Fsync::Every(Duration::from_millis(10))] {
+        let dir = TempDir::new().unwrap();
+        let settings = Settings { fsync, ..SMALL };
+        let journal = Journal::open(dir.path(), settings).unwrap();
+        assert!(journal.may_wait());
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..25 {
+                        journal.append(&refused("x")).unwrap();
+                    }
+                });
+            }
+        });
+        drop(journal);
+        assert_eq!(verify_journal(dir.path()).unwrap().records, 100);
+    }
+}
+
+#[test]
+fn the_disk_has_a_record_before_it_counts_or_soon_or_when_the_kernel_sees_fit() {
+    let every = Fsync::Every(Duration::from_millis(10));
+    for (fsync, at_once, soon) in [
+        (Fsync::Always, true, true),
+        (every, false, true),
+        (Fsync::Never, false, false),
+    ] {
+        let dir = TempDir::new().unwrap();
+        let settings = Settings { fsync, ..SMALL };
+        let journal = Journal::open(dir.path(), settings).unwrap();
+        let reached = || journal.shared.synced.reached();
+        let last = journal.append(&refused("x")).unwrap().sequence;
+        if at_once {
+            assert_eq!(reached(), last);
+        }
+        while soon && reached() < last {
+            thread::yield_now();
+        }
+        if !soon {
+            assert_eq!(reached(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_was_taken_away_is_missed() {
+    let dir = five();
+    fs::remove_file(path(&dir)).unwrap();
+    assert_eq!(broken(&dir), (1, Break::Cut { last: 0, noted: 5 }));
+
+    let (dir, older) = older_files();
+    fs::remove_file(path(&dir)).unwrap();
+    let Break::Cut { last, noted: 30 } = broken_at(&dir).why else {
+        panic!("{:?}", broken_at(&dir))
+    };
+    assert!(last >= older.last().unwrap().first, "{last}");
+
+    let empty = TempDir::new().unwrap();
+    let error = verify_journal(empty.path()).unwrap_err();
+    assert!(matches!(error, VerifyError::Unreadable { .. }), "{error}");
+}
+
+#[test]
+fn nothing_is_written_any_more_once_the_disk_did_not_take_a_record() {
+    let dir = TempDir::new().unwrap();
+    let journal = open(dir.path()).unwrap();
+    // A pipe cannot be synced: the system says so, as a disk would.
+    let (_reader, writer) = io::pipe().unwrap();
+    let file = Arc::new(File::from(std::os::fd::OwnedFd::from(writer)));
+    let path = path(&dir);
+    journal
+        .shared
+        .synced
+        .through(1, || (file, 1, path.clone()))
+        .unwrap_err();
+
+    let error = journal.append(&refused("x")).unwrap_err();
+
+    assert!(matches!(error, JournalError::Unsynced { .. }), "{error}");
+}
+
+/// A few records fill a file.
+const SMALL: Settings = Settings {
+    fsync: Fsync::Never,
+    keep_files: 0,
+    rotate_bytes: 3000,
+};
+
+fn older_files() -> (TempDir, Vec<Older>) {
+    let dir = TempDir::new().unwrap();
+    let journal = Journal::open(dir.path(), SMALL).unwrap();
+    for _ in 0..30 {
+        journal.append(&refused("x")).unwrap();
+    }
+    let older = Older::list(dir.path()).unwrap();
+    assert!(older.len() > 2, "{older:?}");
+    (dir, older)
+}
+
+fn first_of(path: &Path) -> u64 {
+    files::first_claimed(&File::open(path).unwrap())
+        .unwrap()
+        .unwrap()
+}
+
+/// Reads the records of all files.
+fn whole(dir: &TempDir) -> Vec<Record> {
+    let mut reader = Reader::open(dir.path());
+    let mut records = Vec::new();
+    while let Some(line) = reader.next_line().unwrap() {
+        records.push(serde_json::from_slice(line).unwrap());
+    }
+    records
 }
 
 proptest! {
@@ -558,7 +933,7 @@ proptest! {
         text[at] ^= flip;
         fs::write(path(&dir), &text).unwrap();
 
-        prop_assert_eq!(broken(&dir).line, u64::try_from(line).unwrap());
+        prop_assert_eq!(broken(&dir).0, u64::try_from(line).unwrap());
     }
 
     #[test]
@@ -566,10 +941,10 @@ proptest! {
         let dir = five();
         for _ in 0..writers {
             add(&dir, tail.as_bytes());
-            drop(Journal::open(dir.path()).unwrap());
+            drop(open(dir.path()).unwrap());
         }
 
-        prop_assert_eq!(verify(&path(&dir)).unwrap().records, 5 + u64::try_from(writers).unwrap());
+        prop_assert_eq!(verify_journal(dir.path()).unwrap().records, 5 + u64::try_from(writers).unwrap());
     }
 }
 
@@ -584,7 +959,7 @@ fn path(dir: &TempDir) -> PathBuf {
 
 fn five() -> TempDir {
     let dir = TempDir::new().unwrap();
-    let journal = Journal::open(dir.path()).unwrap();
+    let journal = open(dir.path()).unwrap();
     for message in ["one", "two", "three", "four", "five"] {
         journal.append(&refused(message)).unwrap();
     }
@@ -622,10 +997,29 @@ fn records(dir: &TempDir) -> Vec<Record> {
         .collect()
 }
 
-fn broken(dir: &TempDir) -> BrokenAt {
-    match verify(&path(dir)).unwrap_err() {
+fn broken(dir: &TempDir) -> (u64, Break) {
+    let BrokenAt { line, why, .. } = broken_at(dir);
+    (line, why)
+}
+
+fn broken_at(dir: &TempDir) -> BrokenAt {
+    match verify_journal(dir.path()).unwrap_err() {
         VerifyError::Broken(broken) => broken,
         VerifyError::Unreadable { source, .. } => panic!("{source}"),
+    }
+}
+
+fn open(dir: &Path) -> Result<Journal, JournalError> {
+    Journal::open(dir, Settings::default())
+}
+
+fn verified(head: String, records: u64) -> Verified {
+    Verified {
+        files: 1,
+        first: 1,
+        head,
+        records,
+        tail: Tail::Noted,
     }
 }
 
@@ -645,6 +1039,7 @@ fn started(run: &str) -> Record {
         program: "/usr/bin/python3.12".into(),
         digests: Vec::new(),
         consent: Consent::Allowlist,
+        answered_by: None,
         contract: "reyn".into(),
         mode: "exec".into(),
         point: "tool.pre".into(),
@@ -656,6 +1051,8 @@ fn started(run: &str) -> Record {
         profile: "strict".into(),
         profile_digest: "f".repeat(64),
         backend: "landlock".into(),
+        passed_over: Vec::new(),
+        unconfined: false,
         axes: crate::axis::Axis::ALL
             .map(|axis| {
                 let coverage = crate::axis::Coverage::Enforced { by: "landlock" };
@@ -664,6 +1061,7 @@ fn started(run: &str) -> Record {
             .to_vec(),
         timeout_ms: 5000,
         event_sha256: "e".repeat(64),
+        event: None,
         event_bytes: 812,
         environment: vec!["REYN_POINT".into()],
         working_dir: None,
@@ -672,6 +1070,7 @@ fn started(run: &str) -> Record {
 
 fn ended(run: &str) -> Record {
     let stream = Stream {
+        kept: None,
         sha256: None,
         total_bytes: 12,
         truncated: false,
@@ -685,8 +1084,11 @@ fn ended(run: &str) -> Record {
         stdout: stream.clone(),
         stderr: stream,
         verdict: None,
+        event: None,
         confirmed: true,
+        unconfined: false,
         evidence: vec!["read: denied".into()],
+        denied: Vec::new(),
         usage: Usage::default(),
     }))
 }
@@ -709,5 +1111,6 @@ fn refusal(message: &str, run_id: Option<String>) -> Record {
         command: Some(Command::new(&["true".into()])),
         peer: Peer { pid: None, uid: 0 },
         profile: None,
+        session: String::new(),
     }))
 }

@@ -5,15 +5,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{ProfileCause, once};
 use crate::policy::{Access, Files, GrantSpec, Place};
 
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct FilesSection {
+    /// What a request can narrow.
+    #[schemars(with = "Vec<NamedEntry>")]
     named: Vec<NamedGrant>,
+    /// What programs need at all.
+    #[schemars(with = "Vec<SystemEntry>")]
     system: Vec<SystemGrant>,
 }
 
@@ -124,11 +129,14 @@ fn lies_in(inner: &Place, outer: &Place) -> bool {
 #[serde(try_from = "NamedEntry", into = "NamedEntry")]
 struct NamedGrant(GrantSpec);
 
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 struct NamedEntry {
+    /// An absolute path, or `${workspace}`, or a path below that.
     path: String,
+    /// How it may be used.
     access: Access,
+    /// The grant falls away where no workspace is bound.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     if_bound: bool,
 }
@@ -182,11 +190,14 @@ impl From<NamedGrant> for NamedEntry {
 #[serde(try_from = "SystemEntry", into = "SystemEntry")]
 struct SystemGrant(GrantSpec);
 
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 struct SystemEntry {
+    /// An absolute path.
     path: String,
+    /// How it may be used; not `write`.
     access: Access,
+    /// A host may lack it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     optional: bool,
 }

@@ -495,3 +495,22 @@ fn chain(error: &ProfileCause) -> String {
     let source = error.source().map(ToString::to_string).unwrap_or_default();
     format!("{error}: {source}")
 }
+
+#[test]
+fn a_profile_that_redacts_hands_that_on_and_one_that_is_silent_keeps_its_digest() {
+    let redacts = |text: &str| resolve(text).unwrap().redact_output;
+    let section = |value: &str| format!("{WHOLE}\n[output]\nredact = {value}\n");
+    assert!(!redacts(WHOLE) && redacts(&section("true")) && !redacts(&section("false")));
+    let parent = || ProfileFile::parse(&section("true")).unwrap();
+    let child = |text: &str| {
+        let file = ProfileFile::parse(&format!("description = \"a child\"\n{text}")).unwrap();
+        let name = ProfileName::parse("child").unwrap();
+        file.over(parent()).resolve(name).unwrap().redact_output
+    };
+    assert!(child("") && !child("[output]\nredact = false"));
+
+    let digest = |text: &str| resolve(text).unwrap().digest;
+    assert_eq!(digest(WHOLE), digest(&section("false")));
+    assert_ne!(digest(WHOLE), digest(&section("true")));
+    assert!(!resolve(WHOLE).unwrap().to_toml().contains("[output]"));
+}

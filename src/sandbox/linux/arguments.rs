@@ -98,6 +98,17 @@ impl ArgTest {
         matches!(self.wanted, Wanted::OwnGroup | Wanted::OwnPid)
     }
 
+    /// Returns whether an argument passes, or `None` where that depends on the hook's process id.
+    #[must_use]
+    pub const fn passes(&self, argument: u64) -> Option<bool> {
+        let width = self.width.mask();
+        match self.wanted {
+            Wanted::Exactly(value) => Some((argument ^ value) & width == 0),
+            Wanted::Masked { mask, value } => Some((argument ^ value) & mask & width == 0),
+            Wanted::OwnGroup | Wanted::OwnPid => None,
+        }
+    }
+
     /// Returns whether this test holds wherever `known` does, or `None` where `known` does not decide it.
     #[must_use]
     pub fn follows_from(&self, known: &Self) -> Option<bool> {
@@ -111,12 +122,7 @@ impl ArgTest {
         if self.index != known.index || !covered {
             return None;
         }
-        let width = self.width.mask();
-        match self.wanted {
-            Wanted::Exactly(value) => Some((argument ^ value) & width == 0),
-            Wanted::Masked { mask, value } => Some((argument ^ value) & mask & width == 0),
-            Wanted::OwnGroup | Wanted::OwnPid => None,
-        }
+        self.passes(argument)
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use libc::sock_filter;
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
-    SeccompFilter, SeccompRule, TargetArch,
+    SeccompFilter, SeccompRule,
 };
 
 use super::{
@@ -17,6 +17,7 @@ use super::{
     setup::SetupNeeds,
     syscalls,
 };
+use crate::weaken;
 
 /// Compiling a filter failed.
 #[derive(Debug, thiserror::Error)]
@@ -101,6 +102,20 @@ pub fn inherited(
     Ok(programs)
 }
 
+/// Which of the [inherited] filters is the allowlist.
+pub const ALLOWLIST: usize = 1;
+
+/// Has the allowlist leave to a listener what it refuses. Nothing else changes: whatever another filter refuses or kills
+/// for is refused or killed for all the same, since the stricter answer wins.
+pub fn ask_instead_of_refusing(allowlist: &mut [sock_filter]) {
+    let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
+    for step in allowlist {
+        if u32::from(step.code) == libc::BPF_RET | libc::BPF_K && step.k == refuse {
+            step.k = libc::SECCOMP_RET_USER_NOTIF;
+        }
+    }
+}
+
 /// Returns the rule of the inherited filters: what the hook may do, and what the set-up needs.
 fn widened(spec: &FilterSpec, needs: &SetupNeeds, nr: u32) -> Rule {
     let opened = needs.opened(spec, nr);
@@ -147,7 +162,7 @@ fn list(
     otherwise: SeccompAction,
     listed: SeccompAction,
 ) -> Result<Vec<sock_filter>, CompileError> {
-    let program = SeccompFilter::new(calls, otherwise, listed, TargetArch::x86_64)
+    let program = SeccompFilter::new(calls, otherwise, listed, syscalls::TARGET)
         .and_then(BpfProgram::try_from)
         .map_err(|source| CompileError::List { action, source })?;
     Ok(program
@@ -168,17 +183,28 @@ fn guard() -> Result<Vec<sock_filter>, CompileError> {
     let unknown = program.answer(libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned());
     let kill = program.answer(libc::SECCOMP_RET_KILL_PROCESS);
     let mut next = allow;
+    let answer = |check, answer| {
+        if weaken::lacks("guard", check) {
+            allow
+        } else {
+            answer
+        }
+    };
+    let (unknown, x32, foreign) = (
+        answer("unknown", unknown),
+        answer("x32", kill),
+        answer("arch", kill),
+    );
     for hole in syscalls::holes() {
         let from_start = program.jump(Compare::Above, *hole.end(), next, unknown)?;
         next = program.jump(Compare::AtLeast, *hole.start(), from_start, next)?;
     }
     next = program.jump(Compare::Above, syscalls::newest(), unknown, next)?;
-    program.jump(Compare::AtLeast, syscalls::X32_BIT, kill, next)?;
+    if let Some(first) = syscalls::FOREIGN {
+        program.jump(Compare::AtLeast, first, x32, next)?;
+    }
     let number = program.load(0);
-    program.jump(Compare::Equal, AUDIT_ARCH_X86_64, number, kill)?;
+    program.jump(Compare::Equal, syscalls::AUDIT_ARCH, number, foreign)?;
     program.load(4);
     Ok(program.finish().program)
 }
-
-/// What `linux/audit.h` calls this architecture: ELF machine 62, 64 bits, little endian.
-const AUDIT_ARCH_X86_64: u32 = 62 | 0x8000_0000 | 0x4000_0000;

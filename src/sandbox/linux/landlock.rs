@@ -1,7 +1,7 @@
 //! The Landlock backend: which files, by Landlock; which kernel doors, by seccomp.
 
 use std::{
-    io,
+    fmt, io,
     os::fd::{AsFd, OwnedFd},
 };
 
@@ -12,16 +12,17 @@ use landlock::{
 
 use super::FilterSpec;
 use crate::{
-    axis::{Axes, Coverage},
-    policy::{Access, Metadata, Network, Policy, Spawn},
-    sandbox::{
-        Absent, Backend, BackendName, Host, Mechanism, Prepared, Unenforceable, backend::covering,
+    axis::Coverage,
+    policy::{
+        Metadata, Network, Policy, Spawn,
+        rights::{FileRight, FileRights, Rights},
     },
-    sys,
+    sandbox::{Absent, Backend, BackendName, Claims, Host, Mechanism, Prepared, Unenforceable},
+    sys, weaken,
 };
 
 /// The newest ABI whose rights the landlock crate can name. A newer kernel is used as far as this.
-const NEWEST_ABI: u32 = 9;
+pub const NEWEST_ABI: u32 = 9;
 
 /// Confines by Landlock and seccomp.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +36,17 @@ impl Landlock {
     pub fn new(own_uid_for_hooks: bool) -> Self {
         Self {
             abi: sys::landlock_abi().map(|abi| abi.min(NEWEST_ABI)),
+            own_uid_for_hooks,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Landlock {
+    /// Returns what it is on a kernel with this ABI.
+    pub(in crate::sandbox) const fn with_abi(abi: u32, own_uid_for_hooks: bool) -> Self {
+        Self {
+            abi: Ok(abi),
             own_uid_for_hooks,
         }
     }
@@ -58,47 +70,25 @@ impl Backend for Landlock {
             backend: self.name(),
             gap: absent(errno).why,
         })?;
-        let spec = FilterSpec {
-            landlock_abi,
-            metadata: policy.metadata,
-            network: policy.network,
-            spawn: policy.spawn,
-        };
-        let axes = self.axes(policy, landlock_abi);
-        covering(
-            policy,
-            Prepared {
-                axes,
-                backend: self.name(),
-                mechanism: Mechanism::Landlock(spec),
-            },
-        )
+        let spec = FilterSpec::of(policy, landlock_abi);
+        let claims = self.claims(policy, landlock_abi);
+        Prepared::covering(policy, self.name(), claims, Mechanism::Landlock(spec))
     }
 }
 
 impl Landlock {
-    fn axes(&self, policy: &Policy, abi: u32) -> Axes<Coverage> {
+    pub(in crate::sandbox) fn claims(&self, policy: &Policy, abi: u32) -> Claims {
         let enforced = |by| Coverage::Enforced { by };
-        Axes {
-            cpu: Coverage::Degraded {
-                by: "deadline",
-                gap: "no limit on processor share before the deadline",
-            },
+        Claims {
+            cpu: by_deadline(),
             devices: enforced("landlock, seccomp"),
-            environment: enforced("runner"),
             execute: enforced("landlock"),
             ipc: if abi >= 6 {
                 enforced("landlock, seccomp")
             } else {
                 enforced("seccomp")
             },
-            memory: match policy.limits.address_space {
-                Some(_) => Coverage::Degraded {
-                    by: "rlimit",
-                    gap: "limits each process, not the run",
-                },
-                None => Coverage::Ignored,
-            },
+            memory: memory(policy),
             metadata: match policy.metadata {
                 Metadata::Keep => Coverage::Degraded {
                     by: "seccomp",
@@ -115,18 +105,9 @@ impl Landlock {
             } else {
                 enforced("seccomp")
             },
-            output: enforced("runner"),
-            pids: match (self.own_uid_for_hooks, policy.spawn) {
-                (true, _) => enforced("uid, rlimit"),
-                (false, Spawn::Threads) => Coverage::Degraded {
-                    by: "seccomp",
-                    gap: "the number of threads is not limited",
-                },
-                (false, Spawn::Processes) => Coverage::Ignored,
-            },
+            pids: pids(policy, self.own_uid_for_hooks),
             read: enforced("landlock"),
             spawn: enforced("seccomp"),
-            time: enforced("runner"),
             write: if abi >= 3 {
                 enforced("landlock")
             } else {
@@ -139,8 +120,8 @@ impl Landlock {
 fn absent(errno: i32) -> Absent {
     let (why, fix) = match errno {
         libc::ENOSYS => (
-            "this kernel has no Landlock",
-            "run a kernel with CONFIG_SECURITY_LANDLOCK (Linux 5.13 or newer)",
+            "this kernel has no Landlock, or a filter around this process hides it",
+            "run a kernel with CONFIG_SECURITY_LANDLOCK (Linux 5.13 or newer), outside a sandbox that hides it",
         ),
         libc::EOPNOTSUPP => (
             "Landlock is built into this kernel but not enabled",
@@ -148,7 +129,7 @@ fn absent(errno: i32) -> Absent {
         ),
         libc::EPERM => (
             "Landlock's system calls are refused here",
-            "allow landlock_create_ruleset, landlock_add_rule and landlock_restrict_self in the container's seccomp profile",
+            "allow landlock_create_ruleset, landlock_add_rule and landlock_restrict_self in the seccomp profile of the container or service around hookjail",
         ),
         _ => (
             "the kernel's answer about Landlock is not understood",
@@ -171,15 +152,35 @@ pub struct Grant<'a> {
     pub target: &'a OwnedFd,
 }
 
-/// What a Landlock rule allows.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Rights {
-    /// What a profile says about a directory.
-    Directory(Access),
-    /// What a profile says about a file.
-    File(Access),
-    /// The scratch directory: all but executing and making device nodes, pipes and sockets.
-    Scratch,
+/// Returns what the deadline does about processor time.
+pub(in crate::sandbox) const fn by_deadline() -> Coverage {
+    Coverage::Degraded {
+        by: "deadline",
+        gap: "no limit on processor share before the deadline",
+    }
+}
+
+/// Returns what a child's own limits do about memory.
+pub(in crate::sandbox) const fn memory(policy: &Policy) -> Coverage {
+    match policy.limits.address_space {
+        Some(_) => Coverage::Degraded {
+            by: "rlimit",
+            gap: "limits each process, not the run",
+        },
+        None => Coverage::Ignored,
+    }
+}
+
+/// Returns what a child's own limits and the filters do about the number of tasks.
+pub(in crate::sandbox) const fn pids(policy: &Policy, own_uid_for_hooks: bool) -> Coverage {
+    match (own_uid_for_hooks, policy.spawn) {
+        (true, _) => Coverage::Enforced { by: "uid, rlimit" },
+        (false, Spawn::Threads) => Coverage::Degraded {
+            by: "seccomp",
+            gap: "the number of threads is not limited",
+        },
+        (false, Spawn::Processes) => Coverage::Ignored,
+    }
 }
 
 /// Makes the ruleset of one run. Every right that this kernel knows is handled, so that what no rule grants is refused; but
@@ -189,28 +190,40 @@ pub enum Rights {
 ///
 /// Returns the landlock crate's error; nothing is ever left out silently.
 pub fn ruleset(spec: &FilterSpec, grants: &[Grant<'_>]) -> Result<OwnedFd, RulesetProblem> {
-    // The number came from the kernel and is capped to what the crate knows.
-    let abi = ABI::from(i32::try_from(spec.landlock_abi).unwrap_or(0));
+    let abi = abi(spec.landlock_abi);
+    let files: BitFlags<AccessFs> = kept(AccessFs::from_all(abi).iter());
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(abi))?;
+        .handle_access(files)?;
     let network = match spec.network {
         Network::None => AccessNet::from_all(abi),
         Network::Outbound => AccessNet::from_all(abi) & AccessNet::BindTcp,
     };
+    let network: BitFlags<AccessNet> = kept(network.iter());
     if !network.is_empty() {
         ruleset = ruleset.handle_access(network)?;
     }
-    let scopes = Scope::from_all(abi);
+    let scopes: BitFlags<Scope> = kept(Scope::from_all(abi).iter());
     if !scopes.is_empty() {
         ruleset = ruleset.scope(scopes)?;
     }
     let mut created = ruleset.create()?;
     for grant in grants {
-        let rule = PathBeneath::new(grant.target.as_fd(), grant.rights.flags(abi));
+        let allowed: BitFlags<AccessFs> = kept(flags(grant.rights, abi).iter());
+        if allowed.is_empty() && !flags(grant.rights, abi).is_empty() {
+            continue;
+        }
+        let rule = PathBeneath::new(grant.target.as_fd(), allowed);
         created = created.add_rule(rule)?;
     }
     Option::<OwnedFd>::from(created).ok_or(RulesetProblem::Missing)
+}
+
+/// Returns what is left of rights where tests take some out.
+fn kept<T: fmt::Debug, Set: FromIterator<T>>(rights: impl Iterator<Item = T>) -> Set {
+    rights
+        .filter(|right| !weaken::lacks("landlock", format_args!("{right:?}")))
+        .collect()
 }
 
 /// Why there is no ruleset.
@@ -224,27 +237,119 @@ pub enum RulesetProblem {
     Refused(#[from] RulesetError),
 }
 
-impl Rights {
-    fn flags(self, abi: ABI) -> BitFlags<AccessFs> {
-        let read = AccessFs::ReadFile | AccessFs::ReadDir;
-        // A socket or pipe in a granted directory could trap whoever opens it, a device node more than that.
+/// Returns the rights that Landlock of an ABI decides about.
+pub(super) fn handled(landlock_abi: u32) -> FileRights {
+    let known = AccessFs::from_all(abi(landlock_abi));
+    let rights = FileRight::ALL.into_iter();
+    let handled: Vec<_> = rights
+        .filter(|&right| known.contains(flag(right)))
+        .collect();
+    FileRights::of(&handled)
+}
+
+/// Returns an ABI as the landlock crate knows it. The number came from the kernel and is capped to what the crate knows.
+fn abi(landlock_abi: u32) -> ABI {
+    ABI::from(i32::try_from(landlock_abi).unwrap_or(0))
+}
+
+/// Returns what of some rights this ABI can allow.
+fn flags(rights: Rights, abi: ABI) -> BitFlags<AccessFs> {
+    let all: BitFlags<AccessFs> = rights.allowed().iter().map(flag).collect();
+    all & AccessFs::from_all(abi)
+}
+
+const fn flag(right: FileRight) -> AccessFs {
+    match right {
+        FileRight::Execute => AccessFs::Execute,
+        FileRight::IoctlDevice => AccessFs::IoctlDev,
+        FileRight::MakeBlock => AccessFs::MakeBlock,
+        FileRight::MakeChar => AccessFs::MakeChar,
+        FileRight::MakeDirectory => AccessFs::MakeDir,
+        FileRight::MakeFifo => AccessFs::MakeFifo,
+        FileRight::MakeFile => AccessFs::MakeReg,
+        FileRight::MakeLink => AccessFs::MakeSym,
+        FileRight::MakeSocket => AccessFs::MakeSock,
+        FileRight::ReadDirectory => AccessFs::ReadDir,
+        FileRight::ReadFile => AccessFs::ReadFile,
+        FileRight::Refer => AccessFs::Refer,
+        FileRight::RemoveDirectory => AccessFs::RemoveDir,
+        FileRight::RemoveFile => AccessFs::RemoveFile,
+        FileRight::ResolveSocket => AccessFs::ResolveUnix,
+        FileRight::Truncate => AccessFs::Truncate,
+        FileRight::WriteFile => AccessFs::WriteFile,
+    }
+}
+
+/// Returns the right that the kernel calls by a name in its audit log.
+pub fn right_named(name: &str) -> Option<FileRight> {
+    FileRight::ALL
+        .into_iter()
+        .find(|&right| kernel_name(right) == name)
+}
+
+const fn kernel_name(right: FileRight) -> &'static str {
+    match right {
+        FileRight::Execute => "fs.execute",
+        FileRight::IoctlDevice => "fs.ioctl_dev",
+        FileRight::MakeBlock => "fs.make_block",
+        FileRight::MakeChar => "fs.make_char",
+        FileRight::MakeDirectory => "fs.make_dir",
+        FileRight::MakeFifo => "fs.make_fifo",
+        FileRight::MakeFile => "fs.make_reg",
+        FileRight::MakeLink => "fs.make_sym",
+        FileRight::MakeSocket => "fs.make_sock",
+        FileRight::ReadDirectory => "fs.read_dir",
+        FileRight::ReadFile => "fs.read_file",
+        FileRight::Refer => "fs.refer",
+        FileRight::RemoveDirectory => "fs.remove_dir",
+        FileRight::RemoveFile => "fs.remove_file",
+        FileRight::ResolveSocket => "fs.resolve_unix",
+        FileRight::Truncate => "fs.truncate",
+        FileRight::WriteFile => "fs.write_file",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Access, rights::OF_FILES};
+
+    #[test]
+    fn every_right_of_every_abi_is_in_the_table_and_a_ruleset_handles_all() {
+        for number in 1..=NEWEST_ABI {
+            let known = AccessFs::from_all(abi(number));
+            let named: BitFlags<AccessFs> = handled(number).iter().map(flag).collect();
+            assert_eq!(named, known, "ABI {number}");
+            let on_files: BitFlags<AccessFs> = OF_FILES.iter().map(flag).collect();
+            assert_eq!(
+                on_files & known,
+                AccessFs::from_file(abi(number)),
+                "ABI {number}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_writable_grant_has_every_right_but_making_what_traps_others_and_scratch_executes_nothing()
+    {
         let never = AccessFs::MakeBlock
             | AccessFs::MakeChar
             | AccessFs::MakeFifo
             | AccessFs::MakeSock
             | AccessFs::IoctlDev;
-        let write = (AccessFs::from_write(abi) | read) & !never;
-        let directory = |access| match access {
-            Access::Execute => read | AccessFs::Execute,
-            Access::Read => read,
-            Access::Write => write | AccessFs::Execute,
-            Access::WriteFile => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate,
-        };
-        let known = AccessFs::from_all(abi);
-        match self {
-            Self::Directory(access) => directory(access) & known,
-            Self::File(access) => directory(access) & AccessFs::from_file(abi) & known,
-            Self::Scratch => write & known,
+        for number in 1..=NEWEST_ABI {
+            let abi = abi(number);
+            let all = AccessFs::from_all(abi) & !never;
+            assert_eq!(flags(Rights::Directory(Access::Write), abi), all);
+            assert_eq!(flags(Rights::Scratch, abi), all & !AccessFs::Execute);
+            let look = AccessFs::ReadFile | AccessFs::ReadDir;
+            assert_eq!(flags(Rights::Directory(Access::Read), abi), look);
+            let execute = look | AccessFs::Execute;
+            assert_eq!(flags(Rights::Directory(Access::Execute), abi), execute);
+            let file = AccessFs::from_file(abi);
+            assert_eq!(flags(Rights::File(Access::Write), abi), all & file);
+            let existing = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate;
+            assert_eq!(flags(Rights::File(Access::WriteFile), abi), existing & file);
         }
     }
 }

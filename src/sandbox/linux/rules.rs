@@ -4,18 +4,24 @@
 
 mod groups;
 
+use serde::{Deserialize, Serialize};
+
 use self::groups::{
-    FCNTL_COMMANDS, GROUPS, IOCTL_REQUESTS, KILLED, METADATA, MISSING, OUTBOUND, PRCTL_OPTIONS,
-    XATTR_READS,
+    FCNTL_COMMANDS, GROUPS, IOCTL_REQUESTS, KILLED, METADATA, MISSING, OUTBOUND, PATHS,
+    PRCTL_OPTIONS, XATTR_READS,
 };
 use super::{
     arguments::ArgTest,
     syscalls::{self, nr},
 };
-use crate::policy::{Metadata, Network, Spawn};
+use crate::{
+    axis::Axis,
+    policy::{Metadata, Network, Policy, Spawn},
+    weaken,
+};
 
 /// What the filters of a profile depend on.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct FilterSpec {
     /// The Landlock ABI of the kernel. Where it lacks a right, the filters stand in.
     pub landlock_abi: u32,
@@ -25,6 +31,18 @@ pub struct FilterSpec {
     pub network: Network,
     /// Which tasks it may start.
     pub spawn: Spawn,
+}
+
+impl FilterSpec {
+    /// Returns what a policy comes to on a kernel.
+    pub const fn of(policy: &Policy, landlock_abi: u32) -> Self {
+        Self {
+            landlock_abi,
+            metadata: policy.metadata,
+            network: policy.network,
+            spawn: policy.spawn,
+        }
+    }
 }
 
 /// What becomes of a system call.
@@ -43,11 +61,37 @@ pub enum Rule {
 
 /// Returns what a hook confined to `spec` may do with the system call `nr`.
 pub fn rule(spec: &FilterSpec, nr: u32) -> Rule {
-    if nr >= syscalls::X32_BIT || KILLED.contains(&nr) {
+    weakened(nr, specified(spec, nr))
+}
+
+/// Returns what is left of a rule where tests take elements out of it.
+fn weakened(nr: u32, specified: Rule) -> Rule {
+    let name = syscalls::name(nr).unwrap_or_default();
+    if weaken::lacks("seccomp", name) {
+        return Rule::Allow;
+    }
+    let Rule::AllowWhen(mut ways) = specified else {
+        return specified;
+    };
+    for way in &mut ways {
+        way.retain(|test| !weaken::lacks("argument", format_args!("{name}:{}", test.index)));
+    }
+    if ways.iter().any(Vec::is_empty) {
+        return Rule::Allow;
+    }
+    Rule::AllowWhen(ways)
+}
+
+fn specified(spec: &FilterSpec, nr: u32) -> Rule {
+    if syscalls::is_foreign(nr) {
         return Rule::Kill;
     }
+    // First, because the lists below also name calls that this architecture does not have.
     if syscalls::name(nr).is_none() || MISSING.contains(&nr) {
         return Rule::Errno(libc::ENOSYS);
+    }
+    if KILLED.contains(&nr) {
+        return Rule::Kill;
     }
     if let Some(rule) = stand_in(spec.landlock_abi, nr) {
         return rule;
@@ -59,6 +103,8 @@ pub fn rule(spec: &FilterSpec, nr: u32) -> Rule {
         nr::clone => Rule::AllowWhen(vec![vec![clone_flags(spec.spawn)]]),
         nr::fcntl => one_of(1, &FCNTL_COMMANDS),
         nr::ioctl => one_of(1, &IOCTL_REQUESTS),
+        nr::open => Rule::AllowWhen(opens_that_need_a_right(1)),
+        nr::openat => Rule::AllowWhen(opens_that_need_a_right(2)),
         nr::prctl => one_of(0, &PRCTL_OPTIONS),
         // Of itself only, and only to ask: with a limit to set, it would reach every process of the same user.
         nr::prlimit64 => Rule::AllowWhen(vec![vec![ArgTest::int(0, 0), ArgTest::null(2)]]),
@@ -85,6 +131,62 @@ pub fn rule(spec: &FilterSpec, nr: u32) -> Rule {
     }
 }
 
+/// Whether a call names files by path, so that what it reaches is for the grants to say.
+pub fn is_about_paths(nr: u32) -> bool {
+    let others = [nr::execve, nr::execveat, nr::open, nr::openat];
+    PATHS.contains(&nr) || others.contains(&nr)
+}
+
+/// Returns what a call that is denied is about, or `None` where no axis speaks of it.
+pub fn axis(nr: u32) -> Option<Axis> {
+    match nr {
+        nr::accept
+        | nr::accept4
+        | nr::bind
+        | nr::connect
+        | nr::listen
+        | nr::recvmmsg
+        | nr::sendmmsg
+        | nr::sendmsg
+        | nr::sendto
+        | nr::socket
+        | nr::socketpair => Some(Axis::Network),
+        nr::clone | nr::clone3 | nr::fork | nr::setpgid | nr::setsid | nr::vfork => {
+            Some(Axis::Spawn)
+        }
+        nr::ioctl | nr::mknod | nr::mknodat => Some(Axis::Devices),
+        nr::memfd_create | nr::uselib => Some(Axis::Execute),
+        _ if METADATA.contains(&nr) || XATTR_READS.contains(&nr) => Some(Axis::Metadata),
+        _ => {
+            let name = syscalls::name(nr).unwrap_or_default();
+            let is = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+            if is(&["sched_", "setpriority", "ioprio_"]) {
+                Some(Axis::Cpu)
+            } else if is(&["mlock", "munlock", "mbind", "set_mempolicy", "memfd_secret"]) {
+                Some(Axis::Memory)
+            } else if is(&[
+                "shm",
+                "sem",
+                "msg",
+                "mq_",
+                "add_key",
+                "request_key",
+                "keyctl",
+                "tkill",
+                "rt_",
+                "pidfd_",
+                "process_",
+                "kcmp",
+                "ptrace",
+            ]) {
+                Some(Axis::Ipc)
+            } else {
+                None
+            }
+        }
+    }
+}
+
 /// Returns the rule that stands in for a right the kernel's Landlock lacks, if one is needed for `nr`.
 ///
 /// An ABI below 5 needs none: the list of `ioctl` requests is always on. Nor does `creat` below 3: it opens for writing,
@@ -95,8 +197,6 @@ fn stand_in(landlock_abi: u32, nr: u32) -> Option<Rule> {
     match nr {
         nr::open if no_truncate => Some(Rule::AllowWhen(opens_that_keep_content(1))),
         nr::openat if no_truncate => Some(Rule::AllowWhen(opens_that_keep_content(2))),
-        // Its flags lie behind a pointer.
-        nr::openat2 if no_truncate => Some(Rule::Errno(libc::ENOSYS)),
         nr::truncate if no_truncate => Some(Rule::Errno(libc::EPERM)),
         nr::kill if no_signal_scope => Some(Rule::AllowWhen(vec![
             vec![ArgTest::own_pid(0)],
@@ -108,16 +208,30 @@ fn stand_in(landlock_abi: u32, nr: u32) -> Option<Rule> {
     }
 }
 
-/// Returns the ways to open a file that truncate it only if they also need the right to write it.
+/// The bits in which the kernel looks for an open's access mode. Not `O_ACCMODE`: musl's has `O_PATH` among them.
+pub(super) const ACCESS_MODE: libc::c_int = libc::O_RDONLY | libc::O_WRONLY | libc::O_RDWR;
+
+/// Returns the ways to open a file for reading, for writing or for both.
+///
+/// The fourth access mode is for neither, so Landlock asks for no right at all: it would open any device outside, and make
+/// files without a name in any directory.
+fn opens_that_need_a_right(flags: u8) -> Vec<Vec<ArgTest>> {
+    let without = |bit: libc::c_int| vec![ArgTest::bits(flags, bit as u64, 0)];
+    vec![without(libc::O_WRONLY), without(libc::O_RDWR)]
+}
+
+/// Returns the same ways without those that truncate a file without the right to write it.
 ///
 /// With `O_TRUNC` the kernel truncates whatever the access mode, but without a right of its own for it Landlock asks only
-/// for what the mode says: nothing to write for `O_RDONLY`, nothing at all for 3.
+/// for what the mode says: nothing to write for `O_RDONLY`.
 fn opens_that_keep_content(flags: u8) -> Vec<Vec<ArgTest>> {
-    let mode = |mode| vec![ArgTest::bits(flags, libc::O_ACCMODE as u64, mode as u64)];
+    let is = |mask: libc::c_int, value: libc::c_int| {
+        vec![ArgTest::bits(flags, mask as u64, value as u64)]
+    };
     vec![
-        vec![ArgTest::bits(flags, libc::O_TRUNC as u64, 0)],
-        mode(libc::O_WRONLY),
-        mode(libc::O_RDWR),
+        is(ACCESS_MODE | libc::O_TRUNC, libc::O_RDONLY),
+        is(ACCESS_MODE, libc::O_WRONLY),
+        is(ACCESS_MODE, libc::O_RDWR),
     ]
 }
 

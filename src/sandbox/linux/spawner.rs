@@ -12,7 +12,8 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::sys::{self, Job, Launch, Stack};
+use super::Stacked;
+use crate::sys::{self, Job, Launch, Listener, Stack};
 
 /// A pool of spawners that share their filters.
 #[derive(Debug)]
@@ -46,17 +47,18 @@ struct Work {
 pub struct SpawnersGone;
 
 impl Pool {
-    /// Starts the threads; returns when all have loaded their filters. With `bounded` they first empty their capability
-    /// bounding set, which their children inherit as well.
+    /// Starts the threads; returns when all have loaded their filters, with the listeners of those that ask. With `bounded` they
+    /// first empty their capability bounding set, which their children inherit as well.
     ///
     /// # Errors
     ///
-    /// Returns the first error of a thread: it could not be started, or a filter could not be loaded.
+    /// Returns the first error of a thread: it could not be started, or a filter could not be loaded; `EBUSY` where filters
+    /// that ask cannot be.
     pub fn start(
         threads: usize,
-        filters: Vec<Vec<libc::sock_filter>>,
+        filters: Stacked,
         bounded: bool,
-    ) -> io::Result<Self> {
+    ) -> io::Result<(Self, Vec<Listener>)> {
         let pool = Self {
             queue: Arc::default(),
         };
@@ -75,12 +77,15 @@ impl Pool {
                             true => sys::empty_bounding_set().map(|()| stack),
                             false => Ok(stack),
                         })
-                        .and_then(|stack| sys::load_filters(&filters).map(|()| stack));
+                        .and_then(|stack| {
+                            let listener = sys::load_filters(&filters.programs, filters.asking)?;
+                            Ok((stack, listener))
+                        });
                     match prepared {
-                        Ok(stack) => {
+                        Ok((stack, listener)) => {
                             let member = Member::enter(&queue);
                             // The receiver waits for as many answers as there are threads.
-                            drop(ready.send(Ok(())));
+                            drop(ready.send(Ok(listener)));
                             drop(ready);
                             serve(&member, stack);
                         }
@@ -89,10 +94,8 @@ impl Pool {
                 })?;
         }
         drop(ready);
-        for answer in readiness {
-            answer?;
-        }
-        Ok(pool)
+        let listeners: io::Result<Vec<Option<Listener>>> = readiness.into_iter().collect();
+        Ok((pool, listeners?.into_iter().flatten().collect()))
     }
 
     /// Hands a job to the next free thread.
@@ -191,7 +194,7 @@ mod tests {
 
     #[test]
     fn threads_end_with_their_pool() {
-        let pool = Pool::start(3, Vec::new(), false).unwrap();
+        let (pool, _) = Pool::start(3, Stacked::default(), false).unwrap();
         let queue = Arc::downgrade(&pool.queue);
         assert_eq!(pool.queue.lock().threads, 3);
         drop(pool);
@@ -209,6 +212,7 @@ mod tests {
             closing: None,
             group: None,
             identity: None,
+            log: sys::LogFlags::default(),
             limits: Vec::new(),
             ruleset: None,
             stdio: [null(), null(), null()],

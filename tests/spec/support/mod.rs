@@ -6,7 +6,7 @@
 )]
 
 use std::{
-    fs,
+    env, fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -74,9 +74,11 @@ impl Daemon {
         }
         fs::create_dir_all(root.join("workspace")).unwrap();
         fs::set_permissions(root.join("workspace"), fs::Permissions::from_mode(0o777)).unwrap();
+        let on_runtime = on_runtime().filter(|_| !setup.config.contains("[backends"));
         let config = format!(
-            "{}\n[paths]\nstate = {:?}\nruntime = {:?}\n[profiles]\ndirs = [{:?}]\n",
+            "{}\n{}\n[paths]\nstate = {:?}\nruntime = {:?}\n[profiles]\ndirs = [{:?}]\n",
             setup.config,
+            on_runtime.unwrap_or_default(),
             path("state"),
             path("run"),
             path("profiles"),
@@ -95,10 +97,7 @@ impl Daemon {
         .unwrap();
 
         let mut words = setup.wrapper.clone();
-        words.extend([
-            env!("CARGO_BIN_EXE_hookjail").to_owned(),
-            "serve".to_owned(),
-        ]);
+        words.extend([program().display().to_string(), "serve".to_owned()]);
         words.extend(["--config".to_owned(), path("hookjail.toml")]);
         let log = fs::File::create(root.join("log")).unwrap();
         let mut command = Command::new(&words[0]);
@@ -137,6 +136,25 @@ impl Daemon {
             .execute(request)
             .await
             .map(tonic::Response::into_inner)
+    }
+
+    /// Starts a daemon with these hooks, in this order.
+    pub(crate) async fn with_hooks(hooks: &str) -> Self {
+        Self::with(Setup {
+            config: hooks.to_owned(),
+            ..Setup::default()
+        })
+        .await
+    }
+
+    /// Runs all hooks due at a point, in this daemon's workspace.
+    pub(crate) async fn dispatch(&self, request: pb::DispatchRequest) -> pb::DispatchResponse {
+        let request = pb::DispatchRequest {
+            workspace: self.workspace().display().to_string(),
+            ..request
+        };
+        let response = self.client().dispatch(request).await;
+        response.unwrap().into_inner()
     }
 
     /// Returns a client of this daemon.
@@ -235,6 +253,30 @@ impl Drop for Daemon {
     }
 }
 
+/// Returns the program that is tested. `HOOKJAIL_TEST_PROGRAM` names it where the tests run on another machine than the one
+/// they were built on.
+pub(crate) fn program() -> PathBuf {
+    let named = env::var_os("HOOKJAIL_TEST_PROGRAM");
+    named.map_or_else(|| env!("CARGO_BIN_EXE_hookjail").into(), PathBuf::from)
+}
+
+/// Returns lines of a configuration for the container backend, where `HOOKJAIL_TEST_RUNTIME` names an OCI runtime: then the
+/// tests' daemons confine by it, but for those whose backends a test chooses.
+fn on_runtime() -> Option<String> {
+    let runtime = env::var("HOOKJAIL_TEST_RUNTIME").ok()?;
+    Some(in_containers(Path::new(&runtime)))
+}
+
+/// Returns lines of a configuration for the container backend.
+pub(crate) fn in_containers(runtime: &Path) -> String {
+    format!("[backends]\norder = [\"container\"]\n[container]\nruntime = {runtime:?}\n")
+}
+
+/// Whether the tests' daemons confine by containers.
+pub(crate) fn contained() -> bool {
+    on_runtime().is_some()
+}
+
 /// Reads the journal of a daemon that had this directory.
 pub(crate) fn journal(directory: &Path) -> Vec<serde_json::Value> {
     let text = fs::read_to_string(directory.join("state/audit/journal.jsonl")).unwrap_or_default();
@@ -268,6 +310,39 @@ pub(crate) fn sh(profile: &str, script: &str) -> pb::ExecuteRequest {
         profile: profile.to_owned(),
         ..hook(["/bin/sh", "-c", script])
     }
+}
+
+/// Returns a lifecycle point that has come.
+pub(crate) fn at(point: &str, event: &serde_json::Value) -> pb::DispatchRequest {
+    pb::DispatchRequest {
+        event: Some(pb::Event {
+            json: event.to_string().into(),
+            point: point.to_owned(),
+            raw: false,
+        }),
+        ..pb::DispatchRequest::default()
+    }
+}
+
+/// Returns a hook of one request: a command line.
+pub(crate) fn inline(name: &str, script: &str) -> pb::InlineHook {
+    pb::InlineHook {
+        hook: Some(pb::Hook {
+            name: name.to_owned(),
+            shell: Some(pb::Shell {
+                script: script.to_owned(),
+                shell: String::new(),
+            }),
+            ..pb::Hook::default()
+        }),
+        ..pb::InlineHook::default()
+    }
+}
+
+/// Returns the names of the hooks that a dispatch reached.
+pub(crate) fn reached(response: &pb::DispatchResponse) -> Vec<&str> {
+    let hooks = response.hooks.iter();
+    hooks.map(|hook| hook.name.as_str()).collect()
 }
 
 /// Returns the stable reason of a refusal.

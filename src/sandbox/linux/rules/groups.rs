@@ -1,4 +1,6 @@
 //! The calls of the table by group: what a hook finds under any profile, and what depends on it.
+//!
+//! One list for every architecture: what one does not have is in its table as absent, and a hook finds it missing there.
 
 use super::super::syscalls::nr;
 
@@ -44,9 +46,10 @@ pub(super) const KILLED: [u32; 34] = [
 ];
 
 /// Calls a hook finds missing, so that C libraries and runtimes take the older way.
-pub(super) const MISSING: [u32; 7] = [
-    // Its flags lie behind a pointer.
+pub(super) const MISSING: [u32; 8] = [
+    // Their flags lie behind a pointer.
     nr::clone3,
+    nr::openat2,
     // A second door to most calls, past every filter.
     nr::io_uring_enter,
     nr::io_uring_register,
@@ -191,7 +194,7 @@ const MEMORY: [u32; 12] = [
 ];
 
 /// Calls on paths and directories. Landlock decides which; looking at metadata it does not see.
-const PATHS: [u32; 35] = [
+pub(super) const PATHS: [u32; 32] = [
     nr::access,
     nr::chdir,
     nr::creat,
@@ -209,9 +212,6 @@ const PATHS: [u32; 35] = [
     nr::mkdir,
     nr::mkdirat,
     nr::newfstatat,
-    nr::open,
-    nr::openat,
-    nr::openat2,
     nr::readlink,
     nr::readlinkat,
     nr::rename,
@@ -333,14 +333,23 @@ pub(super) const FCNTL_COMMANDS: [u64; 12] = [
 
 /// What programs ask of any descriptor before they use it. Nothing that changes a device or types into a terminal.
 pub(super) const IOCTL_REQUESTS: [u64; 7] = [
-    libc::FIOCLEX,
-    libc::FIONBIO,
-    libc::FIONCLEX,
-    libc::FIONREAD,
-    libc::TCGETS,
-    libc::TIOCGPGRP,
-    libc::TIOCGWINSZ,
+    request(libc::FIOCLEX),
+    request(libc::FIONBIO),
+    request(libc::FIONCLEX),
+    request(libc::FIONREAD),
+    request(libc::TCGETS),
+    request(libc::TIOCGPGRP),
+    request(libc::TIOCGWINSZ),
 ];
+
+/// Returns a request as filters compare it. C libraries declare it with different types; none of these is negative.
+#[cfg_attr(
+    not(target_env = "musl"),
+    expect(clippy::unnecessary_cast, reason = "musl alone has another type")
+)]
+const fn request(request: libc::Ioctl) -> u64 {
+    request as u64
+}
 
 /// Names, and questions. Nothing that outlives the kill, opens the memory to a tracer or turns speculation loose.
 pub(super) const PRCTL_OPTIONS: [u64; 8] = [

@@ -17,12 +17,13 @@ use super::{
     filter::inherited,
     rules::{FilterSpec, Rule, rule},
     setup::SetupNeeds,
-    syscalls::{X32_BIT, name, newest, nr},
+    syscalls::{AUDIT_ARCH, name, newest, nr},
 };
 use crate::policy::{Metadata, Network, Spawn};
 
 const X86_64: u32 = 0xc000_003e;
 const I386: u32 = 0x4000_0003;
+const ARM: u32 = 0x4000_0028;
 const AARCH64: u32 = 0xc000_00b7;
 
 /// Numbers beyond 1023 around which a filter could change its mind.
@@ -30,9 +31,9 @@ const FAR: [u32; 9] = [
     1024,
     4096,
     0x3fff_ffff,
-    X32_BIT,
-    X32_BIT + 1,
-    X32_BIT + 520,
+    0x4000_0000,
+    0x4000_0001,
+    0x4000_0208,
     0x7fff_ffff,
     0x8000_0000,
     u32::MAX,
@@ -52,7 +53,7 @@ fn composed_filters_say_what_the_table_says() {
                 let actual = verdict(
                     &composed,
                     &Call {
-                        arch: X86_64,
+                        arch: AUDIT_ARCH,
                         args,
                         nr,
                     },
@@ -87,7 +88,7 @@ fn inherited_filters_let_the_set_up_through() {
                     verdict(
                         &inherited,
                         &Call {
-                            arch: X86_64,
+                            arch: AUDIT_ARCH,
                             args,
                             nr
                         }
@@ -104,31 +105,33 @@ fn inherited_filters_let_the_set_up_through() {
 fn set_up_opens_what_the_child_does_to_itself_and_nothing_else() {
     let opened = |needs: SetupNeeds| -> Vec<_> {
         let calls = (0..1024).filter(|&nr| !needs.opened(&STRICT, nr).is_empty());
-        calls.filter_map(name).collect()
+        let mut names: Vec<_> = calls.filter_map(name).collect();
+        names.sort_unstable();
+        names
     };
     let [drop, keep] = needs();
     let always = [
         "clone",
-        "setpgid",
+        "landlock_restrict_self",
         "prctl",
         "prlimit64",
         "seccomp",
-        "landlock_restrict_self",
+        "setpgid",
     ];
     assert_eq!(opened(keep), always);
     assert_eq!(
         opened(drop),
         [
-            "clone",
-            "setpgid",
-            "setgroups",
-            "setresuid",
-            "setresgid",
             "capset",
+            "clone",
+            "landlock_restrict_self",
             "prctl",
             "prlimit64",
             "seccomp",
-            "landlock_restrict_self"
+            "setgroups",
+            "setpgid",
+            "setresgid",
+            "setresuid",
         ]
     );
 }
@@ -142,7 +145,7 @@ fn closing_filter_leaves_nothing_of_the_set_up_open() {
             let rule = rule(spec, nr);
             for args in [0, 1, u64::MAX].map(|rest| satisfying(&tests, rest)) {
                 let call = Call {
-                    arch: X86_64,
+                    arch: AUDIT_ARCH,
                     args,
                     nr,
                 };
@@ -172,7 +175,7 @@ fn set_up_calls_are_denied_to_every_hook() {
             let verdict = verdict(
                 &composed(spec, needs),
                 &Call {
-                    arch: X86_64,
+                    arch: AUDIT_ARCH,
                     args,
                     nr,
                 },
@@ -191,7 +194,7 @@ fn filter_that_forgets_one_closing_would_be_noticed() {
         let open = verdict(
             &inherited,
             &Call {
-                arch: X86_64,
+                arch: AUDIT_ARCH,
                 args,
                 nr,
             },
@@ -208,7 +211,17 @@ fn filter_that_forgets_one_closing_would_be_noticed() {
 fn every_other_architecture_kills() {
     for_every_spec(|spec, needs| {
         let composed = composed(spec, needs);
-        for arch in [I386, AARCH64, 0, u32::MAX, X86_64 ^ 1, 62] {
+        let others = [
+            I386,
+            X86_64,
+            ARM,
+            AARCH64,
+            0,
+            u32::MAX,
+            AUDIT_ARCH ^ 1,
+            AUDIT_ARCH & 0xff,
+        ];
+        for arch in others.into_iter().filter(|arch| *arch != AUDIT_ARCH) {
             for nr in [0, 1, nr::exit_group, nr::socket, 9999, u32::MAX] {
                 assert_eq!(
                     verdict(
@@ -244,7 +257,7 @@ fn no_filter_of_a_spawner_kills_what_the_spawner_calls() {
                 verdict(
                     &inherited,
                     &Call {
-                        arch: X86_64,
+                        arch: AUDIT_ARCH,
                         args: [1; 6],
                         nr
                     }
@@ -311,7 +324,7 @@ fn signals_reach_nobody_before_the_process_id_is_filled_in() {
     ] {
         for nr in [nr::kill, nr::tgkill] {
             let call = Call {
-                arch: X86_64,
+                arch: AUDIT_ARCH,
                 args: [target, 9, 9, 0, 0, 0],
                 nr,
             };
@@ -332,7 +345,7 @@ fn every_list_has_its_place_in_the_order_of_loading() {
         ];
         let programs = inherited(spec, &needs()[0]).unwrap();
         let call = |nr| Call {
-            arch: X86_64,
+            arch: AUDIT_ARCH,
             args: [0; 6],
             nr,
         };
@@ -356,7 +369,7 @@ proptest! {
         let needs = needs()[usize::from(drop)];
         let composed = composed(&spec, &needs);
         for (nr, args) in calls {
-            let actual = verdict(&composed, &Call { arch: X86_64, args, nr });
+            let actual = verdict(&composed, &Call { arch: AUDIT_ARCH, args, nr });
             prop_assert_eq!(actual, expected(&rule(&spec, nr), &args), "call {} {:x?} under {:?}", nr, args, spec);
         }
     }

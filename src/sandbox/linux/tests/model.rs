@@ -185,9 +185,8 @@ fn values(test: &ArgTest) -> Vec<u64> {
 }
 
 /// Names what the set-up calls that every hook may call too.
-pub(super) const SHARED_WITH_HOOKS: [u32; 14] = [
+pub(super) const SHARED_WITH_HOOKS: [u32; 13] = [
     nr::close_range,
-    nr::dup2,
     nr::dup3,
     nr::execve,
     nr::execveat,

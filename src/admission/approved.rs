@@ -1,0 +1,140 @@
+//! Keeps the text of what was approved, so that an operator who is asked again sees what changed since.
+//!
+//! Nothing is decided by these texts: the allowlist's digests decide. They lie in a directory of the daemon's own state,
+//! each under the digest of its content, as long as an entry of the allowlist names it.
+
+use std::{
+    collections::HashSet,
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+};
+
+use similar::TextDiff;
+
+use super::{
+    allowlist::{Allowlist, Digest},
+    digest::is_sha256,
+};
+use crate::trusted;
+
+/// The largest text that is kept.
+const MAX_TEXT_BYTES: usize = 256 * 1024;
+
+/// The largest diff that is shown.
+const MAX_DIFF_BYTES: usize = 64 * 1024;
+
+/// Where texts are kept.
+#[derive(Clone, Debug)]
+pub(super) struct Approved {
+    directory: PathBuf,
+}
+
+impl Approved {
+    /// Keeps texts beside an allowlist.
+    pub(super) fn beside(allowlist: &Path) -> Self {
+        Self {
+            directory: allowlist.with_extension("approved"),
+        }
+    }
+
+    /// Keeps the text of a script under its digest, and drops those that no entry names any more.
+    ///
+    /// # Errors
+    ///
+    /// Fails where the directory cannot be written; a consent counts without its text, so this is to be told and no more.
+    pub(super) fn keep(&self, script: &File, digest: &Digest, list: &Allowlist) -> io::Result<()> {
+        trusted::directory(&self.directory).map_err(io::Error::other)?;
+        self.drop_unnamed(list)?;
+        let Some(text) = text(script)? else {
+            return Ok(());
+        };
+        let path = self.directory.join(&digest.sha256);
+        let new = self.directory.join(format!("{}.new", uuid::Uuid::now_v7()));
+        let mut file = trusted::open(&new, OpenOptions::new().write(true).create_new(true))
+            .map_err(io::Error::other)?;
+        file.write_all(text.as_bytes())?;
+        fs::rename(new, path)
+    }
+
+    /// Returns what changed in a script since the content with this digest was approved, as a unified diff; empty where
+    /// that text is not kept.
+    pub(super) fn diff(&self, was: &str, path: &str, script: &File) -> String {
+        let Some(old) = self.kept(was) else {
+            return String::new();
+        };
+        match text(script) {
+            Ok(Some(new)) => unified(&old, &new, path),
+            Ok(None) | Err(_) => String::new(),
+        }
+    }
+
+    fn kept(&self, sha256: &str) -> Option<String> {
+        // A digest of the allowlist is anything that somebody wrote there; it must not lead elsewhere.
+        if !is_sha256(sha256) {
+            return None;
+        }
+        let path = self.directory.join(sha256);
+        let mut file = trusted::open(&path, OpenOptions::new().read(true)).ok()?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
+    fn drop_unnamed(&self, list: &Allowlist) -> io::Result<()> {
+        let digests = list.entries().iter().flat_map(|entry| &entry.digests);
+        let named: HashSet<_> = digests.map(|digest| digest.sha256.as_str()).collect();
+        for entry in fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let unnamed = name
+                .to_str()
+                .is_some_and(|name| is_sha256(name) && !named.contains(name));
+            if unnamed {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a file that is text and not too large.
+fn text(file: &File) -> io::Result<Option<String>> {
+    let mut bytes = vec![0; MAX_TEXT_BYTES + 1];
+    let mut length = 0;
+    while length < bytes.len() {
+        match file.read_at(
+            &mut bytes[length..],
+            u64::try_from(length).unwrap_or(u64::MAX),
+        )? {
+            0 => break,
+            read => length += read,
+        }
+    }
+    if length > MAX_TEXT_BYTES {
+        return Ok(None);
+    }
+    bytes.truncate(length);
+    Ok(String::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.contains('\0')))
+}
+
+fn unified(old: &str, new: &str, path: &str) -> String {
+    let diff = TextDiff::configure()
+        .timeout(std::time::Duration::from_millis(200))
+        .diff_lines(old, new);
+    let mut text = diff
+        .unified_diff()
+        .header(&format!("{path} (approved)"), &format!("{path} (now)"))
+        .to_string();
+    if text.len() > MAX_DIFF_BYTES {
+        let end = (0..=MAX_DIFF_BYTES)
+            .rev()
+            .find(|at| text.is_char_boundary(*at));
+        text.truncate(end.unwrap_or_default());
+        text.push_str("\n… the rest of the diff is not shown\n");
+    }
+    text
+}

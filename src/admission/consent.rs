@@ -1,0 +1,575 @@
+//! Whether the operator allows a command: by the allowlist, by the environment, by an answer.
+
+use std::{
+    fs::File,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+
+use super::{
+    Call, Peer,
+    allowlist::{self, Allowlist, AllowlistError, Asked as Sought, Check, Digest, Entry},
+    approved::Approved,
+    pending::{Decided, Decision, NotAsked, Pending, Question, Subject},
+    program::Program,
+};
+use crate::{
+    audit::record::Consent,
+    policy::Policy,
+    refusal::{Fault, Reason, Refusal, Stop, chain},
+    request::Request,
+};
+
+/// How much two modification times may differ that reyn takes for the same, seconds.
+const SAME_TIME: f64 = 0.01;
+
+/// How hooks come to be allowed.
+#[derive(Clone, Debug)]
+pub enum ConsentRule {
+    /// By the operator, beforehand or when asked.
+    Operator(Operator),
+    /// The operator typed this run's command.
+    Typed,
+}
+
+/// How the operator makes known what is allowed.
+#[derive(Clone, Debug)]
+pub struct Operator {
+    /// Whether commands that nobody allowed are recorded and run.
+    pub accept_all: bool,
+    /// The allowlist.
+    pub allowlist: PathBuf,
+    /// As `accept_all`, for hooks of reyn's contract.
+    pub reyn_accept_all: bool,
+    /// reyn's own allowlist, which counts for hooks of its contract.
+    pub reyn_allowlist: Option<PathBuf>,
+    /// How long a question may stay open.
+    pub wait: Duration,
+}
+
+/// Decides about commands, and asks where that is what is left.
+#[derive(Debug)]
+pub struct Consents {
+    allowlist: allowlist::Reader,
+    approved: Option<Approved>,
+    pub(super) pending: Pending,
+    /// Serialises changes of the allowlist within this daemon: each reads it again.
+    recording: Mutex<()>,
+    reyn_allowlist: allowlist::Reader,
+    rule: ConsentRule,
+}
+
+/// A command that is to be decided about.
+#[derive(Debug)]
+pub(super) struct Case<'a> {
+    /// The command, as the allowlist spells it.
+    pub(super) command: &'a str,
+    /// Who asks.
+    pub(super) peer: &'a Peer,
+    pub(super) policy: &'a std::sync::Arc<Policy>,
+    /// Whether this is only to tell what would happen: nothing is recorded, nobody is asked.
+    pub(super) preview: bool,
+    pub(super) program: &'a Program,
+    pub(super) request: &'a Request,
+    /// The command as the request spells it, for entries of reyn's.
+    pub(super) spelled: Option<String>,
+}
+
+/// What is decided about a command.
+#[derive(Debug)]
+pub(super) enum Decree {
+    /// Ask whoever listens.
+    Ask(Box<Asking>),
+    /// It may run.
+    Run(Consent),
+}
+
+/// What is to be asked of the operator.
+#[derive(Debug)]
+pub(super) struct Asking {
+    pub(super) question: Question,
+    pub(super) shown: Shown,
+    /// For how long at most.
+    pub(super) wait: Duration,
+}
+
+/// What the operator is shown of a command, and decides about.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    command: String,
+    digests: Vec<Digest>,
+    profile: String,
+}
+
+impl Shown {
+    /// Refuses because nobody could be asked, or nobody answered.
+    pub(super) fn unanswered(&self, not_asked: Option<NotAsked>) -> Refusal {
+        let reason = Reason::ConsentRequired;
+        refuse(
+            reason,
+            unanswered(not_asked),
+            &self.command,
+            &self.digests,
+            &self.profile,
+        )
+    }
+}
+
+/// What follows from what is known.
+#[derive(Debug, PartialEq)]
+enum Ruling {
+    Ask,
+    Pin,
+    Record,
+    Refuse(Reason),
+    Run,
+}
+
+/// Decides, with nothing else to go by: what the allowlist says, whether reyn's own list has the command, whether the
+/// environment accepts everything, whether somebody listens.
+const fn rule(check: &Check, on_reyns_list: bool, accept_all: bool, listened_to: bool) -> Ruling {
+    match check {
+        Check::Hit => Ruling::Run,
+        Check::Missing if on_reyns_list => Ruling::Pin,
+        Check::Expired | Check::Missing if accept_all => Ruling::Record,
+        Check::Changed { .. } | Check::Expired | Check::Missing if listened_to => Ruling::Ask,
+        Check::Changed { .. } => Ruling::Refuse(Reason::DigestMismatch),
+        Check::Expired | Check::Missing => Ruling::Refuse(Reason::ConsentRequired),
+    }
+}
+
+impl Consents {
+    pub(super) fn new(rule: ConsentRule) -> Self {
+        let approved = match &rule {
+            ConsentRule::Operator(operator) => Some(Approved::beside(&operator.allowlist)),
+            ConsentRule::Typed => None,
+        };
+        Self {
+            allowlist: allowlist::Reader::default(),
+            approved,
+            pending: Pending::default(),
+            recording: Mutex::default(),
+            reyn_allowlist: allowlist::Reader::default(),
+            rule,
+        }
+    }
+
+    /// Returns the questions that are open.
+    pub const fn pending(&self) -> &Pending {
+        &self.pending
+    }
+
+    /// Returns what is allowed: the entries of the allowlist, then reyn's own.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where a list cannot be used, and where commands are typed and not allowed.
+    pub fn allowed(&self) -> Result<Vec<Entry>, Refusal> {
+        let operator = self.operator()?;
+        let mut entries = load(&self.allowlist, &operator.allowlist)?
+            .entries()
+            .to_vec();
+        if let Some(path) = &operator.reyn_allowlist {
+            entries.extend_from_slice(load(&self.reyn_allowlist, path)?.entries());
+        }
+        Ok(entries)
+    }
+
+    /// Allows a command.
+    ///
+    /// # Errors
+    ///
+    /// As [`Consents::allowed`], and where the list cannot be written.
+    pub fn allow(&self, entry: Entry) -> Result<(), Stop> {
+        self.write(self.operator()?, entry).map(drop)
+    }
+
+    /// Takes back every consent to a command, reyn's too, and returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// As [`Consents::allow`].
+    pub fn revoke(&self, command: &str) -> Result<usize, Stop> {
+        let operator = self.operator()?;
+        revoke(
+            &operator.allowlist,
+            operator.reyn_allowlist.as_deref(),
+            command,
+        )
+        .map_err(|error| Fault::new("cannot revoke a consent", error).into())
+    }
+
+    fn operator(&self) -> Result<&Operator, Refusal> {
+        match &self.rule {
+            ConsentRule::Operator(operator) => Ok(operator),
+            ConsentRule::Typed => {
+                let message = "this daemon serves one command that was typed; it keeps no consents";
+                Err(Refusal::new(Reason::Unsupported, message))
+            }
+        }
+    }
+
+    /// Decides about a command in the order of the specification.
+    ///
+    /// # Errors
+    ///
+    /// Refuses what is not allowed, with the command that allows it.
+    pub(super) fn decide(&self, case: &Case<'_>) -> Result<Decree, Stop> {
+        let operator = match &self.rule {
+            ConsentRule::Typed => return Ok(Decree::Run(Consent::Typed)),
+            ConsentRule::Operator(operator) => operator,
+        };
+        let is_reyns = case.request.contract.contract_name() == "reyn";
+        // Without a list that can be read and trusted, nothing is allowed.
+        let list = load(&self.allowlist, &operator.allowlist)?;
+        let check = list.check(&case.sought());
+        // Once a command is bound to content, what reyn says of it counts no more.
+        let reyns = if is_reyns && !list.binds(case.command) {
+            self.entry_of_reyn(operator, case, &list)?
+        } else {
+            None
+        };
+        let accept_all = operator.accept_all || (is_reyns && operator.reyn_accept_all);
+        let listened_to = self.pending.is_listened_to(&case.request.id);
+        match rule(&check, reyns.is_some(), accept_all, listened_to) {
+            Ruling::Run => Ok(Decree::Run(Consent::Allowlist)),
+            Ruling::Pin => {
+                let approved = reyns.map(|entry| entry.approved_at).unwrap_or_default();
+                if !case.preview {
+                    self.record(operator, case, format!("reyn, {approved}"))?;
+                    tracing::info!(command = case.command, "consent of reyn's bound to content");
+                }
+                Ok(Decree::Run(Consent::Allowlist))
+            }
+            Ruling::Record => {
+                if !case.preview {
+                    let by = format!("HOOKJAIL_ACCEPT_HOOKS for {}", case.peer);
+                    self.record(operator, case, by)?;
+                    tracing::warn!(
+                        command = case.command,
+                        profile = case.policy.name.as_str(),
+                        "hook allowed by HOOKJAIL_ACCEPT_HOOKS"
+                    );
+                }
+                Ok(Decree::Run(Consent::Environment))
+            }
+            Ruling::Ask if case.preview => {
+                let why = format!("{}; an operator who listens would be asked", why(&check));
+                Err(case.refuse(reason(&check), &why).into())
+            }
+            Ruling::Ask => Ok(Decree::Ask(Box::new(Asking {
+                question: self.question(case, &check),
+                shown: Shown {
+                    command: case.command.to_owned(),
+                    digests: case.program.digests.clone(),
+                    profile: case.policy.name.to_string(),
+                },
+                wait: operator.wait,
+            }))),
+            Ruling::Refuse(reason) => Err(case.refuse(reason, &why(&check)).into()),
+        }
+    }
+
+    /// Takes an operator's answer, or its absence, for a decision about what was asked.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where the answer is no, or none came, or a file is not what was asked about any more.
+    pub(super) fn answered(
+        &self,
+        case: &Case<'_>,
+        shown: &Shown,
+        answer: Decided,
+    ) -> Result<Consent, Stop> {
+        let ConsentRule::Operator(operator) = &self.rule else {
+            return Ok(Consent::Typed);
+        };
+        // What is recorded and run is what was shown.
+        let now = &case.program.digests;
+        let changed = now.iter().find(|digest| !shown.digests.contains(digest));
+        if let Some(digest) = changed {
+            let message = format!("`{}` changed while the operator was asked", digest.path);
+            return Err(case.refuse(Reason::DigestMismatch, &message).into());
+        }
+        match answer.decision {
+            Decision::Always => {
+                self.record(operator, case, format!("{} when asked", answer.by))?;
+                Ok(Consent::ListenerAlways)
+            }
+            Decision::Once => Ok(Consent::ListenerOnce),
+            Decision::No => Err(Refusal::new(Reason::ConsentRequired, SAID_NO)
+                .with("command", case.command)
+                .into()),
+        }
+    }
+
+    /// Asks the operator whether a tool may be called, for no longer than `wait`, nor than the caller waits.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where the answer is no, or none came, or there is nobody to ask.
+    pub async fn approve(
+        &self,
+        call: &Call,
+        question: Question,
+        wait: Duration,
+    ) -> Result<(), Refusal> {
+        let refuse = |why| Refusal::new(Reason::ConsentRequired, why);
+        let wait = call.left(wait);
+        let waiting = self.pending.ask(question, wait);
+        let waiting = waiting.map_err(|not_asked| refuse(unanswered(Some(not_asked))))?;
+        let decided = waiting.answer(&call.cancel).await;
+        match decided.map(|decided| decided.decision) {
+            Some(Decision::Always | Decision::Once) => Ok(()),
+            Some(Decision::No) => Err(refuse(SAID_NO)),
+            None => Err(refuse(unanswered(None))),
+        }
+    }
+
+    /// Returns the entry by which reyn would run a command: of a list of its own, or copied into ours.
+    fn entry_of_reyn(
+        &self,
+        operator: &Operator,
+        case: &Case<'_>,
+        list: &Allowlist,
+    ) -> Result<Option<Entry>, Refusal> {
+        if let Some(entry) = case.entry_of_reyn(list) {
+            return Ok(Some(entry));
+        }
+        let Some(path) = &operator.reyn_allowlist else {
+            return Ok(None);
+        };
+        Ok(case.entry_of_reyn(&*load(&self.reyn_allowlist, path)?))
+    }
+
+    fn record(&self, operator: &Operator, case: &Case<'_>, by: String) -> Result<(), Stop> {
+        let entry = Entry::new(
+            case.command.to_owned(),
+            case.program.digests.clone(),
+            Some(case.policy.name.to_string()),
+            by,
+        );
+        let list = self.write(operator, entry)?;
+        if let (Some(approved), Some((file, digest))) = (&self.approved, case.program.text())
+            && let Err(error) = approved.keep(file, digest, &list)
+        {
+            tracing::warn!(%error, "the text of an approved script cannot be kept");
+        }
+        Ok(())
+    }
+
+    fn write(&self, operator: &Operator, entry: Entry) -> Result<Allowlist, Stop> {
+        // Two requests for the same new command must not both rewrite the file.
+        let _recording = self
+            .recording
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        Allowlist::record(&operator.allowlist, entry)
+            .map_err(|error| Fault::new("cannot record a consent", error).into())
+    }
+
+    fn question(&self, case: &Case<'_>, check: &Check) -> Question {
+        let diff = match (check, &self.approved, case.program.text()) {
+            (
+                Check::Changed {
+                    was: Some(was),
+                    path,
+                    ..
+                },
+                Some(approved),
+                Some((file, digest)),
+            ) if *path == digest.path => approved.diff(was, path, file),
+            _ => String::new(),
+        };
+        let hook = &case.request.hook;
+        Question {
+            hook: hook.name.clone(),
+            peer: *case.peer,
+            request_id: case.request.id.clone(),
+            subject: Subject::Command {
+                command: case.command.to_owned(),
+                diff,
+                digests: case.program.digests.clone(),
+                policy: case.policy.clone(),
+            },
+            why: why(check),
+            workspace: hook
+                .workspace
+                .as_ref()
+                .map(|path| path.display().to_string())
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl Case<'_> {
+    fn sought(&self) -> Sought<'_> {
+        let hook = &self.request.hook;
+        Sought {
+            command: self.command,
+            digests: &self.program.digests,
+            now: Timestamp::now(),
+            profile: self.policy.name.as_str(),
+            working_dir: hook.working_dir.as_deref().or(hook.workspace.as_deref()),
+        }
+    }
+
+    /// Returns the entry by which reyn itself would run this command without asking.
+    fn entry_of_reyn(&self, list: &Allowlist) -> Option<Entry> {
+        let now = self.modified();
+        let counts = |entry: &&Entry| {
+            let known = entry.script_mtime.zip(now);
+            known.is_none_or(|(then, now)| (then - now).abs() <= SAME_TIME)
+        };
+        let spelled = self.spelled.as_deref()?;
+        list.of_reyn(spelled).find(counts).cloned()
+    }
+
+    /// Returns when the program was modified, if the request names it by a path: reyn looks at no other.
+    fn modified(&self) -> Option<f64> {
+        let spelled = self.spelled.as_deref()?;
+        let by_path = spelled.split(' ').next()?.contains('/');
+        let metadata = by_path.then(|| self.program.file().metadata().ok())??;
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "reyn keeps these times in floating point"
+        )]
+        Some(metadata.mtime() as f64 + metadata.mtime_nsec() as f64 / 1e9)
+    }
+
+    fn refuse(&self, reason: Reason, why: &str) -> Refusal {
+        let profile = self.policy.name.as_str();
+        refuse(reason, why, self.command, &self.program.digests, profile)
+    }
+}
+
+const SAID_NO: &str = "the operator was asked and said no";
+
+/// Says why there is no answer.
+const fn unanswered(not_asked: Option<NotAsked>) -> &'static str {
+    match not_asked {
+        None => "the operator was asked and did not answer in time",
+        Some(NotAsked::NobodyListens) => "nobody listens for the operator who could be asked",
+        Some(NotAsked::TooMany) => "too many questions to the operator are open",
+    }
+}
+
+/// Refuses a command, and says how it is allowed.
+fn refuse(reason: Reason, why: &str, command: &str, digests: &[Digest], profile: &str) -> Refusal {
+    let approve = format!("hookjail consent allow --profile {profile} -- {command}");
+    let digests = digests.iter().map(|d| format!("{}:{}", d.path, d.sha256));
+    let digests: Vec<_> = digests.collect();
+    Refusal::new(reason, format!("{why}; to allow it: {approve}"))
+        .with("approve", approve)
+        .with("command", command)
+        .with("digests", digests.join(" "))
+        .with("profile", profile)
+}
+
+impl Program {
+    /// Returns the file that a request names as its program.
+    fn file(&self) -> &File {
+        match &self.script {
+            // Its first line gave it an interpreter, which is what is executed.
+            Some(script) if script.path == self.path => &script.file,
+            Some(_) | None => &self.executable,
+        }
+    }
+
+    /// Returns the script, whose text an operator can read, and its digest.
+    fn text(&self) -> Option<(&File, &Digest)> {
+        let script = self.script.as_ref()?;
+        let path = script.path.to_str()?;
+        let digest = self.digests.iter().find(|digest| digest.path == path)?;
+        Some((&script.file, digest))
+    }
+}
+
+/// Takes back every consent to a command, of the allowlist and of reyn's own, and returns how many there were.
+///
+/// # Errors
+///
+/// As [`Allowlist::revoke`].
+pub fn revoke(
+    allowlist: &Path,
+    reyns: Option<&Path>,
+    command: &str,
+) -> Result<usize, AllowlistError> {
+    let mut revoked = Allowlist::revoke(allowlist, command)?;
+    // Where there is no file of reyn's, none is made, nor a directory for it.
+    if let Some(path) = reyns.filter(|path| path.exists()) {
+        revoked += Allowlist::revoke(path, command)?;
+    }
+    Ok(revoked)
+}
+
+/// Loads a list.
+fn load(reader: &allowlist::Reader, path: &Path) -> Result<std::sync::Arc<Allowlist>, Refusal> {
+    reader.load(path).map_err(|error: AllowlistError| {
+        let why = chain(&error);
+        tracing::error!(error = why, "allowlist cannot be used");
+        Refusal::new(Reason::ConsentRequired, why).with("allowlist", path.display().to_string())
+    })
+}
+
+const fn reason(check: &Check) -> Reason {
+    match check {
+        Check::Changed { .. } => Reason::DigestMismatch,
+        Check::Expired | Check::Hit | Check::Missing => Reason::ConsentRequired,
+    }
+}
+
+/// Says what a check found, where that is no hit.
+fn why(check: &Check) -> String {
+    match check {
+        Check::Changed { path, role, .. } => format!(
+            "`{path}` ({}) changed since the command was allowed",
+            role.name()
+        ),
+        Check::Expired => "the consent has expired".to_owned(),
+        Check::Hit | Check::Missing => {
+            "nobody has allowed this command under this profile".to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::allowlist::Role;
+
+    #[test]
+    fn a_command_is_decided_about_in_the_order_of_the_specification() {
+        let changed = || Check::Changed {
+            path: "/x".to_owned(),
+            role: Role::Program,
+            was: None,
+        };
+        let refuse = |reason| Ruling::Refuse(reason);
+        let (consent, digest) = (Reason::ConsentRequired, Reason::DigestMismatch);
+        for (check, reyns, accept, listened, expected) in [
+            (Check::Hit, false, false, false, Ruling::Run),
+            (Check::Hit, true, true, true, Ruling::Run),
+            (Check::Missing, true, true, true, Ruling::Pin),
+            (Check::Missing, true, false, false, Ruling::Pin),
+            (Check::Missing, false, true, true, Ruling::Record),
+            (Check::Missing, false, false, true, Ruling::Ask),
+            (Check::Missing, false, false, false, refuse(consent)),
+            (Check::Expired, true, false, false, refuse(consent)),
+            (Check::Expired, false, true, true, Ruling::Record),
+            (Check::Expired, false, false, true, Ruling::Ask),
+            (Check::Expired, false, false, false, refuse(consent)),
+            // Content that changed is never run because everything is accepted, nor because reyn's own list has it.
+            (changed(), true, true, false, refuse(digest)),
+            (changed(), true, true, true, Ruling::Ask),
+            (changed(), false, false, false, refuse(digest)),
+        ] {
+            let ruled = rule(&check, reyns, accept, listened);
+            assert_eq!(ruled, expected, "{check:?} {reyns} {accept} {listened}");
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Questions to operators: which are open, who listens, and what was answered.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout_at,
+};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::{Peer, allowlist::Digest};
+use crate::policy::Policy;
+
+/// How many questions may be open at once.
+const MAX_OPEN: usize = 256;
+
+/// How much news waits for a slow listener before it is let go: all open questions, and how each was settled.
+const NEWS: usize = 2 * MAX_OPEN;
+
+/// What an operator is asked.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The hook's name; may be empty.
+    pub hook: String,
+    /// Who asks for it.
+    pub peer: Peer,
+    /// The caller's id of the request.
+    pub request_id: String,
+    /// What it is about.
+    pub subject: Subject,
+    /// Why it is asked.
+    pub why: String,
+    /// The workspace of the request; empty where it has none.
+    pub workspace: String,
+}
+
+/// What a question is about.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// Whether a command may run.
+    Command {
+        /// The command, as the allowlist spells it.
+        command: String,
+        /// What changed in a file since its last approval, as a unified diff; empty where that is not known.
+        diff: String,
+        /// The content it would be bound to.
+        digests: Vec<Digest>,
+        /// The profile it would run under.
+        policy: Arc<Policy>,
+    },
+    /// Whether a tool may be called.
+    Tool {
+        /// What it would be called with, as JSON.
+        input: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+impl Subject {
+    /// Whether an answer for good to one is an answer to the other.
+    fn is_same(&self, other: &Self) -> bool {
+        let key = |subject: &Self| match subject {
+            Self::Command {
+                command,
+                diff: _,
+                digests,
+                policy,
+            } => Some((command.clone(), digests.clone(), policy.digest.clone())),
+            // Each call of a tool is one of its own.
+            Self::Tool { .. } => None,
+        };
+        key(self).is_some_and(|own| Some(own) == key(other))
+    }
+}
+
+/// A question that is open.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// When silence becomes a no.
+    pub expires_at: Timestamp,
+    /// Its id.
+    pub id: String,
+    /// What is asked.
+    pub question: Question,
+}
+
+/// What an operator says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Decision {
+    /// Run it and remember.
+    Always,
+    /// Do not run it.
+    No,
+    /// Run it this once.
+    Once,
+}
+
+/// An answer, and whose it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Decided {
+    /// Who answered.
+    pub by: Peer,
+    /// The answer.
+    pub decision: Decision,
+}
+
+/// What a listener is told.
+#[derive(Clone, Debug)]
+pub enum News {
+    /// There is a new question.
+    Asked(Arc<Asked>),
+    /// A question is over.
+    Settled {
+        /// The answer; no where nobody gave one.
+        decision: Decision,
+        /// Whether nobody answered in time.
+        expired: bool,
+        /// The question's id.
+        id: String,
+    },
+}
+
+/// Why a question is not asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NotAsked {
+    /// Nobody listens.
+    NobodyListens,
+    /// Too many are open.
+    TooMany,
+}
+
+/// The questions that are open and those who listen.
+#[derive(Clone, Debug, Default)]
+pub struct Pending(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    closed: bool,
+    listeners: BTreeMap<u64, Listener>,
+    next_listener: u64,
+    open: BTreeMap<String, Open>,
+}
+
+#[derive(Debug)]
+struct Listener {
+    news: mpsc::Sender<News>,
+    /// The only request it wants to hear of; empty = all.
+    request_id: String,
+}
+
+#[derive(Debug)]
+struct Open {
+    answer: oneshot::Sender<Decided>,
+    asked: Arc<Asked>,
+}
+
+impl State {
+    /// Tells whom it concerns. Who is too slow to be told is let go, and gets to know that by the end of its news.
+    fn tell(&mut self, request_id: &str, news: &News) {
+        self.listeners.retain(|_, listener| {
+            !listener.hears(request_id) || listener.news.try_send(news.clone()).is_ok()
+        });
+    }
+
+    fn open_about(&self, request_id: &str) -> Vec<Arc<Asked>> {
+        let open = self.open.values().map(|open| &open.asked);
+        let about = |asked: &&Arc<Asked>| is_about(request_id, &asked.question.request_id);
+        open.filter(about).cloned().collect()
+    }
+
+    /// Ends a question and tells of it. Returns where its asker waits.
+    fn settle(&mut self, id: &str, decision: Decision, expired: bool) -> Option<Open> {
+        let open = self.open.remove(id)?;
+        let news = News::Settled {
+            decision,
+            expired,
+            id: id.to_owned(),
+        };
+        self.tell(&open.asked.question.request_id, &news);
+        Some(open)
+    }
+}
+
+impl Listener {
+    fn hears(&self, request_id: &str) -> bool {
+        is_about(&self.request_id, request_id)
+    }
+}
+
+/// Whether a request is the one that is wanted; none named = every one.
+fn is_about(wanted: &str, request_id: &str) -> bool {
+    wanted.is_empty() || wanted == request_id
+}
+
+impl Pending {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says whether anybody would be asked about a request.
+    pub fn is_listened_to(&self, request_id: &str) -> bool {
+        let state = self.state();
+        state.listeners.values().any(|l| l.hears(request_id))
+    }
+
+    /// Returns what is open, about one request only if it is named.
+    pub fn open(&self, request_id: &str) -> Vec<Arc<Asked>> {
+        self.state().open_about(request_id)
+    }
+
+    /// Listens to what is asked from now on, about one request only if it is named. What is open already comes beside.
+    pub fn listen(&self, request_id: &str) -> (Listening, Vec<Arc<Asked>>) {
+        let (news, heard) = mpsc::channel(NEWS);
+        let mut state = self.state();
+        let id = state.next_listener;
+        state.next_listener += 1;
+        let listener = Listener {
+            news,
+            request_id: request_id.to_owned(),
+        };
+        let open = state.open_about(request_id);
+        if !state.closed {
+            state.listeners.insert(id, listener);
+        }
+        let listening = Listening {
+            heard,
+            id,
+            pending: self.clone(),
+        };
+        (listening, open)
+    }
+
+    /// Asks whoever listens.
+    ///
+    /// # Errors
+    ///
+    /// Says why nobody is asked.
+    pub(super) fn ask(&self, question: Question, wait: Duration) -> Result<Waiting, NotAsked> {
+        let mut state = self.state();
+        let request_id = question.request_id.clone();
+        if !state.listeners.values().any(|l| l.hears(&request_id)) {
+            return Err(NotAsked::NobodyListens);
+        }
+        if state.open.len() >= MAX_OPEN {
+            return Err(NotAsked::TooMany);
+        }
+        let (answer, answered) = oneshot::channel();
+        let asked = Arc::new(Asked {
+            expires_at: Timestamp::now().checked_add(wait).unwrap_or(Timestamp::MAX),
+            id: Uuid::now_v7().to_string(),
+            question,
+        });
+        let open = Open {
+            answer,
+            asked: Arc::clone(&asked),
+        };
+        state.open.insert(asked.id.clone(), open);
+        state.tell(&request_id, &News::Asked(Arc::clone(&asked)));
+        drop(state);
+        Ok(Waiting {
+            answered: Some(answered),
+            id: asked.id.clone(),
+            pending: self.clone(),
+            until: Instant::now() + wait,
+        })
+    }
+
+    /// Answers a question; the first answer counts. An answer for good settles every open question that is the same.
+    pub fn decide(&self, id: &str, decided: Decided) -> bool {
+        let mut state = self.state();
+        let Some(asked) = state.open.get(id).map(|open| Arc::clone(&open.asked)) else {
+            return false;
+        };
+        let same = |open: &Open| {
+            open.asked.id == id
+                || decided.decision == Decision::Always
+                    && open.asked.question.subject.is_same(&asked.question.subject)
+        };
+        let settled = state.open.values().filter(|open| same(open));
+        let settled: Vec<_> = settled.map(|open| open.asked.id.clone()).collect();
+        let mut counted = false;
+        for settled in settled {
+            let open = state.settle(&settled, decided.decision, false);
+            // Who asked may just have given up.
+            let delivered = open.is_some_and(|open| open.answer.send(decided).is_ok());
+            counted = counted || (settled == id && delivered);
+        }
+        counted
+    }
+
+    /// Ends all that is open with a no, and all listening.
+    pub(super) fn close(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        let open: Vec<_> = state.open.keys().cloned().collect();
+        for id in open {
+            drop(state.settle(&id, Decision::No, false));
+        }
+        state.listeners.clear();
+    }
+}
+
+/// One who listens; lets go when dropped.
+#[derive(Debug)]
+pub struct Listening {
+    heard: mpsc::Receiver<News>,
+    id: u64,
+    pending: Pending,
+}
+
+impl Listening {
+    /// Waits for news; `None` once the daemon is ending, or has let go of a listener that was too slow.
+    pub async fn next(&mut self) -> Option<News> {
+        self.heard.recv().await
+    }
+
+    /// Says whether the news ended because the daemon does.
+    pub fn is_closed(&self) -> bool {
+        self.pending.state().closed
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.pending.state().listeners.remove(&self.id);
+    }
+}
+
+/// One who waits for an answer; the question is over when it is dropped.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    answered: Option<oneshot::Receiver<Decided>>,
+    id: String,
+    pending: Pending,
+    until: Instant,
+}
+
+impl Waiting {
+    /// Waits for the answer; `None` where none came in time, or the asker has gone.
+    pub(super) async fn answer(mut self, gone: &CancellationToken) -> Option<Decided> {
+        let answered = self.answered.take()?;
+        tokio::select! {
+            answer = timeout_at(self.until.into(), answered) => match answer {
+                Ok(answer) => answer.ok(),
+                Err(_) => {
+                    drop(self.pending.state().settle(&self.id, Decision::No, true));
+                    None
+                }
+            },
+            () = gone.cancelled() => None,
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        drop(self.pending.state().settle(&self.id, Decision::No, false));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,511 @@
+//! What a writer knows of the chain's end, and how it goes on from there. Whoever calls holds the journal's lock.
+
+use std::{
+    collections::HashSet,
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::{FileExt, MetadataExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{
+    Appended, Fsync, INSTANCES, JournalError, Settings, WriteLine, open_file, write_whole,
+};
+use crate::audit::{
+    chain::{Head, Link, MAX_LINE_BYTES},
+    files::{self, Identity, Older, line_start},
+    instance::Mark,
+    noted::{Note, NoteFile, Noted},
+    record::{Lost, Record, Torn},
+};
+
+#[derive(Debug)]
+pub(super) struct State {
+    at: Position,
+    directory: PathBuf,
+    instance: String,
+    lock: File,
+    note: NoteFile,
+    /// The first record of the oldest file that is kept.
+    oldest: u64,
+    /// The runs this instance started and did not end.
+    open: HashSet<String>,
+    settings: Settings,
+}
+
+/// The chain's end in the file that is written.
+#[derive(Debug)]
+struct Position {
+    file: Arc<File>,
+    /// The sequence of the file's first record, written or still to come.
+    first: u64,
+    /// The last record seen.
+    head: Head,
+    identity: Identity,
+    /// Where the line of `head` ends in this file; 0 if it is in the one before.
+    length: u64,
+    path: PathBuf,
+}
+
+impl State {
+    /// Finds the end of a directory's journal.
+    pub(super) fn open(
+        directory: &Path,
+        instance: &str,
+        lock: File,
+        settings: Settings,
+    ) -> Result<Self, JournalError> {
+        let at = Position::open(directory)?;
+        let path = directory.join(files::NOTED);
+        let note =
+            NoteFile::open(directory).map_err(|source| JournalError::Untrusted { path, source })?;
+        Ok(Self {
+            oldest: at.first,
+            at,
+            directory: directory.to_owned(),
+            instance: instance.to_owned(),
+            lock,
+            note,
+            open: HashSet::new(),
+            settings,
+        })
+    }
+
+    /// Compares the journal's end with where it was noted to be, and records it if something is missing there.
+    pub(super) fn check_end(&mut self) -> Result<(), JournalError> {
+        self.at.read_on()?;
+        let older = Older::list(&self.directory)
+            .map_err(|error| self.at.unusable("look for the files before", error))?;
+        let first = older.first().map_or(self.at.first, |older| older.first);
+        let note = self.read_note()?;
+        let lost = match &note {
+            Note::Said(noted) => {
+                self.oldest = noted.oldest;
+                (!self.holds(noted)?).then(|| Lost {
+                    hash: Some(noted.hash.clone()),
+                    sequence: Some(noted.sequence),
+                })
+            }
+            Note::Absent | Note::Damaged => {
+                self.oldest = first;
+                // Before the first record there is nothing to be noted.
+                let fresh = note == Note::Absent && self.at.head.sequence == 0;
+                (!fresh).then_some(Lost {
+                    hash: None,
+                    sequence: None,
+                })
+            }
+        };
+        let torn = self.take_unfinished()?;
+        if let Some(lost) = lost {
+            tracing::error!(
+                path = %self.at.path.display(),
+                last = self.at.head.sequence,
+                noted = lost.sequence,
+                "records were cut off from the journal's end, or lost with the machine; this is recorded"
+            );
+            self.append(&Record::Lost(lost), write_whole)?;
+        } else if self.at.head.sequence == 0 {
+            self.write_note()?;
+        }
+        self.record_torn(torn)
+    }
+
+    /// Reads what other writers appended, follows them into the file they began, and cuts off a line that one of them
+    /// left unfinished.
+    pub(super) fn catch_up(&mut self) -> Result<(), JournalError> {
+        match files::at(&self.at.path).map_err(|error| self.at.unusable("look at", error))? {
+            Some((identity, length)) if identity == self.at.identity => {
+                // The usual case: nobody else has written.
+                if length == self.at.length {
+                    return Ok(());
+                }
+                self.at.read_on()?;
+            }
+            Some(_) => self.follow()?,
+            // Why not go on with the descriptor: records appended to a file that was removed would be gone with us.
+            None if self.was_renamed()? => self.follow()?,
+            None => return Err(self.replaced()),
+        }
+        let torn = self.take_unfinished()?;
+        self.record_torn(torn)
+    }
+
+    /// Appends one record, to the next file if this one is full.
+    pub(super) fn append(
+        &mut self,
+        record: &Record,
+        write: WriteLine,
+    ) -> Result<Appended, JournalError> {
+        let (line, head) = self
+            .at
+            .head
+            .seal(&self.instance, record)
+            .map_err(|error| self.at.unusable("render a record for", error.into()))?;
+        if line.len() > MAX_LINE_BYTES {
+            return Err(JournalError::TooLarge { bytes: line.len() });
+        }
+        let room = self.settings.rotate_bytes.saturating_sub(bytes(&line));
+        if self.at.length > room {
+            self.rotate()?;
+        }
+        let end = self.at.length + bytes(&line);
+        let noted = self.noted(&head, end);
+        // The note comes after the record: whoever dies in between leaves a journal that goes on beyond its note.
+        let written = write(&self.at.file, &line).and_then(|()| self.note.write(&noted));
+        if let Err(error) = written {
+            if let Err(error) = self.at.file.set_len(self.at.length) {
+                tracing::warn!(%error, path = %self.at.path.display(), "cannot cut off an unfinished record");
+            }
+            return Err(self.at.unusable("append to", error));
+        }
+        self.at.length = end;
+        self.at.head = head;
+        match record {
+            Record::Ended(ended) => drop(self.open.remove(&ended.run_id)),
+            Record::Refused(refused) => {
+                if let Some(run_id) = &refused.run_id {
+                    self.open.remove(run_id);
+                }
+            }
+            Record::Started(started) => drop(self.open.insert(started.run_id.clone())),
+            Record::Interrupted(_) | Record::Lost(_) | Record::Torn(_) => {}
+        }
+        Ok(Appended {
+            hash: self.at.head.hash.clone(),
+            sequence: self.at.head.sequence,
+        })
+    }
+
+    pub(super) fn file(&self) -> Arc<File> {
+        Arc::clone(&self.at.file)
+    }
+
+    pub(super) fn has_open_runs(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Returns the sequence of the last record.
+    pub(super) const fn last(&self) -> u64 {
+        self.at.head.sequence
+    }
+
+    pub(super) const fn lock(&self) -> &File {
+        &self.lock
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.at.path
+    }
+
+    pub(super) const fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Goes on in the file that another writer began, if the chain does.
+    fn follow(&mut self) -> Result<(), JournalError> {
+        if !self.was_left()? {
+            return Err(self.replaced());
+        }
+        self.leave()?;
+        let mut next = Position::open(&self.directory)?;
+        next.read_on()?;
+        let left = std::mem::replace(&mut self.at, next);
+        let note = self.read_note()?;
+        if let Note::Said(noted) = &note
+            && noted.sequence >= left.head.sequence
+            && self.holds(noted)?
+        {
+            self.oldest = noted.oldest;
+            return Ok(());
+        }
+        self.at = left;
+        Err(self.replaced())
+    }
+
+    /// Whether another writer has left this file for the next: it has its name as an older file, or was removed as one.
+    fn was_left(&self) -> Result<bool, JournalError> {
+        let file = self.at.file.metadata();
+        let file = file.map_err(|error| self.at.unusable("look at", error))?;
+        Ok(file.nlink() == 0 || self.was_renamed()?)
+    }
+
+    fn was_renamed(&self) -> Result<bool, JournalError> {
+        let older = Older::new(&self.directory, self.at.first);
+        let found = files::at(&older.path);
+        let found = found.map_err(|error| self.at.unusable("look at", error))?;
+        Ok(found.is_some_and(|(identity, _)| identity == self.at.identity))
+    }
+
+    /// Begins the next file.
+    fn rotate(&mut self) -> Result<(), JournalError> {
+        self.leave()?;
+        let older = Older::new(&self.directory, self.at.first);
+        let rename = |error| self.at.unusable("put aside", error);
+        if files::at(&older.path).map_err(rename)?.is_some() {
+            return Err(rename(io::ErrorKind::AlreadyExists.into()));
+        }
+        fs::rename(&self.at.path, &older.path).map_err(rename)?;
+        let head = self.at.head.clone();
+        self.at = Position::open(&self.directory)?;
+        if self.at.head != head {
+            return Err(self.replaced());
+        }
+        self.remove_oldest()?;
+        self.sync_directory()
+    }
+
+    /// Removes the older files that are too many.
+    fn remove_oldest(&mut self) -> Result<(), JournalError> {
+        let keep = self.settings.keep_files;
+        if keep == 0 {
+            return Ok(());
+        }
+        let older = Older::list(&self.directory)
+            .map_err(|error| self.at.unusable("look for the files before", error))?;
+        // They may have the starts of runs that the next start of a daemon is to settle.
+        if !Mark::take_dead(&self.directory.join(INSTANCES))?.is_empty() {
+            return Ok(());
+        }
+        let (gone, kept) = older.split_at(older.len().saturating_sub(keep));
+        let Some(oldest) = kept.first().filter(|_| !gone.is_empty()) else {
+            return Ok(());
+        };
+        // Noted first: a file that is there beyond the note is nothing, one that is not there is missing.
+        self.oldest = oldest.first;
+        self.write_note()?;
+        for older in gone {
+            if let Err(error) = fs::remove_file(&older.path) {
+                tracing::warn!(%error, path = %older.path.display(), "cannot remove an old file of the journal");
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves a file behind: what is in it is synced now or never.
+    fn leave(&self) -> Result<(), JournalError> {
+        if self.settings.fsync == Fsync::Never {
+            return Ok(());
+        }
+        let synced = self.at.file.sync_data();
+        synced.map_err(|error| self.at.unusable("sync", error))
+    }
+
+    fn sync_directory(&self) -> Result<(), JournalError> {
+        if self.settings.fsync == Fsync::Never {
+            return Ok(());
+        }
+        let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
+        synced.map_err(|error| self.at.unusable("sync the directory of", error))
+    }
+
+    /// Whether the chain goes through a record that was noted.
+    fn holds(&self, noted: &Noted) -> Result<bool, JournalError> {
+        let last = &self.at.head;
+        if noted.sequence >= last.sequence {
+            return Ok(noted.sequence == last.sequence && noted.hash == last.hash);
+        }
+        if noted.sequence == 0 {
+            return Ok(true);
+        }
+        let file = if noted.sequence >= self.at.first {
+            Arc::clone(&self.at.file)
+        } else {
+            let unusable = |error| self.at.unusable("read a file before", error);
+            let older = Older::list(&self.directory).map_err(unusable)?;
+            let holding = older.iter().rfind(|older| older.first <= noted.sequence);
+            match holding {
+                Some(older) => Arc::new(File::open(&older.path).map_err(unusable)?),
+                None => return Ok(false),
+            }
+        };
+        let found = record_ending_at(&file, 0, noted.length);
+        let found = found.map_err(|error| self.at.unusable("read", error))?;
+        Ok(found.is_some_and(|head| head.sequence == noted.sequence && head.hash == noted.hash))
+    }
+
+    /// Cuts off what follows the last whole line, and returns what it was.
+    fn take_unfinished(&mut self) -> Result<Option<Torn>, JournalError> {
+        let bytes = self.at.file_length()?.saturating_sub(self.at.length);
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let shown =
+            usize::try_from(bytes).map_or(TORN_TEXT_BYTES, |bytes| bytes.min(TORN_TEXT_BYTES));
+        let mut text = vec![0; shown];
+        let file = &self.at.file;
+        file.read_exact_at(&mut text, self.at.length)
+            .map_err(|error| self.at.unusable("read", error))?;
+        file.set_len(self.at.length)
+            .map_err(|error| self.at.unusable("cut off the unfinished record of", error))?;
+        let text = String::from_utf8_lossy(&text).into_owned();
+        Ok(Some(Torn { bytes, text }))
+    }
+
+    fn record_torn(&mut self, torn: Option<Torn>) -> Result<(), JournalError> {
+        torn.map_or(Ok(()), |torn| {
+            self.append(&Record::Torn(torn), write_whole).map(drop)
+        })
+    }
+
+    fn noted(&self, head: &Head, length: u64) -> Noted {
+        Noted {
+            file: files::LIVE.to_owned(),
+            hash: head.hash.clone(),
+            length,
+            oldest: self.oldest,
+            sequence: head.sequence,
+        }
+    }
+
+    fn read_note(&self) -> Result<Note, JournalError> {
+        self.note.read().map_err(|error| self.note_unusable(error))
+    }
+
+    /// Notes the end as it is. Between two files it stays where it was noted last.
+    fn write_note(&self) -> Result<(), JournalError> {
+        let noted = match self.read_note()? {
+            Note::Said(noted) => Noted {
+                oldest: self.oldest,
+                ..noted
+            },
+            Note::Absent | Note::Damaged => self.noted(&self.at.head, self.at.length),
+        };
+        let written = self.note.write(&noted);
+        written.map_err(|error| self.note_unusable(error))
+    }
+
+    fn note_unusable(&self, source: io::Error) -> JournalError {
+        JournalError::Unusable {
+            doing: "use",
+            path: self.directory.join(files::NOTED),
+            source,
+        }
+    }
+
+    fn replaced(&self) -> JournalError {
+        JournalError::Replaced {
+            path: self.at.path.clone(),
+        }
+    }
+}
+
+impl Position {
+    /// Opens the file that is written, and makes it where it is missing, without reading to its end yet.
+    fn open(directory: &Path) -> Result<Self, JournalError> {
+        let path = directory.join(files::LIVE);
+        let file = open_file(
+            &path,
+            OpenOptions::new().read(true).append(true).create(true),
+        )?;
+        let mut at = Self {
+            file: Arc::new(file),
+            first: 1,
+            head: Head::genesis(),
+            identity: (0, 0),
+            length: 0,
+            path,
+        };
+        let found = || -> io::Result<_> {
+            let length = at.file.metadata()?.len();
+            let begun = line_start(&at.file, 0, length)? > 0;
+            let claimed = begun.then(|| files::first_claimed(&at.file)).transpose()?;
+            Ok((files::identity(&at.file)?, claimed))
+        };
+        let (identity, claimed) = found().map_err(|error| at.unusable("read", error))?;
+        at.identity = identity;
+        match claimed {
+            Some(first) => at.first = first.ok_or_else(|| at.broken())?,
+            None => {
+                at.head = at.end_of_older(directory)?;
+                at.first = at.head.sequence + 1;
+            }
+        }
+        Ok(at)
+    }
+
+    /// Returns the last record of the newest older file; that of a chain without records if there is none.
+    fn end_of_older(&self, directory: &Path) -> Result<Head, JournalError> {
+        let unusable = |error| self.unusable("read the file before", error);
+        let Some(newest) = Older::list(directory).map_err(unusable)?.pop() else {
+            return Ok(Head::genesis());
+        };
+        let end = || {
+            let file = File::open(&newest.path)?;
+            let length = file.metadata()?.len();
+            record_ending_at(&file, 0, length)
+        };
+        end()
+            .map_err(unusable)?
+            .ok_or(JournalError::Broken { path: newest.path })
+    }
+
+    /// Reads up to the last whole record.
+    fn read_on(&mut self) -> Result<(), JournalError> {
+        let length = self.file_length()?;
+        if length < self.length {
+            return Err(JournalError::Shrunk {
+                path: self.path.clone(),
+            });
+        }
+        let read = |error| self.unusable("read", error);
+        let end = line_start(&self.file, self.length, length).map_err(read)?;
+        if end == self.length {
+            return Ok(());
+        }
+        let head = record_ending_at(&self.file, self.length, end).map_err(read)?;
+        self.head = head
+            .filter(|head| head.sequence > self.head.sequence)
+            .ok_or_else(|| self.broken())?;
+        self.length = end;
+        Ok(())
+    }
+
+    fn file_length(&self) -> Result<u64, JournalError> {
+        let metadata = self.file.metadata();
+        Ok(metadata
+            .map_err(|error| self.unusable("look at", error))?
+            .len())
+    }
+
+    fn broken(&self) -> JournalError {
+        JournalError::Broken {
+            path: self.path.clone(),
+        }
+    }
+
+    fn unusable(&self, doing: &'static str, source: io::Error) -> JournalError {
+        JournalError::Unusable {
+            doing,
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+/// Reads the record whose line ends at `end` and begins no earlier than at `floor`; `None` if there is none.
+fn record_ending_at(file: &File, floor: u64, end: u64) -> io::Result<Option<Head>> {
+    let Some(last) = end.checked_sub(1).filter(|last| *last >= floor) else {
+        return Ok(None);
+    };
+    let start = line_start(file, floor, last)?;
+    let size = usize::try_from(end - start).ok();
+    let Some(size) = size.filter(|size| *size <= MAX_LINE_BYTES) else {
+        return Ok(None);
+    };
+    let mut line = vec![0; size];
+    match file.read_exact_at(&mut line, start) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
+    let line = line.strip_suffix(b"\n");
+    Ok(line.and_then(|line| Some(Link::read(line).ok()?.head())))
+}
+
+fn bytes(of: &[u8]) -> u64 {
+    // There is no address space in which this does not fit.
+    u64::try_from(of.len()).unwrap_or(u64::MAX)
+}
+
+pub(super) const TORN_TEXT_BYTES: usize = 4096;

@@ -1,0 +1,128 @@
+//! When records are written to the disk, and that nothing is built on a disk that failed to take them.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use super::{JournalError, Shared};
+
+/// When records are written to the disk.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fsync {
+    /// Before they count as written: no run starts and no reply is sent on the strength of a record that is not on disk.
+    Always,
+    /// So often.
+    Every(Duration),
+    /// When the kernel sees fit.
+    Never,
+}
+
+/// How far the disk is known to hold the chain.
+#[derive(Debug, Default)]
+pub(super) struct Synced {
+    failed: AtomicBool,
+    through: Mutex<u64>,
+}
+
+impl Synced {
+    /// Fails once the disk has.
+    ///
+    /// Why for ever: after a failed sync the kernel forgets which pages it did not write, and the next sync succeeds.
+    pub(super) fn check(&self, path: &Path) -> Result<(), JournalError> {
+        if self.failed.load(Ordering::Acquire) {
+            return Err(JournalError::Unsynced {
+                path: path.to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(super) fn reached(&self) -> u64 {
+        *self.through.lock().unwrap()
+    }
+
+    /// Has the disk hold the chain up to a record. `now` tells which file is written, its last record and its path.
+    pub(super) fn through(
+        &self,
+        sequence: u64,
+        now: impl FnOnce() -> (Arc<File>, u64, PathBuf),
+    ) -> Result<(), JournalError> {
+        let mut through = self.through.lock().unwrap_or_else(PoisonError::into_inner);
+        if *through >= sequence {
+            return Ok(());
+        }
+        let (file, last, path) = now();
+        self.check(&path)?;
+        if let Err(error) = file.sync_data() {
+            self.failed.store(true, Ordering::Release);
+            tracing::error!(%error, path = %path.display(), "the disk does not take records; no hook is run any more");
+            return Err(JournalError::Unusable {
+                doing: "sync",
+                path,
+                source: error,
+            });
+        }
+        // A file that was begun since: those before were synced when they were left.
+        *through = last;
+        Ok(())
+    }
+}
+
+/// Syncs at intervals until it is dropped, and once more then.
+#[derive(Debug)]
+pub(super) struct Ticker {
+    thread: Option<JoinHandle<()>>,
+    /// Never sent on: the thread ends when it is gone.
+    until: Option<mpsc::Sender<()>>,
+}
+
+impl Ticker {
+    pub(super) fn start(interval: Duration, shared: Arc<Shared>) -> Result<Self, JournalError> {
+        let path = shared.state().path().to_owned();
+        let (until, ticks) = mpsc::channel();
+        let tick = move || {
+            while ticks.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                sync(&shared);
+            }
+            sync(&shared);
+        };
+        let thread = thread::Builder::new()
+            .name("journal-sync".to_owned())
+            .spawn(tick)
+            .map_err(|source| JournalError::Unusable {
+                doing: "start the thread that syncs",
+                path,
+                source,
+            })?;
+        Ok(Self {
+            thread: Some(thread),
+            until: Some(until),
+        })
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        drop(self.until.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that syncs the journal panicked");
+        }
+    }
+}
+
+fn sync(shared: &Shared) {
+    let last = shared.state().last();
+    // It has been logged, and the next record fails for it.
+    drop(shared.sync(last));
+}

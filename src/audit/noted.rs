@@ -1,0 +1,175 @@
+//! `head.json`: where the chain ended when the last record was written, so that a tail cut off is missed.
+//!
+//! It is one line of a fixed length, sealed like a record and written over in place, with one call and under the
+//! journal's lock. Why not a new file renamed over it: that costs many times as much, at every record; and a line
+//! that fits a page is written whole or not at all, whenever its writer dies. Should it be torn all the same, its seal
+//! does not fit, and that is said.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{chain::sha256, files};
+use crate::trusted::{self, Untrusted};
+
+/// Where a chain ended.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) struct Noted {
+    /// The last record; 0 before the first.
+    pub(super) sequence: u64,
+    /// Its hash.
+    pub(super) hash: String,
+    /// The file it was written to.
+    pub(super) file: String,
+    /// Where its line ended in that file.
+    pub(super) length: u64,
+    /// The first record of the oldest file that is kept.
+    pub(super) oldest: u64,
+}
+
+/// What `head.json` says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Note {
+    /// Nothing: it is absent or empty.
+    Absent,
+    /// Something that no writer wrote.
+    Damaged,
+    /// Where the chain ended.
+    Said(Noted),
+}
+
+impl Note {
+    /// Reads the note of a directory. Whoever wants it to fit the journal holds the journal's lock.
+    pub(super) fn of(directory: &Path) -> io::Result<Self> {
+        match File::open(directory.join(files::NOTED)) {
+            Ok(file) => read(&file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Absent),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// `head.json`, open for writing.
+#[derive(Debug)]
+pub(super) struct NoteFile(File);
+
+impl NoteFile {
+    /// Opens it, and makes it where it is missing.
+    pub(super) fn open(directory: &Path) -> Result<Self, Untrusted> {
+        let options = &mut OpenOptions::new();
+        let path = directory.join(files::NOTED);
+        trusted::open(&path, options.read(true).write(true).create(true)).map(Self)
+    }
+
+    pub(super) fn read(&self) -> io::Result<Note> {
+        read(&self.0)
+    }
+
+    pub(super) fn write(&self, noted: &Noted) -> io::Result<()> {
+        let mut line = serde_json::to_vec(noted)?;
+        // An object that is never empty: its closing brace makes room for the seal.
+        line.pop();
+        let seal = sha256(&line);
+        line.extend_from_slice(SEAL_KEY);
+        line.extend_from_slice(seal.as_bytes());
+        line.extend_from_slice(b"\"}");
+        line.resize(BYTES - 1, b' ');
+        line.push(b'\n');
+        // One call: what is written by halves is not repaired by a second.
+        match self.0.write_at(&line, 0)? {
+            BYTES => Ok(()),
+            _ => Err(io::ErrorKind::WriteZero.into()),
+        }
+    }
+}
+
+fn read(file: &File) -> io::Result<Note> {
+    let mut line = [0; BYTES + 1];
+    let mut filled = 0;
+    while filled < line.len() {
+        match file.read_at(&mut line[filled..], filled as u64)? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    if filled == 0 {
+        return Ok(Note::Absent);
+    }
+    Ok(parse(&line[..filled]).map_or(Note::Damaged, Note::Said))
+}
+
+fn parse(line: &[u8]) -> Option<Noted> {
+    if line.len() != BYTES {
+        return None;
+    }
+    let line = line.trim_ascii_end();
+    let (sealed, rest) = line.split_at_checked(line.len().checked_sub(SEAL_BYTES)?)?;
+    let claimed = rest.strip_prefix(SEAL_KEY)?.strip_suffix(b"\"}")?;
+    (claimed == sha256(sealed).as_bytes()).then_some(())?;
+    serde_json::from_slice(line).ok()
+}
+
+/// The line's length. Less than any page, and more than the longest numbers need.
+const BYTES: usize = 512;
+const SEAL_KEY: &[u8] = b",\"sha256\":\"";
+const SEAL_BYTES: usize = SEAL_KEY.len() + 64 + b"\"}".len();
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn noted() -> Noted {
+        Noted {
+            sequence: u64::MAX,
+            hash: "f".repeat(64),
+            file: files::LIVE.to_owned(),
+            length: u64::MAX,
+            oldest: u64::MAX,
+        }
+    }
+
+    #[test]
+    fn what_is_noted_is_read_back_whatever_was_noted_before() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Note::of(dir.path()).unwrap(), Note::Absent);
+        let file = NoteFile::open(dir.path()).unwrap();
+        assert_eq!(file.read().unwrap(), Note::Absent);
+
+        file.write(&noted()).unwrap();
+        let small = Noted {
+            sequence: 1,
+            length: 1,
+            oldest: 1,
+            ..noted()
+        };
+        file.write(&small).unwrap();
+
+        assert_eq!(file.read().unwrap(), Note::Said(small.clone()));
+        assert_eq!(Note::of(dir.path()).unwrap(), Note::Said(small));
+        let text = fs::read(dir.path().join(files::NOTED)).unwrap();
+        assert_eq!((text.len(), text.last()), (BYTES, Some(&b'\n')));
+    }
+
+    #[test]
+    fn any_changed_byte_is_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        NoteFile::open(dir.path()).unwrap().write(&noted()).unwrap();
+        let path = dir.path().join(files::NOTED);
+        let text = fs::read(&path).unwrap();
+        for at in 0..text.iter().rposition(|byte| *byte == b'}').unwrap() {
+            let mut changed = text.clone();
+            changed[at] ^= 1;
+            fs::write(&path, &changed).unwrap();
+            assert_eq!(Note::of(dir.path()).unwrap(), Note::Damaged, "byte {at}");
+        }
+        fs::write(&path, &text[..100]).unwrap();
+        assert_eq!(Note::of(dir.path()).unwrap(), Note::Damaged);
+    }
+}

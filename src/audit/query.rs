@@ -1,0 +1,350 @@
+//! Which records are asked for. A run's end carries only its id, so whoever asks for a hook's records is given the ends of
+//! the runs whose starts he was given.
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::record::OutcomeKind;
+
+/// Which records.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Filter {
+    /// Only this kind of end.
+    pub end: Option<End>,
+    /// Only this hook.
+    pub hook: Option<String>,
+    /// Only requests of this uid.
+    pub peer_uid: Option<u32>,
+    /// Only this profile.
+    pub profile: Option<String>,
+    /// Only this run.
+    pub run_id: Option<String>,
+    /// Only this session.
+    pub session: Option<String>,
+    /// Not before.
+    pub since: Option<Timestamp>,
+    /// Not after.
+    pub until: Option<Timestamp>,
+}
+
+impl Filter {
+    /// Whether what it asks of a record stands in its run's start.
+    pub const fn asks_for_runs(&self) -> bool {
+        self.hook.is_some()
+            || self.peer_uid.is_some()
+            || self.profile.is_some()
+            || self.run_id.is_some()
+            || self.session.is_some()
+    }
+}
+
+/// How a request came to its end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum End {
+    /// Its writer died.
+    Interrupted,
+    /// The hook ran.
+    Outcome(OutcomeKind),
+    /// The hook was not run.
+    Refused,
+}
+
+impl End {
+    /// Reads the name of an end, as records spell it.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "interrupted" => Some(Self::Interrupted),
+            "refused" => Some(Self::Refused),
+            outcome => serde_json::from_value(outcome.into())
+                .ok()
+                .map(Self::Outcome),
+        }
+    }
+}
+
+/// What of a record is asked for or shown in one line; empty where it has no such field.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Told<'a> {
+    /// Its sequence number.
+    pub sequence: u64,
+    /// When it was written.
+    #[serde(borrow)]
+    pub time: Cow<'a, str>,
+    /// Its kind.
+    #[serde(borrow)]
+    pub record: Cow<'a, str>,
+    /// Its hash.
+    #[serde(borrow)]
+    pub hash: Cow<'a, str>,
+    /// The run.
+    #[serde(borrow)]
+    pub run_id: Cow<'a, str>,
+    /// The hook's name.
+    #[serde(borrow)]
+    pub hook: Cow<'a, str>,
+    /// The session.
+    #[serde(borrow)]
+    pub session: Cow<'a, str>,
+    /// The lifecycle point.
+    #[serde(borrow)]
+    pub point: Cow<'a, str>,
+    /// The profile.
+    #[serde(borrow)]
+    pub profile: Option<Cow<'a, str>>,
+    /// Who asked.
+    pub peer: Option<Asker>,
+    /// What is run.
+    pub command: Option<super::record::Command>,
+    /// How the run ended.
+    pub outcome: Option<OutcomeKind>,
+    /// The exit code.
+    pub exit_code: Option<i32>,
+    /// The signal.
+    pub signal: Option<i32>,
+    /// Why it was refused.
+    #[serde(borrow)]
+    pub reason: Cow<'a, str>,
+    /// What was wrong.
+    #[serde(borrow)]
+    pub message: Cow<'a, str>,
+    /// Whether nothing confined it.
+    pub unconfined: bool,
+    /// What the contract made of it.
+    pub verdict: Option<super::record::VerdictLine>,
+    /// The contract's own event.
+    pub event: Option<super::record::EventLine>,
+}
+
+/// Who asked.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+pub struct Asker {
+    /// Its user id.
+    pub uid: u32,
+}
+
+impl<'a> Told<'a> {
+    /// Reads a line; `None` if it is no record.
+    pub fn read(line: &'a [u8]) -> Option<Self> {
+        let told: Self = serde_json::from_slice(line).ok()?;
+        (told.sequence > 0).then_some(told)
+    }
+
+    /// Returns how the request came to its end, if this record says so.
+    pub fn end(&self) -> Option<End> {
+        match &*self.record {
+            "ended" => self.outcome.map(End::Outcome),
+            "interrupted" => Some(End::Interrupted),
+            "refused" => Some(End::Refused),
+            _ => None,
+        }
+    }
+}
+
+/// Goes through a journal's records in their order and says which are asked for.
+#[derive(Debug)]
+pub struct Matcher {
+    filter: Filter,
+    /// The runs that are asked for, started and not ended.
+    runs: BTreeSet<String>,
+}
+
+impl Matcher {
+    /// Begins with the first record.
+    pub const fn new(filter: Filter) -> Self {
+        Self {
+            filter,
+            runs: BTreeSet::new(),
+        }
+    }
+
+    /// Says whether the next record is asked for.
+    pub fn takes(&mut self, told: &Told<'_>) -> bool {
+        let run = self.takes_run(told);
+        let Filter {
+            end, since, until, ..
+        } = &self.filter;
+        let time = || told.time.parse::<Timestamp>().ok();
+        run && end.is_none_or(|end| told.end() == Some(end))
+            && since.is_none_or(|since| time().is_some_and(|time| time >= since))
+            && until.is_none_or(|until| time().is_some_and(|time| time <= until))
+    }
+
+    fn takes_run(&mut self, told: &Told<'_>) -> bool {
+        if !self.filter.asks_for_runs() {
+            return true;
+        }
+        let known = match &*told.record {
+            "ended" | "interrupted" | "refused" => self.runs.remove(&*told.run_id),
+            _ => false,
+        };
+        if known {
+            return true;
+        }
+        let Filter {
+            hook,
+            peer_uid,
+            profile,
+            run_id,
+            session,
+            ..
+        } = &self.filter;
+        let same = |wanted: &Option<String>, found: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == found)
+        };
+        let takes = same(hook, &told.hook)
+            && same(session, &told.session)
+            && same(profile, told.profile.as_deref().unwrap_or_default())
+            && same(run_id, &told.run_id)
+            && peer_uid.is_none_or(|uid| told.peer.is_some_and(|peer| peer.uid == uid));
+        if takes && told.record == "started" {
+            // Ids begin with the time of the run: what goes first is the oldest, whose end will not come any more.
+            if self.runs.len() >= OPEN_RUNS {
+                self.runs.pop_first();
+            }
+            self.runs.insert(told.run_id.clone().into_owned());
+        }
+        takes
+    }
+}
+
+/// How many runs may be open at once and still have their ends found.
+const OPEN_RUNS: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORDS: [&str; 7] = [
+        r#"{"sequence":1,"time":"2026-01-01T00:00:01Z","record":"started","run_id":"a","hook":"guard","session":"s","profile":"strict","peer":{"uid":7,"pid":1}}"#,
+        r#"{"sequence":2,"time":"2026-01-01T00:00:02Z","record":"started","run_id":"b","hook":"other","session":"t","profile":"network","peer":{"uid":8}}"#,
+        r#"{"sequence":3,"time":"2026-01-01T00:00:03Z","record":"ended","run_id":"b","outcome":"timed_out"}"#,
+        r#"{"sequence":4,"time":"2026-01-01T00:00:04Z","record":"ended","run_id":"a","outcome":"exited","exit_code":0}"#,
+        r#"{"sequence":5,"time":"2026-01-01T00:00:05Z","record":"refused","run_id":"c","hook":"guard","reason":"OVERLOADED","peer":{"uid":7}}"#,
+        r#"{"sequence":6,"time":"2026-01-01T00:00:06Z","record":"torn","bytes":3,"text":"x"}"#,
+        r#"{"sequence":7,"time":"2026-01-01T00:00:07Z","record":"interrupted","run_id":"z","started_by":"i","started_sequence":1}"#,
+    ];
+
+    fn taken(filter: Filter) -> Vec<u64> {
+        let mut matcher = Matcher::new(filter);
+        let told = RECORDS.map(|line| Told::read(line.as_bytes()).unwrap());
+        let taken = told.iter().filter(|told| matcher.takes(told));
+        taken.map(|told| told.sequence).collect()
+    }
+
+    fn text(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+
+    #[test]
+    fn each_filter_takes_its_records_and_with_a_run_its_end() {
+        let none = Filter::default;
+        let at = |second: i64| Some(Timestamp::from_second(1_767_225_600 + second).unwrap());
+        let end = |name| Some(End::parse(name).unwrap());
+        for (filter, expected) in [
+            (none(), vec![1, 2, 3, 4, 5, 6, 7]),
+            (
+                Filter {
+                    hook: text("guard"),
+                    ..none()
+                },
+                vec![1, 4, 5],
+            ),
+            (
+                Filter {
+                    session: text("t"),
+                    ..none()
+                },
+                vec![2, 3],
+            ),
+            (
+                Filter {
+                    profile: text("strict"),
+                    ..none()
+                },
+                vec![1, 4],
+            ),
+            (
+                Filter {
+                    peer_uid: Some(7),
+                    ..none()
+                },
+                vec![1, 4, 5],
+            ),
+            (
+                Filter {
+                    run_id: text("z"),
+                    ..none()
+                },
+                vec![7],
+            ),
+            (
+                Filter {
+                    run_id: text("b"),
+                    ..none()
+                },
+                vec![2, 3],
+            ),
+            (
+                Filter {
+                    end: end("exited"),
+                    ..none()
+                },
+                vec![4],
+            ),
+            (
+                Filter {
+                    end: end("refused"),
+                    ..none()
+                },
+                vec![5],
+            ),
+            (
+                Filter {
+                    end: end("interrupted"),
+                    ..none()
+                },
+                vec![7],
+            ),
+            (
+                Filter {
+                    since: at(3),
+                    until: at(5),
+                    ..none()
+                },
+                vec![3, 4, 5],
+            ),
+            // Its start was before.
+            (
+                Filter {
+                    hook: text("guard"),
+                    since: at(2),
+                    end: end("exited"),
+                    ..none()
+                },
+                vec![4],
+            ),
+            (
+                Filter {
+                    hook: text("guard"),
+                    end: end("timed_out"),
+                    ..none()
+                },
+                vec![],
+            ),
+        ] {
+            let shown = format!("{filter:?}");
+            assert_eq!(taken(filter), expected, "{shown}");
+        }
+        assert_eq!(End::parse("escape"), None);
+    }
+
+    #[test]
+    fn a_line_that_is_no_record_is_none() {
+        for line in ["", "{}", "[]", "{\"sequence\":\"x\"}", "\u{0}"] {
+            assert!(Told::read(line.as_bytes()).is_none(), "{line}");
+        }
+    }
+}

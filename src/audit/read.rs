@@ -1,0 +1,173 @@
+//! Reads the lines of a journal from its oldest file on, and on into files that are begun meanwhile.
+//!
+//! Reading takes no lock and holds no writer up. It proves nothing: that is the business of [`super::verify`].
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    chain::MAX_LINE_BYTES,
+    files::{self, Identity, LIVE, Older, line_start, settled},
+    noted::Note,
+};
+
+/// A place in a journal.
+#[derive(Debug)]
+pub struct Reader {
+    at: Option<Reading>,
+    directory: PathBuf,
+    line: Vec<u8>,
+    /// The first record of the file that was read last.
+    read: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Reading {
+    file: BufReader<File>,
+    identity: Identity,
+    /// Whether it is not written any more: its end is final.
+    over: bool,
+    /// Where the next line begins.
+    offset: u64,
+}
+
+impl Reader {
+    /// Begins with the oldest record of a directory's journal.
+    pub fn open(directory: &Path) -> Self {
+        Self {
+            at: None,
+            directory: directory.to_owned(),
+            line: Vec::new(),
+            read: None,
+        }
+    }
+
+    /// Begins behind the last record of a directory's journal, or `from_start` with the oldest; beside it, the last
+    /// record's sequence.
+    ///
+    /// # Errors
+    ///
+    /// Returns what the system says.
+    pub fn at_end(directory: &Path, from_start: bool) -> io::Result<(Self, u64)> {
+        let mut reader = Self::open(directory);
+        let (live, end, last) = settled(directory, || {
+            let live = File::open(directory.join(LIVE))?;
+            let last = match Note::of(directory)? {
+                Note::Said(noted) => noted.sequence,
+                Note::Absent | Note::Damaged => 0,
+            };
+            // Behind it may be what a writer left that died.
+            let end = line_start(&live, 0, live.metadata()?.len())?;
+            Ok((live, end, last))
+        })?;
+        if !from_start {
+            let mut reading = Reading::new(live, false)?;
+            reading.offset = end;
+            reading.file.seek(SeekFrom::Start(end))?;
+            reader.at = Some(reading);
+        }
+        Ok((reader, last))
+    }
+
+    /// Returns the next line without its newline; `None` if no more is written now.
+    ///
+    /// # Errors
+    ///
+    /// Returns what the system says; a line longer than any record is invalid data.
+    pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
+        loop {
+            let Some(at) = &mut self.at else {
+                self.at = self.next_file()?;
+                if self.at.is_none() {
+                    return Ok(None);
+                }
+                continue;
+            };
+            if at.line(&mut self.line)? {
+                return Ok(self.line.strip_suffix(b"\n"));
+            }
+            if at.over {
+                let identity = at.identity;
+                self.read = self.first_of(identity)?.or(self.read);
+                self.at = None;
+                continue;
+            }
+            let live = files::at(&self.directory.join(LIVE))?;
+            if live.is_some_and(|(identity, _)| identity == at.identity) {
+                return Ok(None);
+            }
+            // It may have been written to since its end was seen, and before it was left: once more.
+            at.over = true;
+        }
+    }
+
+    /// Opens the file after the one that was read.
+    fn next_file(&self) -> io::Result<Option<Reading>> {
+        loop {
+            // In this order: what was the live file when it was opened is found as an older one, if it was left since.
+            let live = match File::open(self.directory.join(LIVE)) {
+                Ok(file) => Some(file),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            };
+            let older = match Older::list(&self.directory) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+                older => older?,
+            };
+            let next = older
+                .into_iter()
+                .find(|older| Some(older.first) > self.read);
+            let Some(next) = next else {
+                return live.map(|live| Reading::new(live, false)).transpose();
+            };
+            match File::open(&next.path) {
+                Ok(file) => return Reading::new(file, true).map(Some),
+                // Removed as too old, meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns the first record of an older file, by its name.
+    fn first_of(&self, identity: Identity) -> io::Result<Option<u64>> {
+        for older in Older::list(&self.directory)? {
+            if files::at(&older.path)?.is_some_and(|(found, _)| found == identity) {
+                return Ok(Some(older.first));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Reading {
+    fn new(file: File, over: bool) -> io::Result<Self> {
+        Ok(Self {
+            identity: files::identity(&file)?,
+            file: BufReader::with_capacity(1 << 16, file),
+            over,
+            offset: 0,
+        })
+    }
+
+    /// Reads one whole line; if there is none, nothing is taken.
+    fn line(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
+        line.clear();
+        let limit = u64::try_from(MAX_LINE_BYTES).unwrap_or(u64::MAX);
+        let taken = (&mut self.file).take(limit).read_until(b'\n', line)?;
+        if line.ends_with(b"\n") {
+            self.offset += u64::try_from(taken).unwrap_or(u64::MAX);
+            return Ok(true);
+        }
+        if taken == MAX_LINE_BYTES {
+            let message = format!("a line at byte {} is longer than any record", self.offset);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        // Its writer may not be done, or may yet cut it off: it is read again from where it begins.
+        self.file.seek(SeekFrom::Start(self.offset))?;
+        Ok(false)
+    }
+}

@@ -1,0 +1,279 @@
+//! What a record and a reply may show of what passes through a run.
+
+use std::{borrow::Cow, sync::Arc};
+
+use serde_json::Value;
+
+use super::record::{self, Kept, Record};
+use crate::{
+    current::Current,
+    process::Captured,
+    redact::{Cut, Redactor},
+};
+
+/// The registered secrets, and what of events and output the journal keeps.
+#[derive(Debug, Default)]
+pub struct Redaction {
+    /// What is kept.
+    pub capture: Capture,
+    /// Takes the secrets out.
+    pub redactor: Redactor,
+}
+
+/// What of a run's texts is written into its records. By default nothing.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Capture {
+    /// Whether the event is.
+    pub event: bool,
+    /// How many bytes of each are.
+    pub max_bytes: usize,
+    /// Whether stderr is.
+    pub stderr: bool,
+    /// Whether stdout is.
+    pub stdout: bool,
+}
+
+/// The redaction that holds now: all who have it see a new one at once.
+pub type CurrentRedaction = Arc<Current<Redaction>>;
+
+impl Redaction {
+    /// Takes the secrets out of everything in a record that is not of hookjail's own making.
+    pub(super) fn clean(&self, record: &mut Record) {
+        if self.redactor.is_empty() {
+            return;
+        }
+        record.each_text(|text| self.redactor.clean(text));
+    }
+
+    /// Returns as much of an event as is kept.
+    pub(super) fn event(&self, event: &[u8]) -> Option<Kept> {
+        self.capture.event.then(|| self.kept(event, false))
+    }
+
+    /// Returns as much of an output as is kept.
+    pub(super) fn output(&self, wanted: bool, captured: &Captured) -> Option<Kept> {
+        wanted.then(|| self.kept(&captured.head, captured.truncated()))
+    }
+
+    /// Returns the first bytes of a text, of which more may have been dropped before.
+    fn kept(&self, bytes: &[u8], dropped: bool) -> Kept {
+        // Further than what is kept: a marker is shorter than most secrets, and at the end something is dropped.
+        let enough = self.capture.max_bytes.saturating_mul(2) + self.redactor.reach();
+        let looked_at = &bytes[..bytes.len().min(enough)];
+        let cut = Cut {
+            after: dropped || looked_at.len() < bytes.len(),
+            before: false,
+        };
+        let clean = self.redactor.bytes(looked_at, cut);
+        let lossy = std::str::from_utf8(&clean).is_err();
+        let mut text = match clean {
+            Cow::Borrowed(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Cow::Owned(bytes) => crate::redact::lossy(bytes),
+        };
+        let fits = text.len().min(self.capture.max_bytes);
+        let fits = (0..=fits).rev().find(|at| text.is_char_boundary(*at));
+        let cut = cut.after || fits.is_some_and(|fits| fits < text.len());
+        text.truncate(fits.unwrap_or(0));
+        Kept { cut, lossy, text }
+    }
+}
+
+/// What a reply shows of an output, where that is not the output itself.
+#[derive(Debug)]
+pub struct Shown {
+    /// The first bytes, without secrets.
+    pub head: Vec<u8>,
+    /// The last bytes, without secrets.
+    pub tail: Vec<u8>,
+}
+
+impl Shown {
+    /// Takes the secrets out of an output.
+    pub(super) fn of(captured: &Captured, redactor: &Redactor) -> Self {
+        let after = captured.truncated();
+        let head = Cut {
+            after,
+            before: false,
+        };
+        let tail = Cut {
+            after: false,
+            before: true,
+        };
+        Self {
+            head: redactor.bytes(&captured.head, head).into_owned(),
+            tail: redactor.bytes(&captured.tail, tail).into_owned(),
+        }
+    }
+}
+
+impl Record {
+    /// Goes through every text that a request, a hook or an operator wrote. Every field is named: a new one is to be decided
+    /// about here.
+    fn each_text(&mut self, mut act: impl FnMut(&mut String)) {
+        match self {
+            Self::Ended(ended) => {
+                let record::Ended {
+                    confirmed: _,
+                    denied,
+                    event,
+                    evidence,
+                    exit_code: _,
+                    outcome: _,
+                    released: _,
+                    run_id: _,
+                    signal: _,
+                    // Their texts are redacted as bytes, before they are cut.
+                    stderr: _,
+                    stdout: _,
+                    unconfined: _,
+                    usage: _,
+                    verdict: _,
+                } = &mut **ended;
+                denied.iter_mut().chain(evidence).for_each(&mut act);
+                let fields = event.iter_mut().flat_map(|event| event.fields.values_mut());
+                fields.for_each(|value| each_string(value, &mut act));
+            }
+            Self::Refused(refused) => {
+                let record::Refused {
+                    command,
+                    hook,
+                    message,
+                    peer: _,
+                    profile,
+                    reason: _,
+                    request_id,
+                    run_id: _,
+                    session,
+                } = &mut **refused;
+                let command = command.iter_mut().flat_map(|command| &mut command.argv);
+                [hook, message, request_id, session]
+                    .into_iter()
+                    .chain(profile)
+                    .chain(command)
+                    .for_each(act);
+            }
+            Self::Started(started) => {
+                let record::Started {
+                    answered_by: _,
+                    axes: _,
+                    backend: _,
+                    command,
+                    consent: _,
+                    contract: _,
+                    digests,
+                    environment,
+                    event: _,
+                    event_bytes: _,
+                    event_sha256: _,
+                    hook,
+                    mode: _,
+                    passed_over,
+                    peer: _,
+                    point,
+                    profile,
+                    profile_digest: _,
+                    program,
+                    request_id,
+                    run_id: _,
+                    session,
+                    timeout_ms: _,
+                    unconfined: _,
+                    working_dir,
+                } = &mut **started;
+                [hook, point, profile, program, request_id, session]
+                    .into_iter()
+                    .chain(&mut command.argv)
+                    .chain(digests.iter_mut().map(|digest| &mut digest.path))
+                    .chain(environment)
+                    .chain(passed_over.iter_mut().map(|backend| &mut backend.message))
+                    .chain(working_dir)
+                    .for_each(act);
+            }
+            Self::Torn(torn) => act(&mut torn.text),
+            Self::Interrupted(_) | Self::Lost(_) => {}
+        }
+    }
+}
+
+/// Goes through the strings that a value holds; names of members are the contract's own.
+fn each_string(value: &mut Value, act: &mut impl FnMut(&mut String)) {
+    match value {
+        Value::String(text) => act(text),
+        Value::Array(values) => values.iter_mut().for_each(|value| each_string(value, act)),
+        Value::Object(members) => {
+            let values = members.values_mut();
+            values.for_each(|value| each_string(value, act));
+        }
+        Value::Bool(_) | Value::Null | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redact::secret::Secret;
+
+    fn keeping(max_bytes: usize) -> Redaction {
+        let secret = Secret::new("key", b"s3cr3t-value".to_vec()).unwrap();
+        Redaction {
+            capture: Capture {
+                event: true,
+                max_bytes,
+                stderr: true,
+                stdout: true,
+            },
+            redactor: Redactor::new(vec![secret]).unwrap(),
+        }
+    }
+
+    #[test]
+    fn no_part_of_a_secret_is_kept_wherever_the_text_is_cut() {
+        for before in 0..40 {
+            let text = format!("{}s3cr3t-value{}", "-".repeat(before), "-".repeat(200));
+            for max_bytes in 1..60 {
+                let kept = keeping(max_bytes).event(text.as_bytes()).unwrap();
+                assert!(kept.cut && kept.text.len() <= max_bytes, "{kept:?}");
+                let left = kept.text.replace("[redacted:key]", "");
+                let left = left.split('[').next().unwrap();
+                assert!(left.bytes().all(|byte| byte == b'-'), "{kept:?}");
+            }
+            // What the run's own limit cut off.
+            let captured = Captured {
+                head: text[..before + 5].into(),
+                tail: text[before + 5..].into(),
+                total: text.len() as u64,
+            };
+            let redaction = keeping(1000);
+            let kept = redaction.output(true, &captured).unwrap();
+            assert!(kept.cut && kept.text.bytes().all(|byte| byte == b'-'));
+            let shown = Shown::of(&captured, &redaction.redactor);
+            let shown = [shown.head, shown.tail].concat();
+            assert!(shown.iter().all(|byte| *byte == b'-'));
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_is_marked() {
+        let kept = keeping(100).event(b"a\xffs3cr3t-value").unwrap();
+        assert_eq!(kept.text, "a\u{fffd}[redacted:key]");
+        assert!(kept.lossy && !kept.cut);
+        let kept = keeping(100).event("ä".as_bytes()).unwrap();
+        assert!(!kept.lossy && !kept.cut);
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        let kept = keeping(4).event("aäöü".as_bytes()).unwrap();
+        assert_eq!((&*kept.text, kept.cut), ("aä", true));
+    }
+
+    #[test]
+    fn nothing_is_kept_by_default() {
+        let redaction = Redaction::default();
+        assert_eq!(redaction.event(b"text"), None);
+        assert_eq!(
+            redaction.output(redaction.capture.stdout, &Captured::default()),
+            None
+        );
+    }
+}

@@ -1,0 +1,646 @@
+//! `hookjail audit`: verifies the journal, and shows what is in it.
+
+use std::{
+    collections::VecDeque,
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    thread,
+    time::Duration,
+};
+
+use clap::{Args, Subcommand, ValueEnum};
+use jiff::Timestamp;
+use serde_json::json;
+use tonic::{Status, Streaming};
+
+use super::{Context, Failure, client, output, output::Style, show::plain};
+use crate::{
+    audit::{
+        query::{End, Filter, Matcher, Told},
+        read::Reader,
+        verify::{Tail, Verified, VerifyError, verify_file, verify_journal},
+    },
+    pb::{self, audit_service_client::AuditServiceClient},
+};
+
+/// Verifies, queries, follows and exports the journal.
+#[derive(Debug, Args)]
+pub(super) struct Audit {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Write matching records for another system, and last the hash at which the chain ended
+    Export {
+        /// How each record is written
+        #[arg(long, value_enum, default_value_t = Format::Jsonl)]
+        format: Format,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Show matching records, oldest first
+    Query {
+        /// Show the contracts' own events instead of the records that have them
+        #[arg(long)]
+        events: bool,
+        /// At most so many; 0 = all
+        #[arg(long, default_value_t = 0, value_name = "N")]
+        limit: u32,
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        source: Source,
+    },
+    /// Show the last matching records
+    Tail {
+        /// Go on with records as they are written
+        #[arg(short, long)]
+        follow: bool,
+        /// So many
+        #[arg(short = 'n', long, default_value_t = 10, value_name = "N")]
+        lines: usize,
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        source: Source,
+    },
+    /// Check every record, and that nothing was cut off at the end; exits 1 where the chain does not hold
+    Verify {
+        /// One file, whose beginning and end nothing proves, or a journal's directory [default: the journal's]
+        file: Option<PathBuf>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Format {
+    /// One line with the main fields
+    Csv,
+    /// The lines of the journal as they are
+    Jsonl,
+}
+
+/// Which records.
+#[derive(Clone, Debug, Args)]
+struct Which {
+    /// Not before, for example 2030-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    since: Option<Timestamp>,
+    /// Not after
+    #[arg(long, value_name = "TIME")]
+    until: Option<Timestamp>,
+    /// Only this hook, by its name
+    #[arg(long, value_name = "NAME")]
+    hook: Option<String>,
+    /// Only this session
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Only this end: an outcome such as exited or timed_out, refused, interrupted
+    #[arg(long, value_name = "END", value_parser = end)]
+    end: Option<(String, End)>,
+    /// Only this profile
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// Only requests of this uid
+    #[arg(long, value_name = "UID")]
+    uid: Option<u32>,
+    /// Only this run
+    #[arg(long = "run", value_name = "ID")]
+    run_id: Option<String>,
+}
+
+/// Whence.
+#[derive(Clone, Debug, Args)]
+struct Source {
+    /// Ask the daemon at this socket instead of reading the files
+    #[arg(long, value_name = "ADDR")]
+    connect: Option<PathBuf>,
+}
+
+impl Audit {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        match self.command {
+            Command::Export { format, which } => export(context, which, format),
+            Command::Query {
+                events,
+                limit,
+                which,
+                source,
+            } => {
+                let shown = Shown::new(context.json, events);
+                match &source.connect {
+                    Some(address) => ask(context, address, which, limit, |line| shown.line(line)),
+                    None => {
+                        let mut left = limit;
+                        read(context, which, |line, _| {
+                            left = left.saturating_sub(1);
+                            shown.line(line) && (limit == 0 || left > 0)
+                        })
+                        .map(drop)
+                    }
+                }?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Command::Tail {
+                follow,
+                lines,
+                which,
+                source,
+            } => {
+                let shown = Shown::new(context.json, false);
+                match &source.connect {
+                    Some(address) => tail_of_daemon(context, address, which, lines, follow, shown)?,
+                    None => tail(context, which, lines, follow, shown)?,
+                }
+                Ok(ExitCode::SUCCESS)
+            }
+            Command::Verify { file } => verify(context, file),
+        }
+    }
+}
+
+impl From<Which> for Filter {
+    fn from(which: Which) -> Self {
+        Self {
+            end: which.end.map(|(_, end)| end),
+            hook: which.hook,
+            peer_uid: which.uid,
+            profile: which.profile,
+            run_id: which.run_id,
+            session: which.session,
+            since: which.since,
+            until: which.until,
+        }
+    }
+}
+
+impl From<Which> for pb::AuditFilter {
+    fn from(which: Which) -> Self {
+        let time = |time: Timestamp| prost_types::Timestamp {
+            nanos: time.subsec_nanosecond(),
+            seconds: time.as_second(),
+        };
+        Self {
+            end: which.end.map(|(name, _)| name).unwrap_or_default(),
+            hook: which.hook.unwrap_or_default(),
+            peer_uid: which.uid,
+            profile: which.profile.unwrap_or_default(),
+            run_id: which.run_id.unwrap_or_default(),
+            session_id: which.session.unwrap_or_default(),
+            since: which.since.map(time),
+            until: which.until.map(time),
+        }
+    }
+}
+
+fn end(name: &str) -> Result<(String, End), String> {
+    let end = End::parse(name).ok_or("is no outcome, `refused` or `interrupted`")?;
+    Ok((name.to_owned(), end))
+}
+
+fn verify(context: &Context, file: Option<PathBuf>) -> Result<ExitCode, Failure> {
+    let path = match file {
+        Some(file) => file,
+        None => context.load()?.journal(),
+    };
+    let verified = if path.is_dir() {
+        verify_journal(&path)
+    } else {
+        verify_file(&path)
+    };
+    match verified {
+        Ok(verified) => {
+            told(context, &path, &verified);
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(VerifyError::Broken(broken)) => {
+            if context.json {
+                let at = json!({
+                    "file": broken.file,
+                    "line": broken.line,
+                    "message": broken.why.to_string(),
+                    "reason": broken.why.reason(),
+                    "record": broken.record,
+                });
+                output::json_line(&json!({ "broken": at, "holds": false, "path": path }));
+            } else {
+                let style = Style::of_stdout();
+                let record = broken
+                    .record
+                    .map_or_else(String::new, |record| format!("record {record}, "));
+                let text = format!(
+                    "{}: {}\n",
+                    style.bad("the chain does not hold"),
+                    plain(&format!("{record}{broken}"))
+                );
+                output::stdout(text.as_bytes());
+            }
+            Ok(ExitCode::FAILURE)
+        }
+        Err(error @ VerifyError::Unreadable { .. }) => Err(error.into()),
+    }
+}
+
+fn told(context: &Context, path: &Path, verified: &Verified) {
+    let Verified {
+        files,
+        first,
+        head,
+        records,
+        tail,
+    } = verified;
+    let last = first + records - 1;
+    if context.json {
+        let tail = match tail {
+            Tail::Noted => "noted",
+            Tail::Unproven => "unproven",
+        };
+        output::json_line(&json!({
+            "files": files, "first": first, "head": head, "holds": true, "last": last, "path": path,
+            "records": records, "tail": tail,
+        }));
+        return;
+    }
+    let style = Style::of_stdout();
+    let mut text = match records {
+        0 => format!("{}: no record yet\n", style.good("the chain holds")),
+        _ => format!(
+            "{}: records {first} to {last}, files: {files}, last hash {head}\n",
+            style.good("the chain holds")
+        ),
+    };
+    if *first > 1 {
+        let removed = first - 1;
+        text.push_str(&match tail {
+            Tail::Noted => format!(
+                "records 1 to {removed} are not there: their files were removed, as `audit.keep_files` says\n"
+            ),
+            Tail::Unproven => format!("records 1 to {removed} are not in this file\n"),
+        });
+    }
+    if *tail == Tail::Unproven {
+        text.push_str(
+            "its end is unproven: a file alone does not tell whether records were cut off\n",
+        );
+    }
+    output::stdout(text.as_bytes());
+}
+
+/// Shows records as people or programs want them.
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    events: bool,
+    json: bool,
+    style: Style,
+}
+
+impl Shown {
+    fn new(json: bool, events: bool) -> Self {
+        Self {
+            events,
+            json,
+            style: Style::of_stdout(),
+        }
+    }
+
+    /// Shows one record; `false` once nobody looks any more.
+    fn line(self, line: &[u8]) -> bool {
+        let Some(told) = Told::read(line) else {
+            return true;
+        };
+        let text = match &told.event {
+            None if self.events => return true,
+            Some(event) if self.events => {
+                let event = json!({
+                    "event": event.name, "fields": event.fields, "run_id": told.run_id, "sequence": told.sequence,
+                    "time": told.time,
+                });
+                plain(&event.to_string())
+            }
+            Some(_) | None if self.json => return output::try_stdout(&[line, b"\n"].concat()),
+            Some(_) | None => self.words(&told),
+        };
+        output::try_stdout(format!("{text}\n").as_bytes())
+    }
+
+    fn words(self, told: &Told<'_>) -> String {
+        let end = end_words(told);
+        let mut words = vec![format!("{:>6} {}", told.sequence, plain(&told.time))];
+        let kind = format!("{:<11}", plain(&told.record));
+        words.push(match &*told.record {
+            "started" => self.style.strong(&kind),
+            "ended" if told.exit_code == Some(0) => self.style.good(&kind),
+            "ended" => self.style.warn(&kind),
+            _ => self.style.bad(&kind),
+        });
+        words.extend((!end.is_empty()).then(|| plain(&end)));
+        words.extend(told.unconfined.then(|| self.style.bad("UNCONFINED")));
+        let uid = told
+            .peer
+            .map_or_else(String::new, |peer| peer.uid.to_string());
+        let profile = told.profile.as_deref().unwrap_or_default();
+        for (name, value) in [
+            ("run", &*told.run_id),
+            ("hook", &told.hook),
+            ("point", &told.point),
+            ("session", &told.session),
+            ("profile", profile),
+            ("uid", &uid),
+        ] {
+            if !value.is_empty() {
+                words.push(format!("{name}={}", plain(value)));
+            }
+        }
+        if let Some(verdict) = &told.verdict {
+            words.push(plain(&verdict.decision));
+            let by = verdict.blocked_by.as_deref().map(plain);
+            words.extend(by.map(|by| format!("blocked by {by}")));
+        }
+        if let Some(command) = &told.command {
+            let argv: Vec<_> = command
+                .argv
+                .iter()
+                .map(|word| format!("{word:?}"))
+                .collect();
+            words.push(argv.join(" "));
+        }
+        if !told.message.is_empty() {
+            words.push(plain(&told.message));
+        }
+        words.join(" ")
+    }
+}
+
+fn end_words(told: &Told<'_>) -> String {
+    let outcome = told.outcome.map(|outcome| json!(outcome));
+    let outcome = outcome.as_ref().and_then(|outcome| outcome.as_str());
+    match (outcome, told.exit_code, told.signal) {
+        (Some(outcome), Some(code), _) => format!("{outcome} {code}"),
+        (Some(outcome), _, Some(signal)) => format!("{outcome} {signal}"),
+        (Some(outcome), None, None) => outcome.to_owned(),
+        (None, _, _) => told.reason.clone().into_owned(),
+    }
+}
+
+/// Reads the files, and hands over what matches until `wanted` says that it is enough. Returns the last record read.
+fn read(
+    context: &Context,
+    which: Which,
+    mut wanted: impl FnMut(&[u8], &Told<'_>) -> bool,
+) -> Result<Option<(u64, String)>, Failure> {
+    let mut scan = Scan::new(&context.load()?.journal(), which);
+    while scan.step(&mut wanted)? {}
+    Ok(scan.last)
+}
+
+/// A way through the files.
+struct Scan {
+    last: Option<(u64, String)>,
+    matcher: Matcher,
+    reader: Reader,
+    strange: bool,
+}
+
+impl Scan {
+    fn new(directory: &Path, which: Which) -> Self {
+        Self {
+            last: None,
+            matcher: Matcher::new(which.into()),
+            reader: Reader::open(directory),
+            strange: false,
+        }
+    }
+
+    /// Reads one line; `false` at the end, or where no more is wanted.
+    fn step(&mut self, wanted: &mut impl FnMut(&[u8], &Told<'_>) -> bool) -> io::Result<bool> {
+        let Some(line) = self.reader.next_line()? else {
+            return Ok(false);
+        };
+        let Some(told) = Told::read(line) else {
+            if !self.strange {
+                output::stderr(
+                    "hookjail: there are lines that are no records: see `hookjail audit verify`",
+                );
+            }
+            self.strange = true;
+            return Ok(true);
+        };
+        self.last = Some((told.sequence, told.hash.clone().into_owned()));
+        Ok(!self.matcher.takes(&told) || wanted(line, &told))
+    }
+}
+
+fn tail(
+    context: &Context,
+    which: Which,
+    lines: usize,
+    follow: bool,
+    shown: Shown,
+) -> Result<(), Failure> {
+    let mut scan = Scan::new(&context.load()?.journal(), which);
+    let mut last = Last::new(lines);
+    while scan.step(&mut |line, _| last.push(line))? {}
+    let mut shows = last.0.iter().all(|line| shown.line(line));
+    while follow && shows {
+        while scan.step(&mut |line, _| {
+            shows = shown.line(line);
+            shows
+        })? {}
+        thread::sleep(LOOK_AGAIN);
+    }
+    Ok(())
+}
+
+/// The last few lines.
+struct Last(VecDeque<Vec<u8>>, usize);
+
+impl Last {
+    const fn new(lines: usize) -> Self {
+        Self(VecDeque::new(), lines)
+    }
+
+    fn push(&mut self, line: &[u8]) -> bool {
+        self.0.push_back(line.to_vec());
+        if self.0.len() > self.1 {
+            self.0.pop_front();
+        }
+        true
+    }
+}
+
+fn export(context: &Context, which: Which, format: Format) -> Result<ExitCode, Failure> {
+    if format == Format::Csv {
+        output::stdout(format!("{}\n", COLUMNS.join(",")).as_bytes());
+    }
+    let mut records = 0_u64;
+    let last = read(context, which, |line, told| {
+        records += 1;
+        match format {
+            Format::Csv => output::try_stdout(row(told).as_bytes()),
+            Format::Jsonl => output::try_stdout(&[line, b"\n"].concat()),
+        }
+    })?;
+    let (sequence, hash) = last.unwrap_or_else(|| (0, "0".repeat(64)));
+    match format {
+        Format::Csv => {
+            let told = Told {
+                hash: hash.into(),
+                record: "export".into(),
+                sequence,
+                ..Told::default()
+            };
+            output::stdout(row(&told).as_bytes());
+        }
+        Format::Jsonl => output::json_line(
+            &json!({ "record": "export", "records": records, "sequence": sequence, "hash": hash }),
+        ),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const COLUMNS: [&str; 14] = [
+    "sequence",
+    "time",
+    "record",
+    "run_id",
+    "hook",
+    "point",
+    "session",
+    "profile",
+    "peer_uid",
+    "end",
+    "decision",
+    "blocked_by",
+    "command",
+    "hash",
+];
+
+fn row(told: &Told<'_>) -> String {
+    let verdict = told.verdict.as_ref();
+    let command = told
+        .command
+        .as_ref()
+        .map(|command| json!(command.argv).to_string());
+    let values: [&str; COLUMNS.len()] = [
+        &told.sequence.to_string(),
+        &told.time,
+        &told.record,
+        &told.run_id,
+        &told.hook,
+        &told.point,
+        &told.session,
+        told.profile.as_deref().unwrap_or_default(),
+        &told
+            .peer
+            .map_or_else(String::new, |peer| peer.uid.to_string()),
+        &end_words(told),
+        verdict.map_or("", |verdict| &verdict.decision),
+        verdict
+            .and_then(|verdict| verdict.blocked_by.as_deref())
+            .unwrap_or_default(),
+        &command.unwrap_or_default(),
+        &told.hash,
+    ];
+    // A row is a line, whatever a name is.
+    let quoted = values.map(|value| format!("\"{}\"", plain(value).replace('"', "\"\"")));
+    format!("{}\n", quoted.join(","))
+}
+
+/// Asks a daemon for what matches.
+fn ask(
+    context: &Context,
+    address: &Path,
+    which: Which,
+    limit: u32,
+    mut wanted: impl FnMut(&[u8]) -> bool,
+) -> Result<(), Failure> {
+    let socket = client::socket(&context.surroundings, address);
+    let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
+    client::runtime()?.block_on(async {
+        let mut client = connect(&socket).await?;
+        let mut records = query(&mut client, which, limit).await?;
+        while let Some(found) = records.message().await.map_err(refused)? {
+            if !wanted(found.record.unwrap_or_default().json.as_bytes()) {
+                break;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn tail_of_daemon(
+    context: &Context,
+    address: &Path,
+    which: Which,
+    lines: usize,
+    follow: bool,
+    shown: Shown,
+) -> Result<(), Failure> {
+    let socket = client::socket(&context.surroundings, address);
+    let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
+    client::runtime()?.block_on(async {
+        let mut client = connect(&socket).await?;
+        // Before what was written is asked for, so that nothing falls in between.
+        let mut watched = None;
+        if follow {
+            let request = pb::AuditServiceWatchRequest {
+                filter: Some(which.clone().into()),
+                max_reply_bytes: Some(LONGEST),
+            };
+            let answer = client.watch(request).await.map_err(refused)?;
+            watched = Some(answer.into_inner());
+        }
+        let mut last = Last::new(lines);
+        let mut seen = 0;
+        let mut records = query(&mut client, which, 0).await?;
+        while let Some(found) = records.message().await.map_err(refused)? {
+            let record = found.record.unwrap_or_default();
+            seen = record.sequence;
+            last.push(record.json.as_bytes());
+        }
+        let shows = last.0.iter().all(|line| shown.line(line));
+        let Some(mut watched) = watched.filter(|_| shows) else {
+            return Ok(());
+        };
+        while let Some(written) = watched.message().await.map_err(refused)? {
+            let record = written.record.unwrap_or_default();
+            if record.sequence > seen && !shown.line(record.json.as_bytes()) {
+                break;
+            }
+        }
+        Ok(())
+    })
+}
+
+type Client = AuditServiceClient<tonic::transport::Channel>;
+
+async fn connect(socket: &Path) -> Result<Client, Failure> {
+    let client = AuditServiceClient::new(client::connect(socket).await?);
+    Ok(client.max_decoding_message_size(usize::MAX))
+}
+
+/// Asks for what was written.
+async fn query(
+    client: &mut Client,
+    which: Which,
+    limit: u32,
+) -> Result<Streaming<pb::QueryResponse>, Failure> {
+    let request = pb::QueryRequest {
+        filter: Some(which.into()),
+        limit,
+        max_reply_bytes: Some(LONGEST),
+    };
+    let answer = client.query(request).await.map_err(refused)?;
+    Ok(answer.into_inner())
+}
+
+fn refused(status: Status) -> Failure {
+    client::refused(&status)
+}
+
+/// No record is longer.
+const LONGEST: u64 = 16 << 20;
+
+const LOOK_AGAIN: Duration = Duration::from_millis(200);

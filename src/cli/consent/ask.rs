@@ -1,0 +1,341 @@
+//! `hookjail consent watch|pending|approve|deny`: answers a daemon's questions.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{self, BufRead},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::Args;
+use tokio::sync::mpsc;
+use tonic::transport::Channel;
+
+use super::super::{
+    Context, Failure, client, output,
+    output::Style,
+    served::{by_daemon, daemon},
+    show::{axis_words, plain},
+};
+use crate::{
+    pb::{self, consent_service_client::ConsentServiceClient, watch_response::News},
+    wire::json,
+};
+
+const PROMPT: &[u8] = b"[A]lways, [y]es this once, [n]o: ";
+
+type Client = ConsentServiceClient<Channel>;
+
+/// Where the daemon is.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Where {
+    /// The daemon's socket [default: its usual place]
+    #[arg(long, value_name = "ADDR")]
+    connect: Option<PathBuf>,
+}
+
+impl Where {
+    fn socket(&self, context: &Context) -> Result<PathBuf, Failure> {
+        daemon(context, self.connect.as_deref()).ok_or_else(|| {
+            Failure::new("no daemon is set up here; name its socket with `--connect`")
+        })
+    }
+}
+
+/// Shows each question as it comes and takes the answer from stdin.
+pub(super) fn watch(context: &Context, at: &Where) -> Result<ExitCode, Failure> {
+    let as_json = context.json;
+    by_daemon(&at.socket(context)?, (), async |channel, ()| {
+        let mut client = Client::new(channel);
+        let mut lines = (!as_json).then(|| lines(io::BufReader::new(io::stdin())));
+        let news = client.watch(pb::WatchRequest::default()).await;
+        let mut news = news
+            .map_err(|status| client::refused(&status))?
+            .into_inner();
+        if !as_json {
+            output::stderr(
+                "hookjail: listening; each question is answered with A, y or n, and Enter",
+            );
+        }
+        let mut desk = Desk::new(output::stdout);
+        loop {
+            let line = async {
+                match &mut lines {
+                    Some(lines) => lines.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                told = news.message() => {
+                    let Some(told) = told.map_err(|status| client::refused(&status))? else {
+                        output::stderr("hookjail: the daemon has ended");
+                        return Ok(ExitCode::SUCCESS);
+                    };
+                    if as_json {
+                        output::json_line(&json::render(&told, "hookjail.v1.WatchResponse")?);
+                    } else {
+                        desk.hear(told.news);
+                    }
+                }
+                line = line => {
+                    let Some(line) = line else {
+                        // Who cannot answer does not listen.
+                        return Ok(ExitCode::SUCCESS);
+                    };
+                    desk.answer(&mut client, &line).await?;
+                }
+            }
+        }
+    })
+}
+
+/// The questions that wait at one terminal, oldest first; the first is shown.
+struct Desk {
+    open: VecDeque<pb::PendingConsent>,
+    say: fn(&[u8]),
+}
+
+impl Desk {
+    const fn new(say: fn(&[u8])) -> Self {
+        Self {
+            open: VecDeque::new(),
+            say,
+        }
+    }
+
+    fn hear(&mut self, news: Option<News>) {
+        match news {
+            Some(News::Pending(pending)) => {
+                self.open.push_back(pending);
+                if self.open.len() == 1 {
+                    self.show();
+                }
+            }
+            Some(News::Settled(settled)) => {
+                let is_it = |pending: &pb::PendingConsent| pending.consent_id == settled.consent_id;
+                let shown = self.open.front().is_some_and(is_it);
+                self.open.retain(|pending| !is_it(pending));
+                if shown {
+                    let how = if settled.expired {
+                        "nobody answered in time, so the answer is no".to_owned()
+                    } else {
+                        format!("answered elsewhere: {}", word(settled.decision()))
+                    };
+                    (self.say)(format!("\n  {how}\n").as_bytes());
+                    self.show();
+                }
+            }
+            None => {}
+        }
+    }
+
+    async fn answer(&mut self, client: &mut Client, line: &str) -> Result<(), Failure> {
+        let Some(asked) = self.open.front() else {
+            return Ok(());
+        };
+        let decision = match line.trim() {
+            "A" | "a" | "always" => pb::ConsentDecision::Always,
+            "y" | "Y" | "yes" => pb::ConsentDecision::Once,
+            "n" | "N" | "no" => pb::ConsentDecision::No,
+            _ => {
+                (self.say)(PROMPT);
+                return Ok(());
+            }
+        };
+        let asked = asked.consent_id.clone();
+        // Off the desk first, so that the news of this very answer is no news here.
+        self.open.pop_front();
+        if !decide(client, &asked, decision).await? {
+            (self.say)(b"  too late: it was answered elsewhere, or nobody waits any more\n");
+        }
+        self.show();
+        Ok(())
+    }
+
+    fn show(&self) {
+        if let Some(first) = self.open.front() {
+            (self.say)(described(first).as_bytes());
+            (self.say)(PROMPT);
+        }
+    }
+}
+
+/// Prints what is pending.
+pub(super) fn pending(context: &Context, at: &Where) -> Result<ExitCode, Failure> {
+    let as_json = context.json;
+    by_daemon(&at.socket(context)?, (), async |channel, ()| {
+        let request = pb::WatchRequest {
+            pending_only: true,
+            ..pb::WatchRequest::default()
+        };
+        let news = Client::new(channel).watch(request).await;
+        let mut news = news
+            .map_err(|status| client::refused(&status))?
+            .into_inner();
+        while let Some(told) = news
+            .message()
+            .await
+            .map_err(|status| client::refused(&status))?
+        {
+            let Some(News::Pending(pending)) = told.news else {
+                continue;
+            };
+            if as_json {
+                output::json_line(&json::render(&pending, "hookjail.v1.PendingConsent")?);
+            } else {
+                output::stdout(described(&pending).as_bytes());
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Answers one question by its id.
+pub(super) fn by_id(
+    context: &Context,
+    at: &Where,
+    id: &str,
+    decision: pb::ConsentDecision,
+) -> Result<ExitCode, Failure> {
+    let as_json = context.json;
+    let counted = by_daemon(&at.socket(context)?, (), async |channel, ()| {
+        decide(&mut Client::new(channel), id, decision).await
+    })?;
+    if as_json {
+        output::json_line(&serde_json::json!({ "counted": counted, "id": id }));
+    } else if counted {
+        output::stdout(format!("answered: {}\n", word(decision)).as_bytes());
+    } else {
+        output::stderr(
+            "hookjail: no such question is open: it was answered, or nobody waits any more",
+        );
+    }
+    Ok(if counted {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Asks at this process's terminal about one request, until the returned task is aborted. `None` where there is no
+/// terminal, or this user may not answer for the operator: the refusal of the run then says what to do.
+pub(in crate::cli) async fn ask_about(
+    channel: Channel,
+    request_id: String,
+) -> Option<tokio::task::JoinHandle<()>> {
+    let terminal = File::open("/dev/tty").ok()?;
+    let mut client = Client::new(channel);
+    let request = pb::WatchRequest {
+        pending_only: false,
+        request_id,
+    };
+    let mut news = client.watch(request).await.ok()?.into_inner();
+    Some(tokio::spawn(async move {
+        let mut lines = lines(io::BufReader::new(terminal));
+        let mut desk = Desk::new(output::raw_stderr);
+        loop {
+            let goes_on = tokio::select! {
+                told = news.message() => match told {
+                    Ok(Some(told)) => {
+                        desk.hear(told.news);
+                        true
+                    }
+                    Ok(None) | Err(_) => false,
+                },
+                line = lines.recv() => match line {
+                    Some(line) => desk.answer(&mut client, &line).await.is_ok(),
+                    None => false,
+                },
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }))
+}
+
+async fn decide(
+    client: &mut Client,
+    id: &str,
+    decision: pb::ConsentDecision,
+) -> Result<bool, Failure> {
+    let request = pb::DecideRequest {
+        consent_id: id.to_owned(),
+        decision: decision.into(),
+    };
+    let answer = client.decide(request).await;
+    let answer = answer.map_err(|status| client::refused(&status))?;
+    Ok(answer.into_inner().counted)
+}
+
+/// Reads lines on a thread of its own: a read of a terminal cannot be cancelled.
+fn lines(input: impl BufRead + Send + 'static) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        for line in input.lines().map_while(Result::ok) {
+            if sender.blocking_send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Describes a question. Nothing of it can steer the terminal: command, names and diff are a stranger's.
+fn described(pending: &pb::PendingConsent) -> String {
+    let style = Style::of_stdout();
+    let mut text = String::new();
+    let mut line = |label: &str, value: &str| {
+        if !value.is_empty() {
+            text.push_str(&format!("  {label:<11} {value}\n"));
+        }
+    };
+    if pending.tool_name.is_empty() {
+        line("$", &style.strong(&plain(&pending.command)));
+    } else {
+        line("tool", &style.strong(&plain(&pending.tool_name)));
+        line("input", &plain(&pending.tool_input_json));
+    }
+    line("hook", &plain(&pending.hook_name));
+    line("why", &plain(&pending.why));
+    line("asked by", &plain(&pending.peer));
+    line("workspace", &plain(&pending.workspace));
+    if !pending.profile.is_empty() {
+        let description = plain(&pending.profile_description);
+        line("profile", &format!("{}: {description}", pending.profile));
+    }
+    for axis in &pending.axes {
+        line("", &axis_words(axis, style));
+    }
+    for digest in &pending.digests {
+        line(
+            &digest.role,
+            &format!("{}  {}", digest.sha256, plain(&digest.path)),
+        );
+    }
+    for changed in pending.diff.lines() {
+        let changed_plain = plain(changed);
+        let shown = match changed.as_bytes().first() {
+            Some(b'+') => style.good(&changed_plain),
+            Some(b'-') => style.bad(&changed_plain),
+            _ => changed_plain,
+        };
+        line("", &shown);
+    }
+    line("id", &pending.consent_id);
+    let asked = if pending.tool_name.is_empty() {
+        "May this hook run?"
+    } else {
+        "May this tool be called?"
+    };
+    format!("\n{asked}\n{text}")
+}
+
+const fn word(decision: pb::ConsentDecision) -> &'static str {
+    match decision {
+        pb::ConsentDecision::Always => "always",
+        pb::ConsentDecision::Once => "yes, this once",
+        pb::ConsentDecision::No | pb::ConsentDecision::Unspecified => "no",
+    }
+}

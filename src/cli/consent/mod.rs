@@ -1,0 +1,301 @@
+//! `hookjail consent`: allow commands, list and revoke what is allowed, answer questions about what is not.
+
+mod ask;
+
+use std::{
+    ffi::OsString,
+    fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use serde_json::json;
+
+use self::ask::Where;
+pub(super) use self::ask::ask_about;
+use super::{
+    Context, Failure, assemble::Assembly, output, program::resolve_program, run::directory,
+    show::plain,
+};
+use crate::{
+    admission::{
+        self as admission, OpenedFor, Program,
+        allowlist::{Allowlist, Entry, command_line},
+        digest::DigestCache,
+    },
+    config::Config,
+    pb,
+    request::ProfileName,
+};
+
+/// Allows commands, lists and revokes what is allowed, answers questions about what is not.
+#[derive(Debug, Args)]
+pub(super) struct Consent {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Allow a command, bound to what its files contain now
+    Allow {
+        /// The profile it may run under
+        #[arg(long, default_value = "strict")]
+        profile: String,
+        /// When the consent ends, for example 2030-01-31T12:00:00Z
+        #[arg(long, value_name = "TIME")]
+        until: Option<Timestamp>,
+        /// Below which directory it counts [default: everywhere]
+        #[arg(long, value_name = "DIR")]
+        within: Option<PathBuf>,
+        /// The command
+        #[arg(
+            required = true,
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "CMD"
+        )]
+        command: Vec<OsString>,
+    },
+    /// Answer a pending question with "always": run the hook, and remember
+    Approve {
+        #[command(flatten)]
+        at: Where,
+        /// Answer "yes, this once" instead
+        #[arg(long)]
+        once: bool,
+        /// The question's id
+        id: String,
+    },
+    /// Answer a pending question with "no"
+    Deny {
+        #[command(flatten)]
+        at: Where,
+        /// The question's id
+        id: String,
+    },
+    /// Print the allowlist as JSON, for `import`
+    Export,
+    /// Add the entries of a file that `export` or reyn wrote, all or none
+    Import {
+        /// The file, or - for stdin
+        file: PathBuf,
+    },
+    /// List what is allowed
+    List,
+    /// List the questions that wait for an answer
+    Pending {
+        #[command(flatten)]
+        at: Where,
+    },
+    /// Take a consent back
+    Revoke {
+        /// The command, as `list` shows it or as words
+        #[arg(
+            required = true,
+            trailing_var_arg = true,
+            allow_hyphen_values = true,
+            value_name = "CMD"
+        )]
+        command: Vec<OsString>,
+    },
+    /// Show each question of a daemon as it comes, and answer it
+    Watch {
+        #[command(flatten)]
+        at: Where,
+    },
+}
+
+impl Consent {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let config = || context.load();
+        match self.command {
+            Command::Allow {
+                profile,
+                until,
+                within,
+                command,
+            } => {
+                let terms = Terms {
+                    profile,
+                    until,
+                    within,
+                };
+                allow(&config()?, context, terms, command)
+            }
+            Command::Approve { at, once, id } => {
+                let decision = if once {
+                    pb::ConsentDecision::Once
+                } else {
+                    pb::ConsentDecision::Always
+                };
+                ask::by_id(context, &at, &id, decision)
+            }
+            Command::Deny { at, id } => ask::by_id(context, &at, &id, pb::ConsentDecision::No),
+            Command::Export => export(&config()?),
+            Command::Import { file } => import(&config()?, context, &file),
+            Command::List => list(&config()?, context),
+            Command::Pending { at } => ask::pending(context, &at),
+            Command::Revoke { command } => revoke(&config()?, context, &command),
+            Command::Watch { at } => ask::watch(context, &at),
+        }
+    }
+}
+
+/// What a consent is given for, beside the command.
+struct Terms {
+    profile: String,
+    until: Option<Timestamp>,
+    within: Option<PathBuf>,
+}
+
+fn allow(
+    config: &Config,
+    context: &Context,
+    terms: Terms,
+    argv: Vec<OsString>,
+) -> Result<ExitCode, Failure> {
+    let profile = terms.profile.as_str();
+    let registry = Assembly::registry(config)?;
+    let policy = ProfileName::parse(profile).and_then(|name| registry.find(&name).cloned());
+    let policy = policy.ok_or_else(|| Failure::new(format!("there is no profile `{profile}`")))?;
+    let argv = resolve_program(argv)?;
+    let command = command_line(&argv).ok_or_else(|| Failure::new("the command is not UTF-8"))?;
+    let program = Program::open(
+        Program::find(&argv, &policy.environment.path)?,
+        &argv,
+        &DigestCache::default(),
+        OpenedFor::Oneself,
+    )?;
+    let approved_by = format!("uid {} by `hookjail consent allow`", nix::unistd::getuid());
+    let mut entry = Entry::new(
+        command.clone(),
+        program.digests.clone(),
+        Some(profile.to_owned()),
+        approved_by,
+    );
+    entry.expires_at = terms.until;
+    let within = terms.within.as_deref().map(directory).transpose()?;
+    entry.working_dir_scope = within.map(PathBuf::from);
+    Allowlist::record(&config.allowlist(), entry)?;
+    let digests: Vec<_> = program
+        .digests
+        .iter()
+        .map(|digest| json!({ "path": digest.path, "role": digest.role.name(), "sha256": digest.sha256 }))
+        .collect();
+    if context.json {
+        output::json_line(&json!({ "command": command, "profile": profile, "digests": digests }));
+    } else {
+        output::stdout(format!("allowed under profile {profile}: {command}\n").as_bytes());
+        for digest in &program.digests {
+            output::stdout(
+                format!(
+                    "  {:<12} {}  {}\n",
+                    digest.role.name(),
+                    digest.sha256,
+                    digest.path
+                )
+                .as_bytes(),
+            );
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
+    let mut entries = Allowlist::load(&config.allowlist())?.entries().to_vec();
+    if let Some(path) = &config.reyn_allowlist {
+        entries.extend_from_slice(Allowlist::load(path)?.entries());
+    }
+    for entry in &entries {
+        if context.json {
+            output::json_line(&serde_json::to_value(entry)?);
+            continue;
+        }
+        // One of reyn's is for its contract alone, and bound to content when its hook first runs.
+        let profile = match entry.profile.as_deref() {
+            None if entry.is_reyns() => "(reyn)",
+            None => "(any)",
+            Some(profile) => profile,
+        };
+        let scope = entry.working_dir_scope.as_ref();
+        let scope = scope.map(|scope| format!(" within {}", scope.display()));
+        let end = entry.expires_at.map(|end| format!(" until {end}"));
+        let line = format!(
+            "{profile:<14} {}  since {}{}{}\n",
+            plain(&entry.command),
+            plain(&entry.approved_at),
+            plain(&scope.unwrap_or_default()),
+            end.unwrap_or_default(),
+        );
+        output::stdout(line.as_bytes());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn export(config: &Config) -> Result<ExitCode, Failure> {
+    let allowlist = Allowlist::load(&config.allowlist())?;
+    let mut text = serde_json::to_vec_pretty(allowlist.entries())?;
+    text.push(b'\n');
+    output::stdout(&text);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn import(config: &Config, context: &Context, file: &Path) -> Result<ExitCode, Failure> {
+    let mut text = Vec::new();
+    let read = if file == Path::new("-") {
+        io::stdin().read_to_end(&mut text).map(drop)
+    } else {
+        fs::read(file).map(|read| text = read)
+    };
+    let named = |why: String| Failure::new(format!("cannot import `{}`: {why}", file.display()));
+    read.map_err(|error| named(error.to_string()))?;
+    let entries: Vec<Entry> =
+        serde_json::from_slice(&text).map_err(|error| named(error.to_string()))?;
+    let path = config.allowlist();
+    let before = Allowlist::load(&path)?;
+    let all = entries.len();
+    // What is bound to content must not be loosened by an entry that is not.
+    let entries: Vec<_> = entries
+        .into_iter()
+        .filter(|entry| !(entry.is_reyns() && before.binds(&entry.command)))
+        .collect();
+    let imported = entries.len();
+    Allowlist::record_all(&path, entries)?;
+    let skipped = all - imported;
+    if context.json {
+        output::json_line(&json!({ "imported": imported, "skipped": skipped }));
+    } else {
+        output::stdout(format!("imported: {imported}\n").as_bytes());
+        if skipped > 0 {
+            output::stderr(&format!(
+                "hookjail: {skipped} entries bound to no content were left out: their commands are bound to content here"
+            ));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn revoke(config: &Config, context: &Context, words: &[OsString]) -> Result<ExitCode, Failure> {
+    // One word is the command as `list` shows it; it may be several words, quoted.
+    let command = match words {
+        [line] => line.to_str().map(str::to_owned),
+        _ => command_line(words),
+    };
+    let command = command.ok_or_else(|| Failure::new("the command is not UTF-8"))?;
+    let reyns = config.reyn_allowlist.as_deref();
+    let revoked = admission::revoke(&config.allowlist(), reyns, &command)?;
+    if context.json {
+        output::json_line(&json!({ "command": command, "revoked": revoked }));
+    } else {
+        output::stdout(format!("revoked: {revoked}\n").as_bytes());
+    }
+    Ok(if revoked > 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

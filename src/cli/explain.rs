@@ -1,0 +1,454 @@
+//! `hookjail explain`: what a profile allows, asked without running anything.
+
+use std::{
+    env, fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{
+    Args, Subcommand,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
+use nix::errno::Errno;
+use serde_json::json;
+
+use super::{
+    Context, Failure,
+    assemble::{Assembly, own},
+    output::{self, Style},
+};
+use crate::{
+    config::Config,
+    policy::{
+        GrantSpec, GrantedBy, Place, Policy,
+        explain::{Kind, Operation, Reach, Target},
+        forbidden::Forbidden,
+        narrow::narrow,
+    },
+    request::{Narrow, ProfileName},
+    sandbox::{
+        Backend, BackendName,
+        linux::{
+            FilterSpec, Landlock, NEWEST_ABI,
+            explain::{
+                self as kernel, Enforcer, Explanation, Transport, Verdict, number, parse_arguments,
+            },
+        },
+    },
+};
+
+/// The command line cannot be read.
+const USAGE: u8 = 2;
+
+/// What stands for the scratch directory of a run, which has no path before there is one.
+const SCRATCH: &str = "${scratch}";
+const WORKSPACE: &str = "${workspace}";
+
+/// Says what a profile allows, by the rules that confine hooks. Asks no daemon and runs nothing.
+///
+/// Exits with 0 if it is allowed, with 1 if it is refused, killed, or allowed with some arguments only.
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    /// The profile
+    #[arg(long, global = true, default_value = "strict")]
+    profile: String,
+    /// Binds ${workspace} [default: the current directory, where the profile needs one]
+    #[arg(long, global = true, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// The hook's program or script, which is granted with it
+    #[arg(long, global = true, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// As on a kernel with this Landlock ABI [default: this host's]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(NEWEST_ABI)))]
+    landlock_abi: Option<u32>,
+    #[command(subcommand)]
+    question: Question,
+}
+
+#[derive(Debug, Subcommand)]
+enum Question {
+    /// An operation on a path; ${workspace}/… and ${scratch}/… stand for what a run has
+    Path {
+        /// What is done
+        #[arg(value_parser = PossibleValuesParser::new(Operation::ALL.map(Operation::name)).map(operation))]
+        operation: Operation,
+        /// With which path
+        path: PathBuf,
+        /// The second path of `link` and `rename`
+        destination: Option<PathBuf>,
+    },
+    /// Speaking to another host
+    Host {
+        /// By UDP instead of TCP
+        #[arg(long)]
+        udp: bool,
+        /// HOST:PORT, with the address of an IPv6 host in brackets
+        #[arg(value_parser = host_and_port)]
+        address: String,
+    },
+    /// A system call, by name or number, with as many of its arguments as matter
+    Syscall {
+        /// For example `clone`
+        name: String,
+        /// NAME=VALUE or PLACE=VALUE, for example flags=CLONE_NEWUSER or 0=0x10000000
+        #[arg(value_name = "ARG=VALUE")]
+        arguments: Vec<String>,
+    },
+}
+
+impl Explain {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let config = context.load()?;
+        let registry = Assembly::registry(&config)?;
+        let found =
+            ProfileName::parse(&self.profile).and_then(|name| registry.find(&name).cloned());
+        let base =
+            found.ok_or_else(|| Failure::new(format!("there is no profile `{}`", self.profile)))?;
+        let mut notes = Vec::new();
+        let workspace = self.workspace(&base)?;
+        let policy = narrow(&base, workspace.as_deref(), &Narrow::default())?;
+        let spec = self.spec(&config, &policy, &mut notes);
+        let (asked, mut answer) = match &self.question {
+            Question::Path {
+                operation,
+                path,
+                destination,
+            } => {
+                let reach = self.reach(&policy, workspace.as_deref(), &spec)?;
+                for grant in reach.missing() {
+                    notes.push(format!(
+                        "granted `{}` is missing or behind a link here: every run under the profile is refused",
+                        grant.place
+                    ));
+                }
+                match (&workspace, workspace_grant(&base, true)) {
+                    (Some(bound), _)
+                        if !config
+                            .workspace_roots
+                            .iter()
+                            .any(|root| bound.starts_with(root)) =>
+                    {
+                        notes.push(format!(
+                            "`{}` as the workspace: a daemon takes it only below one of `hooks.workspace_roots`; \
+                             `hookjail run` without a daemon does",
+                            bound.display()
+                        ));
+                    }
+                    (None, Some(grant)) => notes.push(format!(
+                        "`{}` ({}) is granted too where a request binds it: `--workspace DIR`",
+                        grant.place, grant.access
+                    )),
+                    (Some(_), _) | (None, None) => {}
+                }
+                let ask = Ask {
+                    operation: *operation,
+                    workspace: workspace.as_deref(),
+                };
+                let forbidden = Forbidden::locate(&own(&config))?;
+                ask.answer(path, destination.as_deref(), &spec, &reach, &forbidden)?
+            }
+            Question::Host { udp, address } => {
+                let (transport, name) = if *udp {
+                    (Transport::Udp, "udp")
+                } else {
+                    (Transport::Tcp, "tcp")
+                };
+                let answer = kernel::host(&spec, transport);
+                (format!("{name} to {address}"), answer)
+            }
+            Question::Syscall { name, arguments } => {
+                let unknown =
+                    || Failure::new(format!("there is no system call `{name}`")).with_code(USAGE);
+                let number = number(name).ok_or_else(unknown)?;
+                let known = parse_arguments(number, arguments)
+                    .map_err(|error| Failure::from(error).with_code(USAGE))?;
+                let asked = [name.as_str()]
+                    .into_iter()
+                    .chain(arguments.iter().map(String::as_str))
+                    .collect::<Vec<_>>();
+                (
+                    format!("system call {}", asked.join(" ")),
+                    kernel::call(&spec, number, &known),
+                )
+            }
+        };
+        answer.notes.extend(notes);
+        if context.json {
+            output::json_line(&as_json(&asked, &policy, &spec, &answer));
+        } else {
+            output::stdout(describe(&asked, &policy, &spec, &answer).as_bytes());
+        }
+        Ok(match answer.verdict {
+            Verdict::Allowed => ExitCode::SUCCESS,
+            Verdict::Depends | Verdict::Killed | Verdict::Refused(_) => ExitCode::FAILURE,
+        })
+    }
+
+    /// Returns what `${workspace}` is bound to: as for `run`, the current directory where the profile cannot do without.
+    fn workspace(&self, policy: &Policy) -> Result<Option<PathBuf>, Failure> {
+        let directory = match &self.workspace {
+            Some(directory) => directory.clone(),
+            None if workspace_grant(policy, false).is_some() => env::current_dir()?,
+            None => return Ok(None),
+        };
+        let bound = directory.canonicalize().map_err(|error| {
+            Failure::new(format!("cannot use `{}`: {error}", directory.display()))
+        })?;
+        Ok(Some(bound))
+    }
+
+    fn spec(&self, config: &Config, policy: &Policy, notes: &mut Vec<String>) -> FilterSpec {
+        if config
+            .backends
+            .of(&policy.line)
+            .contains(&BackendName::Noop)
+        {
+            notes.push(
+                "backend `noop` is configured: a hook that it runs is not confined at all"
+                    .to_owned(),
+            );
+        }
+        if policy.granted_by == GrantedBy::Operator {
+            notes.push(
+                "only the operator's configuration gives this profile, command by command"
+                    .to_owned(),
+            );
+        }
+        let root = nix::unistd::geteuid().is_root();
+        let abi = match (self.landlock_abi, Landlock::new(root).probe()) {
+            (Some(abi), _) => abi,
+            (None, Ok(host)) => host.landlock_abi,
+            (None, Err(absent)) => {
+                notes.push(format!(
+                    "nothing runs on this host ({absent}); the answer is for Landlock ABI {NEWEST_ABI}"
+                ));
+                NEWEST_ABI
+            }
+        };
+        FilterSpec::of(policy, abi)
+    }
+
+    fn reach(
+        &self,
+        policy: &Policy,
+        workspace: Option<&Path>,
+        spec: &FilterSpec,
+    ) -> Result<Reach, Failure> {
+        let handled = kernel::handled(spec.landlock_abi);
+        let reach =
+            Reach::locate(&policy.files, workspace, handled)?.with_scratch(Path::new(SCRATCH));
+        match &self.program {
+            None => Ok(reach),
+            Some(program) => reach
+                .with_program(&program.canonicalize()?)
+                .map_err(Failure::from),
+        }
+    }
+}
+
+/// Returns a profile's grant of the workspace that falls away where none is bound, or one that does not.
+fn workspace_grant(policy: &Policy, falls_away: bool) -> Option<&GrantSpec> {
+    let mut named = policy.files.named.iter();
+    named.find(
+        |grant| matches!(grant.place, Place::Workspace { if_bound, .. } if if_bound == falls_away),
+    )
+}
+
+/// A question about paths.
+struct Ask<'a> {
+    operation: Operation,
+    workspace: Option<&'a Path>,
+}
+
+impl Ask<'_> {
+    fn answer(
+        &self,
+        path: &Path,
+        destination: Option<&Path>,
+        spec: &FilterSpec,
+        reach: &Reach,
+        forbidden: &Forbidden,
+    ) -> Result<(String, Explanation), Failure> {
+        let name = self.operation.name();
+        if self.operation.has_destination() != destination.is_some() {
+            let problem = if destination.is_some() {
+                format!("`{name}` takes one path")
+            } else {
+                format!("`{name}` takes two paths")
+            };
+            return Err(Failure::new(problem).with_code(USAGE));
+        }
+        let target = self.target(path, false)?;
+        let goal = destination
+            .map(|path| self.target(path, true))
+            .transpose()?;
+        let mut answer = kernel::path(
+            spec,
+            reach,
+            forbidden,
+            self.operation,
+            &target,
+            goal.as_ref(),
+        );
+        if answer.verdict == Verdict::Allowed
+            && answer.by == Enforcer::Landlock
+            && self.operation != Operation::See
+            && let Ok(metadata) = fs::metadata(target.path())
+        {
+            answer.notes.push(format!(
+                "file permissions decide as well: `{}` has mode {:o}, owner {}, group {}",
+                target.path().display(),
+                metadata.mode() & 0o7777,
+                metadata.uid(),
+                metadata.gid(),
+            ));
+        }
+        if path != target.path() && path.is_absolute() {
+            answer
+                .notes
+                .push(format!("it leads to `{}`", target.path().display()));
+        }
+        let to = destination.map_or_else(String::new, |to| format!(" to {}", to.display()));
+        Ok((format!("{name} {}{to}", path.display()), answer))
+    }
+
+    fn target(&self, path: &Path, is_destination: bool) -> Result<Target, Failure> {
+        if path.starts_with(SCRATCH) {
+            let kind = match self.operation {
+                Operation::List | Operation::RemoveDirectory => Kind::Directory,
+                Operation::Create
+                | Operation::MakeDevice
+                | Operation::MakeDirectory
+                | Operation::MakeFifo
+                | Operation::MakeLink
+                | Operation::MakeSocket => Kind::Missing,
+                Operation::Link | Operation::Rename if is_destination => Kind::Missing,
+                Operation::Execute
+                | Operation::Link
+                | Operation::Metadata
+                | Operation::Read
+                | Operation::Remove
+                | Operation::Rename
+                | Operation::See
+                | Operation::Truncate
+                | Operation::Write => Kind::File,
+            };
+            return Ok(Target::imagined(path, kind));
+        }
+        let path = match (path.strip_prefix(WORKSPACE), self.workspace) {
+            (Ok(below), Some(workspace)) => workspace.join(below),
+            (Ok(_), None) => {
+                let problem = "no workspace is bound; name one by `--workspace DIR`";
+                return Err(Failure::new(problem).with_code(USAGE));
+            }
+            (Err(_), _) => env::current_dir()?.join(path),
+        };
+        Ok(if is_destination {
+            Target::destination(&path)
+        } else {
+            Target::locate(self.operation, &path)
+        })
+    }
+}
+
+fn operation(name: String) -> Operation {
+    let known = Operation::ALL.into_iter();
+    let mut named = known.filter(|operation| operation.name() == name);
+    // The parser before this one lets only names through.
+    named.next().unwrap_or(Operation::See)
+}
+
+fn host_and_port(text: &str) -> Result<String, String> {
+    let parts = text.rsplit_once(':').filter(|(host, port)| {
+        let bracketed = host.starts_with('[') && host.ends_with(']');
+        !host.is_empty()
+            && (bracketed || !host.contains(':'))
+            && port.parse::<u16>().is_ok_and(|port| port > 0)
+    });
+    parts
+        .map(|_| text.to_owned())
+        .ok_or_else(|| "it is not HOST:PORT or [IPV6]:PORT".to_owned())
+}
+
+fn errno_name(errno: i32) -> String {
+    format!("{:?}", Errno::from_raw(errno))
+}
+
+fn as_json(
+    asked: &str,
+    policy: &Policy,
+    spec: &FilterSpec,
+    answer: &Explanation,
+) -> serde_json::Value {
+    let (verdict, errno) = match answer.verdict {
+        Verdict::Allowed => ("ALLOWED", None),
+        Verdict::Depends => ("DEPENDS", None),
+        Verdict::Killed => ("KILLED", None),
+        Verdict::Refused(errno) => ("REFUSED", Some(errno_name(errno))),
+    };
+    json!({
+        "asked": asked,
+        "by": answer.by.to_string(),
+        "errno": errno,
+        "landlockAbi": spec.landlock_abi,
+        "notes": answer.notes,
+        "profile": policy.name.as_str(),
+        "profileDigest": policy.digest,
+        "rule": answer.rule,
+        "toAllow": answer.remedy.as_ref().map(ToString::to_string),
+        "verdict": verdict,
+    })
+}
+
+fn describe(asked: &str, policy: &Policy, spec: &FilterSpec, answer: &Explanation) -> String {
+    let style = Style::of_stdout();
+    let verdict = match answer.verdict {
+        Verdict::Allowed => style.good("allowed"),
+        Verdict::Depends => style.warn("depends on its arguments"),
+        Verdict::Killed => style.bad("killed (SIGSYS)"),
+        Verdict::Refused(errno) => style.bad(&format!("refused ({})", errno_name(errno))),
+    };
+    let mut text = format!("{asked} under profile {}: {verdict}\n", policy.name);
+    let mut line = |label: &str, value: &str| {
+        // Padding counts bytes, so it comes before the colour.
+        text.push_str(&format!(
+            "{}{value}\n",
+            style.strong(&format!("{label:<12}"))
+        ));
+    };
+    line("rule", &answer.rule);
+    line(
+        "by",
+        &format!("{} (Landlock ABI {})", answer.by, spec.landlock_abi),
+    );
+    if let Some(remedy) = &answer.remedy {
+        line("to allow", &remedy.to_string());
+    }
+    for note in &answer.notes {
+        line("note", note);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_host_and_a_port() {
+        for good in ["example.org:443", "192.0.2.1:53", "[2001:db8::1]:80"] {
+            assert!(host_and_port(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "example.org",
+            ":80",
+            "example.org:0",
+            "example.org:65536",
+            "2001:db8::1:80",
+        ] {
+            assert!(host_and_port(bad).is_err(), "{bad}");
+        }
+    }
+}

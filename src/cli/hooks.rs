@@ -1,0 +1,141 @@
+//! `hookjail hooks`: what is configured, and what a file of hooks says.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::{Context, Failure, output};
+use crate::{
+    contract::Mode,
+    hooks::{
+        Registered, configured,
+        load::peek,
+        read::{Origin, read},
+        show,
+    },
+};
+
+/// Lists the configured hooks, and checks files of hooks.
+#[derive(Debug, Args)]
+pub(super) struct Hooks {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Check one file of hooks and show what would run when; exits 1 where it cannot be read
+    Check {
+        /// Whose file it is: the contract's name
+        #[arg(long)]
+        contract: String,
+        /// Where relative directories in it start
+        #[arg(long, value_name = "DIRECTORY")]
+        base: Option<PathBuf>,
+        /// The file
+        file: PathBuf,
+    },
+    /// List what is configured, by lifecycle point
+    List,
+}
+
+impl Hooks {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        match self.command {
+            Command::Check {
+                contract,
+                base,
+                file,
+            } => Ok(check(context, &contract, base.as_deref(), &file)),
+            Command::List => list(context),
+        }
+    }
+}
+
+fn list(context: &Context) -> Result<ExitCode, Failure> {
+    let config = context.load()?;
+    let loaded = configured(&config, &context.surroundings.switches)?;
+    for hint in loaded.disabled.iter().chain(&loaded.warnings) {
+        output::stderr(&format!("hookjail: {hint}"));
+    }
+    if context.json {
+        for hook in by_point(&loaded.hooks) {
+            output::json_line(&show::object(hook));
+        }
+    } else {
+        tell(&loaded.hooks);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) -> ExitCode {
+    let shown = file.display().to_string();
+    let origin = Origin { base, name: &shown };
+    let checked = peek(file)
+        .map_err(|error| format!("{shown}: cannot be read: {error}"))
+        .and_then(|text| {
+            read(contract, &text, &origin, &context.surroundings.switches)
+                .map_err(|error| error.to_string())
+        });
+    match (checked, context.json) {
+        (Ok(read), true) => {
+            output::json_line(&show::file(&read));
+            ExitCode::SUCCESS
+        }
+        (Ok(read), false) => {
+            let disabled = read
+                .disabled
+                .iter()
+                .map(|why| format!("{shown}: disabled: {why}"));
+            for hint in disabled.chain(read.warnings) {
+                output::stderr(&format!("hookjail: {hint}"));
+            }
+            tell(&read.hooks);
+            ExitCode::SUCCESS
+        }
+        (Err(error), true) => {
+            output::json_line(&json!({ "error": error }));
+            ExitCode::FAILURE
+        }
+        (Err(error), false) => {
+            output::stderr(&format!("hookjail: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints hooks below their points.
+fn tell(hooks: &[Registered]) {
+    let mut text = String::new();
+    let mut point = None;
+    for hook in by_point(hooks) {
+        if point != Some(&hook.point) {
+            text.push_str(&format!("{}\n", hook.point));
+            point = Some(&hook.point);
+        }
+        text.push_str(&show::lines(hook));
+    }
+    if hooks.is_empty() {
+        text.push_str("no hooks\n");
+    }
+    output::stdout(text.as_bytes());
+}
+
+/// Puts hooks into the order of their contract's points, and at each point into that in which they are registered.
+fn by_point(hooks: &[Registered]) -> Vec<&Registered> {
+    let place = |hook: &&Registered| {
+        let contract = Mode::ALL
+            .iter()
+            .position(|mode| mode.contract_name() == hook.mode.contract_name());
+        let points = hook.mode.points();
+        let point = points.iter().position(|point| point.name == hook.point);
+        (contract, point.unwrap_or(points.len()), hook.point.clone())
+    };
+    let mut sorted: Vec<_> = hooks.iter().collect();
+    sorted.sort_by_key(place);
+    sorted
+}

@@ -1,0 +1,131 @@
+//! `hookjail interpret`: what ends of hooks mean, a JSON object a line.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Context, Failure, output};
+use crate::contract::{GivenEnd, Mode, Reading, read};
+
+/// The longest line that is read, bytes.
+const LINE: u64 = 64 * 1024 * 1024;
+
+/// Reads ends of hooks, and says what they mean under their contract. Runs nothing.
+///
+/// Each line of the input is one JSON object: `{"id": "x", "contract": "reyn", "mode": "shell_push", "point": "turn_end",
+/// "ends": [{"name": "h", "exit_code": 0, "stdout": "…"}]}`. Each is answered by one line, in the same order.
+#[derive(Debug, Args)]
+pub(super) struct Interpret {
+    /// The file with the lines; `-` is stdin
+    #[arg(default_value = "-")]
+    file: PathBuf,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    #[serde(default)]
+    id: Value,
+    contract: String,
+    point: String,
+    #[serde(default)]
+    mode: String,
+    #[serde(default)]
+    config: Map<String, Value>,
+    ends: Vec<GivenEnd>,
+}
+
+impl Interpret {
+    pub(super) fn run(self, _context: &Context) -> Result<ExitCode, Failure> {
+        let input: Box<dyn Read> = if self.file.as_os_str() == "-" {
+            Box::new(io::stdin())
+        } else {
+            let opened = File::open(&self.file);
+            Box::new(opened.map_err(|error| {
+                Failure::new(format!("cannot read `{}`: {error}", self.file.display()))
+            })?)
+        };
+        let mut input = BufReader::new(input);
+        let mut all_read = true;
+        loop {
+            let mut line = Vec::new();
+            let mut limited = (&mut input).take(LINE);
+            if limited.read_until(b'\n', &mut line)? == 0 {
+                break;
+            }
+            if !line.ends_with(b"\n") && limited.limit() == 0 {
+                return Err(Failure::new(format!("a line is longer than {LINE} bytes")));
+            }
+            if line.iter().all(u8::is_ascii_whitespace) {
+                continue;
+            }
+            let answer = answer(&line);
+            all_read &= matches!(answer, Answer::Reading { .. });
+            output::json_line(&answer);
+        }
+        // Somebody who asks in a script wants to know whether all of it was read.
+        Ok(if all_read {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
+    }
+}
+
+/// The answer to one line.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer {
+    Error {
+        id: Value,
+        error: String,
+    },
+    Reading {
+        id: Value,
+        #[serde(flatten)]
+        reading: Box<Reading>,
+    },
+}
+
+/// Answers one line.
+fn answer(line: &[u8]) -> Answer {
+    let line: Line = match serde_json::from_slice(line) {
+        Ok(line) => line,
+        Err(error) => {
+            // Of a line that is JSON, whose it is can be told.
+            let value: Value = serde_json::from_slice(line).unwrap_or_default();
+            return Answer::Error {
+                id: value.get("id").cloned().unwrap_or_default(),
+                error: error.to_string(),
+            };
+        }
+    };
+    let id = line.id.clone();
+    match reading(line) {
+        Ok(reading) => Answer::Reading {
+            id,
+            reading: Box::new(reading),
+        },
+        Err(error) => Answer::Error { id, error },
+    }
+}
+
+fn reading(line: Line) -> Result<Reading, String> {
+    let mode = Mode::parse(&line.contract, &line.mode).map_err(|error| error.to_string())?;
+    // Where there are no ends, nobody else would look at it.
+    mode.entry(&line.config)
+        .map_err(|error| error.to_string())?;
+    let of_all = |end: GivenEnd| GivenEnd {
+        config: line.config.clone().into_iter().chain(end.config).collect(),
+        ..end
+    };
+    let ends: Vec<_> = line.ends.into_iter().map(of_all).collect();
+    read(mode, &line.point, &ends).map_err(|error| error.to_string())
+}

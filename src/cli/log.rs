@@ -1,0 +1,49 @@
+//! The daemon's log: stderr, without registered secrets.
+
+use std::{
+    io::{self, Write},
+    sync::{Arc, OnceLock},
+};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::{audit::CurrentRedaction, redact::Cut};
+
+/// Writes to stderr what is left of each line. Until it is told what to follow, nothing was read that could be secret.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RedactedLog(Arc<OnceLock<CurrentRedaction>>);
+
+impl RedactedLog {
+    /// Takes secrets out as this says from now on.
+    pub(super) fn follow(&self, redaction: &CurrentRedaction) {
+        // A daemon has one pipeline.
+        drop(self.0.set(redaction.clone()));
+    }
+}
+
+impl<'a> MakeWriter<'a> for RedactedLog {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+impl Write for RedactedLog {
+    /// Takes a whole line: a subscriber renders an event before it writes it.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let redaction = self.0.get().map(|current| current.get());
+        match &redaction {
+            None => io::stderr().write_all(line)?,
+            Some(redaction) => {
+                let clean = redaction.redactor.bytes(line, Cut::default());
+                io::stderr().write_all(&clean)?;
+            }
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}

@@ -1,0 +1,95 @@
+//! What a daemon does when its operator has changed the configuration.
+
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use super::{
+    Context,
+    assemble::{Assembly, confirm_all},
+};
+use crate::{
+    admission::allowlist::Allowlist,
+    config::Config,
+    current::Current,
+    hooks::{self, Configured, load::Loaded},
+    pipeline::Pipeline,
+    refusal::{Reason, Refusal, chain},
+    wire::{Reload, Reloaded},
+};
+
+/// Puts the configuration of the moment in force, whole or not at all.
+#[derive(Debug)]
+pub(super) struct Reloader {
+    pub(super) configured: Arc<Current<Configured>>,
+    pub(super) context: Context,
+    /// What is in force; held while it is being replaced.
+    pub(super) in_force: Mutex<Config>,
+    pub(super) pipeline: Arc<Pipeline>,
+}
+
+#[tonic::async_trait]
+impl Reload for Reloader {
+    async fn reload(&self) -> Result<Reloaded, Refusal> {
+        let mut in_force = self.in_force.lock().await;
+        let config = self.context.load().map_err(|error| refused(&error))?;
+        let fixed = in_force.needs_restart(&config);
+        if !fixed.is_empty() {
+            let message = format!(
+                "{} changed, which takes effect at a restart only; restart the daemon or change it back",
+                fixed.join(", ")
+            );
+            return Err(Refusal::new(Reason::ReloadRefused, message).with("keys", fixed.join(" ")));
+        }
+        let (configured, count) =
+            registered(&config, &self.context).map_err(|error| refused(&error))?;
+        let rules = Assembly::rules(&config).map_err(|error| refused(&error))?;
+        let redaction = Assembly::redaction(&config).map_err(|error| refused(&error))?;
+        Allowlist::load(&config.allowlist()).map_err(|error| refused(&error))?;
+
+        let sandbox = &self.pipeline.sandbox;
+        for policy in rules.registry.iter() {
+            sandbox.forget(&policy.digest);
+        }
+        let unconfirmed = confirm_all(sandbox, &rules.registry).await;
+        let profiles = rules.registry.iter().map(|policy| policy.name.clone());
+        let reloaded = Reloaded {
+            hooks: count,
+            profiles: profiles.collect(),
+            unconfirmed,
+        };
+        self.pipeline.audit.redaction().replace(redaction);
+        // Hooks after the rules they need: one that comes in between runs under what is in force already.
+        self.pipeline.gate.go_by(rules);
+        self.configured.replace(configured);
+        *in_force = config;
+        Ok(reloaded)
+    }
+}
+
+/// Reads the hooks that run whenever their points come, says what is noteworthy about them, and counts them.
+pub(super) fn registered(
+    config: &Config,
+    context: &Context,
+) -> Result<(Configured, usize), hooks::load::LoadError> {
+    let Loaded {
+        disabled,
+        hooks,
+        warnings,
+    } = hooks::configured(config, &context.surroundings.switches)?;
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+    for disabled in &disabled {
+        tracing::info!("no hooks: {disabled}");
+    }
+    let count = hooks.len();
+    Ok((Configured::new(hooks, config.lists.clone()), count))
+}
+
+fn refused(error: &dyn std::error::Error) -> Refusal {
+    Refusal::new(
+        Reason::ReloadRefused,
+        format!("{}; what was in force stays so", chain(error)),
+    )
+}

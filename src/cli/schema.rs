@@ -1,0 +1,37 @@
+//! `hookjail schema`: JSON Schemas of hookjail's files.
+
+use std::process::ExitCode;
+
+use clap::{Args, builder::PossibleValuesParser};
+
+use super::{Context, Failure, output};
+use crate::schema::Form;
+
+/// Prints the JSON Schema of one of hookjail's files.
+#[derive(Debug, Args)]
+pub(super) struct Schema {
+    /// Whose: the allowlist, a line of the audit journal, the configuration or a profile
+    #[arg(value_parser = PossibleValuesParser::new(Form::ALL.map(Form::name)))]
+    form: String,
+}
+
+impl Schema {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let form = Form::ALL.into_iter().find(|form| form.name() == self.form);
+        // No other name passes the parser of arguments.
+        let form =
+            form.ok_or_else(|| Failure::new(format!("there is no schema `{}`", self.form)))?;
+        print(form, context.json)
+    }
+}
+
+/// Prints a schema: on one line as machine-readable output is, else as people read it.
+pub(super) fn print(form: Form, as_json: bool) -> Result<ExitCode, Failure> {
+    let schema = form.schema();
+    if as_json {
+        output::json_line(&schema);
+    } else {
+        output::stdout(format!("{}\n", serde_json::to_string_pretty(&schema)?).as_bytes());
+    }
+    Ok(ExitCode::SUCCESS)
+}

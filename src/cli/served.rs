@@ -1,0 +1,138 @@
+//! Calls that a running daemon serves, or one inside this process.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use hyper_util::rt::TokioIo;
+use tokio::{
+    net::UnixStream,
+    signal::unix::{SignalKind, signal},
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+use tonic::{
+    Response, Status,
+    transport::{Channel, Endpoint},
+};
+use tower::service_fn;
+
+use super::{Context, Failure, assemble::Assembly, client};
+use crate::{
+    admission::ConsentRule,
+    config::Config,
+    current::Current,
+    hooks::{Configured, valve::Valve},
+    wire::{Incoming, ServeError, Server, WireLimits},
+};
+
+/// Added to a signal's number.
+pub(super) const SIGNALED: u8 = 128;
+
+/// How long the private daemon may take to end once the answer is here.
+const PRIVATE_DRAIN: Duration = Duration::from_secs(1);
+
+/// Returns the daemon to ask: the one that is named, else the one that is set up. None: the call is served privately.
+pub(super) fn daemon(context: &Context, named: Option<&Path>) -> Option<PathBuf> {
+    let surroundings = &context.surroundings;
+    if let Some(address) = named {
+        return client::socket(surroundings, address);
+    }
+    let sockets = surroundings.sockets();
+    if surroundings.address.is_some() {
+        return sockets.into_iter().next();
+    }
+    sockets.into_iter().find(|socket| socket.exists())
+}
+
+/// Has a running daemon serve a call.
+pub(super) fn by_daemon<Q, T>(
+    socket: &Path,
+    request: Q,
+    call: impl AsyncFnOnce(Channel, Q) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    client::runtime()?.block_on(async { call(client::connect(socket).await?, request).await })
+}
+
+/// Serves a call from inside this process. To be called before any thread is started.
+pub(super) fn privately<Q, T>(
+    config: Config,
+    consent: ConsentRule,
+    request: Q,
+    call: impl AsyncFnOnce(Channel, Q) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let assembly = Assembly::begin()?;
+    client::runtime()?.block_on(serve(&assembly, config, consent, request, call))
+}
+
+/// Waits for an answer until a signal ends this process: the dropped call then ends what runs.
+pub(super) async fn until_interrupted<T>(
+    answer: impl Future<Output = Result<Response<T>, Status>>,
+) -> Result<T, Failure> {
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
+    let interrupted =
+        |number: u8| Failure::new("interrupted; the hook was killed").with_code(SIGNALED + number);
+    tokio::select! {
+        answer = answer => match answer {
+            Ok(answer) => Ok(answer.into_inner()),
+            Err(status) => Err(client::refused(&status)),
+        },
+        _ = terminate.recv() => Err(interrupted(15)),
+        _ = interrupt.recv() => Err(interrupted(2)),
+    }
+}
+
+/// Serves one call from inside this process, over real gRPC on a socket that nobody else can reach.
+async fn serve<Q, T>(
+    assembly: &Assembly,
+    config: Config,
+    consent: ConsentRule,
+    request: Q,
+    call: impl AsyncFnOnce(Channel, Q) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
+    let shutdown = CancellationToken::new();
+    let (ours, theirs) = UnixStream::pair()?;
+    let limits = WireLimits {
+        event_bytes: config.event_bytes,
+    };
+    let server = Server {
+        configured: Arc::new(Current::new(Configured::new(
+            config.registered,
+            config.lists,
+        ))),
+        // Its one client asks for no health.
+        confirmed: true,
+        drain: PRIVATE_DRAIN,
+        limits,
+        pipeline,
+        shutdown: shutdown.clone(),
+        steering: None,
+        valve: Arc::new(Valve::new(
+            config.max_hook_driven_turns,
+            config.on_hook_turn_limit,
+        )),
+    };
+    let served: JoinHandle<Result<(), ServeError>> =
+        tokio::spawn(server.serve(Incoming::Single(theirs)));
+    let mut ours = Some(ours);
+    let connect = service_fn(move |_| {
+        let stream = ours
+            .take()
+            .ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected));
+        async move { stream.map(TokioIo::new) }
+    });
+    let channel = Endpoint::from_static("http://localhost")
+        .connect_with_connector(connect)
+        .await?;
+    let response = call(channel, request).await;
+    shutdown.cancel();
+    served.await??;
+    response
+}

@@ -1,0 +1,116 @@
+//! `hookjail reload` and `hookjail drain`: steer a running daemon.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::Args;
+use tonic::{Response, Status, transport::Channel};
+
+use super::{Context, Failure, client, output, run::parse_span, served::by_daemon};
+use crate::{
+    config::admin_beside,
+    pb::{self, admin_service_client::AdminServiceClient},
+    wire::json,
+};
+
+/// Has the running daemon read configuration, profiles and hooks again.
+///
+/// If anything is wrong with them, nothing of them takes effect and this exits with 125.
+#[derive(Debug, Args)]
+pub(super) struct Reload {
+    /// The daemon's admin socket [default: that of the configuration]
+    #[arg(long, value_name = "ADDR")]
+    connect: Option<PathBuf>,
+}
+
+impl Reload {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let socket = socket(context, self.connect.as_deref())?;
+        let response = by_daemon(&socket, pb::ReloadRequest {}, async |channel, request| {
+            answered(
+                AdminServiceClient::<Channel>::new(channel)
+                    .reload(request)
+                    .await,
+            )
+        })?;
+        if context.json {
+            output::json_line(&json::render(&response, "hookjail.v1.ReloadResponse")?);
+        } else {
+            let text = format!(
+                "reloaded: {} profiles, {} hooks at lifecycle points\n",
+                response.profiles.len(),
+                response.hooks
+            );
+            output::stdout(text.as_bytes());
+            if !response.unconfirmed.is_empty() {
+                output::stderr(&format!(
+                    "hookjail: not confirmed on this host, so every run under them is refused: {}; see `hookjail doctor`",
+                    response.unconfirmed.join(", ")
+                ));
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Has the running daemon accept nothing more, let running hooks end, and end itself.
+#[derive(Debug, Args)]
+pub(super) struct Drain {
+    /// The daemon's admin socket [default: that of the configuration]
+    #[arg(long, value_name = "ADDR")]
+    connect: Option<PathBuf>,
+    /// How long running hooks get, for example 500ms, 10s, 2m [default: `server.drain`]
+    #[arg(long, value_parser = parse_span)]
+    within: Option<Duration>,
+}
+
+impl Drain {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let socket = socket(context, self.connect.as_deref())?;
+        let within = self.within.map(prost_types::Duration::try_from);
+        let request = pb::DrainRequest {
+            within: within.transpose()?,
+        };
+        let response = by_daemon(&socket, request, async |channel, request| {
+            answered(
+                AdminServiceClient::<Channel>::new(channel)
+                    .drain(request)
+                    .await,
+            )
+        })?;
+        if context.json {
+            output::json_line(&json::render(&response, "hookjail.v1.DrainResponse")?);
+        } else {
+            output::stdout(
+                format!("draining: {} hooks are running\n", response.running).as_bytes(),
+            );
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn answered<T>(answer: Result<Response<T>, Status>) -> Result<T, Failure> {
+    answer
+        .map(Response::into_inner)
+        .map_err(|status| client::refused(&status))
+}
+
+fn socket(context: &Context, named: Option<&Path>) -> Result<PathBuf, Failure> {
+    let surroundings = &context.surroundings;
+    let socket = match (named, &surroundings.address) {
+        (Some(address), _) => client::socket(surroundings, address),
+        (None, Some(_)) => surroundings
+            .sockets()
+            .first()
+            .map(|socket| admin_beside(socket)),
+        (None, None) => context.load()?.admin_socket,
+    };
+    socket.ok_or_else(|| {
+        Failure::new(
+            "there is no default admin socket without XDG_RUNTIME_DIR; name it with `--connect`",
+        )
+    })
+}

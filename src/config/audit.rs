@@ -1,0 +1,70 @@
+//! `[audit]`: how the journal is kept, and what it keeps.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use serde::{Deserialize, de::IntoDeserializer};
+
+use super::{
+    ConfigProblem,
+    written::{AuditEntry, Captured},
+};
+use crate::{
+    audit::{
+        Capture,
+        journal::{Fsync, Settings},
+    },
+    policy::units::Span,
+};
+
+impl AuditEntry {
+    pub(super) fn read(self) -> Result<Settings, ConfigProblem> {
+        let key = |key, problem: &str| ConfigProblem::Key {
+            key,
+            problem: problem.to_owned(),
+        };
+        let fsync = match self.fsync.as_str() {
+            "always" => Fsync::Always,
+            "never" => Fsync::Never,
+            interval => {
+                let interval: Result<_, serde::de::value::Error> =
+                    Span::deserialize(interval.into_deserializer());
+                let interval = interval
+                    .ok()
+                    .filter(|Span(span)| FSYNC_EVERY.contains(span));
+                let problem = "must be `always`, `never` or a duration of 10ms to 1h";
+                Fsync::Every(interval.ok_or_else(|| key("audit.fsync", problem))?.0)
+            }
+        };
+        if !ROTATE_BYTES.contains(&self.rotate_bytes.0) {
+            return Err(key("audit.rotate_bytes", "must be 64KiB to 1TiB"));
+        }
+        Ok(Settings {
+            fsync,
+            keep_files: self.keep_files,
+            rotate_bytes: self.rotate_bytes.0,
+        })
+    }
+}
+
+/// How often records may be written to the disk.
+const FSYNC_EVERY: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
+
+/// How large a file of the journal may be.
+const ROTATE_BYTES: RangeInclusive<u64> = (64 << 10)..=(1 << 40);
+
+pub(super) fn capture(written: &AuditEntry) -> Result<Capture, ConfigProblem> {
+    let max_bytes = usize::try_from(written.capture_max.0)
+        .ok()
+        .filter(|bytes| (256..=256 * 1024).contains(bytes))
+        .ok_or_else(|| ConfigProblem::Key {
+            key: "audit.capture_max",
+            problem: "must be 256B to 256KiB".to_owned(),
+        })?;
+    let keeps = |text| written.capture.contains(&text);
+    Ok(Capture {
+        event: keeps(Captured::Event),
+        max_bytes,
+        stderr: keeps(Captured::Stderr),
+        stdout: keeps(Captured::Stdout),
+    })
+}

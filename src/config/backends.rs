@@ -1,0 +1,38 @@
+//! Which backends a profile may run on, as the configuration says it.
+
+use std::collections::BTreeMap;
+
+use super::{ConfigProblem, written::Backends};
+use crate::{
+    request::ProfileName,
+    sandbox::{BackendName, Order},
+};
+
+/// Reads the lists of backends. Whether there are such profiles is for whoever has read them to say.
+pub(super) fn read(written: Backends) -> Result<Order, ConfigProblem> {
+    let problem = |key, problem| ConfigProblem::Key { key, problem };
+    let default = list(written.order).map_err(|why| problem("backends.order", why))?;
+    let named = |(text, order): (String, Vec<BackendName>)| {
+        let of_profile = |why| problem("backends.profiles", format!("`{text}` {why}"));
+        let name = ProfileName::parse(&text)
+            .ok_or_else(|| of_profile("is no name of a profile".to_owned()))?;
+        Ok((name, list(order).map_err(of_profile)?))
+    };
+    let profiles = written.profiles.into_iter().map(named);
+    Ok(Order {
+        default,
+        profiles: profiles.collect::<Result<BTreeMap<_, _>, ConfigProblem>>()?,
+    })
+}
+
+fn list(order: Vec<BackendName>) -> Result<Vec<BackendName>, String> {
+    if order.is_empty() {
+        return Err("is empty; name at least one backend".to_owned());
+    }
+    for (index, name) in order.iter().enumerate() {
+        if order[..index].contains(name) {
+            return Err(format!("names `{name}` twice; name it once"));
+        }
+    }
+    Ok(order)
+}

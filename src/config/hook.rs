@@ -1,0 +1,357 @@
+//! `[[hook]]`: what the operator says about a command, and where it is to run.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    mem,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    ConfigProblem, ConfiguredHook,
+    written::{HookEntry, HooksFileEntry, Words},
+};
+use crate::{
+    contract::{CommandStyle, Entry, Mode, Stop},
+    hooks::{
+        Action, Matcher, Owner, Question, Registered, Template, load::HooksFile,
+        read::CONTRACTS as READ,
+    },
+    policy::environment::settable,
+    request::{Command, InvalidField, OnFailure, ProfileName, is_plain},
+};
+
+/// Reads an entry: a statement about its command, if it has one, and a hook where it names a point.
+///
+/// # Errors
+///
+/// Names the key that is wrong, and the entry.
+pub(super) fn read(
+    index: usize,
+    mut entry: HookEntry,
+) -> Result<(Option<ConfiguredHook>, Option<Registered>), ConfigProblem> {
+    let name = match entry.name.as_str() {
+        "" => format!("hook[{index}]"),
+        name => name.to_owned(),
+    };
+    let (profile, profiles) = profiles(&entry, &name)?;
+    let timeout = entry.timeout.map(|span| span.0);
+    let (contract, point) = match (entry.contract.clone(), entry.point.clone()) {
+        (Some(contract), Some(point)) => (contract, point),
+        (None, Some(_)) => {
+            return Err(wrong(
+                "hook.contract",
+                &name,
+                "must say whose rules hold at the `point`",
+            ));
+        }
+        (None, None) if is_statement(&entry) => {
+            let Some(Words::Argv(command)) = entry.command else {
+                let problem = "must be program and arguments as a list where there is no `contract` to say which shell \
+                               runs a line";
+                return Err(wrong("hook.command", &name, problem));
+            };
+            not_empty(&command).map_err(|error| error.of(&name))?;
+            let statement = ConfiguredHook {
+                command,
+                profiles,
+                timeout,
+            };
+            return Ok((Some(statement), None));
+        }
+        (_, None) => return Err(wrong("hook.point", &name, "must say when the hook runs")),
+    };
+    let mode = mode(&contract, &entry).map_err(|error| error.of(&name))?;
+    let stop = mode
+        .stop_at(&point)
+        .map_err(|error| wrong("hook.point", &name, error.problem))?;
+    let matcher = Matcher::parse(mode, &entry.matcher)
+        .map_err(|error| wrong("hook.matcher", &name, error.problem))?;
+    let on_failure = on_failure(entry.on_failure.as_deref(), stop)
+        .map_err(|problem| wrong("hook.on_failure", &name, problem))?;
+    let scheme = scheme(&mut entry).map_err(|error| error.of(&name))?;
+    let (action, argv) = action(mode, &point, scheme).map_err(|error| error.of(&name))?;
+    let working_dir = entry.working_dir.as_deref();
+    if let Some(path) = working_dir.filter(|path: &&Path| !is_plain(path)) {
+        let problem = format!(
+            "`{}` is not an absolute path without `.` and `..`",
+            path.display()
+        );
+        return Err(wrong("hook.working_dir", &name, problem));
+    }
+    let mut configured_env = BTreeMap::new();
+    for (variable, value) in entry.env {
+        settable(&variable)
+            .map_err(|problem| wrong("hook.env", &name, format!("`{variable}` {problem}")))?;
+        configured_env.insert(variable, OsString::from(value));
+    }
+    let registered = Registered {
+        action,
+        configured_env,
+        entry: Entry {
+            on_failure,
+            priority: entry.priority,
+            timeout,
+            ..Entry::default()
+        },
+        env: BTreeMap::new(),
+        matcher,
+        matching: entry.matcher,
+        mode,
+        name,
+        owner: Owner::Operator,
+        point,
+        profile,
+        source: format!("hook[{index}]"),
+        working_dir: entry.working_dir,
+    };
+    let statement = argv.map(|command| ConfiguredHook {
+        command,
+        profiles,
+        timeout,
+    });
+    Ok((statement, Some(registered)))
+}
+
+/// Reads a `[[hooks_file]]`.
+///
+/// # Errors
+///
+/// Names the key that is wrong, and the file.
+pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
+    let shown = entry.path.display().to_string();
+    if !READ.contains(&entry.contract.as_str()) {
+        let problem = format!(
+            "is `{}`; files are read of {}",
+            entry.contract,
+            READ.join(", ")
+        );
+        return Err(wrong("hooks_file.contract", &shown, problem));
+    }
+    let paths = [
+        ("hooks_file.path", Some(&entry.path)),
+        ("hooks_file.base", entry.base.as_ref()),
+    ];
+    for (key, path) in paths {
+        if path.is_some_and(|path: &PathBuf| !is_plain(path)) {
+            let problem = "is not an absolute path without `.` and `..`";
+            return Err(wrong(key, &shown, problem));
+        }
+    }
+    let owner = match (entry.agent, entry.plugin, entry.skill) {
+        (None, None, None) => Owner::Operator,
+        (Some(name), None, None) => Owner::Agent(name),
+        (None, Some(name), None) => Owner::Plugin(name),
+        (None, None, Some(name)) => Owner::Skill(name),
+        _ => {
+            let problem = "excludes `plugin` and `skill`, and they each other";
+            return Err(wrong("hooks_file.agent", &shown, problem));
+        }
+    };
+    Ok(HooksFile {
+        base: entry.base,
+        contract: entry.contract,
+        owner,
+        path: entry.path,
+    })
+}
+
+/// A key and what is wrong with it.
+struct Wrong {
+    key: &'static str,
+    problem: String,
+}
+
+impl Wrong {
+    fn new(key: &'static str, problem: impl Into<String>) -> Self {
+        Self {
+            key,
+            problem: problem.into(),
+        }
+    }
+
+    fn of(self, name: &str) -> ConfigProblem {
+        wrong(self.key, name, self.problem)
+    }
+}
+
+fn wrong(key: &'static str, name: &str, problem: impl Into<String>) -> ConfigProblem {
+    ConfigProblem::Key {
+        key,
+        problem: format!("{} (of `{name}`)", problem.into()),
+    }
+}
+
+/// Says whether an entry holds nothing but what can be said about a command.
+fn is_statement(entry: &HookEntry) -> bool {
+    entry.args.is_empty()
+        && entry.builtin.is_none()
+        && entry.env.is_empty()
+        && entry.matcher.is_empty()
+        && entry.mode.is_empty()
+        && entry.on_failure.is_none()
+        && entry.priority.is_none()
+        && entry.template_push.is_none()
+        && entry.working_dir.is_none()
+}
+
+/// Returns the profile it runs under, and those that the operator grants it: that one among them.
+fn profiles(
+    entry: &HookEntry,
+    of: &str,
+) -> Result<(Option<ProfileName>, Vec<ProfileName>), ConfigProblem> {
+    let parse = |key, name: &String| {
+        let problem = || wrong(key, of, format!("`{name}` is no profile name"));
+        ProfileName::parse(name).ok_or_else(problem)
+    };
+    let profile = entry
+        .profile
+        .as_ref()
+        .map(|name| parse("hook.profile", name))
+        .transpose()?;
+    let granted = entry
+        .profiles
+        .iter()
+        .map(|name| parse("hook.profiles", name));
+    let mut granted = granted.collect::<Result<Vec<_>, _>>()?;
+    granted.extend(profile.clone());
+    Ok((profile, granted))
+}
+
+fn mode(contract: &str, entry: &HookEntry) -> Result<Mode, Wrong> {
+    let parsed = match Mode::any_of(contract) {
+        // A template is a scheme of its own, and stands for no command.
+        Some(mode) if entry.template_push.is_some() && entry.mode.is_empty() => Ok(mode),
+        _ => Mode::parse(contract, &entry.mode),
+    };
+    parsed.map_err(|error| Wrong::new("hook.contract", error.to_string()))
+}
+
+fn on_failure(text: Option<&str>, stop: Stop) -> Result<OnFailure, String> {
+    match text {
+        None | Some("contract") => Ok(OnFailure::Contract),
+        Some("closed") => Ok(OnFailure::Closed),
+        Some("open") if stop == Stop::Call => {
+            Err("cannot be `open` where a tool call or permission is decided".to_owned())
+        }
+        Some("open") => Ok(OnFailure::Open),
+        Some(other) => Err(format!(
+            "is `{other}`; it can be `contract`, `closed` or `open`"
+        )),
+    }
+}
+
+/// The ways to say what a hook does.
+enum Scheme {
+    Builtin { args: Vec<String>, name: String },
+    Command(Words),
+    Template(serde_json::Map<String, serde_json::Value>),
+}
+
+/// Takes out of an entry what it says the hook does.
+fn scheme(entry: &mut HookEntry) -> Result<Scheme, Wrong> {
+    let args = mem::take(&mut entry.args);
+    if entry.builtin.is_none() && !args.is_empty() {
+        let problem = "are a `builtin`'s; those of a command stand in `command`";
+        return Err(Wrong::new("hook.args", problem));
+    }
+    match (
+        entry.builtin.take(),
+        entry.command.take(),
+        entry.template_push.take(),
+    ) {
+        (Some(name), None, None) => Ok(Scheme::Builtin { args, name }),
+        (Some(_), _, _) => Err(Wrong::new(
+            "hook.builtin",
+            "excludes `command` and `template_push`; give one of them",
+        )),
+        (None, Some(command), None) => Ok(Scheme::Command(command)),
+        (None, None, Some(template)) => Ok(Scheme::Template(template)),
+        (None, Some(_), Some(_)) => Err(Wrong::new(
+            "hook.template_push",
+            "excludes `command`; give one of them",
+        )),
+        (None, None, None) => Err(Wrong::new("hook.command", "is missing")),
+    }
+}
+
+/// Returns what a hook does, and the command as a consent names it.
+fn action(mode: Mode, point: &str, scheme: Scheme) -> Result<(Action, Option<Vec<String>>), Wrong> {
+    match scheme {
+        Scheme::Builtin { args, name } => {
+            let action = builtin(mode, point, &name, &args)?;
+            let argv = action.question().map(Question::argv);
+            Ok((action, argv))
+        }
+        Scheme::Template(_) if mode.contract_name() != "reyn" => Err(Wrong::new(
+            "hook.template_push",
+            "is a scheme of `reyn` alone",
+        )),
+        Scheme::Template(template) => {
+            let template =
+                Template::parse(&template).map_err(|InvalidField { field, problem }| {
+                    Wrong::new(
+                        "hook.template_push",
+                        format!("is wrong: `{field}` {problem}"),
+                    )
+                })?;
+            Ok((Action::Template(template), None))
+        }
+        Scheme::Command(Words::Argv(argv)) => {
+            not_empty(&argv)?;
+            let words = argv.iter().map(OsString::from).collect();
+            Ok((Action::Command(Command::Argv(words)), Some(argv)))
+        }
+        Scheme::Command(Words::Line(text)) if text.trim().is_empty() => {
+            Err(Wrong::new("hook.command", "is blank"))
+        }
+        Scheme::Command(Words::Line(text)) => {
+            let argv = match mode.defaults(point).command {
+                CommandStyle::Argv => {
+                    let words = mode.split(&text);
+                    let words = words.map_err(|error| Wrong::new("hook.command", error.problem))?;
+                    let word = |word: OsString| word.to_string_lossy().into_owned();
+                    words.into_iter().map(word).collect()
+                }
+                CommandStyle::Shell { program, option } => {
+                    vec![program.to_owned(), option.to_owned(), text.clone()]
+                }
+            };
+            let command = Command::Line { shell: None, text };
+            Ok((Action::Command(command), Some(argv)))
+        }
+    }
+}
+
+fn builtin(mode: Mode, point: &str, name: &str, args: &[String]) -> Result<Action, Wrong> {
+    if mode != Mode::DockerAgent {
+        let problem = "is a scheme of `docker_agent` commands alone";
+        return Err(Wrong::new("hook.builtin", problem));
+    }
+    let action = Action::builtin(name, args).map_err(|InvalidField { field, problem }| {
+        let key = if field == "args" {
+            "hook.args"
+        } else {
+            "hook.builtin"
+        };
+        Wrong::new(key, problem)
+    })?;
+    if let Some((_, _, points)) = action.as_builtin()
+        && !points.contains(&point)
+    {
+        let problem = format!(
+            "`{name}` does nothing at `{point}`, but at {}",
+            points.join(", ")
+        );
+        return Err(Wrong::new("hook.point", problem));
+    }
+    Ok(action)
+}
+
+fn not_empty(argv: &[String]) -> Result<(), Wrong> {
+    if argv.first().is_none_or(String::is_empty) {
+        let problem = "is empty; give program and arguments as a list";
+        return Err(Wrong::new("hook.command", problem));
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! `[[secret]]`: which secrets are taken out of texts. Their values do not stand here.
+
+use regex::bytes::RegexBuilder;
+
+use super::{ConfigProblem, written::SecretEntry};
+use crate::{
+    policy::environment::is_name,
+    redact::secret::{MAX_NAME, MAX_SECRETS, Registration, Source},
+    request::is_plain,
+};
+
+/// How large a pattern may become.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// Reads the entries.
+///
+/// # Errors
+///
+/// Names the key that is wrong, and the entry.
+pub(super) fn read(entries: Vec<SecretEntry>) -> Result<Vec<Registration>, ConfigProblem> {
+    if entries.len() > MAX_SECRETS {
+        let problem = format!(
+            "stands there {} times; {MAX_SECRETS} is the most",
+            entries.len()
+        );
+        return Err(ConfigProblem::Key {
+            key: "secret",
+            problem,
+        });
+    }
+    let mut read: Vec<Registration> = Vec::new();
+    for entry in entries {
+        let registration = one(entry)?;
+        if read.iter().any(|known| known.name == registration.name) {
+            let problem = "is another secret's already";
+            return Err(wrong("secret.name", &registration.name, problem));
+        }
+        read.push(registration);
+    }
+    Ok(read)
+}
+
+fn one(entry: SecretEntry) -> Result<Registration, ConfigProblem> {
+    let SecretEntry {
+        credential,
+        env,
+        file,
+        name,
+        pattern,
+    } = entry;
+    let of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if !(1..=MAX_NAME).contains(&name.len()) || !name.chars().all(of_a_name) {
+        let problem = format!("is not 1 to {MAX_NAME} of `A-Z a-z 0-9 - _`");
+        return Err(wrong("secret.name", &name, problem));
+    }
+    let source = match (credential, env, file, pattern) {
+        (Some(credential), None, None, None) => {
+            if credential.contains(['/', '\0']) || matches!(&*credential, "" | "." | "..") {
+                let problem = "is not the name of a file";
+                return Err(wrong("secret.credential", &name, problem));
+            }
+            Source::Credential(credential)
+        }
+        (None, Some(env), None, None) => {
+            if !is_name(&env) {
+                let problem = "is not the name of a variable";
+                return Err(wrong("secret.env", &name, problem));
+            }
+            Source::Env(env)
+        }
+        (None, None, Some(file), None) => {
+            if !is_plain(&file) {
+                let problem = "is not an absolute path without `.` and `..`";
+                return Err(wrong("secret.file", &name, problem));
+            }
+            Source::File(file)
+        }
+        (None, None, None, Some(pattern)) => {
+            let regex = RegexBuilder::new(&pattern)
+                .size_limit(PATTERN_BYTES)
+                .build()
+                .map_err(|error| wrong("secret.pattern", &name, error.to_string()))?;
+            if regex.is_match(b"") {
+                let problem = "matches nothing at all, which is everywhere";
+                return Err(wrong("secret.pattern", &name, problem));
+            }
+            Source::Pattern(regex)
+        }
+        _ => {
+            let problem =
+                "or one of `env`, `credential` and `pattern` must be given, and no second one";
+            return Err(wrong("secret.file", &name, problem));
+        }
+    };
+    Ok(Registration { name, source })
+}
+
+fn wrong(key: &'static str, name: &str, problem: impl Into<String>) -> ConfigProblem {
+    ConfigProblem::Key {
+        key,
+        problem: format!("{} (of `{name}`)", problem.into()),
+    }
+}

@@ -1,0 +1,127 @@
+//! What of the process's environment the configuration depends on.
+
+use std::path::{Path, PathBuf};
+
+use super::ConfigProblem;
+use crate::{hooks::read::Switches, policy::environment::DEPTH};
+
+const SYSTEM_SOCKET: &str = "/run/hookjail/hookjail.sock";
+
+/// What of the process's environment the configuration depends on, read once at start.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// `HOOKJAIL_ACCEPT_HOOKS` is `1`.
+    pub accept_hooks: bool,
+    /// `HOOKJAIL_ADDR`.
+    pub address: Option<PathBuf>,
+    /// `HOOKJAIL_DEPTH`: 0 outside of every hook, the largest number where it cannot be read.
+    pub depth: u32,
+    /// `HOME`.
+    pub home: Option<PathBuf>,
+    /// `INFER_TOOLS_BASH_ALLOW_APPEND`; may be empty.
+    pub infer_append: String,
+    /// `REYN_ACCEPT_HOOKS` is `1`.
+    pub reyn_accept_hooks: bool,
+    /// `REYN_SHELL_HOOKS_ALLOWLIST`.
+    pub reyn_allowlist: Option<PathBuf>,
+    /// Whether the effective user is root.
+    pub root: bool,
+    /// The switches of the systems whose files are read.
+    pub switches: Switches,
+    /// `XDG_CONFIG_HOME`.
+    pub xdg_config: Option<PathBuf>,
+    /// `XDG_RUNTIME_DIR`.
+    pub xdg_runtime: Option<PathBuf>,
+    /// `XDG_STATE_HOME`.
+    pub xdg_state: Option<PathBuf>,
+}
+
+impl Surroundings {
+    /// Reads the environment of this process.
+    pub fn of_process() -> Self {
+        let path = |name| {
+            std::env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
+        let absolute = |name| path(name).filter(|path| path.is_absolute());
+        let is_one = |name| std::env::var(name).is_ok_and(|value| value.trim() == "1");
+        Self {
+            accept_hooks: is_one("HOOKJAIL_ACCEPT_HOOKS"),
+            address: path("HOOKJAIL_ADDR"),
+            depth: path(DEPTH).map_or(0, |depth| {
+                let depth = depth.to_str().and_then(|depth| depth.parse().ok());
+                depth.unwrap_or(u32::MAX)
+            }),
+            home: absolute("HOME"),
+            infer_append: std::env::var("INFER_TOOLS_BASH_ALLOW_APPEND").unwrap_or_default(),
+            reyn_accept_hooks: is_one("REYN_ACCEPT_HOOKS"),
+            reyn_allowlist: absolute("REYN_SHELL_HOOKS_ALLOWLIST"),
+            root: nix::unistd::geteuid().is_root(),
+            switches: Switches::of(|name| std::env::var(name).ok()),
+            xdg_config: absolute("XDG_CONFIG_HOME"),
+            xdg_runtime: absolute("XDG_RUNTIME_DIR"),
+            xdg_state: absolute("XDG_STATE_HOME"),
+        }
+    }
+
+    /// Returns where the configuration is looked for.
+    pub fn config_file(&self) -> Option<PathBuf> {
+        if self.root {
+            return Some(PathBuf::from("/etc/hookjail/hookjail.toml"));
+        }
+        let base = self
+            .xdg_config
+            .clone()
+            .or_else(|| Some(self.home.as_ref()?.join(".config")))?;
+        Some(base.join("hookjail/hookjail.toml"))
+    }
+
+    /// Returns where a daemon listens by default: `HOOKJAIL_ADDR`, else the user's, else the system's.
+    pub fn sockets(&self) -> Vec<PathBuf> {
+        if let Some(address) = &self.address {
+            let text = address.to_string_lossy();
+            return vec![PathBuf::from(text.strip_prefix("unix:").unwrap_or(&text))];
+        }
+        let user = self
+            .xdg_runtime
+            .as_ref()
+            .map(|runtime| runtime.join("hookjail/hookjail.sock"));
+        user.into_iter()
+            .chain([PathBuf::from(SYSTEM_SOCKET)])
+            .collect()
+    }
+
+    pub(super) fn socket(&self) -> Option<PathBuf> {
+        if self.root {
+            return Some(PathBuf::from(SYSTEM_SOCKET));
+        }
+        Some(self.xdg_runtime.as_ref()?.join("hookjail/hookjail.sock"))
+    }
+
+    pub(super) fn state(&self) -> Result<PathBuf, ConfigProblem> {
+        let user = |home: &PathBuf| home.join(".local/state");
+        match (&self.xdg_state, &self.home) {
+            _ if self.root => Ok(PathBuf::from("/var/lib/hookjail")),
+            (Some(state), _) => Ok(state.join("hookjail")),
+            (None, Some(home)) => Ok(user(home).join("hookjail")),
+            (None, None) => Err(ConfigProblem::NoPlace {
+                key: "paths.state",
+                variable: "HOME",
+            }),
+        }
+    }
+
+    pub(super) fn reyn_allowlist(&self) -> Option<PathBuf> {
+        let usual = || Some(self.home.as_ref()?.join(".reyn/shell-hooks-allowlist.json"));
+        self.reyn_allowlist.clone().or_else(usual)
+    }
+
+    pub(super) fn runtime(&self, state: &Path) -> PathBuf {
+        match &self.xdg_runtime {
+            _ if self.root => PathBuf::from("/run/hookjail"),
+            Some(runtime) if runtime.is_dir() => runtime.join("hookjail"),
+            Some(_) | None => state.join("run"),
+        }
+    }
+}

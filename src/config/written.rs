@@ -1,0 +1,343 @@
+//! The configuration as its file spells it: names, defaults and the schema, nothing of what the values must be.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    audit::journal::Settings,
+    hooks::{read::CONTRACTS as READ, valve::OnLimit},
+    policy::units::{Size, Span},
+    sandbox::{BackendName, DEFAULT_UID_RANGE, RuntimeKind},
+};
+
+/// The configuration as the file spells it. Every key may be left out; unknown keys are errors.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(title = "Configuration of hookjail")]
+pub(super) struct Written {
+    /// What the journal keeps.
+    pub(super) audit: AuditEntry,
+    /// What confines hooks.
+    pub(super) backends: Backends,
+    /// What is asked of the operator.
+    pub(super) consent: ConsentEntry,
+    /// What makes containers.
+    pub(super) container: ContainerEntry,
+    /// What the operator says about a command, or a hook that runs whenever its lifecycle point comes.
+    pub(super) hook: Vec<HookEntry>,
+    /// Limits of all hooks.
+    pub(super) hooks: Hooks,
+    /// Which commands of infer's hooks run.
+    pub(super) infer: Infer,
+    /// Files with more hooks.
+    pub(super) hooks_file: Vec<HooksFileEntry>,
+    /// Where things are.
+    pub(super) paths: PathsEntry,
+    /// Where profiles are.
+    pub(super) profiles: Profiles,
+    /// What is taken out of texts.
+    pub(super) secret: Vec<SecretEntry>,
+    /// Who is listened to.
+    pub(super) server: ServerEntry,
+}
+
+/// What makes containers.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ContainerEntry {
+    /// Which command line the runtime understands, where its name does not say it.
+    pub(super) kind: Option<RuntimeKind>,
+    /// An OCI runtime's program: an absolute path.
+    pub(super) runtime: Option<PathBuf>,
+}
+
+/// What the journal keeps beside the facts of a run.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct AuditEntry {
+    /// Of which texts it keeps the beginning. Registered secrets are taken out first.
+    pub(super) capture: Vec<Captured>,
+    /// How much of each: 256 B to 256 KiB.
+    pub(super) capture_max: Size,
+    /// When records reach the disk: `always`, `never`, or at the latest after a duration of 10ms to 1h.
+    pub(super) fsync: String,
+    /// How many older files are kept; 0 = all.
+    pub(super) keep_files: usize,
+    /// How large a file becomes before the next one is begun: 64 KiB to 1 TiB.
+    pub(super) rotate_bytes: Size,
+    /// Who may read the records of everybody's requests besides the daemon's own user.
+    pub(super) uids: Vec<u32>,
+}
+
+impl Default for AuditEntry {
+    fn default() -> Self {
+        let Settings {
+            fsync: _,
+            keep_files,
+            rotate_bytes,
+        } = Settings::default();
+        Self {
+            capture: Vec::new(),
+            capture_max: Size(4 * 1024),
+            fsync: "never".to_owned(),
+            keep_files,
+            rotate_bytes: Size(rotate_bytes),
+            uids: Vec::new(),
+        }
+    }
+}
+
+/// A text of a run.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Captured {
+    /// What the hook reads on stdin.
+    Event,
+    /// What it writes to stderr.
+    Stderr,
+    /// What it writes to stdout.
+    Stdout,
+}
+
+/// A secret that is taken out of texts: where its value is, or what it looks like. One of `credential`, `env`, `file` and
+/// `pattern` must be given.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SecretEntry {
+    /// A file in `$CREDENTIALS_DIRECTORY`.
+    pub(super) credential: Option<String>,
+    /// A variable of the daemon's environment.
+    pub(super) env: Option<String>,
+    /// A file, by its absolute path.
+    pub(super) file: Option<PathBuf>,
+    /// What stands in its place: `[redacted:NAME]`. 1 to 32 of `A-Z a-z 0-9 - _`.
+    #[schemars(regex(pattern = "^[A-Za-z0-9_-]{1,32}$"))]
+    pub(super) name: String,
+    /// A regular expression without look-around and back references, for what has no fixed value.
+    pub(super) pattern: Option<String>,
+}
+
+/// What confines hooks.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Backends {
+    /// In order of preference.
+    #[schemars(length(min = 1))]
+    pub(super) order: Vec<BackendName>,
+    /// The same for one profile, by its name, and for those that extend it.
+    pub(super) profiles: BTreeMap<String, Vec<BackendName>>,
+}
+
+impl Default for Backends {
+    fn default() -> Self {
+        Self {
+            order: BackendName::DEFAULT_ORDER.to_vec(),
+            profiles: BTreeMap::new(),
+        }
+    }
+}
+
+/// What is asked of the operator.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ConsentEntry {
+    /// Who may answer besides the daemon's own user.
+    pub(super) uids: Vec<u32>,
+    /// How long a question stays open: up to 1 h.
+    pub(super) wait: Span,
+}
+
+impl Default for ConsentEntry {
+    fn default() -> Self {
+        Self {
+            uids: Vec::new(),
+            wait: Span(Duration::from_secs(60)),
+        }
+    }
+}
+
+/// What the operator says about a command; a hook where it has `contract` and `point`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HookEntry {
+    /// The arguments of a `builtin`.
+    #[serde(default)]
+    pub(super) args: Vec<String>,
+    /// One of docker-agent's built-in hooks, in the place of `command`.
+    pub(super) builtin: Option<String>,
+    /// Program and arguments; of a hook also one string, as its contract reads it.
+    pub(super) command: Option<Words>,
+    /// Whose rules hold.
+    pub(super) contract: Option<String>,
+    /// Variables, beyond what the profile lists.
+    #[serde(default)]
+    pub(super) env: BTreeMap<String, String>,
+    /// Which events of the point. Default: all.
+    #[serde(default)]
+    pub(super) matcher: String,
+    /// The contract's mode, where it has several.
+    #[serde(default)]
+    pub(super) mode: String,
+    /// For replies, logs and the journal.
+    #[serde(default)]
+    pub(super) name: String,
+    /// What a failure does, beyond what the contract says.
+    #[schemars(extend("enum" = ["contract", "closed", "open", null]))]
+    pub(super) on_failure: Option<String>,
+    /// When it runs, in the contract's spelling.
+    pub(super) point: Option<String>,
+    /// Base Coat's order; lower is earlier, default 50.
+    pub(super) priority: Option<f64>,
+    /// The profile it runs under in a dispatch; default the contract's.
+    pub(super) profile: Option<String>,
+    /// Profiles that only the operator can grant.
+    #[serde(default)]
+    pub(super) profiles: Vec<String>,
+    /// reyn's scheme without a command, in the place of `command`: `message`, `wake`, `push_when`, `session`.
+    pub(super) template_push: Option<serde_json::Map<String, serde_json::Value>>,
+    /// The wall time where a request names none.
+    #[serde(default)]
+    pub(super) timeout: Option<Span>,
+    /// Where it starts, absolute, inside a grant.
+    pub(super) working_dir: Option<PathBuf>,
+}
+
+/// A file with hooks in the form of the system whose it is.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HooksFileEntry {
+    /// The agent whose hooks they are.
+    pub(super) agent: Option<String>,
+    /// Where relative working directories in it start.
+    pub(super) base: Option<PathBuf>,
+    /// Whose form it has.
+    #[schemars(extend("enum" = READ))]
+    pub(super) contract: String,
+    /// Where it is, absolute.
+    pub(super) path: PathBuf,
+    /// The plugin whose hooks they are.
+    pub(super) plugin: Option<String>,
+    /// The skill whose hooks they are.
+    pub(super) skill: Option<String>,
+}
+
+/// Which commands of infer's hooks run: regular expressions, by the agent's mode.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Infer {
+    /// In every mode.
+    pub(super) all: Option<Vec<String>>,
+    /// In `auto`.
+    pub(super) auto: Option<Vec<String>>,
+    /// In `plan`.
+    pub(super) plan: Option<Vec<String>>,
+    /// In `standard`.
+    pub(super) standard: Option<Vec<String>>,
+}
+
+/// Program and arguments, or a command line for a shell.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "program and arguments as a list, or a command line as a string"
+)]
+pub(super) enum Words {
+    Argv(Vec<String>),
+    Line(String),
+}
+
+/// Limits of all hooks.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Hooks {
+    /// No hook runs of its own accord.
+    pub(super) disabled: bool,
+    /// The largest event: 1 KiB to 256 MiB.
+    pub(super) event_max: Size,
+    /// How many hooks run at once.
+    #[schemars(range(min = 1, max = 16384))]
+    pub(super) max_concurrent: usize,
+    /// How many turns in a row hooks may open under reyn; 0: any number.
+    pub(super) max_hook_driven_turns: u32,
+    /// How many requests wait for a place.
+    pub(super) max_queued: usize,
+    /// What runtimes are told to do at that cap.
+    #[schemars(extend("enum" = ["warn", "ask_user", "abort"]))]
+    pub(super) on_hook_turn_limit: String,
+    /// Whether what Landlock refuses hooks is audited by the kernel and reported.
+    pub(super) read_audit_log: bool,
+    /// Threads that start hooks, for each set of filters.
+    #[schemars(range(min = 1, max = 64))]
+    pub(super) spawners: usize,
+    /// The first and the last uid of a root daemon's hooks.
+    pub(super) uid_range: [u32; 2],
+    /// At or below which directories a request may bind a workspace.
+    pub(super) workspace_roots: Vec<PathBuf>,
+}
+
+impl Default for Hooks {
+    fn default() -> Self {
+        Self {
+            disabled: false,
+            event_max: Size(16 * 1024 * 1024),
+            max_concurrent: 256,
+            max_hook_driven_turns: 25,
+            max_queued: 1024,
+            on_hook_turn_limit: OnLimit::default().as_str().to_owned(),
+            read_audit_log: false,
+            spawners: 4,
+            uid_range: [*DEFAULT_UID_RANGE.start(), *DEFAULT_UID_RANGE.end()],
+            workspace_roots: Vec::new(),
+        }
+    }
+}
+
+/// Where things are.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PathsEntry {
+    /// Scratch directories.
+    pub(super) runtime: Option<PathBuf>,
+    /// Allowlist and journal.
+    pub(super) state: Option<PathBuf>,
+}
+
+/// Where profiles are.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Profiles {
+    /// Directories, read in order.
+    pub(super) dirs: Vec<PathBuf>,
+}
+
+/// Who is listened to.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ServerEntry {
+    /// Where the operator steers the daemon. Default: beside `socket`.
+    pub(super) admin_socket: Option<PathBuf>,
+    /// Who may ask besides the daemon's own user.
+    pub(super) allowed_uids: Vec<u32>,
+    /// How long running hooks get at shutdown.
+    pub(super) drain: Span,
+    /// Where the daemon listens.
+    pub(super) socket: Option<PathBuf>,
+    /// The socket's mode.
+    #[schemars(extend("enum" = ["0600", "0660"]))]
+    pub(super) socket_mode: String,
+}
+
+impl Default for ServerEntry {
+    fn default() -> Self {
+        let drain = Span(Duration::from_secs(10));
+        Self {
+            admin_socket: None,
+            allowed_uids: Vec::new(),
+            drain,
+            socket: None,
+            socket_mode: "0600".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What a hook printed, taken apart for the contracts whose hooks answer with one object.
+//!
+//! Only what they have in common is here: which ends are read at all, and values by their type. Which fields there are, what
+//! they mean and whether one that cannot be read spoils the others, each contract says itself.
+
+use std::{borrow::Cow, cell::Cell, str};
+
+use serde_json::value::RawValue;
+
+use super::{
+    BlockedBy, Decision, End, EndKind, Json, Rules, Skip, Stop, Verdict,
+    members::{Fault, Members, boolean, is_null, text},
+};
+use crate::json;
+
+/// What there is to read of an end.
+pub(super) enum Said<'a> {
+    /// The hook broke, or what it printed cannot be text of its own.
+    Broke(Skip),
+    /// It exited with 0 and printed nothing but white space.
+    Nothing,
+    /// It exited with 2; stderr, trimmed.
+    Refused(String),
+    /// It exited with 0; stdout, trimmed, never empty.
+    Text(&'a str),
+}
+
+/// Returns what there is to read of an end.
+pub(super) fn said<'a>(end: &End<'a>) -> Said<'a> {
+    match failure(end) {
+        Some(Skip::NonzeroExit) if end.kind == EndKind::Exited(2) => {
+            return Said::Refused(complaint(end));
+        }
+        Some(skip) => return Said::Broke(skip),
+        None => {}
+    }
+    match printed(end) {
+        Ok("") => Said::Nothing,
+        Ok(text) => Said::Text(text),
+        Err(skip) => Said::Broke(skip),
+    }
+}
+
+/// Returns why an end yields nothing whatever was printed; `None` for exit 0.
+pub(super) fn failure(end: &End<'_>) -> Option<Skip> {
+    if end.entry.allowed == Some(false) {
+        return Some(Skip::ConsentRefused);
+    }
+    end.kind.failure()
+}
+
+/// Returns stdout, trimmed.
+///
+/// # Errors
+///
+/// It was cut, and would say what the hook never said; or it is no UTF-8.
+pub(super) fn printed<'a>(end: &End<'a>) -> Result<&'a str, Skip> {
+    if end.stdout_truncated {
+        return Err(Skip::InvalidJson);
+    }
+    let stdout = str::from_utf8(end.stdout).map_err(|_| Skip::InvalidJson)?;
+    // A byte order mark is white space to JavaScript: behind it, an answer is still an answer.
+    Ok(stdout.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}'))
+}
+
+/// Returns stderr, trimmed.
+pub(super) fn complaint(end: &End<'_>) -> String {
+    String::from_utf8_lossy(end.stderr).trim().to_owned()
+}
+
+/// Says what a hook may stop at a point.
+pub(super) fn stop_of(rules: &dyn Rules, point: &str) -> Stop {
+    rules.facts().stop_at(point).unwrap_or(Stop::Nothing)
+}
+
+/// Makes the verdict of a hook that printed nothing to read, which is no failure.
+pub(super) fn silent(skip: Skip) -> Verdict {
+    Verdict {
+        skip: Some(skip),
+        ..Verdict::default()
+    }
+}
+
+/// Makes the verdict of exit code 2. Where nothing can be stopped it is like any other.
+pub(super) fn refused(stop: Stop, reason: String) -> Verdict {
+    match stop.decision() {
+        Some(decision) => Verdict::stopped(decision, BlockedBy::ExitCode, reason),
+        None => Verdict {
+            reason,
+            ..Verdict::skipped(Skip::NonzeroExit)
+        },
+    }
+}
+
+/// Settles a verdict in which a field could not be read: a stop or a question holds all the same, and of anything else only
+/// texts for the user are left. An approval must not come from an answer that is only half understood.
+pub(super) fn settled(verdict: Verdict, faults: &Faults) -> Verdict {
+    let holds = verdict.decision.stops() || verdict.decision == Decision::Ask;
+    let mut verdict = match faults.first() {
+        None => verdict,
+        Some(skip) if holds => {
+            let mut verdict = verdict;
+            let warning = format!("a field of the hook's answer is not valid: {skip}");
+            verdict.warnings.push(warning);
+            verdict
+        }
+        Some(skip) => Verdict {
+            suppress_output: verdict.suppress_output,
+            system_message: verdict.system_message,
+            warnings: verdict.warnings,
+            ..Verdict::skipped(skip)
+        },
+    };
+    if verdict.decision.stops() {
+        verdict.updated_input = None;
+    }
+    verdict
+}
+
+/// The first thing that could not be read in an answer.
+#[derive(Debug, Default)]
+pub(super) struct Faults(Cell<Option<Skip>>);
+
+impl Faults {
+    /// Returns it.
+    pub(super) fn first(&self) -> Option<Skip> {
+        self.0.get()
+    }
+
+    /// Keeps it, unless there is an earlier one.
+    pub(super) fn note(&self, skip: Skip) {
+        self.0.set(self.0.get().or(Some(skip)));
+    }
+}
+
+/// The members of an object by their type. `null` is as good as absent. Of several with one name the last counts, as in
+/// JavaScript, but that they are there is a fault: such an answer says two things.
+pub(super) struct Fields<'a, 'f> {
+    faults: &'f Faults,
+    members: Members<'a>,
+}
+
+impl<'a, 'f> Fields<'a, 'f> {
+    /// Takes a document apart.
+    pub(super) fn parse(text: &'a str, faults: &'f Faults) -> Result<Self, Skip> {
+        let members = Members::parse(text).map_err(|fault| match fault {
+            Fault::NotJson | Fault::TooDeep => Skip::InvalidJson,
+            Fault::NotObject => Skip::NotObject,
+        })?;
+        if json::first_repeated_key(text).is_some() {
+            faults.note(Skip::InvalidJson);
+        }
+        Ok(Self { faults, members })
+    }
+
+    /// Reads `true` and `false`.
+    pub(super) fn boolean(&self, name: &'static str) -> Option<bool> {
+        self.typed(name, boolean)
+    }
+
+    /// Reads a text for the model; an empty one is none.
+    pub(super) fn context(&self, name: &'static str) -> Vec<String> {
+        let text = self.text(name).filter(|text| !text.is_empty());
+        text.into_iter().collect()
+    }
+
+    /// Says whether a member is there.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.given(name).is_some()
+    }
+
+    /// Returns the members' names.
+    pub(super) fn names(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        self.members.iter().map(|(name, _)| name)
+    }
+
+    /// Reads an object that is passed on as it is.
+    pub(super) fn object(&self, name: &'static str) -> Option<Json> {
+        self.typed(name, |value| Members::of(value).map(|_| Json::of(value)))
+    }
+
+    /// Reads a string.
+    pub(super) fn text(&self, name: &'static str) -> Option<String> {
+        self.typed(name, text)
+    }
+
+    /// Reads the fields beside a decision, as Claude Code and those who follow it spell them.
+    pub(super) fn universal(&self) -> Verdict {
+        Verdict {
+            stop_reason: self.text("stopReason").unwrap_or_default(),
+            suppress_output: self.boolean("suppressOutput").unwrap_or_default(),
+            system_message: self.text("systemMessage").unwrap_or_default(),
+            ..Verdict::default()
+        }
+    }
+
+    /// Reads any value.
+    pub(super) fn value(&self, name: &str) -> Option<Json> {
+        self.given(name).map(Json::of)
+    }
+
+    /// Reads an object's members.
+    pub(super) fn within(&self, name: &'static str) -> Option<Self> {
+        let members = self.typed(name, Members::of)?;
+        Some(Self {
+            faults: self.faults,
+            members,
+        })
+    }
+
+    /// Reads one of several words.
+    pub(super) fn word<T: Copy>(&self, name: &'static str, words: &[(&str, T)]) -> Option<T> {
+        self.typed(name, |value| {
+            let word = text(value)?;
+            let (_, meant) = words.iter().find(|(known, _)| *known == word)?;
+            Some(*meant)
+        })
+    }
+
+    fn given(&self, name: &str) -> Option<&'a RawValue> {
+        self.members.last(name).filter(|value| !is_null(value))
+    }
+
+    fn typed<T>(&self, name: &'static str, read: impl Fn(&'a RawValue) -> Option<T>) -> Option<T> {
+        let read = read(self.given(name)?);
+        if read.is_none() {
+            self.faults.note(Skip::WrongType(name));
+        }
+        read
+    }
+}

@@ -1,0 +1,170 @@
+//! Ends as somebody else's runner tells them.
+
+use std::time::Duration;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{End, EndKind, Entry};
+use crate::request::InvalidField;
+
+/// An end as its runner tells it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "Line")]
+pub struct GivenEnd {
+    /// The command, for the contract's own event.
+    pub command: String,
+    /// The hook's entry, in the contract's own spelling.
+    pub config: Map<String, Value>,
+    /// How long it took.
+    pub duration: Option<Duration>,
+    /// Why it could not be started; may be empty.
+    pub error: String,
+    /// How it ended.
+    pub kind: EndKind,
+    /// The hook's name; may be empty.
+    pub name: String,
+    /// What it printed to stderr.
+    pub stderr: Vec<u8>,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// Whether stdout was cut.
+    pub stdout_truncated: bool,
+    /// The turn.
+    pub turn: Option<u64>,
+}
+
+impl GivenEnd {
+    pub(super) fn at<'a>(&'a self, point: &'a str, entry: Entry) -> End<'a> {
+        End {
+            at: None,
+            command: &self.command,
+            duration: self.duration,
+            entry,
+            error: &self.error,
+            kind: self.kind,
+            name: &self.name,
+            point,
+            session: "",
+            stderr: &self.stderr,
+            stdout: &self.stdout,
+            stdout_truncated: self.stdout_truncated,
+            turn: self.turn,
+        }
+    }
+
+    /// Says whether two ends are of one entry, which a contract may run but once.
+    pub(super) fn is_same_hook(&self, other: &Self) -> bool {
+        let is_told = !self.name.is_empty() || !self.command.is_empty();
+        is_told
+            && self.name == other.name
+            && self.command == other.command
+            && self.config == other.config
+    }
+}
+
+/// What a runner says of an end. Exactly one must be there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Told<'a> {
+    /// It exited.
+    pub exit_code: Option<i32>,
+    /// A signal ended it.
+    pub signal: Option<i32>,
+    /// It could not be started, for this reason.
+    pub spawn_error: Option<&'a str>,
+    /// The runner's timer ended it.
+    pub timed_out: bool,
+}
+
+impl Told<'_> {
+    /// Returns how it ended.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is told, or two things that cannot both be. A timeout can be told beside an exit code or signal: that is how
+    /// the timer's end looked.
+    pub fn kind(&self) -> Result<EndKind, InvalidField> {
+        let invalid = |problem| Err(InvalidField::new("ends", problem));
+        match (
+            self.timed_out,
+            self.spawn_error,
+            self.exit_code,
+            self.signal,
+        ) {
+            (true, None, _, _) => Ok(EndKind::TimedOut),
+            (false, Some(_), None, None) => Ok(EndKind::ExecFailed),
+            (false, None, Some(code), None) => Ok(EndKind::Exited(code)),
+            (false, None, None, Some(signal)) if signal > 0 => Ok(EndKind::Signaled(signal)),
+            (false, None, None, Some(_)) => invalid("has a `signal` that is none"),
+            (false, None, None, None) => {
+                invalid("needs one of `exit_code`, `signal`, `timed_out` and `spawn_error`")
+            }
+            _ => {
+                invalid("may have only one of `exit_code`, `signal`, `timed_out` and `spawn_error`")
+            }
+        }
+    }
+}
+
+/// How an end is written as JSON.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    #[serde(default)]
+    name: String,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    #[serde(default)]
+    timed_out: bool,
+    spawn_error: Option<String>,
+    stdout: Option<String>,
+    stdout_b64: Option<String>,
+    #[serde(default)]
+    stdout_truncated: bool,
+    #[serde(default)]
+    stderr: String,
+    #[serde(default)]
+    command: String,
+    turn: Option<u64>,
+    duration_ms: Option<u64>,
+    #[serde(default)]
+    config: Map<String, Value>,
+}
+
+impl TryFrom<Line> for GivenEnd {
+    type Error = String;
+
+    fn try_from(line: Line) -> Result<Self, String> {
+        let told = Told {
+            exit_code: line.exit_code,
+            signal: line.signal,
+            spawn_error: line.spawn_error.as_deref(),
+            timed_out: line.timed_out,
+        };
+        let kind = told.kind().map_err(|error| error.to_string())?;
+        let stdout = match (line.stdout, line.stdout_b64) {
+            (Some(_), Some(_)) => {
+                return Err("an end has both `stdout` and `stdout_b64`".to_owned());
+            }
+            (Some(text), None) => text.into_bytes(),
+            (None, Some(coded)) => {
+                let decoded = STANDARD.decode(coded);
+                decoded.map_err(|error| format!("`stdout_b64` is no base64: {error}"))?
+            }
+            (None, None) => Vec::new(),
+        };
+        Ok(Self {
+            command: line.command,
+            config: line.config,
+            duration: line.duration_ms.map(Duration::from_millis),
+            error: line.spawn_error.unwrap_or_default(),
+            kind,
+            name: line.name,
+            stderr: line.stderr.into_bytes(),
+            stdout,
+            stdout_truncated: line.stdout_truncated,
+            turn: line.turn,
+        })
+    }
+}

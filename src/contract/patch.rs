@@ -1,0 +1,61 @@
+//! Objects put together member by member.
+
+use std::collections::HashMap;
+
+use super::{Envelope, Json, members::Members};
+use crate::request::Event;
+
+/// An object under construction: of several members with one name the last counts, in the place of the first.
+///
+/// Hooks choose how many members there are, so finding one must not mean looking at all.
+#[derive(Debug, Default)]
+pub(super) struct Patch {
+    members: Vec<(String, Json)>,
+    places: HashMap<String, usize>,
+}
+
+impl Patch {
+    pub(super) fn put(&mut self, name: &str, value: Json) {
+        if let Some(place) = self.places.get(name) {
+            self.members[*place].1 = value;
+            return;
+        }
+        self.places.insert(name.to_owned(), self.members.len());
+        self.members.push((name.to_owned(), value));
+    }
+
+    /// Puts the members of an object over those that are there; anything else has none.
+    pub(super) fn put_all(&mut self, object: &Json) {
+        let members = Members::parse(object.as_str()).unwrap_or_default();
+        for (name, value) in members.iter() {
+            self.put(&name, Json::of(value));
+        }
+    }
+
+    pub(super) fn into_json(self) -> Json {
+        Json::object(&self.members)
+    }
+}
+
+/// Lays objects over each other; `None` where there is none.
+pub(super) fn patched<'a>(objects: impl IntoIterator<Item = &'a Json>) -> Option<Json> {
+    let mut objects = objects.into_iter().peekable();
+    objects.peek()?;
+    let mut patch = Patch::default();
+    objects.for_each(|object| patch.put_all(object));
+    Some(patch.into_json())
+}
+
+/// Lays an object over a tool's input: the event's own, else what the envelope knows.
+pub(super) fn over_input(patch: &Json, event: &Event, envelope: &Envelope) -> Json {
+    let json = String::from_utf8_lossy(&event.json);
+    let members = Members::parse(&json).unwrap_or_default();
+    let known = || envelope.tool.as_ref()?.input.clone();
+    let input = members.last("tool_input").map(Json::of).or_else(known);
+    let mut whole = Patch::default();
+    input
+        .iter()
+        .chain([patch])
+        .for_each(|object| whole.put_all(object));
+    whole.into_json()
+}

@@ -1,0 +1,99 @@
+//! What a command printed, told to the model as a text under a heading: what docker-agent's built-in hooks make of git.
+
+use super::Verdict;
+
+/// What becomes of the output of a command that knows nothing of hooks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Report {
+    /// How much of the output is told, bytes.
+    pub bytes: usize,
+    /// What stands above it.
+    pub heading: &'static str,
+}
+
+impl Report {
+    /// Tells what a command printed before it exited. One that prints nothing, or exits with anything but 0, has nothing to
+    /// tell: it was asked about what is not there.
+    pub(super) fn verdict(self, code: i32, stdout: &[u8]) -> Verdict {
+        let text = self.text(stdout);
+        let told = (code == 0 && !text.is_empty()).then(|| format!("{}:\n\n{text}", self.heading));
+        Verdict {
+            additional_context: told.into_iter().collect(),
+            ..Verdict::default()
+        }
+    }
+
+    fn text(self, stdout: &[u8]) -> String {
+        let head = &stdout[..stdout.len().min(self.bytes)];
+        // A character that the limit cuts in two is left out whole.
+        let head = match str::from_utf8(head) {
+            Err(error) if error.error_len().is_none() && head.len() < stdout.len() => {
+                &head[..error.valid_up_to()]
+            }
+            _ => head,
+        };
+        let text = String::from_utf8_lossy(head);
+        let text = plain(text.trim_end(), &['\n', '\t']);
+        if head.len() < stdout.len() {
+            return format!("{text}\n... (truncated)");
+        }
+        text
+    }
+}
+
+/// Returns a text in which nothing steers a terminal: control characters but those that it keeps as escapes.
+pub(crate) fn plain(text: &str, keeps: &[char]) -> String {
+    text.chars().fold(String::new(), |mut plain, c| {
+        if c.is_control() && !keeps.contains(&c) {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+        plain
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REPORT: Report = Report {
+        bytes: 8,
+        heading: "Said",
+    };
+
+    fn told(code: i32, stdout: &[u8]) -> Vec<String> {
+        REPORT.verdict(code, stdout).additional_context
+    }
+
+    #[test]
+    fn output_is_told_under_its_heading_and_whatever_it_looks_like_decides_nothing() {
+        assert_eq!(told(0, b" a\tb\n\n"), ["Said:\n\n a\tb"]);
+        let verdict = REPORT.verdict(0, b"{\"a\":1}");
+        assert_eq!(verdict.additional_context, ["Said:\n\n{\"a\":1}"]);
+        assert!(!verdict.failed);
+        assert_eq!(told(0, b"\n"), Vec::<String>::new());
+        assert_eq!(REPORT.verdict(128, b"a"), Verdict::default());
+    }
+
+    #[test]
+    fn output_is_cut_between_characters_and_says_so() {
+        assert_eq!(told(0, b"12345678"), ["Said:\n\n12345678"]);
+        assert_eq!(
+            told(0, b"123456789"),
+            ["Said:\n\n12345678\n... (truncated)"]
+        );
+        assert_eq!(
+            told(0, "1234567é".as_bytes()),
+            ["Said:\n\n1234567\n... (truncated)"]
+        );
+        assert_eq!(told(0, b"a\xffb"), ["Said:\n\na\u{fffd}b"]);
+        assert_eq!(told(0, b"a\xc3"), ["Said:\n\na\u{fffd}"]);
+    }
+
+    #[test]
+    fn output_steers_no_terminal() {
+        assert_eq!(told(0, b"\x1b[2Ja\r\nb"), ["Said:\n\n\\u{1b}[2Ja\\r\nb"]);
+        assert_eq!(told(0, "a\u{9b}b".as_bytes()), ["Said:\n\na\\u{9b}b"]);
+    }
+}

@@ -1,0 +1,253 @@
+//! What hooks read: one object, made of the event's own members and of what the contract puts beside them.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::{
+    Deserializer,
+    de::{DeserializeSeed, MapAccess, Visitor},
+};
+use serde_json::{Value, value::RawValue};
+
+use super::{members::Members, verdict::Json};
+use crate::{
+    json,
+    request::{Event, InvalidField},
+};
+
+/// Returns one flat object without white space: the point under `name`, then what is known of `beside`, then the event's own
+/// members as they are written. An event's member wins over one of `beside`; under `name` it must say the same.
+///
+/// # Errors
+///
+/// The point is not named, or the event is no object, or says that it is another point's.
+pub(super) fn object(
+    contract: &str,
+    event: &Event,
+    name: &'static str,
+    beside: &[(&'static str, Option<Json>)],
+) -> Result<Bytes, InvalidField> {
+    write(contract, event, Some(name), beside, |_, _| true)
+}
+
+/// Returns such an object without the point in it, for hooks that know it from their registration.
+///
+/// # Errors
+///
+/// The point is not named, or the event is no object.
+pub(super) fn nameless(
+    contract: &str,
+    event: &Event,
+    beside: &[(&'static str, Option<Json>)],
+) -> Result<Bytes, InvalidField> {
+    write(contract, event, None, beside, |_, _| true)
+}
+
+/// Returns what [`object`] does, with those of the event's own members alone that `keeps` says. One that is left out still
+/// wins over one of `beside`.
+pub(super) fn object_of(
+    contract: &str,
+    event: &Event,
+    name: &'static str,
+    beside: &[(&'static str, Option<Json>)],
+    keeps: fn(&str, &RawValue) -> bool,
+) -> Result<Bytes, InvalidField> {
+    write(contract, event, Some(name), beside, keeps)
+}
+
+fn write(
+    contract: &str,
+    event: &Event,
+    name: Option<&'static str>,
+    beside: &[(&'static str, Option<Json>)],
+    keeps: fn(&str, &RawValue) -> bool,
+) -> Result<Bytes, InvalidField> {
+    if event.point.is_empty() {
+        return Err(InvalidField::new(
+            "event.point",
+            "must name the lifecycle point",
+        ));
+    }
+    let mut own = Own {
+        beside: beside.iter().map(|(key, _)| (*key, false)).collect(),
+        conflict: false,
+        keeps,
+        name,
+        out: String::with_capacity(event.json.len()),
+        point: &event.point,
+    };
+    // An event that was not given has no members.
+    if !event.json.is_empty() {
+        let mut source = serde_json::Deserializer::from_slice(&event.json);
+        let read = (&mut own)
+            .deserialize(&mut source)
+            .and_then(|()| source.end());
+        let added = name.map_or_else(|| "its own".to_owned(), |name| format!("`{name}`"));
+        if own.conflict {
+            let problem = format!("has a {added} that is not `event.point`");
+            return Err(InvalidField::new("event.json", problem));
+        }
+        read.map_err(|_| {
+            let problem =
+                format!("must be one JSON object: {contract} adds {added} to its members");
+            InvalidField::new("event.json", problem)
+        })?;
+    }
+    let mut out = String::with_capacity(own.out.len() + 256);
+    out.push('{');
+    if let Some(name) = name {
+        member(&mut out, name);
+        out.push_str(&Value::from(event.point.as_str()).to_string());
+    }
+    for ((key, value), (_, is_own)) in beside.iter().zip(&own.beside) {
+        if let (Some(value), false) = (value, is_own) {
+            if out.len() > 1 {
+                out.push(',');
+            }
+            member(&mut out, key);
+            out.push_str(value.as_str());
+        }
+    }
+    // Each of the event's own members comes with a comma before it.
+    let is_first = out.len() == 1;
+    out.push_str(&own.out[usize::from(is_first && !own.out.is_empty())..]);
+    out.push('}');
+    Ok(out.into())
+}
+
+/// Says whether a value is one that Go's `omitempty` leaves out: `null`, `false`, zero, or nothing in quotes or brackets.
+pub(super) fn is_empty(value: &RawValue) -> bool {
+    let inside = |text: &str, open, close| {
+        let text = text.strip_prefix(open)?.strip_suffix(close)?;
+        text.trim_ascii().is_empty().then_some(())
+    };
+    let text = value.get();
+    matches!(text, "null" | "false" | "\"\"")
+        || inside(text, '[', ']').is_some()
+        || inside(text, '{', '}').is_some()
+        || text.parse() == Ok(0.0_f64)
+}
+
+fn member(out: &mut String, key: &str) {
+    out.push_str(&Value::from(key).to_string());
+    out.push(':');
+}
+
+/// Collects the event's own members.
+struct Own<'a> {
+    /// Keys of the contract, and whether the event has them itself.
+    beside: Vec<(&'static str, bool)>,
+    conflict: bool,
+    keeps: fn(&str, &RawValue) -> bool,
+    /// The key of the point, if the object has it.
+    name: Option<&'static str>,
+    out: String,
+    point: &'a str,
+}
+
+impl<'de> DeserializeSeed<'de> for &mut Own<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Own<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
+            if self.name == Some(key.as_str()) {
+                self.conflict |=
+                    serde_json::from_str::<String>(value.get()).ok().as_deref() != Some(self.point);
+                continue;
+            }
+            for (other, is_own) in &mut self.beside {
+                *is_own |= *other == key;
+            }
+            if !(self.keeps)(&key, value) {
+                continue;
+            }
+            self.out.push(',');
+            member(&mut self.out, &key);
+            json::compact_into(value.get(), &mut self.out);
+        }
+        Ok(())
+    }
+}
+
+/// Puts a value into an event, at a path of member names. An event that is empty becomes an object.
+pub(super) fn put(event: &mut Event, path: &[&str], value: &Json) {
+    let json = match event.json.is_empty() {
+        true => "{}".into(),
+        false => String::from_utf8_lossy(&event.json),
+    };
+    event.json = with_member(&json, path, value).into();
+}
+
+/// Returns an object in which one member, at a path of member names, has another value; objects on the way are made where
+/// there are none. What is not an object is returned as it is.
+fn with_member(object: &str, path: &[&str], value: &Json) -> String {
+    let Some((name, rest)) = path.split_first() else {
+        return value.as_str().to_owned();
+    };
+    let Ok(members) = Members::parse(object) else {
+        return object.to_owned();
+    };
+    let old = members.last(name).map_or("{}", RawValue::get);
+    let new = with_member(old, rest, value);
+    let mut out = String::from("{");
+    let mut is_there = false;
+    for (key, value) in members.iter() {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        member(&mut out, &key);
+        if key == *name {
+            is_there = true;
+            out.push_str(&new);
+        } else {
+            json::compact_into(value.get(), &mut out);
+        }
+    }
+    if !is_there {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        member(&mut out, name);
+        out.push_str(&new);
+    }
+    out.push('}');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_member_gets_another_value_and_the_rest_stays_as_it_is() {
+        let value = Json::text("new");
+        for (object, path, expected) in [
+            (
+                r#"{"a": 1e999, "tool": {"input": {"x": 1}, "name": "t"}}"#,
+                &["tool", "input"][..],
+                r#"{"a":1e999,"tool":{"input":"new","name":"t"}}"#,
+            ),
+            (r#"{}"#, &["tool", "input"], r#"{"tool":{"input":"new"}}"#),
+            (
+                r#"{"a":1}"#,
+                &["tool_input"],
+                r#"{"a":1,"tool_input":"new"}"#,
+            ),
+            ("[1]", &["a"], "[1]"),
+        ] {
+            assert_eq!(with_member(object, path, &value), expected);
+        }
+    }
+}

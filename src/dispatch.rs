@@ -1,0 +1,487 @@
+//! All hooks due at a lifecycle point: each through the one pipeline, in the order that the contract says, to one answer.
+
+use std::{
+    ffi::OsString,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::{
+    admission::{
+        Call, Purpose,
+        pending::{Question, Subject},
+    },
+    audit::{Answer, Recorded},
+    contract::{
+        AgentMode, ContractEvent, Course, Decision, End, EndKind, Entry, Envelope, Folded, Mode,
+        Push, Skip, Verdict,
+    },
+    hooks::{Action, Configured, Lists, Occasion, Registered, Scope},
+    pipeline::Pipeline,
+    refusal::{Reason, Refusal},
+    request::{
+        Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, ProfileName, Request,
+    },
+};
+
+mod builtin;
+
+/// A lifecycle point that has come.
+#[derive(Clone, Debug)]
+pub struct Dispatch {
+    /// The agent's mode, where that decides which commands may run.
+    pub agent_mode: AgentMode,
+    /// The contract, in any of its modes; `None` = whatever all due hooks speak.
+    pub contract: Option<Mode>,
+    /// How many hooks led to it.
+    pub depth: u32,
+    /// What is known around the event.
+    pub envelope: Envelope,
+    /// The event.
+    pub event: Event,
+    /// The caller's id, or one made here.
+    pub id: String,
+    /// Hooks of this request, after the configured ones.
+    pub inline: Vec<Registered>,
+    /// The largest reply the caller takes, bytes.
+    pub max_reply_bytes: u64,
+    /// What happens if the client goes away.
+    pub on_disconnect: OnDisconnect,
+    /// Whether the failure policy is tightened.
+    pub on_failure: OnFailure,
+    /// Whether the stage before the others is meant.
+    pub preempt: bool,
+    /// Whether hooks without confirmed confinement are to be refused.
+    pub require_confirmed: bool,
+    /// Whose hooks.
+    pub scope: Scope,
+    /// The wall time of the whole.
+    pub timeout: Option<Duration>,
+    /// Binds `${workspace}`.
+    pub workspace: Option<PathBuf>,
+}
+
+/// What became of a dispatch.
+#[derive(Debug)]
+#[must_use]
+pub struct Dispatched {
+    /// The contract's own events, in order.
+    pub events: Vec<ContractEvent>,
+    /// What all hooks come to.
+    pub folded: Folded,
+    /// The hooks that were reached, in the order in which they were.
+    pub hooks: Vec<Reached>,
+    /// Messages to deliver, in order.
+    pub pushes: Vec<Push>,
+    /// The version of the contract; empty where no hook was due and none was named.
+    pub version: &'static str,
+}
+
+/// A hook that its turn came to.
+#[derive(Debug)]
+pub struct Reached {
+    /// The contract's own event.
+    pub event: Option<ContractEvent>,
+    /// The hook's name.
+    pub name: String,
+    /// What is written down about it; `None` where nothing was to be started.
+    pub recorded: Option<Recorded>,
+    /// What it means.
+    pub verdict: Verdict,
+}
+
+impl Reached {
+    /// Makes it of a hook for which nothing was to be started.
+    const fn in_process(name: String, verdict: Verdict) -> Self {
+        Self {
+            event: None,
+            name,
+            recorded: None,
+            verdict,
+        }
+    }
+}
+
+impl Dispatched {
+    fn nothing(version: &'static str) -> Self {
+        Self {
+            events: Vec::new(),
+            folded: Folded::default(),
+            hooks: Vec::new(),
+            pushes: Vec::new(),
+            version,
+        }
+    }
+}
+
+impl Dispatch {
+    /// Runs the hooks that are due. With none due, nothing is started and nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where the due hooks speak different contracts and none is named, and a point that the contract does not have.
+    pub async fn run(
+        self,
+        pipeline: &Arc<Pipeline>,
+        hooks: &Configured,
+        call: &Call,
+    ) -> Result<Dispatched, Refusal> {
+        let due = self.due(hooks);
+        let Some(mode) = self.spoken(&due)? else {
+            return Ok(Dispatched::nothing(""));
+        };
+        mode.stop_at(&self.event.point)?;
+        if due.is_empty() {
+            return Ok(Dispatched::nothing(mode.version()));
+        }
+        let due = self.in_order(mode, due, hooks.lists());
+        let reached = self.reach(mode, due, pipeline, call).await;
+        let hooks: Vec<_> = reached
+            .iter()
+            .map(|reached| (reached.name.as_str(), &reached.verdict))
+            .collect();
+        let mut folded = mode.fold(&self.event.point, &hooks);
+        if self.preempt && folded.answer.decision == Decision::Allow {
+            // Before the others an approval only advises: the rest of the chain still asks.
+            folded.answer.decision = Decision::None;
+        }
+        let pushes = reached.iter().filter_map(|hook| hook.verdict.push.clone());
+        Ok(Dispatched {
+            events: reached
+                .iter()
+                .filter_map(|hook| hook.event.clone())
+                .collect(),
+            folded,
+            pushes: pushes.collect(),
+            version: mode.version(),
+            hooks: reached,
+        })
+    }
+
+    /// Returns the hooks that are due, those of the request last.
+    fn due(&self, hooks: &Configured) -> Vec<Registered> {
+        let event = members(&self.event);
+        let occasion = Occasion {
+            contract: self.contract.map(Mode::contract_name),
+            event: &event,
+            point: &self.event.point,
+            preempt: self.preempt,
+            scope: &self.scope,
+            tool: self.envelope.tool.as_ref().map(|tool| tool.name.as_str()),
+        };
+        let inline = self.inline.iter().filter(|hook| hook.is_due(&occasion));
+        let due = hooks.due(&occasion).into_iter().chain(inline);
+        due.cloned().collect()
+    }
+
+    /// Puts hooks into the order in which they run, equal ones once where the contract has it so, each as far as its
+    /// contract's gate lets it.
+    fn in_order(&self, mode: Mode, due: Vec<Registered>, lists: &Lists) -> Vec<Registered> {
+        let once = mode.course(&self.event.point).takes_equals_once();
+        let mut hooks: Vec<Registered> = Vec::with_capacity(due.len());
+        for mut hook in due {
+            if once && hooks.iter().any(|other| other.is_same(&hook)) {
+                continue;
+            }
+            hook.pass(lists, self.agent_mode);
+            hooks.push(hook);
+        }
+        mode.order(&self.event.point, &mut hooks, |hook| hook.entry.priority);
+        hooks
+    }
+
+    /// Returns a mode of the contract that all due hooks speak; `None` where no hook is due and none is named.
+    fn spoken(&self, due: &[Registered]) -> Result<Option<Mode>, InvalidField> {
+        let Some(first) = due.first() else {
+            return Ok(self.contract);
+        };
+        let one = first.mode.contract_name();
+        let other = |hook: &&Registered| hook.mode.contract_name() != one;
+        let Some(other) = due.iter().find(other) else {
+            return Ok(Some(first.mode));
+        };
+        let other = other.mode.contract_name();
+        let problem = format!("must be named: hooks of `{one}` and of `{other}` are due here");
+        Err(InvalidField::new("contract", problem))
+    }
+
+    async fn reach(
+        &self,
+        mode: Mode,
+        due: Vec<Registered>,
+        pipeline: &Arc<Pipeline>,
+        call: &Call,
+    ) -> Vec<Reached> {
+        // So that all replies together stay within what the caller takes.
+        let share = self.max_reply_bytes / 2 / (due.len() as u64).max(1);
+        let one = |hook: Registered, event: &Event, envelope: &Envelope| One {
+            call: self.call(call),
+            request: self.request(&hook, event.clone(), envelope.clone(), share),
+            hook,
+            pipeline: Arc::clone(pipeline),
+        };
+        // One that says so has all at its point wait for each other.
+        let in_turn = due.iter().any(|hook| hook.entry.in_turn);
+        if mode.course(&self.event.point) == Course::AtOnce && !in_turn {
+            let mut running = JoinSet::new();
+            for (index, hook) in due.into_iter().enumerate() {
+                let one = one(hook, &self.event, &self.envelope);
+                running.spawn(async move { (index, Box::pin(one.run()).await) });
+            }
+            let mut reached = running.join_all().await;
+            reached.sort_by_key(|(index, _)| *index);
+            return reached.into_iter().map(|(_, reached)| reached).collect();
+        }
+        let (mut event, mut envelope) = (self.event.clone(), self.envelope.clone());
+        let mut all = Vec::with_capacity(due.len());
+        for hook in due {
+            let reached = Box::pin(one(hook, &event, &envelope).run()).await;
+            mode.hand_on(&reached.verdict, &mut event, &mut envelope);
+            let is_last = mode.course(&self.event.point).ends_after(&reached.verdict);
+            all.push(reached);
+            if is_last {
+                break;
+            }
+        }
+        all
+    }
+
+    /// Makes the call of one hook: it has what is left of the time for all.
+    fn call(&self, all: &Call) -> Call {
+        let arrived = Instant::now();
+        let limits = [self.timeout, all.caller_timeout].into_iter().flatten();
+        let left = limits
+            .min()
+            .map(|limit| limit.saturating_sub(arrived.duration_since(all.arrived)));
+        Call {
+            arrived,
+            cancel: all.cancel.clone(),
+            caller_timeout: left,
+            chunks: None,
+            peer: all.peer,
+            purpose: Purpose::Run,
+            run_id: Uuid::now_v7().to_string(),
+        }
+    }
+
+    fn request(
+        &self,
+        hook: &Registered,
+        event: Event,
+        envelope: Envelope,
+        max_reply_bytes: u64,
+    ) -> Request {
+        let command = match &hook.action {
+            Action::Command(command) => command.clone(),
+            Action::Git(question) => {
+                Command::Argv(question.argv().into_iter().map(OsString::from).collect())
+            }
+            // Told in the record of its refusal.
+            Action::Approve(_)
+            | Action::Builtin(_)
+            | Action::Log(_)
+            | Action::Save(_)
+            | Action::Template(_)
+            | Action::Unsupported(_) => Command::Argv(vec![hook.name.clone().into()]),
+        };
+        Request {
+            contract: hook.mode,
+            depth: self.depth,
+            entry: hook.entry,
+            envelope,
+            event,
+            hook: Hook {
+                command,
+                configured_env: hook.configured_env.clone(),
+                env: hook.env.clone(),
+                name: hook.name.clone(),
+                working_dir: hook.working_dir.clone(),
+                workspace: self.workspace.clone(),
+            },
+            id: self.id.clone(),
+            max_reply_bytes,
+            narrow: Narrow::default(),
+            on_disconnect: self.on_disconnect,
+            on_failure: self.on_failure,
+            profile: ProfileName::parse(hook.runs_under()),
+            require_confirmed: self.require_confirmed,
+            session: self.envelope.session.clone(),
+            timeout: hook.entry.timeout,
+        }
+    }
+}
+
+/// One hook whose turn it is.
+struct One {
+    call: Call,
+    hook: Registered,
+    pipeline: Arc<Pipeline>,
+    request: Request,
+}
+
+impl One {
+    async fn run(self) -> Reached {
+        let Self {
+            call,
+            hook,
+            pipeline,
+            mut request,
+        } = self;
+        let (on_failure, point) = (request.on_failure, request.event.point.clone());
+        let (session, turn) = (request.session.clone(), request.envelope.turn);
+        let command = hook.action.line();
+        // That a failure is to stop nothing is not said of hooks that were refused.
+        let entry = match hook.entry.on_failure {
+            OnFailure::Open => Entry {
+                on_failure: OnFailure::Contract,
+                ..hook.entry
+            },
+            OnFailure::Closed | OnFailure::Contract => hook.entry,
+        };
+        let not_run = |error: &str, skip| {
+            let end = End {
+                at: Some(Timestamp::now()),
+                command: &command,
+                entry,
+                error,
+                kind: EndKind::ExecFailed,
+                name: &hook.name,
+                point: &point,
+                session: &session,
+                turn,
+                ..End::default()
+            };
+            let verdict = hook.mode.judge(&end, on_failure);
+            // Of a hook that did not run, only a contract that says so itself tells anything.
+            let event = (hook.entry.allowed == Some(false))
+                .then(|| hook.mode.event(&end))
+                .flatten();
+            // A contract that says why nothing is delivered says it of this reason.
+            let skip = verdict.skip.map(|own| skip_of(skip).unwrap_or(own));
+            (Verdict { skip, ..verdict }, event)
+        };
+        let recorded = match &hook.action {
+            Action::Approve(wait) => match approve(&pipeline, &call, &request, *wait).await {
+                Ok(()) => {
+                    let verdict = Verdict {
+                        decision: Decision::Allow,
+                        ..Verdict::default()
+                    };
+                    return Reached::in_process(hook.name, verdict);
+                }
+                Err(refusal) => pipeline.refuse(&call, &request, refusal),
+            },
+            Action::Builtin(own) => match builtin::look(own, &pipeline, &call, &request) {
+                Ok(()) => {
+                    let verdict = builtin::run(own, hook.mode, &call, &request)
+                        .await
+                        .unwrap_or_else(|why| not_run(&why, None).0);
+                    return Reached::in_process(hook.name, verdict);
+                }
+                Err(refusal) => pipeline.refuse(&call, &request, refusal),
+            },
+            Action::Command(_) if hook.entry.allowed == Some(false) => {
+                let message = "the command is on no list of the agent's mode";
+                let refusal = Refusal::new(Reason::NotAllowlisted, message);
+                pipeline.refuse(&call, &request, refusal)
+            }
+            Action::Command(_) => pipeline.handle(call, request).await,
+            Action::Git(question) => match question.put(&mut request) {
+                Ok(None) => pipeline.handle(call, request).await,
+                Ok(Some(verdict)) => return Reached::in_process(hook.name, verdict),
+                Err(error) => {
+                    let verdict = not_run(&error.to_string(), None).0;
+                    return Reached::in_process(hook.name, verdict);
+                }
+            },
+            Action::Log(log) => {
+                let verdict = log.write(&hook.name, &point, &read(&request));
+                return Reached::in_process(hook.name, verdict);
+            }
+            Action::Save(save) => {
+                let redaction = pipeline.audit.redaction().get();
+                let verdict = builtin::save(save, &redaction.redactor, &call, &request).await;
+                // It only looks on: what becomes of it stops nothing.
+                let verdict = verdict.unwrap_or_else(|why| save.verdict(Some(why)));
+                return Reached::in_process(hook.name, verdict);
+            }
+            Action::Template(template) => {
+                let verdict = template.render(&hook.name, &point, &members(&request.event));
+                return Reached::in_process(hook.name, verdict);
+            }
+            Action::Unsupported(why) => {
+                let refusal = Refusal::new(Reason::Unsupported, why.clone());
+                pipeline.refuse(&call, &request, refusal)
+            }
+        };
+        let (verdict, event) = match recorded.answer() {
+            Answer::Fault => not_run("hookjail failed; its log says why", None),
+            Answer::Outcome { interpreted, .. } => {
+                (interpreted.verdict.clone(), interpreted.event.clone())
+            }
+            Answer::Refusal(refusal) => not_run(&refusal.message, Some(refusal.reason)),
+        };
+        Reached {
+            event,
+            name: hook.name,
+            recorded: Some(recorded),
+            verdict,
+        }
+    }
+}
+
+/// Asks the operator whether the tool of a request may be called.
+async fn approve(
+    pipeline: &Pipeline,
+    call: &Call,
+    request: &Request,
+    wait: Duration,
+) -> Result<(), Refusal> {
+    let tool = request.envelope.tool.as_ref();
+    let input = tool.and_then(|tool| tool.input.as_ref());
+    let workspace = request.hook.workspace.as_ref();
+    let question = Question {
+        hook: request.hook.name.clone(),
+        peer: call.peer,
+        request_id: request.id.clone(),
+        subject: Subject::Tool {
+            input: input.map_or_else(String::new, |input| input.as_str().to_owned()),
+            name: tool.map_or_else(String::new, |tool| tool.name.clone()),
+        },
+        why: "a hook asks for approval of each such call".to_owned(),
+        workspace: workspace.map_or_else(String::new, |path| path.display().to_string()),
+    };
+    pipeline.gate.consents().approve(call, question, wait).await
+}
+
+/// Returns the contracts' own word for a refusal, if they have one.
+const fn skip_of(reason: Option<Reason>) -> Option<Skip> {
+    match reason {
+        Some(Reason::BackendUnconfirmed | Reason::PolicyUnenforceable) => {
+            Some(Skip::BackendUnconfirmed)
+        }
+        Some(Reason::ConsentRequired | Reason::DigestMismatch) => Some(Skip::ConsentRefused),
+        Some(Reason::NotAllowlisted) => Some(Skip::NotAllowlisted),
+        _ => None,
+    }
+}
+
+/// Returns the members of what a command would read; none of an event that is no object.
+fn read(request: &Request) -> Map<String, Value> {
+    let event = request.contract.stdin(&request.event, &request.envelope);
+    let event = event.ok();
+    event
+        .and_then(|event| serde_json::from_slice(&event).ok())
+        .unwrap_or_default()
+}
+
+/// Returns the event's members, for matchers; none of an event that is no object.
+fn members(event: &Event) -> Map<String, Value> {
+    serde_json::from_slice(&event.json).unwrap_or_default()
+}

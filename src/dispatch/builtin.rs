@@ -1,0 +1,143 @@
+//! The built-in hooks that need no process, as a dispatch runs them.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use nix::unistd::geteuid;
+use tokio::{sync::Semaphore, task, time::timeout};
+
+use crate::{
+    admission::Call,
+    contract::{Mode, Verdict},
+    hooks::{Builtin, Save, Scene},
+    pipeline::Pipeline,
+    redact::Redactor,
+    refusal::Refusal,
+    request::Request,
+};
+
+/// How many look at files at once.
+const LOOKING: usize = 16;
+
+/// Decides whether a built-in hook may look where it does.
+pub(super) fn look(
+    builtin: &Builtin,
+    pipeline: &Pipeline,
+    call: &Call,
+    request: &Request,
+) -> Result<(), Refusal> {
+    if !builtin.looks() {
+        return Ok(());
+    }
+    pipeline.gate.admit_look(call, request, &pipeline.sandbox)
+}
+
+/// Runs a built-in hook on what a command would read; says why where it has no answer that can be given.
+pub(super) async fn run(
+    builtin: &Builtin,
+    mode: Mode,
+    call: &Call,
+    request: &Request,
+) -> Result<Verdict, String> {
+    let now = request.envelope.timestamp.unwrap_or_else(Timestamp::now);
+    let event = mode
+        .stdin(&request.event, &request.envelope)
+        .map_err(|error| error.to_string())?;
+    let (own, point) = (builtin.clone(), request.event.point.clone());
+    let reader = geteuid().is_root().then_some(call.peer);
+    let workspace = request.hook.workspace.clone();
+    let run = move || {
+        let scene = Scene {
+            now,
+            reader,
+            workspace: workspace.as_deref(),
+        };
+        own.run(&point, &event, &scene)
+    };
+    let verdict = if builtin.looks() {
+        in_time(limit(call, request), run).await?
+    } else {
+        // A long conversation takes its time to search, which is not to be others' time.
+        let run = task::spawn_blocking(run).await;
+        run.map_err(|error| error.to_string())?
+    };
+    let verdict = verdict.map_err(|error| error.to_string())?;
+    // A reply tells it twice: of the hook, and of all of them. Half a rewrite would be none.
+    if 2 * verdict.text_bytes() as u64 > request.max_reply_bytes {
+        return Err("what it says is longer than the caller takes".to_owned());
+    }
+    Ok(verdict)
+}
+
+/// Has an event saved, without registered secrets; says why where there is none.
+pub(super) async fn save(
+    save: &Save,
+    redactor: &Redactor,
+    call: &Call,
+    request: &Request,
+) -> Result<Verdict, String> {
+    let event = request.contract.stdin(&request.event, &request.envelope);
+    let event = event.map_err(|error| error.to_string())?;
+    let event = String::from_utf8(event.to_vec()).map_err(|error| error.to_string())?;
+    let event = redactor.json(&event).unwrap_or(event);
+    // One line: between the values of a document a line break is as good as a space, and in a string there is none.
+    let event = event.replace(['\n', '\r'], " ");
+    let writer = geteuid().is_root().then_some(call.peer);
+    let save = save.clone();
+    in_time(limit(call, request), move || save.write(&event, writer)).await
+}
+
+/// Returns how long a hook may take that works here.
+fn limit(call: &Call, request: &Request) -> Duration {
+    let contracts = request.contract.defaults(&request.event.point).timeout;
+    let limits = [request.timeout.or(contracts), call.caller_timeout];
+    limits.into_iter().flatten().min().unwrap_or(Duration::MAX)
+}
+
+/// Runs what looks at files that others serve: a file system in user space or on another machine need never answer, and a
+/// thread that waits for it cannot be ended. Only so many do.
+async fn in_time<T: Send + 'static>(
+    limit: Duration,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    static PLACES: Semaphore = Semaphore::const_new(LOOKING);
+
+    let looking = async {
+        let place = PLACES.acquire().await.map_err(|error| error.to_string())?;
+        let run = task::spawn_blocking(move || {
+            let done = run();
+            drop(place);
+            done
+        });
+        run.await.map_err(|error| error.to_string())
+    };
+    let late = |_| Err("the workspace did not answer in time".to_owned());
+    timeout(limit, looking).await.unwrap_or_else(late)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_never_answers_ends_in_time_and_keeps_its_place() {
+        const LATE: &str = "the workspace did not answer in time";
+        let short = Duration::from_millis(1);
+        let mut stuck = Vec::new();
+        for _ in 0..LOOKING {
+            let (release, released) = mpsc::channel::<()>();
+            stuck.push(release);
+            let done = in_time(short, move || released.recv().is_err()).await;
+            assert_eq!(done, Err(LATE.to_owned()));
+        }
+
+        // Long enough for what has a place to be done.
+        let long = Duration::from_millis(500);
+        assert_eq!(in_time(long, || true).await, Err(LATE.to_owned()));
+
+        stuck.clear();
+        assert_eq!(in_time(Duration::MAX, || true).await, Ok(true));
+    }
+}

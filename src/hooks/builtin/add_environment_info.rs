@@ -1,0 +1,44 @@
+//! `add_environment_info`: the model learns at the start of a session where it works.
+//!
+//! The runtime speaks over a socket of this machine, so its system and processor are the daemon's own. Its shell is not:
+//! docker-agent's newest code names that too, and nobody here knows it.
+
+use crate::{
+    contract::{Verdict, plain},
+    workspace::Opened,
+};
+
+/// Tells the working directory, whether it lies in a repository, and the system. A repository that begins above the
+/// workspace is none here.
+pub(super) fn verdict(directory: &Opened) -> Verdict {
+    let path = plain(&directory.path().to_string_lossy(), &[]);
+    let repository = if directory.is_below(".git") {
+        "Yes"
+    } else {
+        "No"
+    };
+    let system = match std::env::consts::OS {
+        "linux" => "Linux",
+        "macos" => "MacOS",
+        other => other,
+    };
+    // As Go calls them, and docker-agent the first.
+    let processor = match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let lines = [
+        "<env>".to_owned(),
+        format!("Working directory: {path}"),
+        format!("Is directory a git repo: {repository}"),
+        format!("Operating System: {system}"),
+        format!("CPU Architecture: {processor}"),
+        "</env>".to_owned(),
+    ];
+    let about = "Here is useful information about the environment you are running in:";
+    Verdict {
+        additional_context: vec![format!("{about}\n\t{}", lines.join("\n\t"))],
+        ..Verdict::default()
+    }
+}

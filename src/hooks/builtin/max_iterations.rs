@@ -1,0 +1,45 @@
+//! `max_iterations`: a hard stop after so many calls of the model.
+//!
+//! The runtime counts and says in the event which call it is about to make, so nothing is remembered here.
+
+use std::num::NonZeroU64;
+
+use serde_json::value::RawValue;
+
+use super::warning;
+use crate::{
+    contract::{BlockedBy, Decision, Members, Verdict},
+    request::InvalidField,
+};
+
+/// Reads the arguments: the number of calls. Why not let a wrong one pass, as docker-agent does: an agent that is thought
+/// to be capped must not run without a cap.
+pub(super) fn limit(args: &[String]) -> Result<NonZeroU64, InvalidField> {
+    let limit = match args {
+        [limit] => limit.parse().ok(),
+        _ => None,
+    };
+    let problem =
+        "must be one positive number: how many calls of the model `max_iterations` allows";
+    limit.ok_or_else(|| InvalidField::new("args", problem))
+}
+
+/// Blocks a call beyond the limit.
+pub(super) fn verdict(limit: NonZeroU64, event: &Members<'_>) -> Verdict {
+    let number = |value: &RawValue| value.get().parse::<u64>().ok();
+    let iteration = event.last("iteration").and_then(number);
+    match iteration {
+        None => warning(
+            "`max_iterations` stops nothing: the event has no `iteration` that is a number"
+                .to_owned(),
+        ),
+        Some(iteration) if iteration > limit.get() => Verdict::stopped(
+            Decision::Block,
+            BlockedBy::Decision,
+            format!(
+                "Agent terminated: max_iterations builtin reached its limit of {limit} model call(s)."
+            ),
+        ),
+        Some(_) => Verdict::default(),
+    }
+}

@@ -1,0 +1,213 @@
+//! The hook files that the operator names, read at start. What they say is read in [`super::read`].
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Owner, Registered,
+    read::{MAX_BYTES, Origin, ReadError, ReadFile, Switches, read},
+};
+use crate::trusted::{self, Untrusted};
+
+/// A file of hooks that the operator names.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct HooksFile {
+    /// Where relative directories in it start; absolute.
+    pub base: Option<PathBuf>,
+    /// The contract, after which the system is named whose file it is.
+    pub contract: String,
+    /// Whose the hooks are, where the file does not say so itself.
+    pub owner: Owner,
+    /// Where it is; absolute.
+    pub path: PathBuf,
+}
+
+/// Loading a file of hooks failed.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// What it holds cannot be read.
+    #[error(transparent)]
+    Content(#[from] ReadError),
+    /// It cannot be opened, or somebody else could have changed it.
+    #[error("{}: cannot be read", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: Untrusted,
+    },
+}
+
+/// What files of hooks come to.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct Loaded {
+    /// The files whose hooks are off, each with the reason.
+    pub disabled: Vec<String>,
+    /// The hooks that run, in the order of the files.
+    pub hooks: Vec<Registered>,
+    /// What is not as it may seem.
+    pub warnings: Vec<String>,
+}
+
+/// Reads all files. An absent file of infer's has no hooks, as infer has it; every other must be there.
+///
+/// # Errors
+///
+/// Fails whole, at the first file that cannot be read.
+pub fn load(files: &[HooksFile], switches: &Switches) -> Result<Loaded, LoadError> {
+    let mut all = Loaded::default();
+    for file in files {
+        let Some(text) = text(file)? else {
+            let absent = format!("{}: there is no such file", file.path.display());
+            all.disabled.push(absent);
+            continue;
+        };
+        let name = file.path.display().to_string();
+        let origin = Origin {
+            base: file.base.as_deref(),
+            name: &name,
+        };
+        let mut read = read(&file.contract, &text, &origin, switches)?;
+        own(&mut read, &file.owner, &file.contract);
+        all.warnings.append(&mut read.warnings);
+        let disabled = read.disabled.as_ref();
+        all.disabled
+            .extend(disabled.map(|why| format!("{name}: {why}")));
+        all.hooks.extend(read.enabled());
+    }
+    Ok(all)
+}
+
+/// Reads a file that need not be trusted, to look at what it says.
+///
+/// # Errors
+///
+/// It is not there, or no text.
+pub fn peek(path: &Path) -> io::Result<String> {
+    bounded(File::open(path)?)
+}
+
+fn text(file: &HooksFile) -> Result<Option<String>, LoadError> {
+    let opened = trusted::open(&file.path, File::options().read(true));
+    let read = opened.and_then(|opened| Ok(bounded(opened)?));
+    match read {
+        Ok(text) => Ok(Some(text)),
+        Err(Untrusted::Io(error))
+            if file.contract == "infer" && error.kind() == io::ErrorKind::NotFound =>
+        {
+            Ok(None)
+        }
+        Err(cause) => Err(LoadError::Open {
+            cause,
+            path: file.path.clone(),
+        }),
+    }
+}
+
+/// Reads one byte more than there may be, so that whoever judges the text sees that it is too large.
+fn bounded(file: File) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    String::from_utf8(bytes)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+/// Gives hooks that are nobody's in particular to whom the operator says.
+fn own(read: &mut ReadFile, owner: &Owner, contract: &str) {
+    for hook in &mut read.hooks {
+        if hook.owner != Owner::Operator {
+            continue;
+        }
+        // As infer names them.
+        if let (Owner::Plugin(plugin), "infer") = (owner, contract) {
+            hook.name = format!("{plugin}:{}", hook.name);
+        }
+        hook.owner = owner.clone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use super::*;
+
+    const INFER: &str = "enabled: true\nhooks:\n- {name: n, hook: pre_tool, command: c}\n";
+
+    fn file(path: PathBuf, contract: &str, owner: Owner) -> HooksFile {
+        HooksFile {
+            base: None,
+            contract: contract.to_owned(),
+            owner,
+            path,
+        }
+    }
+
+    #[test]
+    fn hooks_come_in_the_order_of_the_files_and_belong_to_whom_the_operator_says() {
+        let directory = tempfile::tempdir().unwrap();
+        let (one, two) = (directory.path().join("1"), directory.path().join("2"));
+        fs::write(&one, INFER).unwrap();
+        fs::write(&two, INFER).unwrap();
+        let files = [
+            file(one.clone(), "infer", Owner::Operator),
+            file(two, "infer", Owner::Plugin("p".to_owned())),
+        ];
+
+        let hooks = load(&files, &Switches::default()).unwrap().hooks;
+
+        let names: Vec<_> = hooks.iter().map(|hook| hook.name.as_str()).collect();
+        assert_eq!(names, ["n", "p:n"]);
+        assert_eq!(hooks[0].source, format!("{}: hooks[0]", one.display()));
+        assert_eq!(hooks[1].owner, Owner::Plugin("p".to_owned()));
+    }
+
+    #[test]
+    fn only_a_file_of_infers_may_be_absent() {
+        let absent = PathBuf::from("/nonexistent/hooks");
+        let of = |contract| file(absent.clone(), contract, Owner::Operator);
+        let loaded = load(&[of("infer")], &Switches::default()).unwrap();
+        assert!(loaded.hooks.is_empty());
+        assert_eq!(
+            loaded.disabled,
+            ["/nonexistent/hooks: there is no such file"]
+        );
+        let error = load(&[of("reyn")], &Switches::default()).unwrap_err();
+        assert_eq!(error.to_string(), "/nonexistent/hooks: cannot be read");
+    }
+
+    #[test]
+    fn a_file_that_others_can_write_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("hooks.yaml");
+        fs::write(&path, INFER).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        let error = load(
+            &[file(path, "infer", Owner::Operator)],
+            &Switches::default(),
+        );
+        assert!(matches!(
+            error,
+            Err(LoadError::Open {
+                cause: Untrusted::Writable { .. },
+                ..
+            })
+        ));
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_or_no_text_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("hooks.yaml");
+        for content in [" ".repeat(2 * MAX_BYTES).into_bytes(), vec![0xff]] {
+            fs::write(&path, content).unwrap();
+            let files = [file(path.clone(), "reyn", Owner::Operator)];
+            assert!(load(&files, &Switches::default()).is_err());
+        }
+    }
+}

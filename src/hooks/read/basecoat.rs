@@ -1,0 +1,64 @@
+//! Base Coat: `hooks.json`, version 1, a list of entries for each point. The specification gives the entry and not the
+//! nesting; it is read like its neighbours'. Entries of `mcp.json` name a `tool` in place of a command.
+
+use super::{Gathered, Item, ReadError, line};
+use crate::hooks::{Action, Registered};
+
+const KEYS: [&str; 7] = [
+    "command",
+    "contextLimit",
+    "name",
+    "on_failure",
+    "priority",
+    "timeout",
+    "tool",
+];
+
+pub(super) fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
+    root.only(&["$schema", "hooks", "version"])?;
+    version(root)?;
+    let Some(hooks) = root.down("hooks") else {
+        return Err(root.wrong_at("hooks", "is missing; it must be a map of points to lists"));
+    };
+    for (point, list) in hooks.down_all()? {
+        file.check_point(&list, point)?;
+        for entry in list.entries()? {
+            let hook = hook(file, &entry, point)?;
+            file.push(hook);
+        }
+    }
+    Ok(())
+}
+
+/// Checks `version: 1`, which three systems have.
+pub(super) fn version(root: &Item<'_>) -> Result<(), ReadError> {
+    match root.field("version") {
+        Some(version) if version.value().as_u64() == Some(1) => Ok(()),
+        Some(version) => Err(version.wrong("must be 1")),
+        None => Err(root.wrong_at("version", "is missing; it must be 1")),
+    }
+}
+
+fn hook(file: &Gathered<'_>, entry: &Item<'_>, point: &str) -> Result<Registered, ReadError> {
+    entry.only(&KEYS)?;
+    let action = match (entry.field("command"), entry.field("tool")) {
+        (Some(command), None) => Action::Command(line(&command)?),
+        (None, Some(tool)) => {
+            let why = format!("it calls the MCP tool `{}`, and no command", tool.filled()?);
+            Action::Unsupported(why)
+        }
+        (Some(_), Some(_)) => {
+            return Err(entry.wrong("has `command` and `tool`; give one of them"));
+        }
+        (None, None) => {
+            return Err(entry.wrong_at("command", "is missing; it must be a text"));
+        }
+    };
+    let hook = file.hook(entry, point, action);
+    let keys = ["contextLimit", "on_failure", "priority", "timeout"];
+    Ok(Registered {
+        entry: entry.reading(file.mode, &keys)?,
+        name: entry.own_name()?.unwrap_or(hook.name),
+        ..hook
+    })
+}

@@ -1,0 +1,240 @@
+//! docker-agent: the map `hooks:` of an agent file in YAML, for all agents or below one of them. Tool events hold groups
+//! with a matcher, the others flat lists.
+
+use super::{Gathered, Item, ReadError, line};
+use crate::{
+    contract::Entry,
+    hooks::{Action, Builtin, Matcher, Owner, Registered, builtin::shorthand},
+};
+
+/// The events whose hooks stand in groups.
+const TOOL_EVENTS: [&str; 6] = [
+    "permission_request",
+    "post_tool_use",
+    "pre_tool_use",
+    "tool_guard",
+    "tool_input_transform",
+    "tool_response_transform",
+];
+
+const KEYS: [&str; 12] = [
+    "args",
+    "command",
+    "env",
+    "model",
+    "name",
+    "on_error",
+    "prompt",
+    "schema",
+    "strict_output",
+    "timeout",
+    "type",
+    "working_dir",
+];
+
+pub(super) fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
+    if root.value().is_null() {
+        return Ok(());
+    }
+    root.map()?;
+    if let Some(hooks) = root.down("hooks") {
+        events(file, &hooks, &Owner::Operator)?;
+    }
+    let agents = root.down("agents");
+    for (name, agent) in agents.map_or(Ok(Vec::new()), |agents| agents.down_all())? {
+        let owner = Owner::Agent(name.to_owned());
+        if let Some(hooks) = agent.down("hooks") {
+            events(file, &hooks, &owner)?;
+        }
+        flags(file, &agent, &owner)?;
+    }
+    Ok(())
+}
+
+/// Registers the built-in hooks that flags of an agent and of its toolsets stand for. The limit on what tools return needs
+/// no flag: every agent has it.
+fn flags(file: &mut Gathered<'_>, agent: &Item<'_>, owner: &Owner) -> Result<(), ReadError> {
+    let mut set = Vec::new();
+    for flag in ["add_date", "add_environment_info", "redact_secrets"] {
+        if agent.is_set(flag)? {
+            set.push(flag);
+        }
+    }
+    let toolsets = agent.down("toolsets");
+    for toolset in toolsets.map_or(Ok(Vec::new()), |toolsets| toolsets.entries())? {
+        if toolset.is_set("safer")? && !set.contains(&"safer") {
+            set.push("safer");
+        }
+    }
+    set.push("limit_large_tool_results");
+    for flag in set {
+        for (point, builtin) in shorthand(flag).into_iter().flatten() {
+            of_flag(file, agent, owner, flag, point, builtin);
+        }
+    }
+    prompt_files(file, agent, owner)
+}
+
+/// Registers the built-in hook that an agent's list of prompt files stands for.
+fn prompt_files(file: &mut Gathered<'_>, agent: &Item<'_>, owner: &Owner) -> Result<(), ReadError> {
+    const FLAG: &str = "add_prompt_files";
+
+    let Some(list) = agent.field(FLAG) else {
+        return Ok(());
+    };
+    let names: Vec<_> = list.texts()?.into_iter().map(str::to_owned).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    match Builtin::parse(FLAG, &names) {
+        Ok(builtin) => of_flag(file, agent, owner, FLAG, "turn_start", builtin),
+        Err(error) => {
+            let problem = format!(
+                "`{FLAG}` is left to the runtime: its names {}",
+                error.problem
+            );
+            file.warn(agent, &problem);
+        }
+    }
+    Ok(())
+}
+
+fn of_flag(
+    file: &mut Gathered<'_>,
+    agent: &Item<'_>,
+    owner: &Owner,
+    flag: &str,
+    point: &str,
+    builtin: Builtin,
+) {
+    let preempt = builtin.preempts();
+    let hook = file.hook(agent, point, Action::Builtin(builtin));
+    file.push(Registered {
+        entry: Entry {
+            preempt,
+            ..hook.entry
+        },
+        name: flag.to_owned(),
+        owner: owner.clone(),
+        ..hook
+    });
+}
+
+fn events(file: &mut Gathered<'_>, hooks: &Item<'_>, owner: &Owner) -> Result<(), ReadError> {
+    for (event, list) in hooks.down_all()? {
+        file.check_point(&list, event)?;
+        for item in list.entries()? {
+            if TOOL_EVENTS.contains(&event) {
+                group(file, &item, event, owner)?;
+            } else {
+                let hook = hook(file, &item, event)?;
+                file.push(Registered {
+                    owner: owner.clone(),
+                    ..hook
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn group(
+    file: &mut Gathered<'_>,
+    group: &Item<'_>,
+    event: &str,
+    owner: &Owner,
+) -> Result<(), ReadError> {
+    group.only(&["hooks", "matcher", "preempt_yolo"])?;
+    let preempt = group.is_set("preempt_yolo")?;
+    let Some(list) = group.down("hooks") else {
+        let problem = "is missing; it must be the list of hooks that `matcher` is for";
+        return Err(group.wrong_at("hooks", problem));
+    };
+    let entries = list.entries()?;
+    let hooks = entries.iter().map(|entry| hook(file, entry, event));
+    let hooks: Vec<_> = hooks.collect::<Result<_, _>>()?;
+    let Some((matcher, matching)) = matcher(file, group)? else {
+        return Ok(());
+    };
+    for hook in hooks {
+        let mut entry = hook.entry;
+        entry.preempt = preempt;
+        file.push(Registered {
+            entry,
+            matcher: matcher.clone(),
+            matching: matching.clone(),
+            owner: owner.clone(),
+            ..hook
+        });
+    }
+    Ok(())
+}
+
+/// Reads a group's matcher; with one that does not compile the group is passed over, as its system does.
+pub(super) fn matcher(
+    file: &mut Gathered<'_>,
+    item: &Item<'_>,
+) -> Result<Option<(Matcher, String)>, ReadError> {
+    if let Some(matcher) = item.field("matcher") {
+        matcher.text()?;
+    }
+    match item.matcher(file.mode) {
+        Ok(matcher) => Ok(Some(matcher)),
+        Err(error) => {
+            file.warn(item, &format!("passed over: `matcher` {}", error.problem));
+            Ok(None)
+        }
+    }
+}
+
+fn hook(file: &Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Registered, ReadError> {
+    entry.only(&KEYS)?;
+    let action = match entry.required("type")? {
+        "builtin" => {
+            let name = entry.required("command")?;
+            let args = entry.field("args").map(|args| args.texts()).transpose()?;
+            let args: Vec<_> = args
+                .unwrap_or_default()
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
+            Action::builtin(name, &args).unwrap_or_else(|error| {
+                Action::Unsupported(format!("`{name}`: `{}` {}", error.field, error.problem))
+            })
+        }
+        "command" => Action::Command(line(&entry.present("command")?)?),
+        "model" => {
+            let model = entry
+                .field("model")
+                .map(|model| model.filled())
+                .transpose()?;
+            let model = model.unwrap_or("the agent's");
+            Action::Unsupported(format!("model `{model}` judges, and no command"))
+        }
+        other => {
+            let problem = format!("is `{other}`; it can be `command`, `builtin` or `model`");
+            return Err(entry.wrong_at("type", problem));
+        }
+    };
+    let env = entry.field("env").map(|env| env.variables()).transpose()?;
+    let env = env.unwrap_or_default();
+    let expands = |value: &std::ffi::OsString| value.to_string_lossy().contains("${");
+    let action = match env.iter().find(|(_, value)| expands(value)) {
+        None => action,
+        // To run it with the bare text would be to run it with a wrong value.
+        Some((name, _)) => Action::Unsupported(format!(
+            "its variable `{name}` takes a value from the runtime's environment, which no hook inherits"
+        )),
+    };
+    let base = file.origin.base;
+    let directory = entry.field("working_dir").map(|item| item.directory(base));
+    let hook = file.hook(entry, event, action);
+    let keys = ["on_error", "strict_output", "timeout"];
+    Ok(Registered {
+        configured_env: env,
+        entry: entry.reading(file.mode, &keys)?,
+        name: entry.own_name()?.unwrap_or(hook.name),
+        working_dir: directory.transpose()?,
+        ..hook
+    })
+}

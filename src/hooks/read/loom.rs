@@ -1,0 +1,169 @@
+//! Loom: the buckets below `hooks` in a profile's `agent.json`. `command` actions run here, where the operator's switch lets
+//! them, `log` and `save_json` are served and `approve` asks the operator; the others that look on are left to the runtime.
+
+use std::{path::Path, time::Duration};
+
+use super::{Gathered, Item, ReadError, Switches, line};
+use crate::hooks::{Action, Log, Matcher, Registered, Save};
+
+/// How long a person has to answer where the entry does not say: half an hour.
+const PERSON: Duration = Duration::from_secs(30 * 60);
+
+/// The longest that a person may have: a day, milliseconds.
+const MAX_PERSON_MS: u64 = 24 * 3600 * 1000;
+
+/// The buckets, each with its point.
+const BUCKETS: [(&str, &str); 7] = [
+    ("onStart", "session.start"),
+    ("onToolCall", "tool.pre"),
+    ("onToolEnd", "tool.post"),
+    ("onModelCall", "model.pre"),
+    ("onModelEnd", "model.post"),
+    ("onComplete", "session.end"),
+    ("onError", "error"),
+];
+
+pub(super) fn read(
+    file: &mut Gathered<'_>,
+    root: &Item<'_>,
+    switches: &Switches,
+) -> Result<(), ReadError> {
+    root.map()?;
+    let Some(hooks) = root.down("hooks") else {
+        return Ok(());
+    };
+    hooks.only(&BUCKETS.map(|(bucket, _)| bucket))?;
+    for (bucket, point) in BUCKETS {
+        let Some(list) = hooks.down(bucket) else {
+            continue;
+        };
+        for entry in list.entries()? {
+            if let Some(hook) = hook(file, &entry, point, switches)? {
+                file.push(hook);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn hook(
+    file: &mut Gathered<'_>,
+    entry: &Item<'_>,
+    point: &str,
+    switches: &Switches,
+) -> Result<Option<Registered>, ReadError> {
+    let key = if entry.field("action").is_none() && entry.field("type").is_some() {
+        "type"
+    } else {
+        "action"
+    };
+    let kind = entry.required(key)?;
+    let action = match kind {
+        "command" => command(entry, key, switches)?,
+        "approve" if point != "tool.pre" => {
+            let problem = "is `approve`, which only `onToolCall` can have";
+            return Err(entry.wrong_at(key, problem));
+        }
+        "approve" => Action::Approve(person(entry)?),
+        "log" => Action::Log(level(entry)?),
+        "save_json" => Action::Save(saved(file, entry)?),
+        "webhook" => {
+            // It only looks on. Registered as what cannot run, it would deny every tool.
+            tools(file, entry, point)?;
+            let problem = "its action `webhook` is left to the runtime: it opens a connection";
+            file.warn(entry, problem);
+            return Ok(None);
+        }
+        other => {
+            let problem = format!(
+                "is `{other}`; it can be `approve`, `command`, `log`, `save_json` or `webhook`"
+            );
+            return Err(entry.wrong_at(key, problem));
+        }
+    };
+    let tools = tools(file, entry, point)?;
+    let (matcher, matching) = tools.unwrap_or_default();
+    // What a person gets to answer is no time of a process.
+    let keys: &[_] = match action {
+        Action::Command(_) => &["timeoutMs"],
+        Action::Approve(_)
+        | Action::Builtin(_)
+        | Action::Git(_)
+        | Action::Log(_)
+        | Action::Save(_)
+        | Action::Template(_)
+        | Action::Unsupported(_) => &[],
+    };
+    Ok(Some(Registered {
+        entry: entry.reading(file.mode, keys)?,
+        matcher,
+        matching,
+        name: format!("{}:{kind}", entry.entry()),
+        ..file.hook(entry, point, action)
+    }))
+}
+
+fn command(entry: &Item<'_>, key: &str, switches: &Switches) -> Result<Action, ReadError> {
+    entry.only(&[key, "command", "timeoutMs", "tools"])?;
+    let command = line(&entry.present("command")?)?;
+    if !switches.ownware_allow_command_hooks {
+        let problem =
+            "is `command`, which runs only where the operator sets `OWNWARE_ALLOW_COMMAND_HOOKS=1`";
+        return Err(entry.wrong_at(key, problem));
+    }
+    Ok(Action::Command(command))
+}
+
+/// Reads the file that events are saved in: below the profile's directory.
+fn saved(file: &Gathered<'_>, entry: &Item<'_>) -> Result<Save, ReadError> {
+    let item = entry.present("path")?;
+    let own = Path::new(file.origin.name).parent();
+    let directory = file.origin.base.or(own).unwrap_or_else(|| Path::new("."));
+    let problem = || item.wrong("must be a relative path without `.` and `..`");
+    Save::below(directory, item.text()?).ok_or_else(problem)
+}
+
+/// Reads how long a person has to answer.
+fn person(entry: &Item<'_>) -> Result<Duration, ReadError> {
+    let Some(item) = entry.field("timeoutMs") else {
+        return Ok(PERSON);
+    };
+    let milliseconds = item
+        .value()
+        .as_u64()
+        .filter(|given| (1..=MAX_PERSON_MS).contains(given));
+    let milliseconds = milliseconds.ok_or_else(|| item.wrong("is no number from 1 to 86400000"))?;
+    Ok(Duration::from_millis(milliseconds))
+}
+
+/// Reads how urgent a line of the log is.
+fn level(entry: &Item<'_>) -> Result<Log, ReadError> {
+    let Some(item) = entry.field("level") else {
+        return Ok(Log::default());
+    };
+    let level = item.text()?;
+    let problem = || item.wrong(format!("is `{level}`; it can be `info`, `warn` or `error`"));
+    Log::parse(level).ok_or_else(problem)
+}
+
+/// Reads `tools`: patterns of tools' names, as a list or between commas.
+fn tools(
+    file: &Gathered<'_>,
+    entry: &Item<'_>,
+    point: &str,
+) -> Result<Option<(Matcher, String)>, ReadError> {
+    let Some(item) = entry.field("tools") else {
+        return Ok(None);
+    };
+    if !point.starts_with("tool.") {
+        return Err(item.wrong("has a meaning in `onToolCall` and `onToolEnd` alone"));
+    }
+    let text = if item.value().is_array() {
+        item.texts()?.join(",")
+    } else {
+        item.text()?.to_owned()
+    };
+    let parsed = Matcher::parse(file.mode, &text);
+    let matcher = parsed.map_err(|error| item.wrong(error.problem))?;
+    Ok(Some((matcher, text)))
+}

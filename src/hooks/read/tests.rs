@@ -1,0 +1,218 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const ALL_ON: Switches = Switches {
+    infer_hooks_enabled: Some(true),
+    ownware_allow_command_hooks: true,
+    ownware_disable_hooks: false,
+};
+
+const ORIGIN: Origin<'_> = Origin {
+    base: None,
+    name: "file",
+};
+
+fn of(contract: &str, text: &str) -> Result<ReadFile, ReadError> {
+    read(contract, text, &ORIGIN, &ALL_ON)
+}
+
+#[test]
+fn an_error_names_file_entry_and_field() {
+    let text = "hooks:\n- on: turn_end\n  exec: [a]\n- on: turn_end\n  exec: [a]\n  nmae: x\n";
+    let error = of("reyn", text).unwrap_err();
+    assert_eq!(error.entry, "hooks[1]");
+    assert_eq!(error.field, "nmae");
+    assert!(
+        error
+            .to_string()
+            .starts_with("file: `hooks[1]`: `nmae` is not a key here; keys are `matcher`, "),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_contract_without_files_and_one_that_is_none_are_refused() {
+    assert!(of("observe", "{}").is_err());
+    assert!(of("gedit", "{}").is_err());
+}
+
+#[test]
+fn a_key_that_is_given_twice_hides_nothing() {
+    let text = "{\"version\": 1,\n\"hooks\": {}, \"hooks\": {}}";
+    let error = of("cursor", text).unwrap_err();
+    assert_eq!(error.to_string(), "file: line 2: repeats the key `hooks`");
+}
+
+#[test]
+fn a_file_that_is_too_large_is_not_read() {
+    let error = of("reyn", &" ".repeat(MAX_BYTES + 1)).unwrap_err();
+    assert!(error.problem.contains("larger"), "{error}");
+}
+
+#[test]
+fn switches_are_read_as_their_systems_read_them() {
+    let of = |name: &'static str, value: &'static str| {
+        Switches::of(move |asked| (asked == name).then(|| value.to_owned()))
+    };
+    for (value, expected) in [
+        ("true", Some(true)),
+        ("1", Some(true)),
+        ("false", Some(false)),
+        ("maybe", Some(false)),
+        ("", None),
+    ] {
+        let switches = of("INFER_HOOKS_ENABLED", value);
+        assert_eq!(switches.infer_hooks_enabled, expected, "{value}");
+    }
+    assert!(of("OWNWARE_DISABLE_HOOKS", "1").ownware_disable_hooks);
+    assert!(!of("OWNWARE_ALLOW_COMMAND_HOOKS", "true").ownware_allow_command_hooks);
+}
+
+#[test]
+fn an_agents_hook_is_the_agents() {
+    let text = "agents:\n  root:\n    hooks:\n      stop:\n      - {type: command, command: a}\n";
+    let read = of("docker_agent", text).unwrap();
+    assert_eq!(read.hooks[0].owner, Owner::Agent("root".to_owned()));
+}
+
+#[test]
+fn equal_entries_are_the_same_hook_whatever_brought_them() {
+    let text = r#"{"hooks": {"PreToolUse": [
+        {"matcher": "Bash", "hooks": [{"type": "command", "command": "guard"}]},
+        {"hooks": [{"type": "command", "command": "guard"}, {"type": "command", "command": "other"}]}
+    ]}}"#;
+    let hooks = of("claude_code", text).unwrap().hooks;
+    assert!(hooks[0].is_same(&hooks[1]));
+    assert!(!hooks[0].is_same(&hooks[2]));
+}
+
+/// Texts that are nearly files.
+fn near() -> impl Strategy<Value = String> {
+    let words = prop::sample::select(vec![
+        "hooks",
+        "on",
+        "true",
+        "null",
+        "version",
+        "1",
+        "enabled",
+        "PreToolUse",
+        "preToolUse",
+        "pre_tool_use",
+        "BeforeTool",
+        "onToolCall",
+        "matcher",
+        "[",
+        "]",
+        "{",
+        "}",
+        ":",
+        ",",
+        "\"",
+        "- ",
+        "\n",
+        "\n  ",
+        "\n    ",
+        ": ",
+        "command",
+        "type",
+        "timeout",
+        "-1",
+        "1e999",
+        "env",
+        "LD_PRELOAD",
+        "&a ",
+        "*a",
+        "<<: ",
+        "!!str ",
+        "'",
+        "é",
+        "\0",
+        "exec",
+        "turn_end",
+        "|\n",
+        "tools",
+        "action",
+        "args",
+        "template_push",
+        "message",
+        "bash",
+        "exec",
+        "cwd",
+        "name",
+        "hook",
+    ]);
+    prop::collection::vec(words, 0..40).prop_map(|words| words.concat())
+}
+
+/// Values that are shaped like files.
+fn shaped() -> impl Strategy<Value = String> {
+    let key = prop::sample::select(vec![
+        "hooks",
+        "on",
+        "version",
+        "enabled",
+        "PreToolUse",
+        "preToolUse",
+        "pre_tool_use",
+        "BeforeTool",
+        "onToolCall",
+        "matcher",
+        "command",
+        "type",
+        "timeout",
+        "timeoutMs",
+        "env",
+        "exec",
+        "shell_exec",
+        "action",
+        "args",
+        "template_push",
+        "message",
+        "bash",
+        "cwd",
+        "name",
+        "hook",
+        "tools",
+        "agents",
+        "network",
+        "write_paths",
+        "working_dir",
+        "if",
+        "async",
+        "shell",
+        "priority",
+        "tool",
+    ]);
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        Just(Value::from(1)),
+        prop::sample::select(vec![
+            "", "command", "pre_tool", "turn_end", "a | b", "(", "[", "é\n"
+        ])
+        .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(6, 64, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(key.clone().prop_map(ToOwned::to_owned), inner, 0..6)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+    .prop_map(|value| value.to_string())
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_a_reader_panic(text in prop_oneof![any::<String>(), near(), shaped()]) {
+        for contract in CONTRACTS {
+            let read = catch_unwind(AssertUnwindSafe(|| of(contract, &text)));
+            prop_assert!(read.is_ok(), "{contract}");
+        }
+    }
+}

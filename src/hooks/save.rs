@@ -1,0 +1,168 @@
+//! Loom's `save_json`: each event as a line of a file in the profile's directory.
+//!
+//! The operator's configuration names the profile's file, and that file names this one: relative, without links, nowhere
+//! else. Registered secrets are taken out of what is written.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    os::unix::fs::MetadataExt,
+    path::{Component, Path, PathBuf},
+};
+
+use nix::{
+    fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2},
+    sys::stat::Mode,
+};
+
+use crate::{
+    admission::Peer,
+    contract::{Decision, Verdict},
+    sys::FileRights,
+};
+
+/// How large the file may become.
+const MAX_FILE_BYTES: u64 = 256 << 20;
+
+/// Where events are written.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Save {
+    directory: PathBuf,
+    path: PathBuf,
+}
+
+impl Save {
+    /// Names a file below the profile's directory; `None` where the path leads elsewhere.
+    pub fn below(directory: &Path, path: &str) -> Option<Self> {
+        let path = Path::new(path);
+        let is_plain = |component| matches!(component, Component::Normal(_));
+        let named = path.components().next().is_some() && path.components().all(is_plain);
+        named.then(|| Self {
+            directory: directory.to_owned(),
+            path: path.to_owned(),
+        })
+    }
+
+    /// Returns the file's path.
+    pub fn path(&self) -> PathBuf {
+        self.directory.join(&self.path)
+    }
+
+    /// Appends an event, with the rights of a caller or the daemon's own where nobody is named, and says what a hook says
+    /// that only looks on. Where that fails, a warning says why.
+    pub fn write(&self, event: &str, writer: Option<Peer>) -> Verdict {
+        let saved = self.append(event, writer);
+        self.verdict(saved.err().map(|error| error.to_string()))
+    }
+
+    /// Says what a hook says that only looks on, with a warning where the event is not saved.
+    pub fn verdict(&self, problem: Option<String>) -> Verdict {
+        let warning = |problem| {
+            format!(
+                "cannot save the event in `{}`: {problem}",
+                self.path().display()
+            )
+        };
+        Verdict {
+            decision: Decision::Allow,
+            warnings: problem.map(warning).into_iter().collect(),
+            ..Verdict::default()
+        }
+    }
+
+    fn append(&self, event: &str, writer: Option<Peer>) -> io::Result<()> {
+        let _rights = writer.map(|peer| FileRights::of(peer.uid, peer.gid));
+        let links = ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+        let directory = OpenHow::new()
+            .flags(OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
+            .resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        let directory = openat2(AT_FDCWD, &self.directory, directory)?;
+        // Nonblocking, so that a FIFO in the file's place holds nobody up; it is refused below.
+        let file = OpenHow::new()
+            .flags(
+                OFlag::O_WRONLY
+                    | OFlag::O_APPEND
+                    | OFlag::O_CREAT
+                    | OFlag::O_NONBLOCK
+                    | OFlag::O_NOCTTY
+                    | OFlag::O_CLOEXEC,
+            )
+            .mode(Mode::S_IRUSR | Mode::S_IWUSR)
+            .resolve(ResolveFlag::RESOLVE_BENEATH | links);
+        let mut file = File::from(openat2(&directory, &self.path, file)?);
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is no regular file"));
+        }
+        // A thread that takes a caller's rights keeps its groups: what is another's is left alone.
+        if writer.is_some_and(|peer| metadata.uid() != peer.uid) {
+            return Err(io::Error::other("it belongs to somebody else"));
+        }
+        if metadata.len().saturating_add(event.len() as u64) >= MAX_FILE_BYTES {
+            return Err(io::Error::other(format!(
+                "it would be larger than {MAX_FILE_BYTES} bytes"
+            )));
+        }
+        // One call, so that lines of several writers do not mix.
+        file.write_all(format!("{event}\n").as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use nix::unistd::mkfifo;
+
+    use super::*;
+
+    #[test]
+    fn only_a_file_below_the_directory_is_named() {
+        let below = |path| Save::below(Path::new("/p"), path).map(|save| save.path());
+        assert_eq!(below("a/b.jsonl"), Some("/p/a/b.jsonl".into()));
+        for elsewhere in ["", "/etc/passwd", "../x", "a/../../x", "./x"] {
+            assert_eq!(below(elsewhere), None, "{elsewhere}");
+        }
+    }
+
+    #[test]
+    fn events_are_appended_line_by_line_and_what_is_no_plain_file_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let elsewhere = root.join("elsewhere");
+        fs::write(&elsewhere, "").unwrap();
+        fs::create_dir(root.join("p")).unwrap();
+        let profile = root.join("p");
+        symlink(&elsewhere, profile.join("link")).unwrap();
+        symlink(root, profile.join("out")).unwrap();
+        symlink("events.jsonl", profile.join("inside")).unwrap();
+        mkfifo(&profile.join("fifo"), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+        let write = |path| {
+            Save::below(&profile, path)
+                .unwrap()
+                .write("{\"a\":1}", None)
+        };
+
+        for _ in 0..2 {
+            assert_eq!(write("events.jsonl").warnings, [""; 0]);
+        }
+
+        let text = fs::read_to_string(profile.join("events.jsonl")).unwrap();
+        assert_eq!(text, "{\"a\":1}\n{\"a\":1}\n");
+        for path in ["link", "inside", "out/elsewhere", "fifo", "absent/x", "."] {
+            let Some(save) = Save::below(&profile, path) else {
+                continue;
+            };
+            let verdict = save.write("{}", None);
+            assert_eq!(verdict.decision, Decision::Allow);
+            assert_eq!(verdict.warnings.len(), 1, "{path}");
+        }
+        assert_eq!(fs::read(&elsewhere).unwrap(), b"");
+        let full = profile.join("full");
+        fs::File::create(&full)
+            .unwrap()
+            .set_len(MAX_FILE_BYTES - 1)
+            .unwrap();
+        assert!(write("full").warnings[0].contains("larger than"));
+    }
+}

@@ -1,0 +1,153 @@
+//! Registered hooks as people and programs see them.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Action, Owner, Registered,
+    read::{ReadFile, shown},
+};
+use crate::{
+    contract::{Entry, OnError},
+    policy::units::Span,
+    request::{Command, OnFailure},
+};
+
+/// Returns what a file holds as one JSON object.
+pub fn file(read: &ReadFile) -> Value {
+    let hooks: Vec<_> = read.hooks.iter().map(object).collect();
+    json!({ "disabled": read.disabled, "hooks": hooks, "warnings": read.warnings })
+}
+
+/// Returns a hook as one JSON object, without what its entry leaves as it usually is. Of its environment the names alone.
+pub fn object(hook: &Registered) -> Value {
+    let defaults = hook.mode.defaults(&hook.point);
+    let timeout = hook.entry.timeout.or(defaults.timeout);
+    let names: Vec<_> = hook.configured_env.keys().collect();
+    let (key, value) = match &hook.action {
+        Action::Command(Command::Argv(argv)) => {
+            let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
+            ("argv", json!(words))
+        }
+        Action::Command(Command::Line { text, .. }) => ("command", json!(text)),
+        Action::Builtin(builtin) => ("builtin", json!(builtin.name())),
+        Action::Git(question) => ("builtin", json!(question.name())),
+        Action::Approve(wait) => ("approve_ms", json!(wait.as_millis())),
+        Action::Log(log) => ("log", json!(log.level())),
+        Action::Save(save) => ("save_json", json!(save.path())),
+        Action::Template(_) => ("template", json!("push")),
+        Action::Unsupported(why) => ("unsupported", json!(why)),
+    };
+    let builtin = hook.action.as_builtin();
+    let args = builtin.map(|(_, args, _)| args).unwrap_or_default();
+    let question = hook.action.question();
+    let runs = question.map(|question| json!(question.argv()));
+    let given = [
+        (key, Some(value)),
+        ("args", (!args.is_empty()).then(|| json!(args))),
+        ("runs", runs),
+        ("contract", Some(json!(hook.mode.contract_name()))),
+        ("env", (!names.is_empty()).then(|| json!(names))),
+        ("matcher", Some(json!(hook.matching))),
+        (
+            "mode",
+            Some(json!(hook.mode.mode_name())).filter(|mode| *mode != ""),
+        ),
+        ("name", Some(json!(hook.name))),
+        ("owner", Some(json!(owner(&hook.owner)))),
+        ("point", Some(json!(hook.point))),
+        ("profile", Some(json!(hook.runs_under()))),
+        ("source", Some(json!(hook.source))),
+        (
+            "timeout_ms",
+            timeout.map(|timeout| json!(timeout.as_millis())),
+        ),
+        (
+            "working_dir",
+            hook.working_dir.as_ref().map(|path| json!(path)),
+        ),
+    ];
+    let all = given.into_iter().chain(reading(&hook.entry));
+    let object: Map<_, _> = all
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect();
+    Value::Object(object)
+}
+
+/// Returns what an entry says about how its end is read.
+fn reading(entry: &Entry) -> [(&'static str, Option<Value>); 8] {
+    let set = |is: bool| is.then_some(Value::Bool(true));
+    let context = entry.context_chars;
+    let is_usual = context == Entry::default().context_chars;
+    let on_error = match entry.on_error {
+        OnError::Block => Some(json!("block")),
+        OnError::Ignore => Some(json!("ignore")),
+        OnError::Warn => None,
+    };
+    let on_failure = match entry.on_failure {
+        OnFailure::Closed => Some(json!("closed")),
+        OnFailure::Contract => None,
+        OnFailure::Open => Some(json!("open")),
+    };
+    [
+        ("background", set(entry.background)),
+        ("context_chars", (!is_usual).then(|| json!(context))),
+        ("in_turn", set(entry.in_turn)),
+        ("on_error", on_error),
+        ("on_failure", on_failure),
+        ("preempt", set(entry.preempt)),
+        ("priority", entry.priority.map(Value::from)),
+        ("strict_output", set(entry.strict_output)),
+    ]
+}
+
+/// Returns a hook as lines for people, the first with its name.
+pub fn lines(hook: &Registered) -> String {
+    let mut lines = vec![format!("{} ({})", hook.name, hook.mode.contract_name())];
+    match &hook.action {
+        Action::Command(command) => lines.push(format!("runs     {}", shown(command))),
+        Action::Builtin(builtin) => lines.push(serves(builtin.name(), &builtin.args())),
+        Action::Git(question) => {
+            lines.push(serves(question.name(), &question.args()));
+            lines.push(format!("runs     {}", hook.action.line()));
+        }
+        Action::Approve(wait) => lines.push(format!("asks     the operator, for {}", Span(*wait))),
+        Action::Save(save) => lines.push(format!("saves    {}", save.path().display())),
+        Action::Log(log) => lines.push(format!("logs     {}", log.level())),
+        Action::Template(_) => lines.push("renders  a push".to_owned()),
+        Action::Unsupported(why) => lines.push(format!("refused  UNSUPPORTED: {why}")),
+    }
+    if !hook.matching.is_empty() {
+        lines.push(format!("matcher  {}", hook.matching));
+    }
+    lines.push(format!("profile  {}", hook.runs_under()));
+    if !hook.configured_env.is_empty() {
+        let names: Vec<_> = hook.configured_env.keys().map(String::as_str).collect();
+        lines.push(format!("sets     {}", names.join(", ")));
+    }
+    if hook.owner != Owner::Operator {
+        lines.push(format!("owner    {}", owner(&hook.owner)));
+    }
+    lines.push(format!("from     {}", hook.source));
+    let lines: Vec<_> = lines
+        .iter()
+        .enumerate()
+        .map(|(index, line)| format!("{}{line}\n", if index == 0 { "  " } else { "      " }))
+        .collect();
+    // A name or matcher is somebody's text, and the terminal is not theirs.
+    let is_unsafe = |c: char| c.is_control() && c != '\n';
+    lines.concat().replace(is_unsafe, " ")
+}
+
+fn serves(name: &str, args: &[String]) -> String {
+    let words = [&[name.to_owned()], args].concat();
+    format!("serves   {}", words.join(" "))
+}
+
+fn owner(owner: &Owner) -> String {
+    match owner {
+        Owner::Agent(name) => format!("agent {name}"),
+        Owner::Operator => "operator".to_owned(),
+        Owner::Plugin(name) => format!("plugin {name}"),
+        Owner::Skill(name) => format!("skill {name}"),
+    }
+}

@@ -1,0 +1,175 @@
+//! The loop valve: how many turns in a row were opened by hooks and not by a human.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// How long a session that is not heard of is remembered.
+const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How many sessions are remembered; the one unheard of for longest is forgotten first.
+const SESSIONS: usize = 4096;
+
+/// Counts turns by session.
+#[derive(Debug)]
+pub struct Valve {
+    limit: u32,
+    on_limit: OnLimit,
+    sessions: Mutex<HashMap<Session, Count>>,
+}
+
+/// Whose session: the user who asks, and the session's id.
+pub type Session = (u32, String);
+
+/// What the configuration says to do at the cap. It is told; doing it is the runtime's business.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum OnLimit {
+    /// End what the session does.
+    Abort,
+    /// Ask a human.
+    AskUser,
+    /// Go on, and say so.
+    #[default]
+    Warn,
+}
+
+impl OnLimit {
+    /// Parses its name.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Abort, Self::AskUser, Self::Warn]
+            .into_iter()
+            .find(|on_limit| on_limit.as_str() == text)
+    }
+
+    /// Returns its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Abort => "abort",
+            Self::AskUser => "ask_user",
+            Self::Warn => "warn",
+        }
+    }
+}
+
+/// What is known of a session after a dispatch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct State {
+    /// Whether hooks may open no further turn.
+    pub capped: bool,
+    /// Turns opened by hooks since the last human one.
+    pub count: u32,
+    /// The cap; 0 = none.
+    pub limit: u32,
+    /// What to do at the cap.
+    pub on_limit: OnLimit,
+}
+
+#[derive(Debug)]
+struct Count {
+    count: u32,
+    heard: Instant,
+}
+
+impl Valve {
+    /// Caps at `limit` turns; 0 = never.
+    pub fn new(limit: u32, on_limit: OnLimit) -> Self {
+        Self {
+            limit,
+            on_limit,
+            sessions: Mutex::default(),
+        }
+    }
+
+    /// Counts a dispatch: one in a human's turn starts anew, one whose pushes wake opens one turn, however many they are.
+    /// With `ends` the session is forgotten.
+    pub fn count(&self, session: Session, human: bool, wakes: bool, ends: bool) -> State {
+        self.count_at(Instant::now(), session, human, wakes, ends)
+    }
+
+    fn count_at(
+        &self,
+        now: Instant,
+        session: Session,
+        human: bool,
+        wakes: bool,
+        ends: bool,
+    ) -> State {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|_, count| now.saturating_duration_since(count.heard) < FORGET);
+        let mut count = sessions.get(&session).map_or(0, |count| count.count);
+        if human {
+            count = 0;
+        }
+        if wakes && (self.limit == 0 || count < self.limit) {
+            count = count.saturating_add(1);
+        }
+        if ends || count == 0 {
+            sessions.remove(&session);
+        } else {
+            if sessions.len() >= SESSIONS && !sessions.contains_key(&session) {
+                let oldest = sessions.iter().min_by_key(|(_, count)| count.heard);
+                let oldest = oldest.map(|(session, _)| session.clone());
+                oldest.map(|oldest| sessions.remove(&oldest));
+            }
+            sessions.insert(session, Count { count, heard: now });
+        }
+        State {
+            capped: self.limit > 0 && count >= self.limit,
+            count,
+            limit: self.limit,
+            on_limit: self.on_limit,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(name: &str) -> Session {
+        (1000, name.to_owned())
+    }
+
+    #[test]
+    fn hooks_open_turns_up_to_the_cap_and_a_human_starts_anew() {
+        let valve = Valve::new(2, OnLimit::AskUser);
+        let woken = |human| {
+            let state = valve.count(session("s"), human, true, false);
+            (state.count, state.capped)
+        };
+        assert_eq!(woken(true), (1, false));
+        assert_eq!(woken(false), (2, true));
+        assert_eq!(woken(false), (2, true));
+        let silent = valve.count(session("s"), false, false, false);
+        assert_eq!((silent.count, silent.capped), (2, true));
+        assert_eq!(woken(true), (1, false));
+        let other = valve.count((1001, "s".to_owned()), false, true, false);
+        assert_eq!((other.count, other.on_limit), (1, OnLimit::AskUser));
+    }
+
+    #[test]
+    fn without_a_cap_it_only_counts() {
+        let valve = Valve::new(0, OnLimit::Warn);
+        let last = (0..100).map(|_| valve.count(session("s"), false, true, false));
+        let last = last.last().unwrap();
+        assert_eq!((last.count, last.capped), (100, false));
+    }
+
+    #[test]
+    fn sessions_that_end_or_fall_silent_are_forgotten() {
+        let valve = Valve::new(5, OnLimit::Warn);
+        let start = Instant::now();
+        let at =
+            |now, name: &str, ends| valve.count_at(now, session(name), false, true, ends).count;
+        assert_eq!(at(start, "a", false), 1);
+        assert_eq!(at(start, "a", true), 2);
+        assert_eq!(at(start, "a", false), 1);
+        assert_eq!(at(start + FORGET, "a", false), 1);
+        for number in 0..2 * SESSIONS {
+            at(start + FORGET, &number.to_string(), false);
+        }
+        assert!(valve.sessions.lock().unwrap().len() <= SESSIONS);
+    }
+}

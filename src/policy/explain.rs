@@ -1,0 +1,844 @@
+//! What a policy says about an operation on files, and what it would take: read off the table that rulesets are built
+//! from.
+//!
+//! Two steps. [`Target::locate`] and [`Reach::locate`] look at the file system, because a grant is an inode and not a
+//! text; [`Reach::decide`] is pure. Rights that no rule can say anything about (file permissions, what a system call
+//! filter refuses) are not asked here: [`crate::sandbox::linux::explain`] puts both together.
+
+use std::{
+    fmt, fs, io,
+    os::unix::fs::FileTypeExt,
+    path::{Path, PathBuf},
+};
+
+use super::{
+    Access, Files, GrantSpec, Place,
+    forbidden::Forbidden,
+    located::Located,
+    profile::grants::ungrantable,
+    rights::{FileRight, FileRights, OF_FILES, Rights},
+};
+
+/// What is done with a path.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Operation {
+    /// Make a file that does not exist, and write it.
+    Create,
+    /// Execute a file.
+    Execute,
+    /// Give a file a second name.
+    Link,
+    /// List a directory.
+    List,
+    /// Make a device node.
+    MakeDevice,
+    /// Make a directory.
+    MakeDirectory,
+    /// Make a named pipe.
+    MakeFifo,
+    /// Make a symbolic link.
+    MakeLink,
+    /// Make a socket with a path.
+    MakeSocket,
+    /// Change mode, owner, times or extended attributes.
+    Metadata,
+    /// Read a file.
+    Read,
+    /// Remove a file.
+    Remove,
+    /// Remove an empty directory.
+    RemoveDirectory,
+    /// Give a file or directory another name or place.
+    Rename,
+    /// Ask whether it exists, how large it is and when it changed.
+    See,
+    /// Cut a file's content off, by its path.
+    Truncate,
+    /// Write a file that exists.
+    Write,
+}
+
+impl Operation {
+    /// Every operation.
+    pub const ALL: [Self; 17] = [
+        Self::Create,
+        Self::Execute,
+        Self::Link,
+        Self::List,
+        Self::MakeDevice,
+        Self::MakeDirectory,
+        Self::MakeFifo,
+        Self::MakeLink,
+        Self::MakeSocket,
+        Self::Metadata,
+        Self::Read,
+        Self::Remove,
+        Self::RemoveDirectory,
+        Self::Rename,
+        Self::See,
+        Self::Truncate,
+        Self::Write,
+    ];
+
+    /// Returns its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Execute => "execute",
+            Self::Link => "link",
+            Self::List => "list",
+            Self::MakeDevice => "make-device",
+            Self::MakeDirectory => "make-directory",
+            Self::MakeFifo => "make-fifo",
+            Self::MakeLink => "make-link",
+            Self::MakeSocket => "make-socket",
+            Self::Metadata => "metadata",
+            Self::Read => "read",
+            Self::Remove => "remove",
+            Self::RemoveDirectory => "remove-directory",
+            Self::Rename => "rename",
+            Self::See => "see",
+            Self::Truncate => "truncate",
+            Self::Write => "write",
+        }
+    }
+
+    /// Whether it takes a second path.
+    pub const fn has_destination(self) -> bool {
+        matches!(self, Self::Link | Self::Rename)
+    }
+
+    /// Whether a link at the end of the path is followed.
+    const fn follows(self) -> bool {
+        matches!(
+            self,
+            Self::Execute
+                | Self::List
+                | Self::Metadata
+                | Self::Read
+                | Self::See
+                | Self::Truncate
+                | Self::Write
+        )
+    }
+}
+
+/// What lies at a path.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// A block device.
+    Block,
+    /// A character device.
+    Char,
+    /// A directory.
+    Directory,
+    /// A named pipe.
+    Fifo,
+    /// A regular file.
+    File,
+    /// A symbolic link.
+    Link,
+    /// Nothing.
+    Missing,
+    /// A socket.
+    Socket,
+    /// It cannot be examined.
+    Unknown,
+}
+
+impl Kind {
+    fn at(path: &Path, follow: bool) -> Self {
+        let metadata = if follow {
+            fs::metadata(path)
+        } else {
+            fs::symlink_metadata(path)
+        };
+        let of = match metadata {
+            Ok(metadata) => metadata.file_type(),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Self::Missing;
+            }
+            Err(_) => return Self::Unknown,
+        };
+        if of.is_dir() {
+            Self::Directory
+        } else if of.is_symlink() {
+            Self::Link
+        } else if of.is_fifo() {
+            Self::Fifo
+        } else if of.is_socket() {
+            Self::Socket
+        } else if of.is_block_device() {
+            Self::Block
+        } else if of.is_char_device() {
+            Self::Char
+        } else {
+            Self::File
+        }
+    }
+
+    /// Returns the right to give one of this kind a new name in a directory.
+    const fn made_by(self) -> FileRight {
+        match self {
+            Self::Block => FileRight::MakeBlock,
+            Self::Char => FileRight::MakeChar,
+            Self::Directory => FileRight::MakeDirectory,
+            Self::Fifo => FileRight::MakeFifo,
+            Self::File | Self::Missing | Self::Unknown => FileRight::MakeFile,
+            Self::Link => FileRight::MakeLink,
+            Self::Socket => FileRight::MakeSocket,
+        }
+    }
+
+    /// Returns the right to take one of this kind away from a directory.
+    const fn removed_by(self) -> FileRight {
+        match self {
+            Self::Directory => FileRight::RemoveDirectory,
+            Self::Block
+            | Self::Char
+            | Self::Fifo
+            | Self::File
+            | Self::Link
+            | Self::Missing
+            | Self::Socket
+            | Self::Unknown => FileRight::RemoveFile,
+        }
+    }
+}
+
+/// A path of an operation, located.
+#[derive(Clone, Debug)]
+pub struct Target {
+    kind: Kind,
+    object: Located,
+    parent: Located,
+}
+
+impl Target {
+    /// Looks for what an operation on a path would reach. What cannot be examined is judged by its path alone.
+    pub fn locate(operation: Operation, path: &Path) -> Self {
+        Self::find(path, operation.follows())
+    }
+
+    /// Looks for where an operation's second path leads.
+    pub fn destination(path: &Path) -> Self {
+        Self::find(path, false)
+    }
+
+    /// Returns a path in a place that does not exist yet, such as the scratch directory of a run to come.
+    pub fn imagined(path: &Path, kind: Kind) -> Self {
+        let parent = path.parent().unwrap_or(path);
+        Self {
+            kind,
+            object: Located::imagined(path),
+            parent: Located::imagined(parent),
+        }
+    }
+
+    fn find(path: &Path, follow: bool) -> Self {
+        // Links in /proc lead elsewhere for every process: they say nothing about a hook's.
+        if path.starts_with("/proc") {
+            return Self::imagined(path, Kind::Unknown);
+        }
+        let object = if follow {
+            Located::find(path)
+        } else {
+            Located::name(path)
+        };
+        match object.and_then(|object| Ok((object.parent()?, object))) {
+            Ok((parent, object)) => Self {
+                kind: Kind::at(object.path(), follow),
+                object,
+                parent,
+            },
+            Err(_) => Self::imagined(path, Kind::Unknown),
+        }
+    }
+
+    /// Returns what lies there.
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Returns the path without links, as far as it exists.
+    pub fn path(&self) -> &Path {
+        self.object.path()
+    }
+
+    /// Returns the directory that holds the name.
+    pub fn parent(&self) -> &Path {
+        self.parent.path()
+    }
+}
+
+/// Who grants something.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum By {
+    /// A grant of the profile.
+    Profile(GrantSpec),
+    /// The hook's own program or script, granted for its run.
+    Program(PathBuf),
+    /// The scratch directory of the run.
+    Scratch,
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Profile(grant) => write!(f, "`{}` is granted ({})", grant.place, grant.access),
+            Self::Program(path) => write!(f, "`{}` is the hook itself", path.display()),
+            Self::Scratch => f.write_str("it lies in the scratch directory of the run"),
+        }
+    }
+}
+
+/// One granted place.
+#[derive(Clone, Debug)]
+pub struct Granted {
+    /// Who grants it.
+    pub by: By,
+    /// Where it leads.
+    pub place: Located,
+    /// What may be done there.
+    pub rights: Rights,
+}
+
+/// Everything a run reaches by its path.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    files: Files,
+    granted: Vec<Granted>,
+    handled: FileRights,
+    missing: Vec<GrantSpec>,
+    workspace: Option<PathBuf>,
+}
+
+impl Reach {
+    /// Finds what a policy's grants lead to on this host, as a run does: by inode, links in system grants followed. All
+    /// grants must be bound (see [`super::narrow::narrow`]). `handled` are the rights that the host's mechanism decides
+    /// about; what it does not decide about nobody refuses.
+    ///
+    /// # Errors
+    ///
+    /// A granted path cannot be examined.
+    pub fn locate(
+        files: &Files,
+        workspace: Option<&Path>,
+        handled: FileRights,
+    ) -> io::Result<Self> {
+        let mut reach = Self {
+            files: files.clone(),
+            granted: Vec::new(),
+            handled,
+            missing: Vec::new(),
+            workspace: workspace.map(Path::to_owned),
+        };
+        let system = files.system.iter().map(|grant| (grant, true));
+        let named = files.named.iter().map(|grant| (grant, false));
+        for (grant, follow) in system.chain(named) {
+            let Place::Path(path) = &grant.place else {
+                reach.missing.push(grant.clone());
+                continue;
+            };
+            let place = Located::find(path)?;
+            // A named grant is opened without following any link, and refused where there is one.
+            if !place.exists() || (!follow && place.path() != path) {
+                if !grant.optional {
+                    reach.missing.push(grant.clone());
+                }
+                continue;
+            }
+            reach.add(grant, place);
+        }
+        Ok(reach)
+    }
+
+    fn add(&mut self, grant: &GrantSpec, place: Located) {
+        let is_directory = Kind::at(place.path(), true) == Kind::Directory;
+        self.granted.push(Granted {
+            by: By::Profile(self.spelled(grant)),
+            place,
+            rights: Rights::of(grant.access, is_directory),
+        });
+    }
+
+    /// Adds the scratch directory, which need not exist.
+    #[must_use]
+    pub fn with_scratch(mut self, path: &Path) -> Self {
+        let found = Located::find(path).ok().filter(|_| path.is_absolute());
+        self.granted.push(Granted {
+            by: By::Scratch,
+            place: found.unwrap_or_else(|| Located::imagined(path)),
+            rights: Rights::Scratch,
+        });
+        self
+    }
+
+    /// Adds a file of the hook's own: its program, interpreter or script.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be examined.
+    pub fn with_program(mut self, path: &Path) -> io::Result<Self> {
+        self.granted.push(Granted {
+            by: By::Program(path.to_owned()),
+            place: Located::find(path)?,
+            rights: Rights::File(Access::Execute),
+        });
+        Ok(self)
+    }
+
+    /// Iterates over what is granted.
+    pub fn granted(&self) -> impl Iterator<Item = &Granted> {
+        self.granted.iter()
+    }
+
+    /// Iterates over grants for which every run is refused: they are missing, or a link leads to them.
+    pub fn missing(&self) -> impl Iterator<Item = &GrantSpec> {
+        self.missing.iter()
+    }
+
+    /// Returns all that may be done at a place: the sum of the grants it lies in.
+    fn rights_on(&self, place: &Located) -> FileRights {
+        self.holding(place)
+            .fold(FileRights::default(), |sum, granted| {
+                sum.and(granted.rights.allowed())
+            })
+            .common(self.handled)
+    }
+
+    fn holding<'a>(&'a self, place: &'a Located) -> impl Iterator<Item = &'a Granted> {
+        self.granted
+            .iter()
+            .filter(|granted| granted.place.holds(place))
+    }
+
+    /// Decides about an operation; `destination` is the second path of those that have one.
+    pub fn decide(
+        &self,
+        operation: Operation,
+        target: &Target,
+        destination: Option<&Target>,
+        forbidden: &Forbidden,
+    ) -> Decision {
+        match self.judge(operation, target, destination) {
+            Judged::Allowed { by } => Decision::Allowed { by },
+            Judged::Lacking { at, rights, lacks } => Decision::Refused(Refused {
+                at: at.path().to_owned(),
+                how: How::NotGranted(rights),
+                remedy: self.remedy(operation, target, destination, lacks, forbidden),
+            }),
+            Judged::Gains { at, gained } => Decision::Refused(Refused {
+                at: at.path().to_owned(),
+                how: How::NotBetween(gained),
+                remedy: Remedy::Never(
+                    "what is moved or linked may not lie where more can be done with it; copy it"
+                        .to_owned(),
+                ),
+            }),
+            Judged::NotReferred { at, lacks } => Decision::Refused(Refused {
+                at: at.path().to_owned(),
+                how: How::NotBetween(FileRights::of(&[FileRight::Refer])),
+                remedy: if self.handled.has(FileRight::Refer) {
+                    self.remedy(operation, target, destination, lacks, forbidden)
+                } else {
+                    Remedy::Never("this kernel's Landlock allows it to nobody; copy it".to_owned())
+                },
+            }),
+        }
+    }
+
+    fn judge<'a>(
+        &'a self,
+        operation: Operation,
+        target: &'a Target,
+        destination: Option<&'a Target>,
+    ) -> Judged<'a> {
+        let needs = needs(operation, target, destination);
+        let refer = FileRights::of(&[FileRight::Refer]);
+        // Taking a file elsewhere is refused by every ruleset of every kernel unless it is allowed: handled or not.
+        let checked = self.handled.and(refer);
+        let lacks: Vec<(&Located, FileRights)> = needs
+            .iter()
+            .map(|(place, rights)| {
+                let wanted = rights.common(checked);
+                (*place, wanted.without(self.rights_on(place)))
+            })
+            .filter(|(_, lacking)| !lacking.is_empty())
+            .collect();
+        // What is plainly not granted comes first; the kernel answers EACCES for it, and EXDEV for the rest.
+        if let Some(&(at, rights)) = lacks
+            .iter()
+            .find(|(_, lacking)| !lacking.without(refer).is_empty())
+        {
+            return Judged::Lacking { at, rights, lacks };
+        }
+        if let Some(&(at, _)) = lacks.first() {
+            return Judged::NotReferred { at, lacks };
+        }
+        if let Some(destination) = destination
+            && target.parent.path() != destination.parent.path()
+        {
+            let gained = self
+                .rights_on(&destination.parent)
+                .without(self.rights_on(&target.object));
+            let gained = if target.kind == Kind::Directory {
+                gained
+            } else {
+                gained.common(OF_FILES)
+            };
+            if !gained.is_empty() {
+                let at = &destination.parent;
+                return Judged::Gains { at, gained };
+            }
+        }
+        let mut by: Vec<By> = Vec::new();
+        for (place, rights) in needs {
+            let useful = |granted: &&Granted| {
+                let allowed = granted.rights.allowed();
+                !allowed.common(rights).common(self.handled).is_empty()
+            };
+            for granted in self.holding(place).filter(useful) {
+                if !by.contains(&granted.by) {
+                    by.push(granted.by.clone());
+                }
+            }
+        }
+        Judged::Allowed { by }
+    }
+
+    /// Says why some rights on a path were refused, and what would allow them; `None` where grants allow them all.
+    pub fn refused(
+        &self,
+        rights: FileRights,
+        path: &Path,
+        forbidden: &Forbidden,
+    ) -> Option<Refused> {
+        let place = Located::find(path).unwrap_or_else(|_| Located::imagined(path));
+        let lacking = rights.without(self.rights_on(&place));
+        if lacking.is_empty() {
+            return None;
+        }
+        let remedy = match self.grants_for(vec![(&place, lacking)], &place, forbidden) {
+            Ok((_, grants)) => Remedy::Grants(grants),
+            Err(remedy) => remedy,
+        };
+        Some(Refused {
+            at: place.path().to_owned(),
+            how: How::NotGranted(lacking),
+            remedy,
+        })
+    }
+
+    fn remedy(
+        &self,
+        operation: Operation,
+        target: &Target,
+        destination: Option<&Target>,
+        lacks: Vec<(&Located, FileRights)>,
+        forbidden: &Forbidden,
+    ) -> Remedy {
+        let (extended, grants) = match self.grants_for(lacks, &target.object, forbidden) {
+            Ok(found) => found,
+            Err(remedy) => return remedy,
+        };
+        // What comes out is tried: two grants may contradict each other.
+        match extended.judge(operation, target, destination) {
+            Judged::Allowed { .. } => Remedy::Grants(grants),
+            Judged::Gains { .. } | Judged::Lacking { .. } | Judged::NotReferred { .. } => {
+                Remedy::Never(
+                    "no set of grants allows it without allowing more at its new place; copy it"
+                        .to_owned(),
+                )
+            }
+        }
+    }
+
+    /// Finds the smallest grants that make up for what is lacking: on as little as can be named, with as little access as
+    /// does it. `object` is what is asked for, and not a directory on the way. Returns what would be reached with them, and them as a profile spells them; or why the rules for profiles
+    /// forbid it.
+    fn grants_for(
+        &self,
+        lacks: Vec<(&Located, FileRights)>,
+        object: &Located,
+        forbidden: &Forbidden,
+    ) -> Result<(Self, Vec<GrantSpec>), Remedy> {
+        let mut extended = self.clone();
+        let mut files = self.files.clone();
+        let mut grants: Vec<GrantSpec> = Vec::new();
+        for (place, lacking) in lacks {
+            // What is to be made needs a directory that is there. What is to be read can be named before it is, and what
+            // cannot be examined from here may well be there.
+            let is_object = std::ptr::eq(place, object);
+            let there = |path: &&Path| is_object || path.try_exists().unwrap_or(true);
+            let path = place.path().ancestors().find(there);
+            let path = path.unwrap_or(place.path());
+            if let Some(why) = ungrantable(path) {
+                return Err(Remedy::Never(format!(
+                    "`{}` can never be granted: {why}",
+                    path.display()
+                )));
+            }
+            if let Ok(Some(own)) = forbidden.reached_by(path) {
+                return Err(Remedy::Never(format!(
+                    "`{}` can never be granted: it reaches the daemon's own `{}`",
+                    path.display(),
+                    own.display()
+                )));
+            }
+            let is_directory = match Kind::at(path, true) {
+                Kind::Directory => true,
+                Kind::Missing | Kind::Unknown => {
+                    !is_object || lacking.has(FileRight::ReadDirectory)
+                }
+                Kind::Block | Kind::Char | Kind::Fifo | Kind::File | Kind::Link | Kind::Socket => {
+                    false
+                }
+            };
+            // A grant takes the place of one on the same path, so it must allow what that one did.
+            let before = files.named.iter().filter(|grant| is_on(grant, path));
+            let wanted = before.fold(lacking, |wanted, grant| {
+                wanted.and(Rights::of(grant.access, is_directory).allowed())
+            });
+            let enough = SMALLEST_FIRST.into_iter().find(|&access| {
+                let given = Rights::of(access, is_directory).allowed();
+                // A file to write is granted as a file; on a directory it would be refused when it is opened.
+                (access != Access::WriteFile || !is_directory)
+                    && wanted.common(self.handled).without(given).is_empty()
+            });
+            let Some(access) = enough else {
+                let words = words(lacking);
+                return Err(Remedy::Never(format!("no profile lets a hook {words}")));
+            };
+            let grant = GrantSpec {
+                access,
+                optional: false,
+                place: Place::Path(path.to_owned()),
+            };
+            extended.granted.push(Granted {
+                by: By::Profile(grant.clone()),
+                place: Located::find(path).unwrap_or_else(|_| Located::imagined(path)),
+                rights: Rights::of(access, is_directory),
+            });
+            grants.retain(|other| !is_on(other, path));
+            grants.push(grant);
+        }
+        files
+            .named
+            .retain(|old| grants.iter().all(|grant| grant.place != old.place));
+        files.named.extend(grants.iter().cloned());
+        if let Some((inner, outer)) = files.below_writable() {
+            return Err(Remedy::Never(format!(
+                "no profile that grants `{}` read-only can grant `{}` writable",
+                self.spelled(inner).place,
+                self.spelled(outer).place
+            )));
+        }
+        let grants = grants.iter().map(|grant| self.spelled(grant)).collect();
+        Ok((extended, grants))
+    }
+
+    /// Returns a grant as a profile would spell it: below `${workspace}` where it lies there.
+    fn spelled(&self, grant: &GrantSpec) -> GrantSpec {
+        let below = match (&grant.place, &self.workspace) {
+            (Place::Path(path), Some(workspace)) => path.strip_prefix(workspace).ok(),
+            (Place::Path(_) | Place::Workspace { .. }, _) => None,
+        };
+        let place = below.map_or_else(
+            || grant.place.clone(),
+            |below| Place::Workspace {
+                below: below.to_owned(),
+                if_bound: false,
+            },
+        );
+        GrantSpec {
+            place,
+            ..grant.clone()
+        }
+    }
+}
+
+fn is_on(grant: &GrantSpec, path: &Path) -> bool {
+    matches!(&grant.place, Place::Path(of) if of == path)
+}
+
+const SMALLEST_FIRST: [Access; 4] = [
+    Access::Read,
+    Access::WriteFile,
+    Access::Execute,
+    Access::Write,
+];
+
+/// What came of looking at the grants alone.
+enum Judged<'a> {
+    Allowed {
+        by: Vec<By>,
+    },
+    /// The new place allows more than the old one.
+    Gains {
+        at: &'a Located,
+        gained: FileRights,
+    },
+    /// Something plain is not granted.
+    Lacking {
+        at: &'a Located,
+        lacks: Vec<(&'a Located, FileRights)>,
+        rights: FileRights,
+    },
+    /// All is granted but taking the file elsewhere.
+    NotReferred {
+        at: &'a Located,
+        lacks: Vec<(&'a Located, FileRights)>,
+    },
+}
+
+/// Returns where an operation needs which rights.
+fn needs<'a>(
+    operation: Operation,
+    target: &'a Target,
+    destination: Option<&'a Target>,
+) -> Vec<(&'a Located, FileRights)> {
+    let at = |place, rights: &[FileRight]| vec![(place, FileRights::of(rights))];
+    let (object, parent) = (&target.object, &target.parent);
+    match operation {
+        Operation::Create => at(parent, &[FileRight::MakeFile, FileRight::WriteFile]),
+        // The kernel opens a program to read it, too.
+        Operation::Execute => at(object, &[FileRight::Execute, FileRight::ReadFile]),
+        Operation::Link => between(target, destination.unwrap_or(target), false),
+        Operation::List => at(object, &[FileRight::ReadDirectory]),
+        Operation::MakeDevice => at(parent, &[FileRight::MakeChar]),
+        Operation::MakeDirectory => at(parent, &[FileRight::MakeDirectory]),
+        Operation::MakeFifo => at(parent, &[FileRight::MakeFifo]),
+        Operation::MakeLink => at(parent, &[FileRight::MakeLink]),
+        Operation::MakeSocket => at(parent, &[FileRight::MakeSocket]),
+        Operation::Metadata | Operation::See => Vec::new(),
+        Operation::Read if target.kind == Kind::Directory => {
+            at(object, &[FileRight::ReadDirectory])
+        }
+        Operation::Read => at(object, &[FileRight::ReadFile]),
+        Operation::Remove => at(parent, &[FileRight::RemoveFile]),
+        Operation::RemoveDirectory => at(parent, &[FileRight::RemoveDirectory]),
+        Operation::Rename => between(target, destination.unwrap_or(target), true),
+        Operation::Truncate => at(object, &[FileRight::Truncate]),
+        Operation::Write if target.kind == Kind::Missing => {
+            at(parent, &[FileRight::MakeFile, FileRight::WriteFile])
+        }
+        Operation::Write => at(object, &[FileRight::WriteFile]),
+    }
+}
+
+/// Returns what it takes to give a file another name, in the same directory or another.
+fn between<'a>(from: &'a Target, to: &'a Target, removes: bool) -> Vec<(&'a Located, FileRights)> {
+    let mut source = FileRights::default();
+    let mut goal = FileRights::of(&[from.kind.made_by()]);
+    if removes {
+        source = FileRights::of(&[from.kind.removed_by()]);
+        if to.kind != Kind::Missing {
+            goal = goal.and(FileRights::of(&[to.kind.removed_by()]));
+        }
+    }
+    if from.parent.path() == to.parent.path() {
+        return vec![(&from.parent, source.and(goal))];
+    }
+    let refer = FileRights::of(&[FileRight::Refer]);
+    vec![
+        (&from.parent, source.and(refer)),
+        (&to.parent, goal.and(refer)),
+    ]
+}
+
+/// What a policy says.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Decision {
+    /// It does not refuse it.
+    Allowed {
+        /// Who grants it; nobody where it takes no grant.
+        by: Vec<By>,
+    },
+    /// It refuses it.
+    Refused(Refused),
+}
+
+/// A refusal by the grants.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Refused {
+    /// The path on which something is not granted.
+    pub at: PathBuf,
+    /// How it is refused.
+    pub how: How,
+    /// What would allow it.
+    pub remedy: Remedy,
+}
+
+/// How an operation is refused.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum How {
+    /// It may not go from one directory to the other: because of these rights, which it would gain or lacks.
+    NotBetween(FileRights),
+    /// These rights are not granted.
+    NotGranted(FileRights),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = self.at.display();
+        match self.how {
+            How::NotBetween(rights) if rights.has(FileRight::Refer) => {
+                write!(f, "no grant lets a hook {} at `{at}`", words(rights))
+            }
+            How::NotBetween(rights) => {
+                write!(
+                    f,
+                    "at `{at}` a hook could {}, and not where it lies now",
+                    words(rights)
+                )
+            }
+            How::NotGranted(rights) => {
+                write!(f, "no grant lets a hook {} at `{at}`", words(rights))
+            }
+        }
+    }
+}
+
+/// The smallest thing that would allow what is refused.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Remedy {
+    /// These grants under `files.named`.
+    Grants(Vec<GrantSpec>),
+    /// Nothing can, for this reason.
+    Never(String),
+    /// A key of the profile with another value.
+    Setting(&'static str, &'static str),
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Grants(grants) => {
+                let grants: Vec<_> = grants
+                    .iter()
+                    .map(|grant| {
+                        let path = toml::Value::String(grant.place.to_string());
+                        format!("{{ path = {path}, access = \"{}\" }}", grant.access)
+                    })
+                    .collect();
+                write!(f, "files.named = [{}]", grants.join(", "))
+            }
+            Self::Never(why) => write!(f, "nothing can: {why}"),
+            Self::Setting(key, value) => write!(f, "{key} = \"{value}\""),
+        }
+    }
+}
+
+fn words(rights: FileRights) -> String {
+    let words: Vec<_> = rights.iter().map(FileRight::words).collect();
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,287 @@
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+const ALL: FileRights = FileRights::of(&FileRight::ALL);
+
+/// A directory with a file and a directory in it, and a link to the latter.
+struct Ground(tempfile::TempDir);
+
+impl Ground {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let ground = Self(dir);
+        for below in ["granted", "granted/below", "other"] {
+            fs::create_dir(ground.path(below)).unwrap();
+        }
+        for file in ["granted/file", "other/file"] {
+            fs::write(ground.path(file), "").unwrap();
+        }
+        symlink(ground.path("granted"), ground.path("alias")).unwrap();
+        ground
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.0.path().canonicalize().unwrap().join(below)
+    }
+
+    fn grant(&self, below: &str, access: Access) -> GrantSpec {
+        GrantSpec {
+            access,
+            optional: false,
+            place: Place::Path(self.path(below)),
+        }
+    }
+}
+
+fn files(system: Vec<GrantSpec>, named: Vec<GrantSpec>) -> Files {
+    Files {
+        named,
+        system: system.into(),
+    }
+}
+
+fn reach(files: &Files) -> Reach {
+    Reach::locate(files, None, ALL).unwrap()
+}
+
+fn decide(reach: &Reach, operation: Operation, path: &Path) -> Decision {
+    let target = Target::locate(operation, path);
+    reach.decide(operation, &target, None, &Forbidden::default())
+}
+
+fn remedy(decision: Decision) -> String {
+    match decision {
+        Decision::Allowed { by } => format!("allowed by {by:?}"),
+        Decision::Refused(refused) => refused.remedy.to_string(),
+    }
+}
+
+#[test]
+fn what_lies_in_a_grant_is_allowed_by_it_and_what_lies_beside_it_by_none() {
+    let ground = Ground::new();
+    let grant = ground.grant("granted", Access::Read);
+    let reach = reach(&files(vec![], vec![grant.clone()]));
+
+    let allowed = Decision::Allowed {
+        by: vec![By::Profile(grant)],
+    };
+    for (operation, path) in [
+        (Operation::Read, "granted/file"),
+        (Operation::List, "granted/below"),
+        (Operation::Read, "granted/not-there"),
+        (Operation::Read, "alias/file"),
+    ] {
+        let decision = decide(&reach, operation, &ground.path(path));
+        assert_eq!(decision, allowed, "{path}");
+    }
+    for (operation, path) in [
+        (Operation::Read, "other/file"),
+        (Operation::List, ""),
+        (Operation::Write, "granted/file"),
+        (Operation::Execute, "granted/file"),
+        (Operation::Remove, "granted/file"),
+    ] {
+        let decision = decide(&reach, operation, &ground.path(path));
+        assert!(matches!(decision, Decision::Refused(_)), "{path}");
+    }
+}
+
+#[test]
+fn a_grant_that_is_a_link_reaches_where_it_leads_in_the_system_and_is_missing_where_it_is_named() {
+    let ground = Ground::new();
+    let grant = || vec![ground.grant("alias", Access::Read)];
+    let file = ground.path("granted/file");
+
+    let system = reach(&files(grant(), vec![]));
+    assert!(matches!(
+        decide(&system, Operation::Read, &file),
+        Decision::Allowed { .. }
+    ));
+    let named = reach(&files(vec![], grant()));
+    assert!(matches!(
+        decide(&named, Operation::Read, &file),
+        Decision::Refused(_)
+    ));
+    assert_eq!(named.missing().collect::<Vec<_>>(), [&grant()[0]]);
+}
+
+#[test]
+fn a_file_that_is_granted_is_known_by_its_other_names() {
+    let ground = Ground::new();
+    fs::hard_link(ground.path("granted/file"), ground.path("other/name")).unwrap();
+    let reach = reach(&files(
+        vec![],
+        vec![ground.grant("granted/file", Access::WriteFile)],
+    ));
+
+    for (operation, allowed) in [
+        (Operation::Write, true),
+        (Operation::Truncate, true),
+        (Operation::Remove, false),
+    ] {
+        let decision = decide(&reach, operation, &ground.path("other/name"));
+        assert_eq!(matches!(decision, Decision::Allowed { .. }), allowed);
+    }
+}
+
+#[test]
+fn the_smallest_grant_is_on_as_little_as_can_be_named() {
+    let ground = Ground::new();
+    let nothing = reach(&files(vec![], vec![]));
+    let grant = |below: &str, access: &str| {
+        let path = ground.path(below);
+        format!("files.named = [{{ path = {path:?}, access = \"{access}\" }}]")
+    };
+
+    for (operation, path, expected) in [
+        (
+            Operation::Read,
+            "granted/file",
+            grant("granted/file", "read"),
+        ),
+        (
+            Operation::Execute,
+            "granted/file",
+            grant("granted/file", "execute"),
+        ),
+        (
+            Operation::Write,
+            "granted/file",
+            grant("granted/file", "write-file"),
+        ),
+        (
+            Operation::Truncate,
+            "granted/file",
+            grant("granted/file", "write-file"),
+        ),
+        (Operation::List, "granted", grant("granted", "read")),
+        (Operation::Create, "granted/new", grant("granted", "write")),
+        (Operation::Remove, "granted/file", grant("granted", "write")),
+        (Operation::Read, "granted/new", grant("granted/new", "read")),
+        (
+            Operation::Create,
+            "granted/new/below",
+            grant("granted", "write"),
+        ),
+        (Operation::Read, "alias/file", grant("granted/file", "read")),
+    ] {
+        let told = remedy(decide(&nothing, operation, &ground.path(path)));
+        assert_eq!(told, expected, "{operation:?} {path}");
+    }
+    let told = remedy(decide(
+        &nothing,
+        Operation::Read,
+        Path::new("/proc/1/environ"),
+    ));
+    assert!(
+        told.starts_with("nothing can: `/proc/1/environ` can never be granted"),
+        "{told}"
+    );
+    let told = remedy(decide(&nothing, Operation::Create, Path::new("/not-there")));
+    assert!(
+        told.starts_with("nothing can: `/` can never be granted"),
+        "{told}"
+    );
+    let told = remedy(decide(
+        &nothing,
+        Operation::MakeFifo,
+        &ground.path("granted/new"),
+    ));
+    assert_eq!(told, "nothing can: no profile lets a hook make named pipes");
+}
+
+#[test]
+fn the_grant_that_is_named_is_enough_and_keeps_the_rules_for_profiles() {
+    let ground = Ground::new();
+    let below = files(vec![ground.grant("granted/below", Access::Execute)], vec![]);
+    let told = remedy(decide(
+        &reach(&below),
+        Operation::Create,
+        &ground.path("granted/new"),
+    ));
+    assert!(
+        told.starts_with("nothing can: no profile that grants"),
+        "{told}"
+    );
+
+    let named = vec![ground.grant("granted", Access::Execute)];
+    let told = remedy(decide(
+        &reach(&files(vec![], named)),
+        Operation::Create,
+        &ground.path("granted/new"),
+    ));
+    let path = ground.path("granted");
+    assert_eq!(
+        told,
+        format!("files.named = [{{ path = {path:?}, access = \"write\" }}]")
+    );
+
+    let start = files(vec![], vec![ground.grant("other", Access::Read)]);
+    for operation in Operation::ALL {
+        for path in ["granted/file", "granted/below", "other/file", "granted/new"] {
+            let target = Target::locate(operation, &ground.path(path));
+            let goal = Target::destination(&ground.path("granted/goal"));
+            let goal = operation.has_destination().then_some(&goal);
+            let forbidden = Forbidden::default();
+            let Decision::Refused(refused) =
+                reach(&start).decide(operation, &target, goal, &forbidden)
+            else {
+                continue;
+            };
+            let Remedy::Grants(grants) = refused.remedy else {
+                continue;
+            };
+            // Where a file is yet to come, a grant on it is missing until then.
+            if grants
+                .iter()
+                .any(|grant| matches!(&grant.place, Place::Path(path) if !path.exists()))
+            {
+                continue;
+            }
+            let mut enough = start.clone();
+            enough.named.extend(grants);
+            let decision = reach(&enough).decide(operation, &target, goal, &forbidden);
+            assert!(
+                matches!(decision, Decision::Allowed { .. }),
+                "{operation:?} {path}: {decision:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_the_daemons_own_is_never_suggested() {
+    let ground = Ground::new();
+    let forbidden = Forbidden::locate(&[ground.path("other")]).unwrap();
+    let target = Target::locate(Operation::Read, &ground.path("other/file"));
+    let decision = reach(&files(vec![], vec![])).decide(Operation::Read, &target, None, &forbidden);
+
+    let told = remedy(decision);
+    assert!(told.contains("the daemon's own"), "{told}");
+}
+
+#[test]
+fn a_move_that_gains_rights_is_refused_and_one_that_loses_some_is_not() {
+    let ground = Ground::new();
+    let all = files(vec![], vec![ground.grant("granted", Access::Write)]);
+    let reach = reach(&all).with_scratch(&ground.path("other"));
+    let decide = |from: &str, to: &str| {
+        let from = Target::locate(Operation::Rename, &ground.path(from));
+        let to = Target::destination(&ground.path(to));
+        reach.decide(Operation::Rename, &from, Some(&to), &Forbidden::default())
+    };
+
+    // A writable grant executes, the scratch directory does not.
+    assert!(matches!(
+        decide("granted/file", "other/moved"),
+        Decision::Allowed { .. }
+    ));
+    let Decision::Refused(refused) = decide("other/file", "granted/moved") else {
+        panic!("allowed");
+    };
+    assert_eq!(
+        refused.how,
+        How::NotBetween(FileRights::of(&[FileRight::Execute]))
+    );
+}

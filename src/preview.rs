@@ -1,0 +1,75 @@
+//! How far a request would come, told instead of done.
+
+use std::{ffi::OsString, time::Duration};
+
+use crate::{
+    admission::{Admitted, allowlist::Digest},
+    audit::record::Consent,
+    policy::Plan,
+    refusal::Stop,
+};
+
+/// A request, taken as far as it goes without anything being announced or started.
+///
+/// It can be told and nothing else: there is no way from it to a run.
+#[derive(Debug)]
+pub struct Preview {
+    /// What admission said; `None` where it refused.
+    pub admission: Option<Admission>,
+    /// The contract's version.
+    pub contract_version: &'static str,
+    outlook: Result<Box<Plan>, Stop>,
+    /// The request's id.
+    pub request_id: String,
+}
+
+/// What admission said of a request that may run.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    /// The program as resolved, and its arguments.
+    pub argv: Vec<OsString>,
+    /// Why it may run.
+    pub consent: Consent,
+    /// The content it is bound to.
+    pub digests: Vec<Digest>,
+    /// The profile's name.
+    pub profile: String,
+    /// The profile's digest.
+    pub profile_digest: String,
+    /// The wall time it would get.
+    pub timeout: Duration,
+}
+
+impl Preview {
+    pub(crate) const fn new(
+        request_id: String,
+        contract_version: &'static str,
+        admission: Option<Admission>,
+        outlook: Result<Box<Plan>, Stop>,
+    ) -> Self {
+        Self {
+            admission,
+            contract_version,
+            outlook,
+            request_id,
+        }
+    }
+
+    /// Returns the plan by which it would run, or why it would not.
+    pub fn outlook(&self) -> Result<&Plan, &Stop> {
+        self.outlook.as_deref()
+    }
+}
+
+impl Admission {
+    pub(crate) fn of(admitted: &Admitted) -> Self {
+        Self {
+            argv: admitted.program.argv.clone(),
+            consent: admitted.consent,
+            digests: admitted.program.digests.clone(),
+            profile: admitted.policy.name.to_string(),
+            profile_digest: admitted.policy.digest.clone(),
+            timeout: admitted.timeout,
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Takes registered secrets out of texts: their values, what encodings make of those, and what patterns match.
+//!
+//! Pure: [`secret`] reads the values, nothing here knows where a text goes. What is covered is written down in
+//! `docs/threat-model.md`; a secret in an encoding that is not listed there passes.
+
+mod forms;
+mod json;
+pub mod secret;
+
+use std::{borrow::Cow, fmt, ops::Range};
+
+use aho_corasick::{AhoCorasick, BuildError};
+use regex::bytes::Regex;
+
+pub(crate) use self::json::rewrite_strings;
+use self::secret::{Secret, What};
+
+/// How far from a cut end the match of a pattern is still expected to reach over it.
+const PATTERN_REACH: usize = 4096;
+
+/// The most that stands in the place of a secret, of which one byte may have been all that was found.
+pub const MARKER_BYTES: usize = secret::MAX_NAME + "[redacted:]".len();
+
+/// Replaces every occurrence of the registered secrets by `[redacted:NAME]`.
+#[derive(Default)]
+pub struct Redactor {
+    literals: Option<AhoCorasick>,
+    markers: Vec<String>,
+    /// The secret of each literal.
+    owners: Vec<usize>,
+    patterns: Vec<(usize, Regex)>,
+    /// One less than the longest literal: as much of a secret may lie at a cut end without being found.
+    reach: usize,
+}
+
+/// The names alone: the literals are the secrets.
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redactor")
+            .field("markers", &self.markers)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Which ends of a text were cut off from more of it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Cut {
+    /// Something stood before it.
+    pub before: bool,
+    /// Something followed.
+    pub after: bool,
+}
+
+/// Making a redactor failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RedactorError {
+    /// A secret would stand in the texts that it is taken out of.
+    #[error(
+        "the secret `{secret}` is part of `{marker}`, which stands where a secret was; change its value or that name"
+    )]
+    InMarker {
+        /// The marker.
+        marker: String,
+        /// The secret's name.
+        secret: String,
+    },
+    /// They are too large together.
+    #[error("the secrets are too large together; register fewer or shorter ones")]
+    TooLarge(#[source] BuildError),
+}
+
+impl Redactor {
+    /// Prepares the search for secrets.
+    ///
+    /// # Errors
+    ///
+    /// A secret is part of what stands in the place of one, or all are too large.
+    pub fn new(secrets: Vec<Secret>) -> Result<Self, RedactorError> {
+        let markers: Vec<_> = secrets.iter().map(Secret::marker).collect();
+        let (mut literals, mut owners, mut patterns) = (Vec::new(), Vec::new(), Vec::new());
+        for (owner, secret) in secrets.into_iter().enumerate() {
+            let Secret { name, what } = secret;
+            let value = match what {
+                What::Pattern(pattern) => {
+                    patterns.push((owner, pattern));
+                    continue;
+                }
+                What::Value(value) => value,
+            };
+            let holds =
+                |marker: &&String| marker.as_bytes().windows(value.len()).any(|w| w == value);
+            if let Some(marker) = markers.iter().find(holds) {
+                return Err(RedactorError::InMarker {
+                    marker: marker.clone(),
+                    secret: name,
+                });
+            }
+            for form in forms::of(&value) {
+                literals.push(form);
+                owners.push(owner);
+            }
+        }
+        let longest = literals.iter().map(Vec::len).max();
+        let literals = longest
+            .map(|_| AhoCorasick::new(literals))
+            .transpose()
+            .map_err(RedactorError::TooLarge)?;
+        let patterns_reach = if patterns.is_empty() {
+            0
+        } else {
+            PATTERN_REACH
+        };
+        Ok(Self {
+            reach: longest.map_or(0, |longest| longest - 1).max(patterns_reach),
+            literals,
+            markers,
+            owners,
+            patterns,
+        })
+    }
+
+    /// Says whether nothing is registered.
+    pub fn is_empty(&self) -> bool {
+        self.markers.is_empty()
+    }
+
+    /// Returns how much of a text at most is dropped at a cut end.
+    pub const fn reach(&self) -> usize {
+        self.reach
+    }
+
+    /// Returns bytes without secrets.
+    ///
+    /// At a cut end, as much is dropped as the part of a secret could be long that lies on this side of the cut.
+    pub fn bytes<'a>(&self, bytes: &'a [u8], cut: Cut) -> Cow<'a, [u8]> {
+        if self.is_empty() {
+            return Cow::Borrowed(bytes);
+        }
+        let spans = merged(self.spans(bytes));
+        let mut from = if cut.before {
+            self.reach.min(bytes.len())
+        } else {
+            0
+        };
+        let mut to = if cut.after {
+            bytes.len().saturating_sub(self.reach)
+        } else {
+            bytes.len()
+        };
+        for (span, _) in &spans {
+            // Found whole: nothing of it is left either way, and its marker is worth more than its loss.
+            if span.start < to && to < span.end {
+                to = span.end;
+            }
+            if span.start < from && from < span.end {
+                from = span.start;
+            }
+        }
+        if from >= to {
+            return Cow::Borrowed(&[]);
+        }
+        let within = |(span, _): &(Range<usize>, usize)| from <= span.start && span.end <= to;
+        let marked = |(span, owner): (Range<usize>, usize)| {
+            (span.start - from..span.end - from, &*self.markers[owner])
+        };
+        let spans: Vec<_> = spans.into_iter().filter(within).map(marked).collect();
+        let kept = &bytes[from..to];
+        replaced(kept, spans).map_or(Cow::Borrowed(kept), Cow::Owned)
+    }
+
+    /// Returns a text without secrets.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.bytes(text.as_bytes(), Cut::default()) {
+            Cow::Borrowed(_) => Cow::Borrowed(text),
+            // Of a secret that is no UTF-8, a part could be; what is left of its neighbours need not be any more.
+            Cow::Owned(bytes) => Cow::Owned(lossy(bytes)),
+        }
+    }
+
+    /// Takes secrets out of a text.
+    pub fn clean(&self, text: &mut String) {
+        if let Cow::Owned(clean) = self.text(text) {
+            *text = clean;
+        }
+    }
+
+    /// Returns a JSON document without secrets, which is a document again; `None` where there is none to take out.
+    ///
+    /// Strings are searched as they read. Where a secret is left in a key, a number or across several values, a string
+    /// with its marker takes the place of the whole.
+    pub fn json(&self, json: &str) -> Option<String> {
+        if self.is_empty() {
+            return None;
+        }
+        let rewritten = rewrite_strings(json, &[], |text| match self.text(text) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(clean) => Some(clean),
+        });
+        let left = self.spans(rewritten.as_deref().unwrap_or(json).as_bytes());
+        match left.first() {
+            Some((_, owner)) => Some(serde_json::Value::from(&*self.markers[*owner]).to_string()),
+            None => rewritten,
+        }
+    }
+
+    fn spans(&self, bytes: &[u8]) -> Vec<(Range<usize>, usize)> {
+        let literals = self.literals.iter().flat_map(|literals| {
+            let found = literals.find_overlapping_iter(bytes);
+            found.map(|found| (found.range(), self.owners[found.pattern().as_usize()]))
+        });
+        let patterns = self.patterns.iter().flat_map(|(owner, pattern)| {
+            let found = pattern.find_iter(bytes).filter(|found| !found.is_empty());
+            found.map(|found| (found.range(), *owner))
+        });
+        literals.chain(patterns).collect()
+    }
+}
+
+/// Joins spans that overlap, each under the name of its first.
+fn merged(mut spans: Vec<(Range<usize>, usize)>) -> Vec<(Range<usize>, usize)> {
+    spans.sort_unstable_by_key(|(span, _)| (span.start, span.end));
+    let mut merged: Vec<(Range<usize>, usize)> = Vec::new();
+    for (span, owner) in spans {
+        match merged.last_mut() {
+            Some((last, _)) if span.start < last.end => last.end = last.end.max(span.end),
+            _ => merged.push((span, owner)),
+        }
+    }
+    merged
+}
+
+/// Puts markers into the places of spans; `None` where there are none. What is gone already needs no second marker.
+pub(crate) fn replaced(bytes: &[u8], mut spans: Vec<(Range<usize>, &str)>) -> Option<Vec<u8>> {
+    spans.sort_unstable_by_key(|(span, _)| (span.start, span.end));
+    let mut out = Vec::new();
+    let mut copied = 0;
+    for (span, marker) in &spans {
+        if span.start >= copied {
+            out.extend_from_slice(&bytes[copied..span.start]);
+            out.extend_from_slice(marker.as_bytes());
+        }
+        copied = copied.max(span.end);
+    }
+    if spans.is_empty() {
+        return None;
+    }
+    out.extend_from_slice(&bytes[copied..]);
+    Some(out)
+}
+
+/// Returns bytes as text, without a copy where they are.
+pub(crate) fn lossy(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests;

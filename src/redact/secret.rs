@@ -1,0 +1,199 @@
+//! The secrets an operator registers: where their values are, and how those are read.
+
+use std::{
+    ffi::OsString,
+    fmt,
+    fs::File,
+    io::{self, Read},
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+};
+
+use regex::bytes::Regex;
+
+use crate::trusted::{self, Untrusted};
+
+/// The shortest value: what is shorter would be found in texts that have nothing to do with it.
+pub const MIN_BYTES: usize = 8;
+
+/// The longest value.
+pub const MAX_BYTES: usize = 4096;
+
+/// The longest name.
+pub const MAX_NAME: usize = 32;
+
+/// How many secrets there may be.
+pub const MAX_SECRETS: usize = 64;
+
+/// A secret as the configuration names it: never its value.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    /// What stands for it in texts.
+    pub name: String,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// Where a secret comes from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A file of this name in `$CREDENTIALS_DIRECTORY`, where systemd puts credentials.
+    Credential(String),
+    /// A variable of the daemon's environment.
+    Env(String),
+    /// A file.
+    File(PathBuf),
+    /// Whatever looks like this.
+    Pattern(Regex),
+}
+
+/// A secret with its value. It shows its name and nothing else.
+pub struct Secret {
+    pub(super) name: String,
+    pub(super) what: What,
+}
+
+/// What is searched for.
+pub(super) enum What {
+    Pattern(Regex),
+    Value(Vec<u8>),
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secret")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Secret {
+    /// Takes a value.
+    ///
+    /// # Errors
+    ///
+    /// It is too short or too long.
+    pub fn new(name: &str, value: Vec<u8>) -> Result<Self, SecretProblem> {
+        match value.len() {
+            bytes @ ..MIN_BYTES => Err(SecretProblem::TooShort { bytes }),
+            MIN_BYTES..=MAX_BYTES => Ok(Self {
+                name: name.to_owned(),
+                what: What::Value(value),
+            }),
+            _ => Err(SecretProblem::TooLong),
+        }
+    }
+
+    /// Returns what stands in its place.
+    pub(super) fn marker(&self) -> String {
+        format!("[redacted:{}]", self.name)
+    }
+}
+
+/// Reading a secret failed. Nothing of its value is in it.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use the secret `{name}`")]
+pub struct SecretError {
+    name: String,
+    #[source]
+    cause: SecretProblem,
+}
+
+/// What is wrong with a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretProblem {
+    /// systemd passed no credentials.
+    #[error(
+        "`CREDENTIALS_DIRECTORY` is not set; a unit gets it with `LoadCredential=`, elsewhere give `file` or `env`"
+    )]
+    NoCredentials,
+    /// The variable is not set.
+    #[error("`{variable}` is not set in the environment of this process")]
+    NotSet {
+        /// The variable.
+        variable: String,
+    },
+    /// It cannot be read.
+    #[error("`{path}` cannot be read")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It is longer than any that is searched for.
+    #[error("it has more than {MAX_BYTES} bytes")]
+    TooLong,
+    /// It is so short that it would be found everywhere.
+    #[error(
+        "it has {bytes} bytes; {MIN_BYTES} is the least, as shorter ones stand in ordinary texts"
+    )]
+    TooShort {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Others could have changed it.
+    #[error("`{path}` cannot be used")]
+    Untrusted {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Untrusted,
+    },
+}
+
+impl Registration {
+    /// Reads the value.
+    ///
+    /// # Errors
+    ///
+    /// It is not there, others could have changed it, or it is too short or too long.
+    pub fn read(&self, env: impl Fn(&str) -> Option<OsString>) -> Result<Secret, SecretError> {
+        let value = |value: Result<Vec<u8>, _>| Secret::new(&self.name, value?);
+        let secret = match &self.source {
+            Source::Credential(name) => value(match env("CREDENTIALS_DIRECTORY") {
+                Some(directory) => content(&Path::new(&directory).join(name)),
+                None => Err(SecretProblem::NoCredentials),
+            }),
+            Source::Env(variable) => {
+                let found = env(variable).map(OsString::into_vec);
+                value(found.ok_or_else(|| SecretProblem::NotSet {
+                    variable: variable.clone(),
+                }))
+            }
+            Source::File(path) => value(content(path)),
+            Source::Pattern(pattern) => Ok(Secret {
+                name: self.name.clone(),
+                what: What::Pattern(pattern.clone()),
+            }),
+        };
+        secret.map_err(|cause| SecretError {
+            name: self.name.clone(),
+            cause,
+        })
+    }
+}
+
+/// Reads a file without the line break at its end.
+fn content(path: &Path) -> Result<Vec<u8>, SecretProblem> {
+    let file = trusted::open_own_or_roots(path, File::options().read(true));
+    let file = file.map_err(|source| SecretProblem::Untrusted {
+        path: path.to_owned(),
+        source,
+    })?;
+    let mut value = Vec::new();
+    // Enough to see that there is too much.
+    file.take(MAX_BYTES as u64 + 3)
+        .read_to_end(&mut value)
+        .map_err(|source| SecretProblem::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+    if value.last() == Some(&b'\n') {
+        value.pop();
+        value.pop_if(|byte| *byte == b'\r');
+    }
+    Ok(value)
+}

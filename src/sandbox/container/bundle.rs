@@ -1,0 +1,209 @@
+//! What a runtime is told: an OCI bundle's configuration. Pure.
+//!
+//! A fixed template: a request reaches it as paths that were opened and as nothing else. Arguments and environment of the hook
+//! never come here; they go to the container's first process over its socket. Source of the fields: the OCI runtime
+//! specification 1.0.2, `config.md` and `config-linux.md`.
+
+use std::{ffi::CString, path::Path};
+
+use serde_json::{Value, json};
+
+use super::{
+    channel::{Expected, Inode, packed},
+    inside,
+};
+use crate::{
+    policy::{Access, Network, rights::Rights},
+    sys::Identity,
+};
+
+/// Where the container's own processes are seen.
+pub(super) const PROC: &str = "/proc";
+
+/// What kind of file is mounted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Kind {
+    Device,
+    Directory,
+    File,
+}
+
+impl Kind {
+    /// Returns the kind that a mode stands for.
+    pub(super) const fn of(mode: u32) -> Self {
+        match mode & libc::S_IFMT {
+            libc::S_IFBLK | libc::S_IFCHR => Self::Device,
+            libc::S_IFDIR => Self::Directory,
+            _ => Self::File,
+        }
+    }
+}
+
+/// One place of the host that is mounted into a container.
+#[derive(Clone, Debug)]
+pub(super) struct Bind {
+    pub(super) executable: bool,
+    pub(super) inode: Inode,
+    pub(super) kind: Kind,
+    /// Where it lies on the host.
+    pub(super) source: String,
+    /// Where it lies in the container.
+    pub(super) target: String,
+    pub(super) writable: bool,
+}
+
+/// Everything that a container's configuration depends on.
+#[derive(Debug)]
+pub(super) struct Bundle<'a> {
+    /// Sorted: what lies below another comes after it.
+    pub(super) binds: Vec<Bind>,
+    /// Whose rights; `None` = those of the daemon's own user, in a user namespace.
+    pub(super) identity: Option<Identity>,
+    pub(super) network: Network,
+    /// The daemon's own user and group.
+    pub(super) own: (u32, u32),
+    pub(super) scratch: &'a str,
+    /// How much the scratch directory holds, bytes.
+    pub(super) scratch_bytes: u64,
+}
+
+impl Bind {
+    /// Whether rights come to executing and to writing.
+    pub(super) const fn uses(rights: Rights) -> (bool, bool) {
+        match rights {
+            Rights::Directory(access) | Rights::File(access) => match access {
+                Access::Execute => (true, false),
+                Access::Read => (false, false),
+                Access::Write => (true, true),
+                Access::WriteFile => (false, true),
+            },
+            Rights::Scratch => (false, true),
+        }
+    }
+
+    fn mount(&self) -> Value {
+        let mut options = vec!["rbind", "nosuid"];
+        options.push(if self.writable { "rw" } else { "ro" });
+        if !self.executable {
+            options.push("noexec");
+        }
+        if self.kind != Kind::Device {
+            options.push("nodev");
+        }
+        json!({
+            "destination": self.target,
+            "options": options,
+            "source": self.source,
+            "type": "bind",
+        })
+    }
+}
+
+impl Bundle<'_> {
+    /// Returns what the runtime reads as `config.json`.
+    pub(super) fn config(&self) -> Value {
+        let user = self.user();
+        let proc = json!({
+            "destination": PROC,
+            // Processes of the container alone, and nothing about the kernel.
+            "options": ["nosuid", "nodev", "noexec", "ro", "hidepid=ptraceable", "subset=pid"],
+            "source": "proc",
+            "type": "proc",
+        });
+        let (size, uid, gid) = (self.scratch_bytes, user.uid, user.gid);
+        let scratch = json!({
+            "destination": self.scratch,
+            "options": ["nosuid", "nodev", "noexec", "mode=700", format!("size={size}"),
+                format!("uid={uid}"), format!("gid={gid}")],
+            "source": "tmpfs",
+            "type": "tmpfs",
+        });
+        let binds = self.binds.iter().map(Bind::mount);
+        let mounts: Vec<Value> = std::iter::once(proc)
+            .chain(binds)
+            .chain([scratch])
+            .collect();
+        let none: [&str; 0] = [];
+        json!({
+            "ociVersion": "1.0.2",
+            "process": {
+                "terminal": false,
+                "user": { "uid": uid, "gid": gid, "additionalGids": [] },
+                "args": [inside::PROGRAM, inside::ARGUMENT],
+                "env": [],
+                "cwd": "/",
+                "capabilities": {
+                    "ambient": none, "bounding": none, "effective": none, "inheritable": none, "permitted": none,
+                },
+                "noNewPrivileges": true,
+            },
+            "root": { "path": "root", "readonly": true },
+            "hostname": "hook",
+            "mounts": mounts,
+            "linux": self.linux(),
+        })
+    }
+
+    fn user(&self) -> Identity {
+        // Runtimes want the one user that can be mapped to be root in there. It has no capability.
+        self.identity.unwrap_or(Identity { gid: 0, uid: 0 })
+    }
+
+    fn linux(&self) -> Value {
+        let mut namespaces = vec!["ipc", "mount", "pid", "uts"];
+        match self.network {
+            Network::None => namespaces.push("network"),
+            // The host's own, which the filters narrow to what a profile may have.
+            Network::Outbound => {}
+        }
+        if self.identity.is_none() {
+            namespaces.push("user");
+        }
+        let namespaces: Vec<_> = namespaces
+            .iter()
+            .map(|kind| json!({ "type": kind }))
+            .collect();
+        let mut linux = json!({ "namespaces": namespaces });
+        if self.identity.is_none() {
+            let (uid, gid) = self.own;
+            linux["uidMappings"] = json!([{ "containerID": 0, "hostID": uid, "size": 1 }]);
+            linux["gidMappings"] = json!([{ "containerID": 0, "hostID": gid, "size": 1 }]);
+        }
+        linux
+    }
+
+    /// Returns where something is mounted on the container's root itself, and whether it is a directory.
+    pub(super) fn places(&self) -> impl Iterator<Item = (&str, bool)> {
+        let lies_in_another = |target: &str| {
+            self.binds
+                .iter()
+                .any(|other| other.target != target && Path::new(target).starts_with(&other.target))
+        };
+        let binds = self
+            .binds
+            .iter()
+            .map(|bind| (bind.target.as_str(), bind.kind == Kind::Directory));
+        binds
+            .filter(move |(target, _)| !lies_in_another(target))
+            .chain([(PROC, true), (self.scratch, true)])
+    }
+
+    /// Returns what the first process of the container must find.
+    pub(super) fn expected(&self) -> std::io::Result<Vec<Expected>> {
+        let binds = self.binds.iter().map(|bind| {
+            Ok(Expected {
+                executable: bind.executable,
+                inode: Some(bind.inode),
+                path: packed(Path::new(&bind.target))?,
+                writable: bind.writable,
+            })
+        });
+        let scratch = Expected {
+            executable: false,
+            inode: None,
+            path: CString::new(self.scratch)?,
+            writable: true,
+        };
+        binds.chain([Ok(scratch)]).collect()
+    }
+}

@@ -1,0 +1,133 @@
+//! What a daemon and the first process of a container say to each other, over a socket that is mounted into the container.
+//!
+//! The daemon sends one [`Order`] with the hook's three pipes. The container's first process answers with [`Answer`]s, and ends
+//! with everything in the container when the daemon's end of the socket closes.
+
+use std::{
+    ffi::{CString, OsStr},
+    io,
+    os::unix::ffi::OsStrExt,
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::{
+    sandbox::linux::FilterSpec,
+    sys::{Described, Reaped},
+};
+
+/// More than any order is long: argv and environment are limited to 2 MiB, which JSON's numbers make four times as long.
+const LONGEST: usize = 32 * 1024 * 1024;
+
+/// A file by what it is, whatever its name leads to.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) struct Inode {
+    pub(super) device: u64,
+    pub(super) number: u64,
+}
+
+/// A place that must be in the container.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) struct Expected {
+    /// Whether programs may be executed there.
+    pub(super) executable: bool,
+    /// What the path must lead to; `None` = something of the container's own.
+    pub(super) inode: Option<Inode>,
+    /// Where.
+    pub(super) path: CString,
+    /// Whether anything may be written there.
+    pub(super) writable: bool,
+}
+
+/// What the first process does once it has found the container as ordered.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) enum Task {
+    /// Has a child make system calls: a self-test.
+    Attempt(Vec<Described>),
+    /// Has a child execute a program.
+    Execute {
+        argv: Vec<CString>,
+        environment: Vec<CString>,
+        inode: Inode,
+        program: CString,
+    },
+}
+
+/// What the first process of a container is to do.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct Order {
+    /// A file of the daemon's that must not be there.
+    pub(super) canary_denied: CString,
+    /// A file that must open.
+    pub(super) canary_granted: CString,
+    /// What must be mounted, and nothing else.
+    pub(super) expected: Vec<Expected>,
+    /// What the child's filters depend on.
+    pub(super) filters: FilterSpec,
+    /// Resource limits of the child.
+    pub(super) limits: Vec<(u32, u64)>,
+    pub(super) task: Task,
+    /// Where the child starts.
+    pub(super) working_dir: CString,
+}
+
+/// What the first process of a container answers.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) enum Answer {
+    /// The attempts of a self-test were made: what each returned, and nothing for those that the child did not come to.
+    Attempted(Vec<Option<isize>>),
+    /// The hook has ended. The last answer.
+    Ended(Reaped),
+    /// It was not as ordered, so nothing was released.
+    Refused(String),
+    /// The child could not take a step of its set-up: the step's name and the errno.
+    Stuck { errno: i32, step: String },
+    /// The child has been released; the errno where it could not execute the program. Waits for the daemon's word.
+    Released { errno: i32, filters: u32 },
+}
+
+/// Returns a message as it goes over the socket: its length as four bytes, and JSON.
+pub(super) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; 4];
+    serde_json::to_writer(&mut bytes, message)?;
+    let length = u32::try_from(bytes.len() - 4).map_err(io::Error::other)?;
+    bytes[..4].copy_from_slice(&length.to_le_bytes());
+    Ok(bytes)
+}
+
+/// Returns how long the message behind a length is.
+///
+/// # Errors
+///
+/// `InvalidData` where no message is as long.
+pub(super) fn length(bytes: [u8; 4]) -> io::Result<usize> {
+    let length = usize::try_from(u32::from_le_bytes(bytes)).unwrap_or(usize::MAX);
+    if length > LONGEST {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    Ok(length)
+}
+
+/// Reads a message that is there whole.
+///
+/// # Errors
+///
+/// `InvalidData` where it is not what was expected.
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
+    Ok(serde_json::from_slice(bytes)?)
+}
+
+/// Returns a path as messages carry it: bytes, since a name need not be UTF-8.
+///
+/// # Errors
+///
+/// `InvalidInput` where it holds a NUL byte.
+pub(super) fn packed(path: &Path) -> io::Result<CString> {
+    Ok(CString::new(path.as_os_str().as_bytes())?)
+}
+
+/// Returns the path that a message carries.
+pub(super) fn path(packed: &CString) -> &Path {
+    Path::new(OsStr::from_bytes(packed.to_bytes()))
+}

@@ -1,0 +1,223 @@
+//! The first process of a container: this same program, which finds out whether the container is as ordered, has a child
+//! confine itself further and execute the hook, and says how that ended.
+//!
+//! The hook is not the first process itself: that one cannot be ended by signals that it sends to itself, and inherits
+//! orphans that it does not know. When this process ends, the kernel kills everything else in the container.
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    os::{
+        fd::OwnedFd,
+        unix::{fs::MetadataExt, net::UnixStream},
+    },
+    path::Path,
+    process::ExitCode,
+    sync::Arc,
+    thread,
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{OFlag, open},
+    sys::{prctl, stat::Mode},
+    unistd::{dup2_stderr, dup2_stdin, dup2_stdout, setsid},
+};
+
+use super::{
+    channel::{self, Answer, Expected, Inode, Order, Task, path},
+    mounts,
+};
+use crate::{
+    sandbox::linux::{self, Filters, Pool},
+    sys::{self, Action, Attempt, Job, JobParts, Launch, LogFlags, Step},
+};
+
+/// Where the socket lies in every container.
+pub(super) const SOCKET: &str = "/.hookjail/socket";
+
+/// Where this program lies in every container.
+pub(super) const PROGRAM: &str = "/.hookjail/init";
+
+/// What the program is called with as the first process of a container.
+pub(super) const ARGUMENT: &str = "container-init";
+
+/// Its threads: the one that waits, the one that starts the hook, and the one that watches for the daemon's end.
+pub(super) const TASKS: u64 = 3;
+
+/// Nothing could be said to the daemon.
+const UNHEARD: u8 = 125;
+
+/// Does what a daemon orders over the socket. Meant for the first process of a container, and harmless anywhere else.
+pub fn run() -> ExitCode {
+    match serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        // The daemon sees the socket close, and what the runtime has to say.
+        Err(_) => ExitCode::from(UNHEARD),
+    }
+}
+
+fn serve() -> io::Result<()> {
+    // What a hook of the same user could otherwise look into.
+    prctl::set_dumpable(false)?;
+    match setsid() {
+        // EPERM: the runtime has done it.
+        Ok(_) | Err(Errno::EPERM) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut daemon = UnixStream::connect(SOCKET)?;
+    // Lets go of what the runtime gave, and keeps these numbers from what the hook is to have.
+    dup2_stdin(&daemon)?;
+    dup2_stdout(&daemon)?;
+    dup2_stderr(&daemon)?;
+    let stdio = sys::receive_fds(&daemon)?;
+    let order = receive(&mut daemon)?;
+    match examine(&order).and_then(|()| carry_out(order, stdio, &mut daemon)) {
+        Ok(last) => send(&mut daemon, &last),
+        Err(why) => send(&mut daemon, &Answer::Refused(why.to_string())),
+    }
+}
+
+/// Whether everything is as ordered, and nothing else is there.
+fn examine(order: &Order) -> io::Result<()> {
+    let wrong = |place: &Path, what: &str| {
+        io::Error::other(format!("`{}` in the container {what}", place.display()))
+    };
+    for Expected {
+        inode, path: at, ..
+    } in &order.expected
+    {
+        let at = path(at);
+        let found = fs::metadata(at)
+            .map_err(|error| wrong(at, &format!("cannot be looked at: {error}")))?;
+        if inode.is_some_and(|inode| inode != Inode::of(&found)) {
+            return Err(wrong(at, "is not the file that was granted"));
+        }
+    }
+    mounts::examine(
+        &fs::read_to_string("/proc/self/mountinfo")?,
+        &order.expected,
+    )
+    .map_err(io::Error::other)?;
+    let (granted, denied) = (path(&order.canary_granted), path(&order.canary_denied));
+    fs::File::open(granted).map_err(|error| wrong(granted, &format!("does not open: {error}")))?;
+    match fs::File::open(denied) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) => Err(wrong(denied, "opens, which nothing grants")),
+    }
+}
+
+/// Starts the child, waits for it, and returns what to say last.
+fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::Result<Answer> {
+    let Filters { closing, inherited } =
+        linux::compile(&order.filters, false, false).map_err(io::Error::other)?;
+    let filters = u32::try_from(inherited.programs.len() + 1).map_err(io::Error::other)?;
+    let (pool, _) = Pool::start(1, inherited, false)?;
+    let directory = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let working_dir = open(order.working_dir.as_c_str(), directory, Mode::empty())?;
+    let action = match order.task {
+        Task::Attempt(attempts) => {
+            Action::Attempt(attempts.into_iter().map(Attempt::from).collect())
+        }
+        Task::Execute {
+            argv,
+            environment,
+            inode,
+            program,
+        } => {
+            let at = path(&program);
+            let file = fs::File::open(at)?;
+            if Inode::of(&file.metadata()?) != inode {
+                let message = format!(
+                    "`{}` in the container is not the program that was admitted",
+                    at.display()
+                );
+                return Err(io::Error::other(message));
+            }
+            Action::Execute {
+                argv,
+                environment,
+                program: file.into(),
+            }
+        }
+    };
+    let attempts = matches!(action, Action::Attempt(_));
+    let job = Job::new(JobParts {
+        action,
+        // Looked at by this process, which sees what the child sees.
+        canaries: None,
+        closing: Some(Arc::new(closing)),
+        group: None,
+        identity: None,
+        limits: order.limits,
+        log: LogFlags::default(),
+        ruleset: None,
+        stdio,
+        working_dir: Arc::new(working_dir),
+    })
+    .map_err(|_| io::Error::other("the closing filter is too long"))?;
+    let job = Arc::new(job);
+    let launched = pool.launch(Arc::clone(&job)).map_err(io::Error::other)?;
+    let launched = launched.blocking_recv().map_err(io::Error::other)?;
+    let (pid, pidfd) = match launched {
+        Launch::Cloned { pid, pidfd } => (pid, pidfd),
+        Launch::NotCloned(errno) => return Err(io::Error::from_raw_os_error(errno)),
+    };
+    let report = job.report();
+    let (step, errno) = (report.step(), report.errno());
+    if attempts {
+        sys::wait_for(pid)?;
+        if !report.did(Step::Release) {
+            return Ok(stuck(step, errno));
+        }
+        let results = job.attempts().iter().map(Attempt::result).collect();
+        return Ok(Answer::Attempted(results));
+    }
+    if step != Step::Release {
+        return Ok(stuck(step, errno));
+    }
+    // The pipes are the hook's now: a reader must see their end when the hook closes them.
+    drop((job, pidfd));
+    send(daemon, &Answer::Released { errno, filters })?;
+    // The child is looked at from outside as long as it is not reaped.
+    daemon.read_exact(&mut [0])?;
+    end_with(daemon.try_clone()?)?;
+    Ok(Answer::Ended(sys::wait_for(pid)?))
+}
+
+fn stuck(step: Step, errno: i32) -> Answer {
+    let step = step.name().to_owned();
+    Answer::Stuck { errno, step }
+}
+
+/// Ends the container when the daemon has gone, or has lost interest.
+fn end_with(mut daemon: UnixStream) -> io::Result<()> {
+    thread::Builder::new().spawn(move || {
+        // Nothing more is ever said; an error is an end, too.
+        drop(daemon.read(&mut [0]));
+        sys::exit(UNHEARD);
+    })?;
+    Ok(())
+}
+
+fn receive(daemon: &mut UnixStream) -> io::Result<Order> {
+    let mut length = [0; 4];
+    daemon.read_exact(&mut length)?;
+    let mut message = vec![0; channel::length(length)?];
+    daemon.read_exact(&mut message)?;
+    channel::decode(&message)
+}
+
+fn send(daemon: &mut UnixStream, answer: &Answer) -> io::Result<()> {
+    daemon.write_all(&channel::encode(answer)?)
+}
+
+impl Inode {
+    pub(super) fn of(file: &fs::Metadata) -> Self {
+        Self {
+            device: file.dev(),
+            number: file.ino(),
+        }
+    }
+}

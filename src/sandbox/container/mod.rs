@@ -1,0 +1,175 @@
+//! Confines by an OCI runtime of the host: what is not mounted into a container is not there, and the filters of the
+//! other Linux backend say which calls exist.
+//!
+//! The runtime makes the container and executes this same program in it ([`inside`]), which looks at what it finds, loads
+//! the filters into a child and has it execute the hook.
+
+mod bundle;
+mod channel;
+pub mod inside;
+mod mounts;
+mod start;
+
+use std::{
+    fs::{File, OpenOptions},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub(super) use self::start::{Came, Running, Start, What};
+use super::{
+    Absent, Backend, BackendName, Claims, Host, Mechanism, Prepared, Unenforceable,
+    linux::{FilterSpec, NEWEST_ABI, by_deadline, memory, pids},
+};
+use crate::{
+    axis::Coverage,
+    policy::{Metadata, Network, Policy},
+    trusted,
+};
+
+/// Which command line a runtime understands.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum RuntimeKind {
+    /// crun.
+    Crun,
+    /// runc.
+    Runc,
+    /// youki.
+    Youki,
+}
+
+impl RuntimeKind {
+    const ALL: [Self; 3] = [Self::Crun, Self::Runc, Self::Youki];
+
+    /// Returns the kind of the runtime that a program's name stands for.
+    pub fn of(program: &Path) -> Option<Self> {
+        let name = program.file_name()?;
+        Self::ALL.into_iter().find(|kind| name == kind.name())
+    }
+
+    /// Returns the name as configuration and replies spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Crun => "crun",
+            Self::Runc => "runc",
+            Self::Youki => "youki",
+        }
+    }
+
+    /// Returns what stands before the command on its command line, beside where it keeps its state.
+    const fn options(self) -> &'static [&'static str] {
+        match self {
+            // Limits of a control group are not used, and without this a host with two hierarchies is refused.
+            Self::Crun => &["--cgroup-manager=disabled"],
+            Self::Runc | Self::Youki => &[],
+        }
+    }
+}
+
+/// An OCI runtime of this host.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Runtime {
+    /// Which command line it understands.
+    pub kind: RuntimeKind,
+    /// Its program, absolute.
+    pub path: PathBuf,
+}
+
+impl Runtime {
+    /// Opens its program.
+    ///
+    /// # Errors
+    ///
+    /// Says what is wrong with it: missing, or another user than root or the daemon's own can change it.
+    fn open(&self) -> Result<File, Absent> {
+        trusted::open_own_or_roots(&self.path, OpenOptions::new().read(true)).map_err(|error| {
+            let path = self.path.display();
+            Absent {
+                fix: format!(
+                    "install `{}` at `{path}`, or name another with `container.runtime`",
+                    self.kind.name()
+                ),
+                why: format!("the container runtime `{path}` cannot be used: {error}"),
+            }
+        })
+    }
+}
+
+/// What a container is made by, and which filters apply in it.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct ContainerSpec {
+    /// What the filters depend on.
+    pub filters: FilterSpec,
+    /// What makes it.
+    pub runtime: Arc<Runtime>,
+}
+
+/// Confines by containers.
+#[derive(Clone, Debug)]
+pub struct Container {
+    own_uid_for_hooks: bool,
+    runtime: Arc<Runtime>,
+}
+
+impl Container {
+    /// Uses a runtime. `own_uid_for_hooks` says whether each hook gets a uid of its own.
+    pub fn new(runtime: Runtime, own_uid_for_hooks: bool) -> Self {
+        Self {
+            own_uid_for_hooks,
+            runtime: Arc::new(runtime),
+        }
+    }
+
+    const fn claims(&self, policy: &Policy) -> Claims {
+        const fn enforced(by: &'static str) -> Coverage {
+            Coverage::Enforced { by }
+        }
+        Claims {
+            cpu: by_deadline(),
+            devices: enforced("mount namespace"),
+            execute: enforced("mount namespace"),
+            ipc: enforced("pid and ipc namespaces, seccomp"),
+            memory: memory(policy),
+            metadata: match policy.metadata {
+                Metadata::Keep => enforced("mount namespace, seccomp"),
+                Metadata::Change => enforced("mount namespace"),
+            },
+            network: match policy.network {
+                Network::None => enforced("network namespace, seccomp"),
+                Network::Outbound => enforced("seccomp"),
+            },
+            pids: pids(policy, self.own_uid_for_hooks),
+            read: enforced("mount namespace"),
+            spawn: enforced("seccomp"),
+            write: enforced("mount namespace"),
+        }
+    }
+}
+
+impl Backend for Container {
+    fn name(&self) -> BackendName {
+        BackendName::Container
+    }
+
+    fn probe(&self) -> Result<Host, Absent> {
+        self.runtime.open()?;
+        start::own_program().map_err(|why| Absent {
+            fix: "restart the daemon".to_owned(),
+            why,
+        })?;
+        Ok(Host { landlock_abi: 0 })
+    }
+
+    fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable> {
+        let mechanism = Mechanism::Container(ContainerSpec {
+            // What is not mounted cannot be reached, so that no filter needs to stand in for a missing right.
+            filters: FilterSpec::of(policy, NEWEST_ABI),
+            runtime: Arc::clone(&self.runtime),
+        });
+        Prepared::covering(policy, self.name(), self.claims(policy), mechanism)
+    }
+}

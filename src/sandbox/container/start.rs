@@ -1,0 +1,706 @@
+//! From a bundle to a container whose first process has released the hook.
+
+use std::{
+    env,
+    ffi::CString,
+    fs::{self, File, Permissions},
+    io,
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::fs::{MetadataExt, PermissionsExt},
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::stat::fstat,
+    unistd::{Gid, Uid, chown, getegid, geteuid},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, unix::AsyncFd},
+    net::{UnixListener, UnixStream},
+    time::timeout_at,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    ContainerSpec, Runtime,
+    bundle::{Bind, Bundle, Kind},
+    channel::{self, Answer, Inode, Order, Task, packed},
+    inside,
+};
+use crate::{
+    policy::{Limits, Network, OnOutputLimit},
+    process::{self, Captured, Cause, Pipes, Supervision},
+    refusal::{Fault, Reason, Refusal, Stop},
+    sandbox::{
+        Evidence, Sandbox, attest,
+        confine::launch,
+        grants::OpenGrant,
+        means::{limits, pipes},
+        scratch::RunDir,
+    },
+    sys::{self, Action, Identity, Job, JobParts, LogFlags, Place, Reaped, WaitStatus},
+};
+
+/// How long the last words of a container that has ended, and the runtime's own clearing up, may take.
+const CLEARING_UP: Duration = Duration::from_secs(5);
+
+/// How a hook ended that was killed with its container: what it used until then, nobody was left to say.
+const KILLED: Option<Reaped> = Some(Reaped {
+    max_rss_bytes: 0,
+    status: WaitStatus::Signaled(libc::SIGKILL),
+    system: Duration::ZERO,
+    user: Duration::ZERO,
+});
+
+/// How much of what a runtime prints is kept.
+const RUNTIMES_WORDS: usize = 4 * 1024;
+
+/// Everything that a run in a container depends on.
+pub(in crate::sandbox) struct Start<'a> {
+    pub(in crate::sandbox) deadline: Instant,
+    pub(in crate::sandbox) directory: &'a RunDir,
+    /// What is granted beside the scratch directory and the canary.
+    pub(in crate::sandbox) grants: Vec<&'a OpenGrant>,
+    pub(in crate::sandbox) identity: Option<Identity>,
+    pub(in crate::sandbox) limits: &'a Limits,
+    pub(in crate::sandbox) spec: &'a ContainerSpec,
+    pub(in crate::sandbox) stdio: [OwnedFd; 3],
+    pub(in crate::sandbox) what: What,
+    pub(in crate::sandbox) working_dir: &'a Path,
+}
+
+/// What is done in a container.
+pub(in crate::sandbox) enum What {
+    /// A self-test.
+    Attempt(Vec<sys::Described>),
+    /// A hook.
+    Execute {
+        argv: Vec<CString>,
+        environment: Vec<CString>,
+        /// What is executed, as it was admitted.
+        file: Arc<OwnedFd>,
+        program: PathBuf,
+    },
+}
+
+/// A container whose first process has done its task, or has released the hook.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Contained {
+    channel: UnixStream,
+    /// The container's first process.
+    first: OwnedFd,
+    runtime: Called,
+}
+
+/// A runtime that keeps a container: it ends with it.
+#[derive(Debug)]
+struct Called {
+    pid: i32,
+    pidfd: OwnedFd,
+    place: Place,
+    /// What it prints.
+    words: Pipes,
+}
+
+/// A container in which a hook runs. Dropping it ends the container.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Running {
+    channel: UnixStream,
+    runtime: process::Running,
+    /// Kept open: a runtime that could not print might end.
+    _words: Pipes,
+}
+
+/// What came of a task.
+pub(in crate::sandbox) enum Came {
+    /// Of each attempt what it returned.
+    Attempted(Vec<Option<isize>>),
+    /// The hook is released: the errno where it could not be executed, and what was seen of it.
+    Released { errno: i32, evidence: Vec<Evidence> },
+}
+
+/// A container ended and did not say how its hook did.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the container ended without saying how the hook did (its runtime: {0:?})")]
+pub(in crate::sandbox) struct Gone(Option<WaitStatus>);
+
+impl Sandbox {
+    /// Makes a container and has its first process carry out a task in it.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where the container cannot be made, is not as ordered, or does not answer by the deadline: `BACKEND_UNCONFIRMED`.
+    pub(in crate::sandbox) async fn contain(
+        &self,
+        start: Start<'_>,
+    ) -> Result<(Contained, Came), Stop> {
+        let fault = |e: io::Error| Fault::new("cannot prepare a container", e);
+        let deadline = start.deadline;
+        let home = start.directory.own("container").map_err(fault)?;
+        let (listener, socket) = listen(&home, start.identity).map_err(fault)?;
+        let scratch = start.directory.scratch();
+        let bundle = Bundle {
+            binds: self.binds(&start, &home, &socket)?,
+            identity: start.identity,
+            network: start.spec.filters.network,
+            own: (geteuid().as_raw(), getegid().as_raw()),
+            scratch: utf8(&scratch)?,
+            scratch_bytes: start.limits.file_size,
+        };
+        lay(&home, &bundle).map_err(fault)?;
+        let order = self.order(&start, &bundle).map_err(fault)?;
+        let Start {
+            identity,
+            spec,
+            stdio,
+            ..
+        } = start;
+        let runtime = self
+            .call(&spec.runtime, utf8(&home)?, &home.join("state"), deadline)
+            .await?;
+        let exit = runtime.watch().map_err(fault)?;
+        let made = timeout_at(deadline.into(), async {
+            let channel = tokio::select! {
+                biased;
+                accepted = listener.accept() => accepted.map_err(|e| Some(Stop::from(fault(e))))?.0,
+                _ = exit.readable() => return Err(None),
+            };
+            drop(listener);
+            let conversation = self.converse(channel, &order, stdio, identity);
+            conversation.await.map_err(Some)
+        });
+        match made.await {
+            Ok(Ok((channel, first, came))) => {
+                let contained = Contained {
+                    channel,
+                    first,
+                    runtime,
+                };
+                Ok((contained, came))
+            }
+            Ok(Err(None)) => Err(runtime.refusal(&spec.runtime).await),
+            // Its first process ends when it is no longer talked to.
+            Ok(Err(Some(stop))) => {
+                runtime.end().await;
+                Err(stop)
+            }
+            Err(_) => {
+                runtime.end().await;
+                Err(late().into())
+            }
+        }
+    }
+
+    /// Has the first process of a container carry out an order, up to the hook's release.
+    async fn converse(
+        &self,
+        mut channel: UnixStream,
+        order: &Order,
+        stdio: [OwnedFd; 3],
+        identity: Option<Identity>,
+    ) -> Result<(UnixStream, OwnedFd, Came), Stop> {
+        let fault = |e: io::Error| Fault::new("cannot give an order to a container", e);
+        let (pid, uid, first) = sys::peer(&channel).map_err(fault)?;
+        let mut evidence = look_at_container(pid, uid, identity, order.filters.network)
+            .map_err(|why| unconfirmed(format!("the container is not as ordered: {why}")))?;
+        // The first byte into an empty buffer: it need not wait.
+        sys::send_fds(channel.as_fd(), &stdio).map_err(fault)?;
+        drop(stdio);
+        let message = channel::encode(order).map_err(fault)?;
+        channel.write_all(&message).await.map_err(fault)?;
+        let answer = receive(&mut channel).await.map_err(|error| {
+            unconfirmed(format!("the container's first process is gone: {error}"))
+        })?;
+        let came = match answer {
+            Answer::Attempted(results) => Came::Attempted(results),
+            Answer::Released { errno, filters } => {
+                let filters = self.pools.own_filters() + filters;
+                let seen = look_at_hook(pid, errno, filters).map_err(|why| {
+                    let message = format!("the released child is not as planned: {why}");
+                    unconfirmed(message).with("released", "true")
+                })?;
+                evidence.extend(seen);
+                channel.write_all(&[0]).await.map_err(fault)?;
+                Came::Released { errno, evidence }
+            }
+            Answer::Refused(why) => {
+                let message = format!("the container is not as ordered: {why}");
+                return Err(unconfirmed(message).into());
+            }
+            Answer::Stuck { errno, step } => {
+                let error = io::Error::from_raw_os_error(errno);
+                let message = format!("the child could not take step `{step}`: {error}");
+                return Err(unconfirmed(message).with("step", step).into());
+            }
+            Answer::Ended(_) => {
+                return Err(unconfirmed("the container ended before it began").into());
+            }
+        };
+        Ok((channel, first, came))
+    }
+
+    /// Starts a runtime, which makes the container of a bundle and ends with it.
+    async fn call(
+        &self,
+        runtime: &Runtime,
+        bundle: &str,
+        state: &Path,
+        deadline: Instant,
+    ) -> Result<Called, Stop> {
+        let fault = |e: io::Error| Fault::new("cannot start the container runtime", e);
+        let program = runtime
+            .open()
+            .map_err(|absent| unconfirmed(absent.to_string()).with("fix", absent.fix))?;
+        let id = format!("hookjail-{}", uuid::Uuid::now_v7().simple());
+        let own = [runtime.kind.name(), "--root", utf8(state)?];
+        let command = ["run", "--bundle", bundle, &id];
+        let argv = own.iter().chain(runtime.kind.options()).chain(&command);
+        let argv = argv.map(|word| CString::new(*word));
+        let argv = argv
+            .collect::<Result<_, _>>()
+            .map_err(|e| fault(e.into()))?;
+        let (stdio, words) = pipes(&bytes::Bytes::new()).map_err(fault)?;
+        let place = self.place()?;
+        let job = Job::new(JobParts {
+            action: Action::Execute {
+                argv,
+                // It looks for its helpers there.
+                environment: vec![c"PATH=/usr/sbin:/usr/bin:/sbin:/bin".to_owned()],
+                program: program.into(),
+            },
+            canaries: None,
+            closing: None,
+            group: Some(place.entry()),
+            identity: None,
+            limits: Vec::new(),
+            log: LogFlags::default(),
+            ruleset: None,
+            stdio,
+            working_dir: Arc::new(File::open("/").map_err(fault)?.into()),
+        })
+        .map_err(|_| Fault::new("cannot prepare a child", "it has no filter to be too long"))?;
+        let job = Arc::new(job);
+        let pool = self.pools.of_operators_programs()?;
+        let (pid, pidfd) = launch(&pool.pool, &job, deadline).await?;
+        let (step, errno) = (job.report().step(), job.report().errno());
+        let called = Called {
+            pid,
+            pidfd,
+            place,
+            words,
+        };
+        if errno != 0 {
+            called.end().await;
+            let error = io::Error::from_raw_os_error(errno);
+            let message = format!(
+                "the container runtime `{}` could not be started (step `{}`): {error}",
+                runtime.path.display(),
+                step.name()
+            );
+            return Err(unconfirmed(message).into());
+        }
+        Ok(called)
+    }
+
+    /// Returns what is mounted, sorted by where.
+    fn binds(&self, start: &Start<'_>, home: &Path, socket: &Path) -> Result<Vec<Bind>, Stop> {
+        let fault = |e: io::Error| Fault::new("cannot look at what a container is to have", e);
+        let program =
+            own_program().map_err(|why| unconfirmed(why).with("fix", "restart the daemon"))?;
+        let own = |source: &Path, target: &str, executable, writable| -> Result<Bind, Stop> {
+            let found = source.metadata().map_err(fault)?;
+            Ok(Bind {
+                executable,
+                inode: Inode::of(&found),
+                kind: Kind::of(found.mode()),
+                source: utf8(source)?.to_owned(),
+                target: target.to_owned(),
+                writable,
+            })
+        };
+        let devices = home.join("dev");
+        directory(&devices).map_err(fault)?;
+        let mut binds = vec![
+            own(&program, inside::PROGRAM, true, false)?,
+            own(socket, inside::SOCKET, false, true)?,
+            own(&devices, "/dev", false, false)?,
+        ];
+        let canary = self.granted_canary();
+        for grant in start.grants.iter().copied().chain([&canary]) {
+            let (executable, writable) = Bind::uses(grant.rights);
+            let found = fstat(&grant.target).map_err(|errno| fault(errno.into()))?;
+            let bind = Bind {
+                executable,
+                inode: Inode {
+                    device: found.st_dev,
+                    number: found.st_ino,
+                },
+                kind: Kind::of(found.st_mode),
+                source: utf8(&grant.path)?.to_owned(),
+                target: utf8(&grant.path)?.to_owned(),
+                writable,
+            };
+            if let Ok(below) = grant.path.strip_prefix("/dev") {
+                make_place(&devices, below, bind.kind == Kind::Directory).map_err(fault)?;
+            }
+            // The program and its script mostly lie in what is granted anyway.
+            let lies = binds
+                .iter()
+                .any(|other: &Bind| other.executable && covers(other, &bind));
+            if !lies {
+                binds.push(bind);
+            }
+        }
+        binds.sort_by(|a, b| Path::new(&a.target).cmp(Path::new(&b.target)));
+        Ok(binds)
+    }
+
+    fn order(&self, start: &Start<'_>, bundle: &Bundle<'_>) -> io::Result<Order> {
+        let instance = &self.parts.instance;
+        let task = match &start.what {
+            What::Attempt(attempts) => Task::Attempt(attempts.clone()),
+            What::Execute {
+                argv,
+                environment,
+                file,
+                program,
+            } => {
+                let found = fstat(file)?;
+                Task::Execute {
+                    argv: argv.clone(),
+                    environment: environment.clone(),
+                    inode: Inode {
+                        device: found.st_dev,
+                        number: found.st_ino,
+                    },
+                    program: packed(program)?,
+                }
+            }
+        };
+        Ok(Order {
+            canary_denied: packed(instance.canary_denied())?,
+            canary_granted: packed(instance.canary_granted())?,
+            expected: bundle.expected()?,
+            filters: start.spec.filters,
+            limits: limits(&with_first(start.limits), start.identity),
+            task,
+            working_dir: packed(start.working_dir)?,
+        })
+    }
+}
+
+/// Whether a mount shows what another one would: the same file lies in it, at the same path.
+fn covers(outer: &Bind, inner: &Bind) -> bool {
+    Path::new(&inner.target).starts_with(&outer.target)
+        && !inner.writable
+        && Path::new(&inner.source)
+            .metadata()
+            .is_ok_and(|found| Inode::of(&found) == inner.inode)
+}
+
+impl Called {
+    /// Waits for its end on the side.
+    fn watch(&self) -> io::Result<AsyncFd<OwnedFd>> {
+        sys::watch(self.pidfd.try_clone()?)
+    }
+
+    /// Ends a container that was made for nothing, or nothing came of.
+    async fn end(self) {
+        let finished = self.finish(Instant::now() + CLEARING_UP).await;
+        match finished {
+            Ok(ended) if ended.cause == Cause::Itself => {}
+            Ok(_) => tracing::error!("a container did not end, and was killed"),
+            Err(error) => tracing::error!(%error, "the end of a container cannot be waited for"),
+        }
+    }
+
+    async fn finish(self, deadline: Instant) -> io::Result<process::Ended> {
+        let running = process::Running::new(self.pid, self.pidfd, self.words, self.place)?;
+        let supervision = Supervision {
+            cancel: CancellationToken::new(),
+            chunks: None,
+            deadline,
+            on_output_limit: OnOutputLimit::Drain,
+            output_bytes: RUNTIMES_WORDS,
+        };
+        // Large, and this is nested deep.
+        Ok(Box::pin(running.finish(supervision)).await)
+    }
+
+    /// Says why one that has ended made no container.
+    async fn refusal(self, runtime: &Runtime) -> Stop {
+        let ended = match self.finish(Instant::now() + CLEARING_UP).await {
+            Ok(ended) => ended,
+            Err(error) => return Fault::new("cannot wait for the container runtime", error).into(),
+        };
+        let how = match ended.leader.map(|leader| leader.status) {
+            Some(WaitStatus::Exited(code)) => format!("exit code {code}"),
+            Some(WaitStatus::Signaled(signal)) => format!("signal {signal}"),
+            None => "no status".to_owned(),
+        };
+        let text = |captured: &Captured| String::from_utf8_lossy(&captured.head).into_owned();
+        let words = [text(&ended.stderr), text(&ended.stdout)].join(" ");
+        let message = format!(
+            "the container runtime `{}` made no container ({how}): {}",
+            runtime.path.display(),
+            words.trim()
+        );
+        unconfirmed(message).into()
+    }
+}
+
+impl Contained {
+    /// Takes charge of the container until its end.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of registering the runtime's process with ours; the container is then killed.
+    pub(in crate::sandbox) fn watch(self, pipes: Pipes) -> io::Result<Running> {
+        let Self {
+            channel,
+            first,
+            runtime,
+        } = self;
+        let Called {
+            pid,
+            pidfd,
+            place,
+            words,
+        } = runtime;
+        let running = process::Running::new(pid, pidfd, pipes, place)?;
+        Ok(Running {
+            channel,
+            runtime: running.of_container(first),
+            _words: words,
+        })
+    }
+
+    /// Returns the process group of the runtime.
+    pub(in crate::sandbox) const fn group(&self) -> i32 {
+        self.runtime.pid
+    }
+
+    /// Ends a container in which nothing runs.
+    pub(in crate::sandbox) async fn end(self) {
+        drop(self.channel);
+        self.runtime.end().await;
+    }
+}
+
+impl Running {
+    /// As [`process::Running::finish`], with how the hook ended in the place of how the runtime did.
+    ///
+    /// # Errors
+    ///
+    /// The container ended without saying.
+    pub(in crate::sandbox) async fn finish(
+        self,
+        supervision: Supervision,
+    ) -> Result<process::Ended, Gone> {
+        let Self {
+            mut channel,
+            runtime,
+            _words,
+        } = self;
+        let ended = Box::pin(runtime.finish(supervision)).await;
+        let last = timeout_at((Instant::now() + CLEARING_UP).into(), receive(&mut channel)).await;
+        let leader = match (last, ended.cause) {
+            (Ok(Ok(Answer::Ended(reaped))), _) => Some(reaped),
+            // Killed by us, the hook as well.
+            (_, Cause::Canceled | Cause::Deadline | Cause::OutputLimit) => KILLED,
+            (_, Cause::Itself) => return Err(Gone(ended.leader.map(|leader| leader.status))),
+        };
+        Ok(process::Ended { leader, ..ended })
+    }
+}
+
+async fn receive(channel: &mut UnixStream) -> io::Result<Answer> {
+    let mut length = [0; 4];
+    channel.read_exact(&mut length).await?;
+    let mut message = vec![0; channel::length(length)?];
+    channel.read_exact(&mut message).await?;
+    channel::decode(&message)
+}
+
+/// Listens where the first process of the container, and nobody else, can connect.
+fn listen(home: &Path, identity: Option<Identity>) -> io::Result<(UnixListener, PathBuf)> {
+    let socket = home.join("socket");
+    // A socket's address is short: this directory's path may be longer.
+    let directory = File::open(home)?;
+    let short = format!("/proc/self/fd/{}/socket", directory.as_raw_fd());
+    let listener = UnixListener::bind(short)?;
+    fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
+    if let Some(Identity { gid, uid }) = identity {
+        chown(&socket, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
+    }
+    Ok((listener, socket))
+}
+
+/// Lays a bundle out where the runtime looks for it: with every place that something is mounted on, so that the runtime need
+/// not make any.
+fn lay(home: &Path, bundle: &Bundle<'_>) -> io::Result<()> {
+    let root = home.join("root");
+    for name in ["root", "state"] {
+        directory(&home.join(name))?;
+    }
+    for (target, is_directory) in bundle.places() {
+        let below = target.strip_prefix('/').unwrap_or(target);
+        make_place(&root, Path::new(below), is_directory)?;
+    }
+    fs::write(home.join("config.json"), bundle.config().to_string())
+}
+
+/// Makes something to be mounted over.
+fn make_place(root: &Path, below: &Path, is_directory: bool) -> io::Result<()> {
+    let mut path = root.to_owned();
+    let mut parts = below.components().peekable();
+    while let Some(part) = parts.next() {
+        path.push(part);
+        if is_directory || parts.peek().is_some() {
+            directory(&path)?;
+        } else {
+            File::create(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes a directory that a hook can pass, if it is not there.
+fn directory(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        // Whatever the umask.
+        Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o755)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Compares the kernel's word about a container's first process with the plan, before anything is released.
+fn look_at_container(
+    pid: i32,
+    uid: u32,
+    identity: Option<Identity>,
+    network: Network,
+) -> Result<Vec<Evidence>, String> {
+    let status =
+        attest::Status::of(pid).map_err(|error| format!("its status cannot be read: {error}"))?;
+    let planned = identity.map_or_else(|| geteuid().as_raw(), |identity| identity.uid);
+    if uid != planned || status.uids != [planned; 4] {
+        return Err(format!("uids {:?} instead of {planned}", status.uids));
+    }
+    if !status.no_capabilities || !status.bounding_set_empty {
+        return Err("it has capabilities, or can get some".to_owned());
+    }
+    if !status.no_new_privs {
+        return Err("NoNewPrivs is 0".to_owned());
+    }
+    let mut wanted = vec!["ipc", "mnt", "pid", "uts"];
+    if network == Network::None {
+        wanted.push("net");
+    }
+    if identity.is_none() {
+        wanted.push("user");
+    }
+    for kind in &wanted {
+        let of = |who: &str| fs::read_link(format!("/proc/{who}/ns/{kind}"));
+        let theirs = of(&pid.to_string())
+            .map_err(|error| format!("its {kind} namespace cannot be read: {error}"))?;
+        if of("self").is_ok_and(|own| own == theirs) {
+            return Err(format!("it is in the daemon's own {kind} namespace"));
+        }
+    }
+    let seen = |check, observed| Evidence { check, observed };
+    Ok(vec![
+        seen("namespaces", wanted.join(" ")),
+        seen("mounts", "as ordered".to_owned()),
+        seen("canary_granted", "opened".to_owned()),
+        seen("canary_denied", "ENOENT".to_owned()),
+        seen("uid", planned.to_string()),
+        seen("capabilities", "none".to_owned()),
+        seen("no_new_privs", "1".to_owned()),
+    ])
+}
+
+/// Compares the kernel's word about a released hook with the plan. One that could not be executed is gone.
+fn look_at_hook(first: i32, errno: i32, filters: u32) -> Result<Vec<Evidence>, String> {
+    if errno != 0 {
+        return Ok(Vec::new());
+    }
+    let pid = child_of(first)
+        .map_err(|error| format!("its process cannot be found: {error}"))?
+        .ok_or("it has no process")?;
+    let status =
+        attest::Status::of(pid).map_err(|error| format!("its status cannot be read: {error}"))?;
+    if !status.no_capabilities || !status.no_new_privs {
+        return Err("it has capabilities, or NoNewPrivs is 0".to_owned());
+    }
+    if !status.is_filtered() || status.seccomp_filters != filters {
+        let (mode, count) = (status.seccomp, status.seccomp_filters);
+        return Err(format!(
+            "Seccomp is {mode} with {count} filters instead of 2 with {filters}"
+        ));
+    }
+    Ok(vec![Evidence {
+        check: "seccomp_filters",
+        observed: filters.to_string(),
+    }])
+}
+
+/// Returns the one child of a process.
+fn child_of(pid: i32) -> io::Result<Option<i32>> {
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let children = fs::read_to_string(task?.path().join("children"))?;
+        if let Some(child) = children.split_ascii_whitespace().next() {
+            return child.parse().map(Some).map_err(io::Error::other);
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the path of this program, if what lies there is still what runs.
+pub(super) fn own_program() -> Result<PathBuf, String> {
+    let path = env::current_exe()
+        .map_err(|error| format!("this program's own path cannot be read: {error}"))?;
+    let same = |found: fs::Metadata| {
+        fs::metadata("/proc/self/exe").is_ok_and(|own| Inode::of(&own) == Inode::of(&found))
+    };
+    if path.metadata().is_ok_and(same) {
+        Ok(path)
+    } else {
+        Err(format!(
+            "`{}` is no longer the program that this daemon runs",
+            path.display()
+        ))
+    }
+}
+
+/// Tasks are counted for each uid, and the container's first process has the hook's.
+fn with_first(limits: &Limits) -> Limits {
+    Limits {
+        tasks: limits.tasks + inside::TASKS,
+        ..*limits
+    }
+}
+
+fn utf8(path: &Path) -> Result<&str, Refusal> {
+    path.to_str().ok_or_else(|| {
+        let message = format!(
+            "`{}` is not UTF-8, and a container runtime reads its paths as JSON",
+            path.display()
+        );
+        Refusal::new(Reason::GrantMissing, message).with("path", path.display().to_string())
+    })
+}
+
+fn unconfirmed(message: impl Into<String>) -> Refusal {
+    Refusal::new(Reason::BackendUnconfirmed, message).with("backend", "container")
+}
+
+fn late() -> Refusal {
+    let message = "the deadline passed while the container was being made";
+    Refusal::new(Reason::Deadline, message).with("step", "container")
+}

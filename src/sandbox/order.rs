@@ -1,0 +1,67 @@
+//! Which backends a profile may run on: what the operator wrote, looked up.
+
+use std::collections::BTreeMap;
+
+use super::BackendName;
+use crate::request::ProfileName;
+
+/// The operator's lists of backends, each in order of preference and without one that is named twice.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Order {
+    /// For every profile that has no other.
+    pub default: Vec<BackendName>,
+    /// For a profile, and for those that extend it.
+    pub profiles: BTreeMap<ProfileName, Vec<BackendName>>,
+}
+
+impl Order {
+    /// Returns the list of a profile: that of the nearest in its line, which is the profile itself and then what it extends.
+    pub fn of(&self, line: &[ProfileName]) -> &[BackendName] {
+        line.iter()
+            .find_map(|name| self.profiles.get(name))
+            .unwrap_or(&self.default)
+    }
+
+    /// Returns every backend that some list names, each once: those of the default first.
+    pub fn named(&self) -> Vec<BackendName> {
+        let lists = std::iter::once(&self.default).chain(self.profiles.values());
+        let mut named = Vec::new();
+        for &name in lists.flatten() {
+            if !named.contains(&name) {
+                named.push(name);
+            }
+        }
+        named
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> ProfileName {
+        ProfileName::parse(text).unwrap()
+    }
+
+    #[test]
+    fn the_nearest_of_a_line_that_has_a_list_decides() {
+        use BackendName::{Landlock, Noop};
+        let order = Order {
+            default: vec![Landlock],
+            profiles: BTreeMap::from([
+                (name("base"), vec![Landlock, Noop]),
+                (name("child"), vec![Noop]),
+            ]),
+        };
+        let of = |line: &[&str]| {
+            let line: Vec<_> = line.iter().map(|text| name(text)).collect();
+            order.of(&line).to_vec()
+        };
+        assert_eq!(of(&["other"]), [Landlock]);
+        assert_eq!(of(&["base"]), [Landlock, Noop]);
+        assert_eq!(of(&["child", "base"]), [Noop]);
+        assert_eq!(of(&["grandchild", "child", "base"]), [Noop]);
+        assert_eq!(of(&["sibling", "base"]), [Landlock, Noop]);
+        assert_eq!(order.named(), [Landlock, Noop]);
+    }
+}

@@ -1,0 +1,247 @@
+//! What every profile has: the little that a program needs to start at all on macOS, and what stays closed whatever else
+//! it says.
+//!
+//! Some say that a rule about one operation comes before every rule about all that begin so (`file-write*`), wherever they
+//! stand. So what one rule takes back from another it names as the other does; the model of the language in the tests
+//! refuses a profile that depends on it.
+//!
+//! No profile of the system's is imported: what those allow changes from release to release, and nobody here would know.
+
+use super::rules::{Filter, Operation, Rule, Section, Value};
+use crate::policy::{Network, Spawn};
+
+/// Operations that `(deny default)` does not cover on every release.
+pub(super) fn stragglers() -> Section {
+    let rule = Rule::deny(
+        &[
+            Operation::FileMapExecutable,
+            Operation::IokitProperties,
+            Operation::Nvram,
+            Operation::ProcessInfo,
+        ],
+        Vec::new(),
+    );
+    Section::new("not all of it is covered by the default", vec![rule])
+}
+
+/// What the loader and libSystem read before a program's first line.
+pub(super) fn system() -> Section {
+    Section::new(
+        "what programs need to start at all",
+        vec![
+            // The loader opens the root to find its cache, and ends the program where it cannot. No entry is read by it.
+            Rule::allow(&[Operation::FileRead], texts(Filter::Literal, &["/"])),
+            Rule::allow(
+                &[Operation::FileRead, Operation::FileMapExecutable],
+                texts(Filter::Subpath, LIBRARIES),
+            ),
+            // Which shell `/bin/sh` is, and the rules of time zones.
+            Rule::allow(
+                &[Operation::FileRead],
+                vec![
+                    Filter::Literal(Value::Text("/private/var/select/sh")),
+                    Filter::Subpath(Value::Text("/private/var/db/timezone")),
+                ],
+            ),
+            // Programs ask about every directory on their way and about their own pipes; by path the latter have none.
+            Rule::allow(
+                &[Operation::FileReadMetadata, Operation::FileTestExistence],
+                Vec::new(),
+            ),
+            // By name: `kern.proc` and its like show other processes, their arguments and their environment.
+            Rule::allow(
+                &[Operation::SysctlRead],
+                SYSCTLS
+                    .iter()
+                    .map(|name| Filter::SysctlName(name))
+                    .chain(
+                        SYSCTL_PREFIXES
+                            .iter()
+                            .map(|prefix| Filter::SysctlPrefix(prefix)),
+                    )
+                    .collect(),
+            ),
+            // The default does not say what becomes of plain system calls; those that are refused stand last.
+            Rule::allow(&[Operation::SyscallUnix], Vec::new()),
+        ],
+    )
+}
+
+/// What a process may do to itself, and, where a run has several, to the others of the run.
+pub(super) fn processes(spawn: Spawn) -> Section {
+    let about = &[Operation::ProcessInfo, Operation::Signal];
+    let rules = match spawn {
+        Spawn::Processes => vec![
+            Rule::allow(&[Operation::ProcessFork], Vec::new()),
+            Rule::allow(
+                about,
+                vec![Filter::Target("self"), Filter::Target("same-sandbox")],
+            ),
+        ],
+        Spawn::Threads => vec![Rule::allow(about, vec![Filter::Target("self")])],
+    };
+    Section::new("processes of the run", rules)
+}
+
+/// Outbound TCP and UDP, and whom the system's library asks for names and certificates.
+pub(super) fn outbound() -> Section {
+    Section::new(
+        "outbound IPv4 and IPv6",
+        vec![
+            Rule::allow(
+                &[Operation::NetworkOutbound],
+                vec![
+                    Filter::Remote("tcp"),
+                    Filter::Remote("udp"),
+                    Filter::Literal(Value::Text("/private/var/run/mDNSResponder")),
+                ],
+            ),
+            Rule::allow(
+                &[Operation::FileRead],
+                vec![
+                    Filter::Literal(Value::Text("/private/var/run/resolv.conf")),
+                    Filter::Literal(Value::Text("/private/etc/hosts")),
+                    Filter::Literal(Value::Text("/private/etc/services")),
+                    Filter::Subpath(Value::Text("/private/etc/ssl")),
+                ],
+            ),
+            Rule::allow(
+                &[Operation::MachLookup],
+                SERVICES
+                    .iter()
+                    .map(|name| Filter::GlobalName(name))
+                    .collect(),
+            ),
+        ],
+    )
+}
+
+/// What stays closed whatever stands before it.
+pub(super) fn closed(network: Network, spawn: Spawn) -> Section {
+    let mut rules = vec![
+        // Rules are about paths: a second name for a file, or a copy that shares its blocks, would be another path.
+        Rule::deny(
+            &[
+                Operation::FileClone,
+                Operation::FileIoctl,
+                Operation::FileLink,
+            ],
+            Vec::new(),
+        ),
+        // Traps for whoever opens them, and devices.
+        Rule::deny(
+            &[Operation::FileWriteCreate],
+            ["BLOCK-DEVICE", "CHARACTER-DEVICE", "FIFO", "SOCKET"]
+                .map(Filter::VnodeType)
+                .to_vec(),
+        ),
+        // Ways to have somebody outside do something.
+        Rule::deny(
+            &[
+                Operation::AppleEvents,
+                Operation::Iokit,
+                Operation::IpcPosix,
+                Operation::IpcSysv,
+                Operation::JobCreation,
+                Operation::Launch,
+                Operation::MachPrivTaskPort,
+                Operation::MachRegister,
+                Operation::SystemSocket,
+            ],
+            Vec::new(),
+        ),
+        // Out of the process group is out of reach of who ends the run.
+        Rule::deny(
+            &[Operation::SyscallUnix],
+            vec![Filter::Syscalls(&["SYS_setpgid", "SYS_setsid"])],
+        ),
+        // It takes both as flags, where no rule sees them. Who is told that there is no such call forks instead.
+        Rule::deny(
+            &[Operation::SyscallUnix],
+            vec![Filter::Syscalls(&["SYS_posix_spawn"])],
+        )
+        .with_errno("ENOSYS"),
+    ];
+    match network {
+        Network::None => {
+            rules.push(Rule::deny(
+                &[Operation::MachLookup, Operation::Network],
+                Vec::new(),
+            ));
+            rules.push(Rule::deny(
+                &[Operation::SyscallUnix],
+                vec![Filter::Syscalls(&["SYS_socket"])],
+            ));
+        }
+        Network::Outbound => rules.push(Rule::deny(
+            &[Operation::NetworkBind, Operation::NetworkInbound],
+            Vec::new(),
+        )),
+    }
+    if spawn == Spawn::Threads {
+        rules.push(Rule::deny(&[Operation::ProcessFork], Vec::new()));
+    }
+    Section::new("closed, whatever stands above", rules)
+}
+
+/// The daemon's own. What is the run's own in it stands below.
+pub(super) fn daemons_own(closed: Vec<Filter>) -> Section {
+    let mut operations = vec![
+        Operation::FileMapExecutable,
+        Operation::FileReadData,
+        Operation::FileReadXattr,
+        Operation::FileWriteCreate,
+        Operation::FileWriteData,
+        Operation::FileWriteUnlink,
+        Operation::ProcessExec,
+    ];
+    operations.extend(Operation::METADATA);
+    let rule = Rule::deny(&operations, closed);
+    Section::new("the daemon's own", vec![rule])
+}
+
+fn texts(filter: fn(Value) -> Filter, paths: &[&'static str]) -> Vec<Filter> {
+    paths.iter().map(|path| filter(Value::Text(path))).collect()
+}
+
+/// Where the loader finds the system's libraries and its cache of them. Part of the sealed system volume.
+const LIBRARIES: &[&str] = &[
+    "/Library/Apple/System/Library",
+    "/Library/Apple/usr/lib",
+    "/System/Cryptexes/OS",
+    "/System/Library",
+    "/System/Volumes/Preboot/Cryptexes/OS",
+    "/usr/lib",
+];
+
+/// Whom libraries ask for the settings of name service, and whether a certificate is good.
+const SERVICES: &[&str] = &[
+    "com.apple.SystemConfiguration.DNSConfiguration",
+    "com.apple.SystemConfiguration.configd",
+    "com.apple.trustd",
+    "com.apple.trustd.agent",
+];
+
+/// What libSystem, shells and language runtimes ask about the machine and themselves.
+const SYSCTLS: &[&str] = &[
+    "kern.argmax",
+    "kern.bootargs",
+    "kern.hostname",
+    "kern.iossupportversion",
+    "kern.maxfilesperproc",
+    "kern.maxproc",
+    "kern.ngroups",
+    "kern.osproductversion",
+    "kern.osrelease",
+    "kern.ostype",
+    "kern.osvariant_status",
+    "kern.osversion",
+    "kern.secure_kernel",
+    "kern.usrstack64",
+    "kern.version",
+    "security.mac.lockdown_mode_state",
+    "sysctl.proc_cputype",
+    "vm.loadavg",
+];
+
+const SYSCTL_PREFIXES: &[&str] = &["hw.", "machdep.cpu."];

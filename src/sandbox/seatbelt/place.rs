@@ -1,0 +1,145 @@
+//! The places of one run, and which paths a rule of a profile can be about.
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    policy::{Access, rights::Rights},
+    refusal::{Reason, Refusal},
+};
+
+/// Where everything lies that one run is about. Paths are those of the opened files as the kernel names them
+/// (`F_GETPATH`): without links, in the case and the normal form that the file system keeps. A rule about another spelling
+/// matches nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// The daemon's own: nothing in it can be read, changed or run, whatever the policy grants; only what is the run's own
+    /// gives its own rights there.
+    pub closed: &'a [PathBuf],
+    /// What the policy grants, as far as it is there.
+    pub granted: &'a [Granted],
+    /// The run's own beside program and scratch directory: its script, its canary.
+    pub own: &'a [Granted],
+    /// What is executed.
+    pub program: &'a Path,
+    /// The hook's private directory.
+    pub scratch: &'a Path,
+}
+
+/// One granted path.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Granted {
+    /// Where.
+    pub path: PathBuf,
+    /// What can be done there.
+    pub rights: Rights,
+}
+
+impl Granted {
+    pub(super) fn check(&self) -> Result<(), Inexpressible> {
+        match self.rights {
+            // What such a grant says about entries is nothing, and a rule about all below would say it.
+            Rights::Directory(Access::WriteFile) => {
+                Err(Inexpressible::new(&self.path, Problem::Directory))
+            }
+            Rights::Directory(_) | Rights::File(_) | Rights::Scratch => Ok(()),
+        }
+    }
+}
+
+/// A path that no rule of a profile can be about.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("`{}` cannot be named in a Seatbelt profile: {problem}", .path.as_os_str().as_bytes().escape_ascii())]
+pub struct Inexpressible {
+    /// The path.
+    pub path: PathBuf,
+    /// Why not.
+    pub problem: Problem,
+}
+
+impl Inexpressible {
+    fn new(path: &Path, problem: Problem) -> Self {
+        Self {
+            path: path.to_owned(),
+            problem,
+        }
+    }
+}
+
+impl From<Inexpressible> for Refusal {
+    fn from(inexpressible: Inexpressible) -> Self {
+        let path = inexpressible.path.display().to_string();
+        Self::new(Reason::GrantMissing, inexpressible.to_string()).with("path", path)
+    }
+}
+
+/// What is wrong with a path.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Problem {
+    /// A link on every Mac: the kernel never calls anything by this name.
+    #[error(
+        "it leads through a link of the system; name where that leads, `/private/…` for example"
+    )]
+    Alias,
+    /// A directory that is granted as a file to write.
+    #[error("it is a directory and granted as a file to write; grant the file")]
+    Directory,
+    /// Everything lies in it.
+    #[error("everything lies in it; name what is needed")]
+    Everything,
+    /// A parameter ends at a NUL byte.
+    #[error("it holds a NUL byte")]
+    Nul,
+    /// Not absolute, or with empty, `.` or `..` parts, or a slash at the end.
+    #[error("it is not an absolute path without `.`, `..`, `//` and a slash at the end")]
+    Spelling,
+    /// Longer than any path on a Mac.
+    #[error("it is longer than 1023 bytes, and no path on macOS is")]
+    TooLong,
+    /// Not Unicode, as every name on a Mac is.
+    #[error("it is not UTF-8, and every name on macOS is")]
+    Unicode,
+}
+
+/// Whether a rule can be about a path, and be about nothing else.
+pub(super) fn check(path: &Path) -> Result<(), Inexpressible> {
+    problem(path.as_os_str()).map_or(Ok(()), |problem| Err(Inexpressible::new(path, problem)))
+}
+
+fn problem(path: &OsStr) -> Option<Problem> {
+    let bytes = path.as_bytes();
+    let Some(rest) = bytes.strip_prefix(b"/") else {
+        return Some(Problem::Spelling);
+    };
+    if rest.is_empty() {
+        return Some(Problem::Everything);
+    }
+    if bytes.contains(&0) {
+        return Some(Problem::Nul);
+    }
+    if rest
+        .split(|byte| *byte == b'/')
+        .any(|part| matches!(part, b"" | b"." | b".."))
+    {
+        return Some(Problem::Spelling);
+    }
+    if bytes.len() > MAX_PATH {
+        return Some(Problem::TooLong);
+    }
+    if path.to_str().is_none() {
+        return Some(Problem::Unicode);
+    }
+    let aliased = ALIASES
+        .iter()
+        .any(|alias| Path::new(path).starts_with(alias));
+    aliased.then_some(Problem::Alias)
+}
+
+/// `PATH_MAX` of macOS counts the NUL at the end.
+const MAX_PATH: usize = 1023;
+
+/// Links on every Mac, and the one volume whose content has other names: its firmlinks.
+const ALIASES: [&str; 4] = ["/etc", "/System/Volumes/Data", "/tmp", "/var"];

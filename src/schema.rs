@@ -1,0 +1,68 @@
+//! JSON Schemas of the files that hookjail reads and writes, made from the types that read them.
+//!
+//! A schema says what form a file has. What must hold between values (`default` below `maximum`, paths that exist) is said by
+//! whoever reads it.
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value};
+
+use crate::{
+    admission::allowlist::Allowlist, audit::record::Line, config, policy::profile::ProfileFile,
+};
+
+/// A file, or a line of one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Form {
+    /// `allowlist.json`.
+    Allowlist,
+    /// A line of `audit/journal.jsonl`.
+    Audit,
+    /// `hookjail.toml`.
+    Config,
+    /// `NAME.toml` in a directory of profiles.
+    Profile,
+}
+
+impl Form {
+    /// Every form.
+    pub const ALL: [Self; 4] = [Self::Allowlist, Self::Audit, Self::Config, Self::Profile];
+
+    /// Returns its name, as the command line and the files of schemas spell it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allowlist => "allowlist",
+            Self::Audit => "audit",
+            Self::Config => "config",
+            Self::Profile => "profile",
+        }
+    }
+
+    /// Returns its schema.
+    pub fn schema(self) -> Value {
+        let generator = SchemaSettings::draft2020_12().into_generator();
+        let schema = match self {
+            Self::Allowlist => Allowlist::schema(generator),
+            Self::Audit => Line::schema(generator),
+            Self::Config => config::schema(generator),
+            Self::Profile => ProfileFile::schema(generator),
+        };
+        sorted(schema.to_value())
+    }
+}
+
+/// Puts keys in order, whichever order maps of JSON keep in this build.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Array(values) => values.into_iter().map(sorted).collect(),
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.into_iter().collect();
+            members.sort_by(|(one, _), (other, _)| one.cmp(other));
+            let members = members.into_iter().map(|(key, value)| (key, sorted(value)));
+            Value::Object(members.collect::<Map<_, _>>())
+        }
+        Value::Bool(_) | Value::Null | Value::Number(_) | Value::String(_) => value,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! System calls that a filter leaves to the daemon: it is asked, takes note, and refuses.
+//!
+//! The kernel keeps whoever asked waiting until there is an answer. Where there is nobody left to give one, the call fails
+//! with ENOSYS: a daemon that dies opens nothing.
+
+use std::{
+    io, mem,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+};
+
+use nix::errno::Errno;
+
+/// Where the kernel asks about the calls of every task that inherits one filter.
+#[derive(Debug)]
+pub struct Listener(OwnedFd);
+
+/// A system call that waits for an answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Asked {
+    /// Its arguments.
+    pub arguments: [u64; 6],
+    id: u64,
+    /// Its number.
+    pub number: u32,
+    /// The task that makes it: a thread's id.
+    pub task: i32,
+}
+
+impl Listener {
+    /// Takes charge of what `seccomp(2)` returned.
+    ///
+    /// # Safety
+    ///
+    /// `fd` must be an open descriptor that nothing else owns.
+    pub(super) unsafe fn from_raw(fd: i32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    /// Waits for a call. `None` where its task is gone before it could be told.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the kernel; the listener is of no use any more.
+    pub fn next(&self) -> io::Result<Option<Asked>> {
+        // SAFETY: all zeros is a value of it, which holds integers only; and the kernel wants zeros.
+        let mut told: libc::seccomp_notif = unsafe { mem::zeroed() };
+        let request = libc::SECCOMP_IOCTL_NOTIF_RECV;
+        // SAFETY: the descriptor is a listener; the kernel writes one `seccomp_notif`, whose size the request names.
+        let received = unsafe { libc::ioctl(self.0.as_raw_fd(), request, &raw mut told) };
+        match Errno::result(received) {
+            Ok(_) => Ok(Some(Asked {
+                arguments: told.data.args,
+                id: told.id,
+                number: told.data.nr.cast_unsigned(),
+                task: told.pid.cast_signed(),
+            })),
+            Err(Errno::ENOENT | Errno::EINTR) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether a call still waits: as long as it does, its task's id cannot name another.
+    #[must_use]
+    pub fn still_waits(&self, asked: &Asked) -> bool {
+        let request = libc::SECCOMP_IOCTL_NOTIF_ID_VALID;
+        // SAFETY: the descriptor is a listener; the kernel reads one number.
+        let valid = unsafe { libc::ioctl(self.0.as_raw_fd(), request, &raw const asked.id) };
+        valid == 0
+    }
+
+    /// Refuses a call. A task that is gone meanwhile needs no answer.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the kernel.
+    pub fn refuse(&self, asked: &Asked, errno: i32) -> io::Result<()> {
+        let mut refusal = libc::seccomp_notif_resp {
+            id: asked.id,
+            val: 0,
+            error: -errno,
+            flags: 0,
+        };
+        let request = libc::SECCOMP_IOCTL_NOTIF_SEND;
+        // SAFETY: the descriptor is a listener; the kernel reads one `seccomp_notif_resp`.
+        let sent = unsafe { libc::ioctl(self.0.as_raw_fd(), request, &raw mut refusal) };
+        match Errno::result(sent) {
+            Ok(_) | Err(Errno::ENOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

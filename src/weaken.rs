@@ -1,0 +1,48 @@
+//! The policy with elements taken out, for one purpose: to see that a test fails for each.
+//!
+//! Only debug builds with the feature `weaken` can; in any other, nothing ever lacks anything. `HOOKJAIL_WEAKEN` names the
+//! elements, separated by blanks:
+//!
+//! | element | what it takes out |
+//! |---|---|
+//! | `seccomp:CALL` | the denial of a system call: it is allowed |
+//! | `argument:CALL:N` | the tests on argument N of a call |
+//! | `closing:CALL` | what the closing filter says about a call |
+//! | `guard:arch`, `guard:x32`, `guard:unknown` | a check of the guard program |
+//! | `landlock:RIGHT` | a right, network right or scope, as the landlock crate names it: nobody asks for it |
+//! | `limit:RESOURCE` | a resource limit, as `getrlimit(2)` names it |
+//! | `set-up:bounding` | the empty bounding set |
+//! | `proof:self-test`, `proof:attestation` | what the daemon sees for itself: before the first run, and in each |
+
+#[cfg(all(feature = "weaken", not(debug_assertions)))]
+compile_error!("the feature `weaken` is for tests: a release must not have it");
+
+/// Whether an element is taken out.
+#[cfg(not(feature = "weaken"))]
+#[must_use]
+pub(crate) fn lacks(_kind: &str, _name: impl std::fmt::Display) -> bool {
+    false
+}
+
+/// Whether an element is taken out.
+#[cfg(feature = "weaken")]
+#[must_use]
+pub(crate) fn lacks(kind: &str, name: impl std::fmt::Display) -> bool {
+    use std::{env, sync::LazyLock};
+
+    static ELEMENTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+        let named = env::var("HOOKJAIL_WEAKEN").unwrap_or_default();
+        let split = |element: &str| {
+            let (kind, name) = element.split_once(':').unwrap_or((element, ""));
+            (kind.to_owned(), name.to_owned())
+        };
+        let elements: Vec<_> = named.split_whitespace().map(split).collect();
+        if !elements.is_empty() {
+            tracing::error!("HOOKJAIL_WEAKEN: this daemon does not confine as it says: {named}");
+        }
+        elements
+    });
+    ELEMENTS
+        .iter()
+        .any(|(of, lacking)| of == kind && *lacking == name.to_string())
+}

@@ -1,0 +1,318 @@
+//! `hookjail.v1.AuditService`: the journal, read to whoever may ask for hooks to be run, or is listed for it.
+
+use std::{io, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use tokio::{sync::mpsc, task::spawn_blocking, time::sleep};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+
+use super::{decode::DEFAULT_REPLY_BYTES, service::peer, status, status::fault};
+use crate::{
+    audit::{
+        query::{End, Filter, Matcher, Told},
+        read::Reader,
+    },
+    pb::{self, audit_service_server::AuditService},
+    pipeline::Pipeline,
+    refusal::{Reason, Refusal},
+    request::InvalidField,
+};
+
+/// `hookjail.v1.AuditService` over a pipeline's journal.
+#[derive(Clone, Debug)]
+pub(super) struct Records {
+    pipeline: Arc<Pipeline>,
+    /// Ends every stream: the daemon drains.
+    shutdown: CancellationToken,
+}
+
+impl Records {
+    /// Serves the journal of a pipeline until the shutdown.
+    pub(super) const fn new(pipeline: Arc<Pipeline>, shutdown: CancellationToken) -> Self {
+        Self { pipeline, shutdown }
+    }
+
+    /// Lets through who may ask for hooks to be run or read the whole journal, and nobody else. Who may do no more than run
+    /// hooks is given the records of its own requests.
+    fn admit<T>(
+        &self,
+        request: &Request<T>,
+        asked: Option<pb::AuditFilter>,
+    ) -> Result<Filter, Status> {
+        let peer = peer(request.extensions())?;
+        let admitted = || {
+            let Pipeline { gate, sandbox, .. } = &*self.pipeline;
+            if gate.reads_all(&peer, sandbox) {
+                return filter(asked);
+            }
+            gate.admit_peer(&peer, sandbox)?;
+            let filter = filter(asked)?;
+            if filter.peer_uid.is_some_and(|uid| uid != peer.uid) {
+                let message = format!(
+                    "uid {} may read the records of its own requests; add it to `audit.uids`",
+                    peer.uid
+                );
+                return Err(Refusal::new(Reason::PeerNotAllowed, message));
+            }
+            Ok(Filter {
+                peer_uid: Some(peer.uid),
+                ..filter
+            })
+        };
+        admitted().map_err(|refusal| status(&refusal, ""))
+    }
+
+    /// Streams what is asked for. A slow client holds up the reading, and one that is gone ends it.
+    fn stream<T: Send + 'static>(
+        &self,
+        mut reading: Reading,
+        wrap: fn(pb::AuditRecord) -> T,
+    ) -> Response<ReceiverStream<Result<T, Status>>> {
+        let (sender, receiver) = mpsc::channel(1);
+        let shutdown = self.shutdown.clone();
+        let pump = async move {
+            loop {
+                // Reading waits for a disk, so it has threads of its own, for one batch at a time.
+                let read = spawn_blocking(move || {
+                    let batch = reading.batch();
+                    (reading, batch)
+                });
+                let (back, batch) = match read.await {
+                    Ok((back, Ok(batch))) => (back, batch),
+                    Ok((_, Err(error))) => {
+                        drop(sender.send(Err(unreadable(&error))).await);
+                        return;
+                    }
+                    Err(error) => {
+                        tracing::error!(%error, "reading the journal panicked");
+                        drop(sender.send(Err(fault(""))).await);
+                        return;
+                    }
+                };
+                reading = back;
+                for record in batch.records {
+                    let record = record.map(wrap).map_err(|refusal| status(&refusal, ""));
+                    let last = record.is_err();
+                    if sender.send(record).await.is_err() || last {
+                        return;
+                    }
+                }
+                if batch.at_end && !reading.follows {
+                    return;
+                }
+                let pause = async {
+                    if batch.at_end {
+                        sleep(LOOK_AGAIN).await;
+                    }
+                };
+                tokio::select! {
+                    () = pause => {}
+                    () = sender.closed() => return,
+                    () = shutdown.cancelled() => {
+                        let refusal = Refusal::new(Reason::Draining, "the daemon is shutting down");
+                        drop(sender.send(Err(status(&refusal, ""))).await);
+                        return;
+                    }
+                }
+            }
+        };
+        tokio::spawn(pump);
+        Response::new(ReceiverStream::new(receiver))
+    }
+}
+
+/// A way through the journal.
+#[derive(Debug)]
+struct Reading {
+    /// Nothing up to this record is given.
+    after: u64,
+    follows: bool,
+    /// How many more are given.
+    left: u64,
+    matcher: Matcher,
+    max_bytes: u64,
+    reader: Reader,
+}
+
+/// Some records.
+struct Batch {
+    /// Whether no more follow now.
+    at_end: bool,
+    records: Vec<Result<pb::AuditRecord, Refusal>>,
+}
+
+impl Reading {
+    /// Reads on: a few records, or through many that nobody asks for.
+    fn batch(&mut self) -> io::Result<Batch> {
+        let (mut bytes, mut records) = (0, Vec::new());
+        for _ in 0..BATCH_LINES {
+            if self.left == 0 {
+                self.follows = false;
+            }
+            let line = match self.left {
+                0 => None,
+                _ => self.reader.next_line()?,
+            };
+            let Some(line) = line else {
+                return Ok(Batch {
+                    at_end: true,
+                    records,
+                });
+            };
+            // What is no record is the business of `verify`.
+            let Some(told) = Told::read(line) else {
+                continue;
+            };
+            if !self.matcher.takes(&told) || told.sequence <= self.after {
+                continue;
+            }
+            self.left -= 1;
+            bytes += line.len();
+            records.push(record(line, &told, self.max_bytes));
+            if bytes >= BATCH_BYTES {
+                break;
+            }
+        }
+        Ok(Batch {
+            at_end: false,
+            records,
+        })
+    }
+}
+
+fn record(line: &[u8], told: &Told<'_>, max_bytes: u64) -> Result<pb::AuditRecord, Refusal> {
+    let Told { hash, sequence, .. } = told;
+    if line.len() as u64 > max_bytes {
+        let message = format!(
+            "record {sequence} has {} bytes, and `max_reply_bytes` is {max_bytes}: raise it and what the client takes, or \
+             read the record with `hookjail audit query`",
+            line.len()
+        );
+        let refusal = Refusal::new(Reason::RecordTooLarge, message);
+        return Err(refusal
+            .with("sequence", sequence.to_string())
+            .with("bytes", line.len().to_string()));
+    }
+    Ok(pb::AuditRecord {
+        hash: hash.clone().into_owned(),
+        json: String::from_utf8_lossy(line).into_owned(),
+        sequence: *sequence,
+    })
+}
+
+fn unreadable(error: &io::Error) -> Status {
+    tracing::error!(%error, "the journal cannot be read");
+    let message = "the journal cannot be read; the daemon's log says why";
+    status(&Refusal::new(Reason::AuditUnavailable, message), "")
+}
+
+/// Reads which records are asked for. An empty text asks for nothing.
+fn filter(asked: Option<pb::AuditFilter>) -> Result<Filter, Refusal> {
+    let pb::AuditFilter {
+        end,
+        hook,
+        peer_uid,
+        profile,
+        run_id,
+        session_id,
+        since,
+        until,
+    } = asked.unwrap_or_default();
+    let invalid = |field, problem: &str| Refusal::from(InvalidField::new(field, problem));
+    let time = |field, time: Option<prost_types::Timestamp>| {
+        let read = |time: prost_types::Timestamp| {
+            Timestamp::new(time.seconds, time.nanos)
+                .map_err(|_| invalid(field, "is no time from year -9999 to 9999"))
+        };
+        time.map(read).transpose()
+    };
+    let given = |text: String| Some(text).filter(|text| !text.is_empty());
+    let end = given(end).map(|end| {
+        let problem = "must be an outcome such as `exited`, `refused` or `interrupted`";
+        End::parse(&end).ok_or_else(|| invalid("filter.end", problem))
+    });
+    Ok(Filter {
+        end: end.transpose()?,
+        hook: given(hook),
+        peer_uid,
+        profile: given(profile),
+        run_id: given(run_id),
+        session: given(session_id),
+        since: time("filter.since", since)?,
+        until: time("filter.until", until)?,
+    })
+}
+
+#[tonic::async_trait]
+impl AuditService for Records {
+    type QueryStream = ReceiverStream<Result<pb::QueryResponse, Status>>;
+    type WatchStream = ReceiverStream<Result<pb::AuditServiceWatchResponse, Status>>;
+
+    async fn query(
+        &self,
+        request: Request<pb::QueryRequest>,
+    ) -> Result<Response<Self::QueryStream>, Status> {
+        let filter = self.admit(&request, request.get_ref().filter.clone())?;
+        let pb::QueryRequest {
+            filter: _,
+            limit,
+            max_reply_bytes,
+        } = request.into_inner();
+        let reading = Reading {
+            after: 0,
+            follows: false,
+            left: match limit {
+                0 => u64::MAX,
+                limit => limit.into(),
+            },
+            matcher: Matcher::new(filter),
+            max_bytes: max_reply_bytes.unwrap_or(DEFAULT_REPLY_BYTES),
+            reader: Reader::open(self.pipeline.audit.directory()),
+        };
+        let wrap = |record| pb::QueryResponse {
+            record: Some(record),
+        };
+        Ok(self.stream(reading, wrap))
+    }
+
+    async fn watch(
+        &self,
+        request: Request<pb::AuditServiceWatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let filter = self.admit(&request, request.get_ref().filter.clone())?;
+        let max_reply_bytes = request.into_inner().max_reply_bytes;
+        let directory = self.pipeline.audit.directory().to_owned();
+        // Whoever watches for a hook is told the ends of runs that have begun: those are found from the beginning on.
+        let all = filter.asks_for_runs();
+        let opened = spawn_blocking(move || Reader::at_end(&directory, all)).await;
+        let (reader, after) = match opened {
+            Ok(Ok(opened)) => opened,
+            Ok(Err(error)) => return Err(unreadable(&error)),
+            Err(error) => {
+                tracing::error!(%error, "reading the journal panicked");
+                return Err(fault(""));
+            }
+        };
+        let reading = Reading {
+            after,
+            follows: true,
+            left: u64::MAX,
+            matcher: Matcher::new(filter),
+            max_bytes: max_reply_bytes.unwrap_or(DEFAULT_REPLY_BYTES),
+            reader,
+        };
+        let wrap = |record| pb::AuditServiceWatchResponse {
+            record: Some(record),
+        };
+        Ok(self.stream(reading, wrap))
+    }
+}
+
+/// How much is read at once, and thus held for each stream beside one record.
+const BATCH_BYTES: usize = 1 << 18;
+const BATCH_LINES: usize = 4096;
+
+/// How long no more is looked for once all has been read. Other daemons write to the journal, too.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);

@@ -1,0 +1,381 @@
+//! `Dispatch` and `ListHooks`: from messages and to them.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::{
+    Hooks, WireLimits, decode, encode,
+    retained::{Reply, fingerprint},
+    service::{Caller, Named},
+    status,
+};
+use crate::{
+    audit::{About, Answer},
+    contract::{AgentMode, Budget, Envelope, Json, Mode, Tool, native::base_coats},
+    dispatch::{Dispatch, Dispatched, Reached},
+    hooks::{Action, Configured, Matcher, Owner, Registered, Scope, valve},
+    pb,
+    policy::forbidden::Forbidden,
+    refusal::Refusal,
+    request::{InvalidField, OnDisconnect},
+};
+
+impl Hooks {
+    /// Runs all hooks due at a point to one reply. Dropping this future ends the runs, unless they are to finish.
+    pub(super) async fn dispatch_all(
+        &self,
+        message: pb::DispatchRequest,
+        caller: Caller,
+    ) -> Reply<pb::DispatchResponse> {
+        let cancel = self.stop.child_token();
+        let (call, invalid) = caller.call(cancel.clone(), None);
+        let refuse = |id: &str, refusal: Refusal| {
+            let about = About::malformed(&call, id);
+            let recorded = self.pipeline.audit.refuse(about, refusal.into());
+            // A refusal is no response.
+            self.encode(&recorded)
+                .map(|_| pb::DispatchResponse::default())
+        };
+        let id = message.request_id.clone();
+        if let Some(invalid) = invalid {
+            return refuse(&id, invalid.into());
+        }
+        // Before anything is looked up: with no hook due, nobody else would ask.
+        let sandbox = &self.pipeline.sandbox;
+        if let Err(refusal) = self.pipeline.gate.admit_peer(&call.peer, sandbox) {
+            return refuse(&id, refusal);
+        }
+        let fingerprint = (!id.is_empty()).then(|| fingerprint(&message));
+        let origin =
+            match decode::known(pb::TurnOrigin::try_from(message.turn_origin), "turn_origin") {
+                Ok(origin) => origin,
+                Err(invalid) => return refuse(&id, invalid.into()),
+            };
+        let dispatch = match self.read(message) {
+            Ok(dispatch) => dispatch,
+            Err(refusal) => return refuse(&id, refusal),
+        };
+        let named = fingerprint.map(|fingerprint| Named {
+            fingerprint,
+            key: (call.peer.uid, id.clone()),
+        });
+        let human = origin != pb::TurnOrigin::Hook;
+        let guard = (dispatch.on_disconnect == OnDisconnect::Kill).then(|| cancel.drop_guard());
+        let about = About::malformed(&call, &id);
+        let (pipeline, configured) = (self.pipeline.clone(), self.configured.get());
+        let valve = self.valve.clone();
+        let run = Box::pin(async move {
+            let about = About::malformed(&call, &dispatch.id);
+            let id = dispatch.id.clone();
+            let (point, session) = (
+                dispatch.event.point.clone(),
+                dispatch.envelope.session.clone(),
+            );
+            match dispatch.run(&pipeline, &configured, &call).await {
+                Ok(dispatched) => {
+                    let wakes = dispatched.pushes.iter().any(|push| push.wake);
+                    // Only reyn has one.
+                    let counts = dispatched.version.starts_with("reyn/");
+                    let ends = point == "session_end";
+                    let state =
+                        counts.then(|| valve.count((call.peer.uid, session), human, wakes, ends));
+                    let response = response(id, dispatched, &pipeline.gate.rules().forbidden);
+                    Ok(pb::DispatchResponse {
+                        loop_valve: state.map(loop_valve),
+                        ..response
+                    })
+                }
+                Err(refusal) => {
+                    let status = status(&refusal, &id);
+                    // Written down; the caller gets it as it is.
+                    drop(pipeline.audit.refuse(about, refusal.into()));
+                    Err(status)
+                }
+            }
+        });
+        match self.once(&self.dispatched, named, guard, run).await {
+            Ok(reply) => reply,
+            Err(conflict) => {
+                let status = status(&conflict, &id);
+                drop(self.pipeline.audit.refuse(about, conflict.into()));
+                Err(status)
+            }
+        }
+    }
+
+    fn read(&self, message: pb::DispatchRequest) -> Result<Dispatch, Refusal> {
+        let id = decode::id(&message.request_id).map_err(|malformed| malformed.refusal)?;
+        let event = decode::event(message.event.unwrap_or_default(), self.limits)?;
+        for (field, text) in [
+            ("session_id", &message.session_id),
+            ("agent", &message.agent),
+            ("parent_session_id", &message.parent_session_id),
+        ] {
+            decode::name(field, text)?;
+        }
+        let contract = decode::known(pb::Contract::try_from(message.contract), "contract")?;
+        let contract = (contract != pb::Contract::Unspecified)
+            .then(|| Mode::any_of(decode::contract_id(contract)))
+            .flatten();
+        let mut event = event;
+        // Its hooks are for every runtime's events.
+        if contract == Some(Mode::Basecoat) {
+            event.point = base_coats(&event.point).to_owned();
+        }
+        let stage = decode::known(pb::DispatchStage::try_from(message.stage), "stage")?;
+        let preempt = stage == pb::DispatchStage::Preempt;
+        let inline = message.inline_hooks.into_iter().enumerate();
+        let inline =
+            inline.map(|(index, hook)| inline_hook(index, hook, contract, &event.point, preempt));
+        let timestamp = message.timestamp.map(timestamp).transpose()?;
+        let envelope = Envelope {
+            agent: message.agent,
+            branch: message.branch,
+            budget: message.budget.map(|budget| Budget {
+                effective_limit: budget.effective_limit,
+                used_tokens: budget.used_tokens,
+            }),
+            cwd: message.cwd,
+            parent_session: message.parent_session_id,
+            repository: message.repository,
+            session: message.session_id,
+            timestamp: Some(timestamp.unwrap_or_else(Timestamp::now)),
+            tool: message
+                .tool
+                .map(|message| tool(message, self.limits))
+                .transpose()?,
+            turn: message.turn,
+        };
+        let scope = message.scope.unwrap_or_default();
+        let agent_mode = match message.mode_key.as_str() {
+            "" => AgentMode::Standard,
+            name => AgentMode::parse(name).ok_or_else(|| {
+                InvalidField::new("mode_key", "must be `standard`, `plan` or `auto`")
+            })?,
+        };
+        Ok(Dispatch {
+            agent_mode,
+            contract,
+            depth: message.depth,
+            envelope,
+            id,
+            inline: inline.collect::<Result<_, _>>()?,
+            max_reply_bytes: message
+                .max_reply_bytes
+                .unwrap_or(decode::DEFAULT_REPLY_BYTES),
+            on_disconnect: decode::on_disconnect(message.on_disconnect, &event.point)?,
+            on_failure: decode::on_failure(message.on_failure)?,
+            preempt,
+            require_confirmed: message.require_confirmed.unwrap_or(true),
+            scope: Scope {
+                agents: scope.agents,
+                operator: scope.operator,
+                plugins: scope.plugins,
+                skills: scope.skills,
+            },
+            timeout: message.timeout.map(decode::timeout).transpose()?,
+            workspace: decode::optional_path("workspace", message.workspace)?,
+            event,
+        })
+    }
+}
+
+fn inline_hook(
+    index: usize,
+    message: pb::InlineHook,
+    contract: Option<Mode>,
+    point: &str,
+    preempt: bool,
+) -> Result<Registered, Refusal> {
+    let field = |name: &str| format!("inline_hooks[{index}].{name}");
+    let within = |error: InvalidField| InvalidField::new(field(&error.field), error.problem);
+    let contract = contract.ok_or_else(|| {
+        InvalidField::new("contract", "must be named where there are `inline_hooks`")
+    })?;
+    let mode = Mode::parse(contract.contract_name(), &message.mode).map_err(within)?;
+    let config = object(&field("config_json"), &message.config_json)?;
+    let mut entry = mode.entry(&config.unwrap_or_default()).map_err(within)?;
+    entry.preempt |= preempt;
+    let hook = decode::hook(message.hook.unwrap_or_default()).map_err(within)?;
+    if hook.workspace.is_some() {
+        let problem = "is the dispatch's own to say: `workspace` is bound for all hooks alike";
+        return Err(InvalidField::new(field("hook.workspace"), problem).into());
+    }
+    let name = match hook.name.as_str() {
+        "" => format!("inline {index}"),
+        name => name.to_owned(),
+    };
+    Ok(Registered {
+        action: if mode.is_process() {
+            Action::Command(hook.command)
+        } else {
+            Action::Unsupported(decode::NO_PROCESS.to_owned())
+        },
+        configured_env: hook.configured_env,
+        entry,
+        env: hook.env,
+        matcher: Matcher::parse(mode, &message.matcher).map_err(within)?,
+        matching: message.matcher,
+        mode,
+        name,
+        owner: Owner::Operator,
+        point: point.to_owned(),
+        profile: None,
+        source: "the request".to_owned(),
+        working_dir: hook.working_dir,
+    })
+}
+
+fn object(field: &str, json: &str) -> Result<Option<Map<String, Value>>, InvalidField> {
+    if json.is_empty() {
+        return Ok(None);
+    }
+    let object = serde_json::from_str(json);
+    object.map_err(|_| InvalidField::new(field, "must be a JSON object"))
+}
+
+fn tool(message: pb::Tool, limits: WireLimits) -> Result<Tool, Refusal> {
+    let value = |name: &str, json: String| {
+        if json.is_empty() {
+            return Ok(None);
+        }
+        // As strictly as the event: a guard must not read another call than the one that is made.
+        let checked = decode::document(name, json.into(), limits)?;
+        let text = String::from_utf8_lossy(&checked);
+        Ok::<_, Refusal>(Some(Json::checked(&text)))
+    };
+    decode::name("tool.name", &message.name)?;
+    Ok(Tool {
+        duration_ms: message.duration_ms,
+        error: message.error,
+        input: value("tool.input_json", message.input_json)?,
+        name: message.name,
+        response: value("tool.response_json", message.response_json)?,
+        success: message.success,
+        use_id: message.use_id,
+    })
+}
+
+fn timestamp(message: prost_types::Timestamp) -> Result<Timestamp, InvalidField> {
+    let timestamp = Timestamp::new(message.seconds, message.nanos);
+    timestamp.map_err(|_| InvalidField::new("timestamp", "is out of range"))
+}
+
+fn response(id: String, dispatched: Dispatched, forbidden: &Forbidden) -> pb::DispatchResponse {
+    let Dispatched {
+        events,
+        folded,
+        hooks,
+        pushes,
+        version,
+    } = dispatched;
+    let hooks: Vec<_> = hooks.iter().map(|hook| reached(hook, forbidden)).collect();
+    let sandbox_denied = hooks.iter().any(|hook| match &hook.end {
+        Some(pb::dispatched_hook::End::Ran(ran)) => {
+            ran.verdict.as_ref().is_some_and(|v| v.sandbox_denied)
+        }
+        _ => false,
+    });
+    pb::DispatchResponse {
+        answer: Some(encode::verdict_message(&folded.answer, sandbox_denied)),
+        blocked_by_hook: folded.blocked_by_hook,
+        contract_version: version.to_owned(),
+        events: events.iter().map(encode::event_message).collect(),
+        hooks,
+        loop_valve: None,
+        messages: folded.messages,
+        pushes: pushes.iter().map(encode::push_message).collect(),
+        reminders: folded
+            .reminders
+            .iter()
+            .map(encode::reminder_message)
+            .collect(),
+        request_id: id,
+    }
+}
+
+fn reached(hook: &Reached, forbidden: &Forbidden) -> pb::DispatchedHook {
+    use pb::dispatched_hook::End;
+    let ended = |recorded| match (encode(recorded, forbidden), recorded.answer()) {
+        (Ok(ran), _) => End::Ran(ran),
+        (Err(_), Answer::Refusal(refusal)) => End::Refused(refusal_message(refusal)),
+        (Err(status), Answer::Fault | Answer::Outcome { .. }) => End::Refused(pb::Refusal {
+            message: status.message().to_owned(),
+            reason: "FAULT".to_owned(),
+            ..pb::Refusal::default()
+        }),
+    };
+    let end = match &hook.recorded {
+        None => End::InProcess(true),
+        Some(recorded) => ended(recorded),
+    };
+    pb::DispatchedHook {
+        end: Some(end),
+        name: hook.name.clone(),
+        verdict: Some(encode::verdict_message(&hook.verdict, false)),
+    }
+}
+
+fn refusal_message(refusal: &Refusal) -> pb::Refusal {
+    pb::Refusal {
+        message: refusal.message.clone(),
+        metadata: refusal.metadata.clone().into_iter().collect(),
+        reason: refusal.reason.as_str().to_owned(),
+    }
+}
+
+fn loop_valve(state: valve::State) -> pb::LoopValve {
+    pb::LoopValve {
+        capped: state.capped,
+        count: state.count,
+        limit: state.limit,
+        on_limit: state.on_limit.as_str().to_owned(),
+    }
+}
+
+/// Lists what is configured.
+///
+/// # Errors
+///
+/// Refuses a contract that this version does not know.
+pub(super) fn list(
+    message: &pb::ListHooksRequest,
+    configured: &Configured,
+) -> Result<pb::ListHooksResponse, Refusal> {
+    let contract = decode::known(pb::Contract::try_from(message.contract), "contract")?;
+    let wanted = |hook: &&Registered| {
+        (message.point.is_empty() || message.point == hook.point)
+            && (contract == pb::Contract::Unspecified
+                || decode::contract_id(contract) == hook.mode.contract_name())
+    };
+    let hooks = configured.iter().filter(wanted).map(listed);
+    Ok(pb::ListHooksResponse {
+        hooks: hooks.collect(),
+    })
+}
+
+fn listed(hook: &Registered) -> pb::ConfiguredHook {
+    let builtin = |(name, args, _): (_, Vec<String>, _)| {
+        let args: String = args.iter().map(|arg| format!(" {arg}")).collect();
+        format!("builtin: {name}{args}")
+    };
+    pb::ConfiguredHook {
+        command: match &hook.action {
+            Action::Command(_) => hook.action.line(),
+            Action::Builtin(_) | Action::Git(_) => {
+                hook.action.as_builtin().map(builtin).unwrap_or_default()
+            }
+            Action::Approve(_) => "approve".to_owned(),
+            Action::Save(save) => format!("save_json: {}", save.path().display()),
+            Action::Log(log) => format!("log: {}", log.level()),
+            Action::Template(_) => "template_push".to_owned(),
+            Action::Unsupported(why) => format!("unsupported: {why}"),
+        },
+        contract: decode::contract_of(hook.mode).into(),
+        matcher: hook.matching.clone(),
+        name: hook.name.clone(),
+        point: hook.point.clone(),
+        profile: hook.runs_under().to_owned(),
+        source: hook.source.clone(),
+    }
+}

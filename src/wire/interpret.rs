@@ -1,0 +1,90 @@
+//! `Interpret`: ends that somebody else's runner saw, to verdicts. Runs nothing.
+
+use std::time::Duration;
+
+use serde_json::Map;
+
+use super::{decode, encode};
+use crate::{
+    contract::{ContractEvent, Folded, GivenEnd, Push, Reading, Told, Verdict, read},
+    pb,
+    refusal::Refusal,
+    request::InvalidField,
+};
+
+/// Reads ends.
+///
+/// # Errors
+///
+/// Refuses contracts, modes, points and ends that cannot be: `INVALID_REQUEST`, `UNSUPPORTED`.
+pub(super) fn interpret(message: pb::InterpretRequest) -> Result<pb::InterpretResponse, Refusal> {
+    let mode = decode::mode(message.contract, &message.mode)?;
+    let shared = config("config_json", &message.config_json)?;
+    // Where there are no ends, nobody else would look at it.
+    mode.entry(&shared)?;
+    let ends: Vec<_> = message
+        .ends
+        .into_iter()
+        .map(|end| given(end, &shared))
+        .collect::<Result<_, _>>()?;
+    let Reading {
+        events,
+        folded,
+        pushes,
+        ran,
+        verdicts,
+    } = read(mode, &message.point, &ends)?;
+    let Folded {
+        answer,
+        blocked_by_hook,
+        messages,
+        reminders,
+    } = folded;
+    let verdict = |verdict: &Verdict| encode::verdict_message(verdict, false);
+    let event = |event: &ContractEvent| encode::event_message(event);
+    let push = |push: &Push| encode::push_message(push);
+    Ok(pb::InterpretResponse {
+        answer: Some(verdict(&answer)),
+        blocked_by_hook,
+        contract_version: mode.version().to_owned(),
+        events: events.iter().map(event).collect(),
+        messages,
+        pushes: pushes.iter().map(push).collect(),
+        ran,
+        reminders: reminders.iter().map(encode::reminder_message).collect(),
+        verdicts: verdicts.iter().map(verdict).collect(),
+    })
+}
+
+fn given(end: pb::GivenEnd, shared: &Config) -> Result<GivenEnd, InvalidField> {
+    let told = Told {
+        exit_code: end.exit_code,
+        signal: end.signal,
+        spawn_error: end.spawn_error.as_deref(),
+        timed_out: end.timed_out,
+    };
+    let kind = told.kind()?;
+    let mut entry = shared.clone();
+    entry.extend(config("ends.config_json", &end.config_json)?);
+    Ok(GivenEnd {
+        command: end.command,
+        config: entry,
+        duration: end.duration_ms.map(Duration::from_millis),
+        error: end.spawn_error.unwrap_or_default(),
+        kind,
+        name: end.name,
+        stderr: end.stderr.into(),
+        stdout: end.stdout.into(),
+        stdout_truncated: end.stdout_truncated,
+        turn: end.turn,
+    })
+}
+
+type Config = Map<String, serde_json::Value>;
+
+fn config(field: &str, json: &str) -> Result<Config, InvalidField> {
+    if json.is_empty() {
+        return Ok(Config::new());
+    }
+    serde_json::from_str(json).map_err(|_| InvalidField::new(field, "must be a JSON object"))
+}

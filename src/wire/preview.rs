@@ -1,0 +1,191 @@
+//! From a preview to a reply.
+
+use std::path::Path;
+
+use tonic::Status;
+
+use super::{axis_report, encode::passed_over_message, host::timestamp, status};
+use crate::{
+    pb,
+    policy::{
+        Access, Limits, OnOutputLimit, Plan,
+        explain::{By, Reach},
+        rights::{FileRight, FileRights},
+    },
+    preview::{Admission, Preview},
+    refusal::{Fault, Reason, Refusal, Stop, chain},
+    sandbox::{Mechanism, starts_in},
+};
+
+/// Whether a refusal is what a preview answers with, and not a status: the request makes sense, and its caller may ask.
+pub(super) const fn is_an_answer(reason: Reason) -> bool {
+    match reason {
+        Reason::CallerIsAHook
+        | Reason::EventTooLarge
+        | Reason::InvalidRequest
+        | Reason::PeerNotAllowed
+        | Reason::PeerUnknown
+        | Reason::ReloadRefused => false,
+        Reason::AuditUnavailable
+        | Reason::BackendUnconfirmed
+        | Reason::ConsentRequired
+        | Reason::Deadline
+        | Reason::DigestMismatch
+        | Reason::Draining
+        | Reason::GrantMissing
+        | Reason::NotAllowlisted
+        | Reason::Overloaded
+        | Reason::RecursionLimit
+        | Reason::PolicyUnenforceable
+        | Reason::ProfileUnknown
+        | Reason::ProfileWidened
+        | Reason::RecordTooLarge
+        | Reason::RequestIdConflict
+        | Reason::Unsupported => true,
+    }
+}
+
+/// Answers with a refusal.
+pub(super) fn refused(refusal: &Refusal, request_id: &str) -> Result<pb::PreviewResponse, Status> {
+    if !is_an_answer(refusal.reason) {
+        return Err(status::status(refusal, request_id));
+    }
+    let mut metadata = refusal.metadata.clone();
+    metadata.insert("request_id".to_owned(), request_id.to_owned());
+    Ok(pb::PreviewResponse {
+        refusal: Some(pb::Refusal {
+            message: refusal.message.clone(),
+            metadata,
+            reason: refusal.reason.as_str().to_owned(),
+        }),
+        request_id: request_id.to_owned(),
+        ..pb::PreviewResponse::default()
+    })
+}
+
+/// Encodes how far a request would come.
+///
+/// # Errors
+///
+/// Returns the status of a fault, and of a refusal that Execute gives to requests that cannot be right.
+pub(super) fn encode(preview: &Preview, switches_uid: bool) -> Result<pb::PreviewResponse, Status> {
+    let id = &preview.request_id;
+    let mut response = match preview.outlook() {
+        Ok(plan) => planned(plan, switches_uid).map_err(|fault| failed(&fault, id))?,
+        Err(Stop::Refusal(refusal)) => refused(refusal, id)?,
+        Err(Stop::Fault(fault)) => return Err(failed(fault, id)),
+    };
+    response.request_id.clone_from(id);
+    preview
+        .contract_version
+        .clone_into(&mut response.contract_version);
+    if let Some(admission) = &preview.admission {
+        admitted(admission, &mut response);
+    }
+    Ok(response)
+}
+
+fn failed(fault: &Fault, request_id: &str) -> Status {
+    tracing::error!(error = chain(fault), request = request_id, "preview failed");
+    status::fault(request_id)
+}
+
+fn admitted(admission: &Admission, response: &mut pb::PreviewResponse) {
+    let argv = admission.argv.iter();
+    response.argv = argv
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    admission.consent.name().clone_into(&mut response.consent);
+    let file = |digest: &crate::admission::allowlist::Digest| pb::HashedFile {
+        path: digest.path.clone(),
+        role: digest.role.name().to_owned(),
+        sha256: digest.sha256.clone(),
+    };
+    response.files = admission.digests.iter().map(file).collect();
+    response.timeout = prost_types::Duration::try_from(admission.timeout).ok();
+    let confinement = response.confinement.get_or_insert_default();
+    confinement.profile.clone_from(&admission.profile);
+    confinement
+        .profile_digest
+        .clone_from(&admission.profile_digest);
+}
+
+fn planned(plan: &Plan, switches_uid: bool) -> Result<pb::PreviewResponse, Fault> {
+    let policy = &plan.policy;
+    let hook = &plan.admitted.request.hook;
+    let names = plan.environment.names().into_iter();
+    let (confines, landlock_abi, grants) = match &plan.prepared.mechanism {
+        Mechanism::Container(_) => (true, 0, grants(plan)?),
+        Mechanism::Landlock(spec) => (true, spec.landlock_abi, grants(plan)?),
+        Mechanism::Unconfined => (false, 0, Vec::new()),
+    };
+    let axes = plan.prepared.axes().iter();
+    Ok(pb::PreviewResponse {
+        confinement: Some(pb::Confinement {
+            axes: axes
+                .map(|(axis, coverage)| axis_report(axis, coverage, *policy.demands.of(axis)))
+                .collect(),
+            backend: plan.prepared.backend.as_str().to_owned(),
+            confirmed: plan.prepared.confines(),
+            landlock_abi,
+            passed_over: plan.passed_over.iter().map(passed_over_message).collect(),
+            unconfined: !plan.prepared.confines(),
+            ..pb::Confinement::default()
+        }),
+        environment_names: names
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect(),
+        grants,
+        limits: Some(limits(&policy.limits, switches_uid)),
+        metadata: policy.metadata.name().to_owned(),
+        network: policy.network.name().to_owned(),
+        spawn: policy.spawn.name().to_owned(),
+        stdin_bytes: plan.stdin.len() as u64,
+        tested_at: confines.then(|| timestamp(plan.confirmation.tested_at)),
+        working_dir: starts_in(policy, hook)
+            .map(|path| path.display().to_string())
+            .unwrap_or_default(),
+        ..pb::PreviewResponse::default()
+    })
+}
+
+fn limits(limits: &Limits, switches_uid: bool) -> pb::Limits {
+    pb::Limits {
+        address_space: limits.address_space,
+        file_size: limits.file_size,
+        open_files: limits.open_files,
+        output_bytes: limits.output_bytes,
+        output_kills: limits.on_output_limit == OnOutputLimit::Kill,
+        tasks: switches_uid.then_some(limits.tasks),
+    }
+}
+
+/// Returns all that the run would reach by its path.
+fn grants(plan: &Plan) -> Result<Vec<pb::Grant>, Fault> {
+    let examine = |error| Fault::new("cannot examine what is granted", error);
+    // The paths are wanted, not what a kernel makes of them.
+    let all = FileRights::of(&FileRight::ALL);
+    let files = &plan.policy.files;
+    let mut reach = Reach::locate(files, None, all)
+        .map_err(examine)?
+        .with_scratch(Path::new(""));
+    for digest in &plan.admitted.program.digests {
+        reach = reach
+            .with_program(Path::new(&digest.path))
+            .map_err(examine)?;
+    }
+    let grant = |granted: &crate::policy::explain::Granted| {
+        let (access, origin) = match &granted.by {
+            By::Profile(grant) if files.system.contains(grant) => (grant.access, "system"),
+            By::Profile(grant) => (grant.access, "named"),
+            By::Program(_) => (Access::Execute, "hook"),
+            By::Scratch => (Access::Write, "scratch"),
+        };
+        pb::Grant {
+            access: access.name().to_owned(),
+            origin: origin.to_owned(),
+            path: granted.place.path().display().to_string(),
+        }
+    };
+    Ok(reach.granted().map(grant).collect())
+}

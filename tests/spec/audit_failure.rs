@@ -1,0 +1,323 @@
+//! Where the journal cannot be written, nothing runs, and whatever a daemon dies of, the journal tells of every hook.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests change limits and mounts, and start no hook"
+)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    hash::{BuildHasher, RandomState},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use hookjail::{
+    audit::{read::Reader, verify::verify_journal},
+    pb::{self, sandbox_service_client::SandboxServiceClient},
+};
+use serde_json::Value;
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+use tonic_types::StatusExt;
+
+use crate::{
+    support::{Daemon, Setup, directory, hook, reason},
+    witness::{SOON, assert_verifies, until, writing},
+};
+
+#[tokio::test]
+async fn a_start_record_that_does_not_fit_runs_nothing_and_leaves_no_trace() {
+    let daemon = Daemon::start().await;
+    daemon.run(hook(["/bin/true"])).await.unwrap();
+    let before = fs::read(live(daemon.path())).unwrap();
+    // Its beginning fits, as on a disk that is full in the middle of it.
+    limit_files(&daemon, Some(before.len() + 100));
+
+    let refusal = daemon.run(writing(&daemon, "echo >ran")).await.unwrap_err();
+
+    assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
+    assert!(!daemon.workspace().join("ran").exists());
+    let after = fs::read(live(daemon.path())).unwrap();
+    assert!(after == before, "{} bytes more", after.len() - before.len());
+    assert_eq!(serving(&daemon).await, ServingStatus::Serving);
+
+    limit_files(&daemon, None);
+    daemon.run(writing(&daemon, "echo >ran")).await.unwrap();
+    assert!(daemon.workspace().join("ran").exists());
+    assert_verifies(daemon.path());
+}
+
+#[tokio::test]
+async fn an_end_record_that_does_not_fit_is_said_everywhere_and_found_interrupted_later() {
+    let daemon = Daemon::start().await;
+    for _ in 0..3 {
+        daemon.run(hook(["/bin/true"])).await.unwrap();
+    }
+    let workspace = daemon.workspace();
+    let request = writing(
+        &daemon,
+        "echo >begun; until test -e go; do sleep 0.02; done",
+    );
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || workspace.join("begun").exists()).await;
+    assert_eq!(problem(&daemon).await, "");
+    let length = fs::metadata(live(daemon.path())).unwrap().len();
+    limit_files(&daemon, Some(length.try_into().unwrap()));
+
+    fs::write(workspace.join("go"), "").unwrap();
+    let refusal = call.await.unwrap().unwrap_err();
+
+    assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
+    let details = refusal.get_error_details();
+    assert_eq!(details.error_info().unwrap().metadata["released"], "true");
+    assert!(
+        daemon.log().contains("end record cannot be written"),
+        "{}",
+        daemon.log()
+    );
+    assert_eq!(serving(&daemon).await, ServingStatus::NotServing);
+    assert!(problem(&daemon).await.contains("end record"));
+    // There is room again, and still nothing runs: what this daemon knows is not what the journal says.
+    limit_files(&daemon, None);
+    let refusal = daemon.run(writing(&daemon, "echo >ran")).await.unwrap_err();
+    assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
+    assert!(!workspace.join("ran").exists());
+
+    let next = Daemon::in_directory(daemon.kill(), Setup::default())
+        .await
+        .unwrap();
+    next.run(hook(["/bin/true"])).await.unwrap();
+    let kinds = &next.records()[6..];
+    assert_eq!(
+        kinds,
+        ["started", "refused", "interrupted", "started", "ended"]
+    );
+    assert_verifies(next.path());
+}
+
+#[tokio::test]
+async fn on_a_full_disk_every_hook_that_ran_has_its_start_and_the_chain_holds() {
+    let directory = directory();
+    let disk = audit(directory.path());
+    fs::create_dir_all(&disk).unwrap();
+    let Some(mount) = Mount::tmpfs(&disk, "size=64k,mode=0700") else {
+        println!("skipped: only root outside of containers can mount a small disk");
+        return;
+    };
+    let daemon = Daemon::in_directory(directory, Setup::default())
+        .await
+        .unwrap();
+    let mut ran = 0;
+    let refusal = loop {
+        let request = writing(&daemon, &format!("echo >ran-{ran}"));
+        match daemon.run(named(request, ran)).await {
+            Ok(_) => ran += 1,
+            Err(refusal) => break refusal,
+        }
+        assert!(ran < 100, "the disk does not fill up");
+    };
+
+    assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
+    assert!(ran > 3, "{ran}");
+    let records = records(daemon.path());
+    assert_every_run_has_its_start(daemon.path(), &records);
+    let verified = verify_journal(&disk).unwrap();
+    assert_eq!(verified.records, u64::try_from(records.len()).unwrap());
+
+    let directory = daemon.kill();
+    mount.make_read_only();
+    let why = Daemon::in_directory(directory, Setup::default())
+        .await
+        .unwrap_err();
+    assert!(why.contains("open the audit journal"), "{why}");
+    drop(mount);
+}
+
+/// The long form: `HOOKJAIL_CRASH_RUNS=1000 cargo test --test spec audit_failure::`; `HOOKJAIL_CRASH_SEED` repeats one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_that_is_killed_at_any_moment_leaves_a_chain_that_tells_of_every_hook() {
+    let number = |name| env::var(name).ok().map(|value| value.parse().unwrap());
+    let runs = number("HOOKJAIL_CRASH_RUNS").unwrap_or(100_u64);
+    let seed = number("HOOKJAIL_CRASH_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
+    println!("HOOKJAIL_CRASH_SEED={seed}");
+    let give_up = Instant::now() + Duration::from_secs(60 + runs);
+    let setup = || Setup {
+        // Many ends of files fall into the test.
+        config: "[audit]\nrotate_bytes = \"64KiB\"\n".to_owned(),
+        ..Setup::default()
+    };
+    let mut random = seed | 1;
+    let mut below = |bound: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % bound
+    };
+    let asked = Arc::new(AtomicUsize::new(0));
+    let mut home = directory();
+    let mut kills = 0;
+    while asked.load(Ordering::Relaxed) < runs.try_into().unwrap() {
+        assert!(Instant::now() < give_up, "{kills} kills take too long");
+        let daemon = Daemon::in_directory(home, setup()).await.unwrap();
+        let callers = (0..4).map(|_| {
+            let (asked, mut client) = (Arc::clone(&asked), daemon.client());
+            let request = writing(&daemon, "");
+            tokio::spawn(async move {
+                loop {
+                    let number = asked.fetch_add(1, Ordering::Relaxed);
+                    let mut request = named(request.clone(), number);
+                    let script =
+                        format!("echo >ran-{number}; test $(({number} % 3)) = 0 || sleep 0.02");
+                    request.hook.as_mut().unwrap().argv[2] = script;
+                    let call = tokio::time::timeout(SOON, client.execute(request));
+                    if call.await.expect("an answer, or the daemon's end").is_err() {
+                        return;
+                    }
+                }
+            })
+        });
+        let callers: Vec<_> = callers.collect();
+        // Not to wait for anything: the moment is to be any.
+        tokio::time::sleep(Duration::from_micros(below(400_000))).await;
+        home = daemon.kill();
+        kills += 1;
+        for caller in callers {
+            caller.await.unwrap();
+        }
+    }
+
+    let last = Daemon::in_directory(home, setup()).await.unwrap();
+    println!("{} requests, {kills} kills", asked.load(Ordering::Relaxed));
+    let verified = verify_journal(&audit(last.path())).unwrap();
+    let records = records(last.path());
+    assert_eq!(verified.records, u64::try_from(records.len()).unwrap());
+    assert_every_run_has_its_start(last.path(), &records);
+    let mut open = BTreeMap::new();
+    let mut interrupted = 0;
+    for record in &records {
+        let run = record["run_id"].as_str().unwrap_or_default();
+        match record["record"].as_str().unwrap() {
+            "started" => assert_eq!(open.insert(run, &record["sequence"]), None),
+            "ended" => assert!(open.remove(run).is_some(), "{record}"),
+            "interrupted" => {
+                assert_eq!(
+                    open.remove(run),
+                    Some(&record["started_sequence"]),
+                    "{record}"
+                );
+                interrupted += 1;
+            }
+            // It may have been announced before it was refused.
+            "refused" => drop(open.remove(run)),
+            "torn" => {}
+            other => panic!("{other}: {record}"),
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+    assert!(interrupted > 0, "no kill hit a run");
+}
+
+fn named(request: pb::ExecuteRequest, number: usize) -> pb::ExecuteRequest {
+    pb::ExecuteRequest {
+        request_id: format!("r-{number}"),
+        ..request
+    }
+}
+
+/// Asserts that whatever a hook left in the workspace was announced.
+fn assert_every_run_has_its_start(home: &Path, records: &[Value]) {
+    let started: BTreeSet<_> = records
+        .iter()
+        .filter(|record| record["record"] == "started")
+        .map(|record| record["request_id"].as_str().unwrap())
+        .collect();
+    let mut witnesses = 0;
+    for entry in fs::read_dir(home.join("workspace")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if let Some(number) = name.strip_prefix("ran-") {
+            assert!(
+                started.contains(&*format!("r-{number}")),
+                "{name} ran without a start"
+            );
+            witnesses += 1;
+        }
+    }
+    assert!(witnesses > 0);
+}
+
+fn audit(home: &Path) -> PathBuf {
+    home.join("state/audit")
+}
+
+fn live(home: &Path) -> PathBuf {
+    audit(home).join("journal.jsonl")
+}
+
+fn records(home: &Path) -> Vec<Value> {
+    let mut reader = Reader::open(&audit(home));
+    let mut records = Vec::new();
+    while let Some(line) = reader.next_line().unwrap() {
+        records.push(serde_json::from_slice(line).unwrap());
+    }
+    records
+}
+
+/// Has the kernel refuse the daemon files longer than this, as a full disk would.
+fn limit_files(daemon: &Daemon, bytes: Option<usize>) {
+    let bytes = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
+    let limited = Command::new("prlimit")
+        .arg(format!("--pid={}", daemon.pid()))
+        .arg(format!("--fsize={bytes}:"))
+        .status();
+    assert!(limited.unwrap().success());
+}
+
+async fn serving(daemon: &Daemon) -> ServingStatus {
+    let mut client = HealthClient::new(daemon.channel());
+    let health = client.check(HealthCheckRequest::default()).await;
+    health.unwrap().into_inner().status()
+}
+
+async fn problem(daemon: &Daemon) -> String {
+    let mut client = SandboxServiceClient::new(daemon.channel());
+    let status = client.get_status(pb::GetStatusRequest {}).await;
+    status.unwrap().into_inner().audit_problem
+}
+
+/// A small disk, until it is dropped.
+struct Mount(PathBuf);
+
+impl Mount {
+    fn tmpfs(at: &Path, options: &str) -> Option<Self> {
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(at)
+            .output();
+        mounted
+            .is_ok_and(|mounted| mounted.status.success())
+            .then(|| Self(at.to_owned()))
+    }
+
+    fn make_read_only(&self) {
+        let mounted = Command::new("mount")
+            .args(["-o", "remount,ro"])
+            .arg(&self.0)
+            .status();
+        assert!(mounted.unwrap().success());
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg("-l").arg(&self.0).status());
+    }
+}

@@ -1,0 +1,1033 @@
+//! The operator is asked about what nobody allowed, and answers.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::panic,
+    reason = "tests start the command line itself, never a hook, and fail by panicking"
+)]
+
+use std::{
+    fs::{self, Permissions},
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+    time::Duration,
+};
+
+use hookjail::pb::{
+    self, ConsentDecision, OutcomeKind, consent_service_client::ConsentServiceClient,
+    watch_response::News,
+};
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tonic::{Code, Request, Status, Streaming, transport::Channel};
+
+use crate::{
+    support::{Daemon, Setup, hook, reason, sh},
+    witness::{NOBODY, ask_as, end, hookjail, json as printed, until, wall_time},
+};
+
+async fn daemon(config: &str) -> Daemon {
+    Daemon::with(Setup {
+        ask_for_consent: true,
+        config: config.to_owned(),
+        ..Setup::default()
+    })
+    .await
+}
+
+fn operator(daemon: &Daemon) -> ConsentServiceClient<Channel> {
+    ConsentServiceClient::new(daemon.channel())
+}
+
+/// One who listens; no more once dropped.
+struct Listener(Streaming<pb::WatchResponse>);
+
+impl Listener {
+    async fn of(daemon: &Daemon) -> Self {
+        let news = operator(daemon).watch(pb::WatchRequest::default()).await;
+        Self(news.unwrap().into_inner())
+    }
+
+    async fn news(&mut self) -> News {
+        let told = tokio::time::timeout(Duration::from_secs(20), self.0.message()).await;
+        let told = told.expect("news in time").unwrap();
+        told.expect("news").news.unwrap()
+    }
+
+    async fn question(&mut self) -> pb::PendingConsent {
+        match self.news().await {
+            News::Pending(pending) => pending,
+            News::Settled(settled) => panic!("{settled:?}"),
+        }
+    }
+
+    async fn settled(&mut self) -> (String, ConsentDecision, bool) {
+        match self.news().await {
+            News::Settled(settled) => (
+                settled.consent_id.clone(),
+                settled.decision(),
+                settled.expired,
+            ),
+            News::Pending(pending) => panic!("{pending:?}"),
+        }
+    }
+}
+
+async fn decide(daemon: &Daemon, id: &str, decision: ConsentDecision) -> bool {
+    let request = pb::DecideRequest {
+        consent_id: id.to_owned(),
+        decision: decision.into(),
+    };
+    let answer = operator(daemon).decide(request).await;
+    answer.unwrap().into_inner().counted
+}
+
+type Running = JoinHandle<Result<pb::ExecuteResponse, Status>>;
+
+/// Has a hook run in the background.
+fn begin(daemon: &Daemon, request: pb::ExecuteRequest) -> Running {
+    let mut client = daemon.client();
+    tokio::spawn(async move {
+        client
+            .execute(request)
+            .await
+            .map(tonic::Response::into_inner)
+    })
+}
+
+async fn refused(running: Running) -> (String, String) {
+    let status = running.await.unwrap().unwrap_err();
+    (reason(&status), status.message().to_owned())
+}
+
+fn script(daemon: &Daemon, text: &str) -> PathBuf {
+    let path = daemon.outside("hook.sh");
+    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+fn run_script(path: &Path) -> pb::ExecuteRequest {
+    hook([path.to_str().unwrap()])
+}
+
+fn consents(daemon: &Daemon) -> Vec<serde_json::Value> {
+    let text = fs::read(daemon.path().join("state/allowlist.json")).unwrap_or(b"[]".to_vec());
+    serde_json::from_slice(&text).unwrap()
+}
+
+#[tokio::test]
+async fn a_hook_that_nobody_allowed_waits_for_an_answer_and_always_is_remembered() {
+    let daemon = daemon("").await;
+    let path = script(&daemon, "echo ran");
+    let mut listener = Listener::of(&daemon).await;
+    let mut request = run_script(&path);
+    request.hook.as_mut().unwrap().name = "guard".to_owned();
+    request.request_id = "r1".to_owned();
+    let running = begin(&daemon, request.clone());
+
+    let asked = listener.question().await;
+
+    assert_eq!(asked.command, path.to_str().unwrap());
+    assert_eq!(
+        (asked.hook_name.as_str(), asked.request_id.as_str()),
+        ("guard", "r1")
+    );
+    assert_eq!(asked.profile, "strict");
+    assert!(
+        !asked.profile_description.is_empty() && asked.axes.len() == 14,
+        "{asked:?}"
+    );
+    let files: Vec<_> = asked
+        .digests
+        .iter()
+        .map(|d| (d.path.as_str(), d.role.as_str()))
+        .collect();
+    assert_eq!(
+        files,
+        [
+            (path.to_str().unwrap(), "program"),
+            ("/bin/sh", "interpreter")
+        ]
+    );
+    assert!(
+        asked
+            .peer
+            .starts_with(&format!("uid={}", nix::unistd::geteuid()))
+    );
+    assert_eq!(daemon.records(), [""; 0]);
+    assert!(decide(&daemon, &asked.consent_id, ConsentDecision::Always).await);
+    let response = running.await.unwrap().unwrap();
+    assert_eq!(
+        (end(&response).0, response.stdout.as_ref()),
+        (OutcomeKind::Exited, &b"ran\n"[..])
+    );
+    assert_eq!(
+        listener.settled().await,
+        (asked.consent_id, ConsentDecision::Always, false)
+    );
+    let start = &daemon.journal()[0];
+    assert_eq!(start["consent"], "listener_always");
+    assert_eq!(start["answered_by"]["uid"], nix::unistd::geteuid().as_raw());
+    assert_eq!(consents(&daemon)[0]["command"], path.to_str().unwrap());
+    // And is not asked about again, whether anybody listens or not.
+    drop(listener);
+    request.request_id.clear();
+    daemon.run(request).await.unwrap();
+    assert_eq!(daemon.journal()[2]["consent"], "allowlist");
+}
+
+#[tokio::test]
+async fn yes_is_for_once_and_no_is_a_refusal() {
+    let daemon = daemon("").await;
+    let path = script(&daemon, "echo ran");
+    let mut listener = Listener::of(&daemon).await;
+    let running = begin(&daemon, run_script(&path));
+    let asked = listener.question().await;
+    assert!(decide(&daemon, &asked.consent_id, ConsentDecision::Once).await);
+    running.await.unwrap().unwrap();
+    assert_eq!(daemon.journal()[0]["consent"], "listener_once");
+    assert_eq!(consents(&daemon), [json!(null); 0]);
+    listener.settled().await;
+
+    let running = begin(&daemon, run_script(&path));
+    let asked = listener.question().await;
+    assert!(decide(&daemon, &asked.consent_id, ConsentDecision::No).await);
+
+    let (reason, message) = refused(running).await;
+    assert_eq!(reason, "CONSENT_REQUIRED");
+    assert!(message.contains("said no"), "{message}");
+    assert_eq!(consents(&daemon), [json!(null); 0]);
+    assert_eq!(daemon.records(), ["started", "ended", "refused"]);
+}
+
+#[tokio::test]
+async fn silence_is_a_no() {
+    let daemon = daemon("[consent]\nwait = \"300ms\"\n").await;
+    let path = script(&daemon, "echo ran");
+    let mut listener = Listener::of(&daemon).await;
+
+    let running = begin(&daemon, run_script(&path));
+
+    let asked = listener.question().await;
+    let (reason, message) = refused(running).await;
+    assert_eq!(reason, "CONSENT_REQUIRED");
+    assert!(message.contains("did not answer in time"), "{message}");
+    assert!(message.contains("hookjail consent allow"), "{message}");
+    let id = asked.consent_id.clone();
+    assert_eq!(listener.settled().await, (id, ConsentDecision::No, true));
+    assert!(!decide(&daemon, &asked.consent_id, ConsentDecision::Always).await);
+    assert_eq!(consents(&daemon), [json!(null); 0]);
+    // A listener that went is nobody.
+    drop(listener);
+    let mut gone = false;
+    while !gone {
+        let status = daemon.run(run_script(&path)).await.unwrap_err();
+        gone = status.message().contains("nobody has allowed");
+    }
+}
+
+#[tokio::test]
+async fn a_listener_that_vanishes_is_no_answer() {
+    let daemon = daemon("[consent]\nwait = \"500ms\"\n").await;
+    let path = script(&daemon, "echo ran");
+    let mut listener = Listener::of(&daemon).await;
+    let running = begin(&daemon, run_script(&path));
+    listener.question().await;
+
+    drop(listener);
+
+    assert_eq!(refused(running).await.0, "CONSENT_REQUIRED");
+    assert_eq!(daemon.records(), ["refused"]);
+}
+
+#[tokio::test]
+async fn the_first_answer_counts_and_the_other_listeners_are_told() {
+    let daemon = daemon("").await;
+    let path = script(&daemon, "echo ran");
+    let (mut one, mut other) = (Listener::of(&daemon).await, Listener::of(&daemon).await);
+    let running = [(); 3].map(|()| begin(&daemon, run_script(&path)));
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let id = one.question().await.consent_id;
+        assert_eq!(other.question().await.consent_id, id);
+        ids.push(id);
+    }
+    // Who comes later sees what is open.
+    let mut late = Listener::of(&daemon).await;
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        open.push(late.question().await.consent_id);
+    }
+    assert_eq!(open, ids);
+
+    // An answer for good is one to the same question of the others, too.
+    assert!(decide(&daemon, &ids[1], ConsentDecision::Always).await);
+
+    for id in &ids {
+        assert!(!decide(&daemon, id, ConsentDecision::No).await);
+    }
+    for running in running {
+        running.await.unwrap().unwrap();
+    }
+    for listener in [&mut one, &mut other, &mut late] {
+        let mut settled = Vec::new();
+        for _ in 0..3 {
+            let (id, decision, expired) = listener.settled().await;
+            assert_eq!((decision, expired), (ConsentDecision::Always, false));
+            settled.push(id);
+        }
+        settled.sort();
+        assert_eq!(settled, ids);
+    }
+    assert_eq!(consents(&daemon).len(), 1);
+}
+
+#[tokio::test]
+async fn a_script_that_changed_is_shown_with_what_changed() {
+    let daemon = daemon("").await;
+    let path = script(&daemon, "echo one\necho two");
+    let mut listener = Listener::of(&daemon).await;
+    let running = begin(&daemon, run_script(&path));
+    let asked = listener.question().await;
+    assert_eq!(asked.diff, "");
+    decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
+    running.await.unwrap().unwrap();
+    listener.settled().await;
+
+    script(&daemon, "echo one\necho three");
+    let running = begin(&daemon, run_script(&path));
+    let asked = listener.question().await;
+
+    assert!(asked.why.contains("changed since"), "{}", asked.why);
+    let changed: Vec<_> = asked.diff.lines().skip(3).collect();
+    assert_eq!(
+        changed,
+        [" #!/bin/sh", " echo one", "-echo two", "+echo three"]
+    );
+    decide(&daemon, &asked.consent_id, ConsentDecision::No).await;
+    assert_eq!(refused(running).await.0, "CONSENT_REQUIRED");
+    listener.settled().await;
+    drop(listener);
+    until("the daemon's noticing", || {
+        !fs::read_to_string(daemon.path().join("log"))
+            .unwrap()
+            .is_empty()
+    })
+    .await;
+    let mut last = String::new();
+    while last != "DIGEST_MISMATCH" {
+        last = reason(&daemon.run(run_script(&path)).await.unwrap_err());
+    }
+}
+
+#[tokio::test]
+async fn what_changes_while_the_operator_is_asked_does_not_run() {
+    for decision in [ConsentDecision::Always, ConsentDecision::Once] {
+        let daemon = daemon("").await;
+        let path = script(&daemon, "echo shown >&2");
+        let mut listener = Listener::of(&daemon).await;
+        let running = begin(&daemon, run_script(&path));
+        let asked = listener.question().await;
+        script(&daemon, "echo other >&2");
+
+        decide(&daemon, &asked.consent_id, decision).await;
+
+        let (reason, message) = refused(running).await;
+        assert_eq!(reason, "DIGEST_MISMATCH");
+        assert!(
+            message.contains("changed while the operator was asked"),
+            "{message}"
+        );
+        assert_eq!(consents(&daemon), [json!(null); 0]);
+        assert_eq!(daemon.records(), ["refused"]);
+    }
+}
+
+#[tokio::test]
+async fn the_operators_time_is_not_the_hooks() {
+    let daemon = daemon("").await;
+    let mut listener = Listener::of(&daemon).await;
+    let request = pb::ExecuteRequest {
+        timeout: wall_time(3),
+        ..hook(["/bin/sleep", "1"])
+    };
+    let running = begin(&daemon, request.clone());
+    let asked = listener.question().await;
+    // With the hook's own second longer than it may run.
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+
+    decide(&daemon, &asked.consent_id, ConsentDecision::Once).await;
+
+    let response = running.await.unwrap().unwrap();
+    assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+    listener.settled().await;
+    // The caller's is: the question ends before its timer.
+    let mut hasty = Request::new(pb::ExecuteStreamRequest {
+        request: Some(request),
+    });
+    hasty.set_timeout(Duration::from_millis(800));
+    let stream = daemon.client().execute_stream(hasty).await.unwrap();
+    let status = stream.into_inner().message().await.unwrap_err();
+    assert_eq!(reason(&status), "CONSENT_REQUIRED");
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_withdraws_its_question() {
+    let daemon = daemon("").await;
+    let path = script(&daemon, "echo ran");
+    let mut listener = Listener::of(&daemon).await;
+    let running = begin(&daemon, run_script(&path));
+    let asked = listener.question().await;
+
+    running.abort();
+
+    let id = asked.consent_id.clone();
+    assert_eq!(listener.settled().await, (id, ConsentDecision::No, false));
+    assert!(!decide(&daemon, &asked.consent_id, ConsentDecision::Always).await);
+    until("the record", || daemon.records() == ["refused"]).await;
+    assert_eq!(consents(&daemon), [json!(null); 0]);
+}
+
+#[tokio::test]
+async fn a_hook_that_waits_for_an_answer_takes_no_place_of_another() {
+    let daemon = daemon("[hooks]\nmax_concurrent = 1\nmax_queued = 0\n").await;
+    let path = script(&daemon, "echo ran");
+    let mut listener = Listener::of(&daemon).await;
+    let waiting = begin(&daemon, run_script(&path));
+    let asked = listener.question().await;
+    let allow = pb::AllowRequest {
+        argv: vec!["/bin/true".to_owned()],
+        profile: "strict".to_owned(),
+        ..pb::AllowRequest::default()
+    };
+    operator(&daemon).allow(allow).await.unwrap();
+
+    daemon.run(hook(["/bin/true"])).await.unwrap();
+
+    decide(&daemon, &asked.consent_id, ConsentDecision::Once).await;
+    waiting.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_daemon_that_ends_asks_nobody_any_more() {
+    let daemon = daemon("").await;
+    let path = script(&daemon, "echo ran");
+    let mut listener = Listener::of(&daemon).await;
+    let running = begin(&daemon, run_script(&path));
+    listener.question().await;
+
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+
+    assert_eq!(refused(running).await.0, "DRAINING");
+    listener.settled().await;
+    assert!(listener.0.message().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn consents_are_given_listed_and_taken_back_over_the_wire() {
+    let daemon = daemon("").await;
+    let path = script(&daemon, "echo ran");
+    let mut client = operator(&daemon);
+    let allow = pb::AllowRequest {
+        argv: vec![path.to_str().unwrap().to_owned()],
+        profile: "strict".to_owned(),
+        valid_for: wall_time(3600),
+        ..pb::AllowRequest::default()
+    };
+
+    let allowed = client
+        .allow(allow)
+        .await
+        .unwrap()
+        .into_inner()
+        .allowed
+        .unwrap();
+
+    assert_eq!(allowed.digests.len(), 2);
+    assert!(allowed.approved_by.contains("ConsentService"));
+    daemon.run(run_script(&path)).await.unwrap();
+    let listed = client
+        .list_allowed(pb::ListAllowedRequest {})
+        .await
+        .unwrap();
+    assert_eq!(listed.into_inner().allowed, [allowed]);
+    let revoke = pb::RevokeRequest {
+        command: path.to_str().unwrap().to_owned(),
+    };
+    assert_eq!(
+        client
+            .revoke(revoke.clone())
+            .await
+            .unwrap()
+            .into_inner()
+            .revoked,
+        1
+    );
+    assert_eq!(client.revoke(revoke).await.unwrap().into_inner().revoked, 0);
+    let refusal = daemon.run(run_script(&path)).await.unwrap_err();
+    assert_eq!(reason(&refusal), "CONSENT_REQUIRED");
+}
+
+#[tokio::test]
+async fn a_command_is_allowed_by_digest_before_its_files_are_there() {
+    use sha2::{Digest, Sha256};
+    let daemon = daemon("").await;
+    let sha = |bytes: &[u8]| format!("{:x}", Sha256::digest(bytes));
+    let path = daemon.outside("hook.sh");
+    let text = "#!/bin/sh\necho ran\n";
+    let digest = |path: &str, role: &str, sha256: String| pb::Digest {
+        path: path.to_owned(),
+        role: role.to_owned(),
+        sha256,
+    };
+    let allow = pb::AllowRequest {
+        argv: vec![path.to_str().unwrap().to_owned()],
+        digests: vec![
+            digest(path.to_str().unwrap(), "program", sha(text.as_bytes())),
+            digest("/bin/sh", "interpreter", sha(&fs::read("/bin/sh").unwrap())),
+        ],
+        working_dir_scope: daemon.workspace().display().to_string(),
+        ..pb::AllowRequest::default()
+    };
+    operator(&daemon).allow(allow.clone()).await.unwrap();
+    script(&daemon, "echo ran");
+
+    let mut within = run_script(&path);
+    within.profile = "workspace-ro".to_owned();
+    within.hook.as_mut().unwrap().workspace = daemon.workspace().display().to_string();
+    daemon.run(within.clone()).await.unwrap();
+
+    // Not elsewhere, and not with other content.
+    let elsewhere = daemon.run(run_script(&path)).await.unwrap_err();
+    assert_eq!(reason(&elsewhere), "CONSENT_REQUIRED");
+    script(&daemon, "echo other");
+    assert_eq!(
+        reason(&daemon.run(within).await.unwrap_err()),
+        "DIGEST_MISMATCH"
+    );
+    // What is no digest, no role or no path is named.
+    for (index, digest, field) in [
+        (
+            0,
+            digest("/x", "program", "0".repeat(63)),
+            "digests[0].sha256",
+        ),
+        (1, digest("/x", "script", "0".repeat(64)), "digests[1].role"),
+        (
+            1,
+            digest("x", "argument", "0".repeat(64)),
+            "digests[1].path",
+        ),
+    ] {
+        let mut allow = allow.clone();
+        allow.digests[index] = digest;
+        let status = operator(&daemon).allow(allow).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert_eq!(crate::support::field(&status), field);
+    }
+}
+
+#[tokio::test]
+async fn only_who_is_listed_answers_for_the_operator_and_no_hook_does() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root can be another user");
+        return;
+    }
+    let a_hooks = 1_879_100_007;
+    let config = format!(
+        "[server]\nallowed_uids = [{NOBODY}, {a_hooks}]\nsocket_mode = \"0660\"\n[consent]\nuids = [{a_hooks}, 4711]\n"
+    );
+    let daemon = daemon(&config).await;
+    for (user, expected) in [(NOBODY, "PEER_NOT_ALLOWED"), (a_hooks, "CALLER_IS_A_HOOK")] {
+        for (command, words) in [
+            ("consent pending", &[][..]),
+            ("consent approve", &["x"]),
+            ("consent watch", &[]),
+        ] {
+            let output = ask_as(user, &daemon, "sock", command, words);
+            assert_eq!(printed(&output)["error"]["reason"], expected, "{output:?}");
+        }
+    }
+    // Who is listed may answer, and run nothing.
+    let output = ask_as(4711, &daemon, "sock", "consent approve", &["x"]);
+    assert_eq!(
+        printed(&output),
+        json!({"counted": false, "id": "x"}),
+        "{output:?}"
+    );
+    let output = ask_as(4711, &daemon, "sock", "run", &["--", "/bin/true"]);
+    assert_eq!(printed(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
+}
+
+/// A person at `hookjail consent watch`.
+struct Person {
+    child: Child,
+    shown: std::sync::Arc<std::sync::Mutex<String>>,
+}
+
+impl Person {
+    async fn at(daemon: &Daemon) -> Self {
+        let socket = daemon.path().join("sock");
+        let words = ["consent", "watch", "--connect", socket.to_str().unwrap()];
+        let mut command = hookjail(&daemon.path().join("hookjail.toml"), &words);
+        let command = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stderr = child.stderr.take().unwrap();
+        let person = Self::before(child);
+        let mut ready = String::new();
+        BufReader::new(stderr).read_line(&mut ready).unwrap();
+        assert!(ready.contains("listening"), "{ready}");
+        person
+    }
+
+    /// Sits down before a program that has pipes for stdin and stdout.
+    fn before(mut child: Child) -> Self {
+        let shown = std::sync::Arc::<std::sync::Mutex<String>>::default();
+        let seen = shown.clone();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(read @ 1..) = std::io::Read::read(&mut stdout, &mut bytes) {
+                seen.lock()
+                    .unwrap()
+                    .push_str(&String::from_utf8_lossy(&bytes[..read]));
+            }
+        });
+        Self { child, shown }
+    }
+
+    fn types(&mut self, text: &str) {
+        self.child
+            .stdin
+            .as_mut()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
+    }
+
+    async fn sees(&self, text: &str) {
+        until(text, || self.shown.lock().unwrap().contains(text)).await;
+    }
+}
+
+impl Drop for Person {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn two_people_watch_and_the_one_who_is_quicker_decides() {
+    let daemon = daemon("").await;
+    let path = script(&daemon, "echo ran");
+    let (mut quick, slow) = (Person::at(&daemon).await, Person::at(&daemon).await);
+
+    let hostile = "evil\u{1b}[2Jname\u{202e}";
+    let running = begin(&daemon, hook([path.to_str().unwrap(), hostile]));
+    for person in [&quick, &slow] {
+        person.sees("[A]lways, [y]es this once, [n]o: ").await;
+        person.sees(path.to_str().unwrap()).await;
+    }
+    quick.types("what?\n");
+    until("another prompt", || {
+        quick.shown.lock().unwrap().matches("[A]lways").count() == 2
+    })
+    .await;
+    assert_eq!(consents(&daemon), [json!(null); 0]);
+    quick.types("A\n");
+
+    running.await.unwrap().unwrap();
+    slow.sees("answered elsewhere: always").await;
+    assert_eq!(consents(&daemon).len(), 1);
+    let shown = slow.shown.lock().unwrap().clone();
+    assert!(
+        !shown.contains('\u{1b}') && !shown.contains('\u{202e}'),
+        "{shown:?}"
+    );
+    assert!(shown.contains("evil\u{fffd}[2Jname\u{fffd}"), "{shown:?}");
+}
+
+#[tokio::test]
+async fn who_runs_a_hook_at_a_terminal_is_asked_there() {
+    let daemon = daemon("").await;
+    let path = script(&daemon, "echo ran");
+    let socket = daemon.path().join("sock");
+    let line = format!(
+        "{} run --connect {} -- {}",
+        crate::support::program().display(),
+        socket.display(),
+        path.display()
+    );
+    for (answer, code, said) in [("n", 125, "said no"), ("y", 0, "ran"), ("A", 0, "ran")] {
+        // `script` gives its command a terminal, and passes on what is typed.
+        let mut terminal = std::process::Command::new("script");
+        terminal.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+        terminal.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut person = Person::before(terminal.spawn().unwrap());
+        // What is typed before there is a question is no answer to it.
+        person.sees("[n]o: ").await;
+        person.types(&format!("{answer}\n"));
+        let mut status = None;
+        until("the end of the run", || {
+            status = person.child.try_wait().unwrap();
+            status.is_some()
+        })
+        .await;
+        person.sees(said).await;
+        let shown = person.shown.lock().unwrap().clone();
+        assert_eq!(status.unwrap().code(), Some(code), "{answer}: {shown}");
+    }
+    assert_eq!(consents(&daemon).len(), 1);
+}
+
+#[tokio::test]
+async fn questions_are_listed_and_answered_by_their_ids() {
+    let daemon = daemon("").await;
+    let path = script(&daemon, "echo ran");
+    let mut listener = Listener::of(&daemon).await;
+    let socket = daemon.path().join("sock");
+    let consent = |words: &[&str]| {
+        let at = ["--connect", socket.to_str().unwrap()];
+        let words = [&["consent", "--json"], &words[..1], &at, &words[1..]].concat();
+        hookjail(&daemon.path().join("hookjail.toml"), &words)
+            .output()
+            .unwrap()
+    };
+    assert!(consent(&["pending"]).stdout.is_empty());
+    for (answer, runs) in [
+        (vec!["deny"], false),
+        (vec!["approve", "--once"], true),
+        (vec!["approve"], true),
+    ] {
+        let running = begin(&daemon, run_script(&path));
+        let id = listener.question().await.consent_id;
+        let pending = printed(&consent(&["pending"]));
+        assert_eq!(pending["consentId"], id.as_str());
+        let words: Vec<_> = answer.iter().copied().chain([id.as_str()]).collect();
+
+        let answered = consent(&words);
+
+        assert_eq!(printed(&answered)["counted"], true, "{answered:?}");
+        assert_eq!(running.await.unwrap().is_ok(), runs, "{answer:?}");
+        let again = consent(&words);
+        assert_eq!(
+            (again.status.code(), &printed(&again)["counted"]),
+            (Some(1), &json!(false))
+        );
+        listener.settled().await;
+    }
+    assert_eq!(consents(&daemon).len(), 1);
+}
+
+#[tokio::test]
+async fn consents_are_exported_and_imported() {
+    let one = daemon("").await;
+    let path = script(&one, "echo ran");
+    let consent = |daemon: &Daemon, words: &[&str]| {
+        let words = [&["consent"], words].concat();
+        let mut command = hookjail(&daemon.path().join("hookjail.toml"), &words);
+        command.env("HOME", daemon.path()).output().unwrap()
+    };
+    let within = one.workspace();
+    let within = within.to_str().unwrap();
+    consent(&one, &["allow", "--", path.to_str().unwrap()]);
+    consent(&one, &["allow", "--within", within, "--", "/bin/true"]);
+    let exported = consent(&one, &["export"]).stdout;
+    let other = daemon("").await;
+    let file = other.path().join("export.json");
+    fs::write(&file, &exported).unwrap();
+    assert_eq!(
+        reason(&other.run(run_script(&path)).await.unwrap_err()),
+        "CONSENT_REQUIRED"
+    );
+
+    let imported = consent(&other, &["import", file.to_str().unwrap()]);
+
+    assert_eq!(imported.stdout, b"imported: 2\n", "{imported:?}");
+    other.run(run_script(&path)).await.unwrap();
+    assert_eq!(consents(&other), consents(&one));
+    // What is bound to content is not loosened by an entry of reyn's, and what is no list changes nothing.
+    let loose = json!([{"command": "/bin/true", "approved_at": "2026-01-01T00:00:00+00:00", "script_mtime": null}]);
+    fs::write(&file, loose.to_string()).unwrap();
+    let again = consent(&other, &["--json", "import", file.to_str().unwrap()]);
+    assert_eq!(printed(&again), json!({"imported": 0, "skipped": 1}));
+    fs::write(&file, "[{\"command\": 1}]").unwrap();
+    assert_eq!(
+        consent(&other, &["import", file.to_str().unwrap()])
+            .status
+            .code(),
+        Some(125)
+    );
+    assert_eq!(consents(&other), consents(&one));
+}
+
+#[tokio::test]
+async fn looms_approve_asks_the_operator_about_the_tool() {
+    let directory = crate::support::directory();
+    let file = directory.path().join("agent.json");
+    let hooks = json!({"hooks": {"onToolCall": [{"action": "approve", "tools": ["shell"], "timeoutMs": 60_000}]}});
+    fs::write(&file, hooks.to_string()).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let setup = Setup {
+        config: format!("[[hooks_file]]\ncontract = \"loom\"\npath = {file:?}\n"),
+        ..Setup::default()
+    };
+    let daemon = Daemon::in_directory(directory, setup).await.unwrap();
+    let about = |tool: &str| pb::DispatchRequest {
+        tool: Some(pb::Tool {
+            input_json: json!({"cmd": "rm -rf /"}).to_string(),
+            name: tool.to_owned(),
+            ..pb::Tool::default()
+        }),
+        ..crate::support::at("tool.pre", &json!({}))
+    };
+    // Nobody listens: no. (A tool that it is not about is asked of nobody.)
+    let answer = daemon.dispatch(about("shell")).await.answer.unwrap();
+    assert_eq!(answer.decision(), pb::Decision::Deny);
+    assert!(answer.reason.contains("nobody listens"), "{answer:?}");
+    assert!(daemon.dispatch(about("other")).await.hooks.is_empty());
+
+    let mut listener = Listener::of(&daemon).await;
+    for (decision, expected) in [
+        (ConsentDecision::Once, pb::Decision::Allow),
+        (ConsentDecision::No, pb::Decision::Deny),
+        (ConsentDecision::Always, pb::Decision::Allow),
+    ] {
+        let mut client = daemon.client();
+        let request = about("shell");
+        let dispatched = tokio::spawn(async move { client.dispatch(request).await });
+        let asked = listener.question().await;
+        assert_eq!(
+            (asked.tool_name.as_str(), asked.command.as_str()),
+            ("shell", "")
+        );
+        assert_eq!(asked.tool_input_json, r#"{"cmd":"rm -rf /"}"#);
+        assert_eq!(asked.hook_name, "hooks.onToolCall[0]:approve");
+
+        assert!(decide(&daemon, &asked.consent_id, decision).await);
+
+        let response = dispatched.await.unwrap().unwrap().into_inner();
+        assert_eq!(
+            response.answer.unwrap().decision(),
+            expected,
+            "{decision:?}"
+        );
+        listener.settled().await;
+    }
+    assert_eq!(consents(&daemon), [json!(null); 0]);
+}
+
+/// An entry as reyn writes it.
+fn of_reyn(command: &str, modified: Option<f64>) -> serde_json::Value {
+    json!({"command": command, "approved_at": "2026-01-02T03:04:05.678901+00:00", "script_mtime": modified})
+}
+
+fn modified(path: &Path) -> f64 {
+    let modified = fs::metadata(path).unwrap().modified().unwrap();
+    modified
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_secs_f64()
+}
+
+fn reyns(path: &Path) -> pb::ExecuteRequest {
+    pb::ExecuteRequest {
+        contract: pb::Contract::Reyn.into(),
+        mode: "shell_exec".to_owned(),
+        event: crate::witness::event("{}"),
+        ..run_script(path)
+    }
+}
+
+#[tokio::test]
+async fn reyns_own_list_counts_for_its_hooks_once_and_is_bound_to_content_then() {
+    for named in [false, true] {
+        let directory = crate::support::directory();
+        let list = directory.path().join(if named {
+            "mine.json"
+        } else {
+            ".reyn/shell-hooks-allowlist.json"
+        });
+        let setup = Setup {
+            ask_for_consent: true,
+            env: if named {
+                vec![(
+                    "REYN_SHELL_HOOKS_ALLOWLIST".to_owned(),
+                    list.display().to_string(),
+                )]
+            } else {
+                Vec::new()
+            },
+            ..Setup::default()
+        };
+        let daemon = Daemon::in_directory(directory, setup).await.unwrap();
+        let path = script(&daemon, "echo ran");
+        fs::create_dir_all(list.parent().unwrap()).unwrap();
+        let write = |entries: serde_json::Value| {
+            fs::write(&list, entries.to_string()).unwrap();
+            fs::set_permissions(&list, Permissions::from_mode(0o600)).unwrap();
+        };
+        let text = path.to_str().unwrap();
+        // Another time of modification, another command, another contract: none of them counts.
+        write(json!([
+            of_reyn(text, Some(modified(&path) - 1.0)),
+            of_reyn("/bin/other", None)
+        ]));
+        assert_eq!(
+            reason(&daemon.run(reyns(&path)).await.unwrap_err()),
+            "CONSENT_REQUIRED"
+        );
+        write(json!([of_reyn(text, Some(modified(&path) + 0.005))]));
+        assert_eq!(
+            reason(&daemon.run(run_script(&path)).await.unwrap_err()),
+            "CONSENT_REQUIRED"
+        );
+        assert_eq!(consents(&daemon), [json!(null); 0]);
+
+        daemon.run(reyns(&path)).await.unwrap();
+
+        assert_eq!(consents(&daemon)[0]["digests"].as_array().unwrap().len(), 2);
+        // Content counts from now on, whatever its time says.
+        let time = fs::metadata(&path).unwrap().modified().unwrap();
+        script(&daemon, "echo other");
+        fs::File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(time)
+            .unwrap();
+        assert_eq!(
+            reason(&daemon.run(reyns(&path)).await.unwrap_err()),
+            "DIGEST_MISMATCH"
+        );
+        let other_profile = pb::ExecuteRequest {
+            profile: "pipeline".to_owned(),
+            ..reyns(&path)
+        };
+        assert_eq!(
+            reason(&daemon.run(other_profile).await.unwrap_err()),
+            "CONSENT_REQUIRED"
+        );
+        // Taken back here, it is taken back there.
+        let revoke = pb::RevokeRequest {
+            command: text.to_owned(),
+        };
+        assert_eq!(
+            operator(&daemon)
+                .revoke(revoke)
+                .await
+                .unwrap()
+                .into_inner()
+                .revoked,
+            2
+        );
+        assert_eq!(
+            reason(&daemon.run(reyns(&path)).await.unwrap_err()),
+            "CONSENT_REQUIRED"
+        );
+        // A list that others could have written allows nothing.
+        write(json!([of_reyn(text, None)]));
+        fs::set_permissions(&list, Permissions::from_mode(0o666)).unwrap();
+        let refusal = daemon.run(reyns(&path)).await.unwrap_err();
+        assert_eq!(reason(&refusal), "CONSENT_REQUIRED");
+        assert!(
+            refusal.message().contains("others can write it"),
+            "{refusal:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn reyns_environment_accepts_its_hooks_and_no_others() {
+    let daemon = Daemon::with(Setup {
+        ask_for_consent: true,
+        env: vec![("REYN_ACCEPT_HOOKS".to_owned(), " 1 ".to_owned())],
+        ..Setup::default()
+    })
+    .await;
+    let path = script(&daemon, "echo ran");
+    let other = daemon.run(sh("strict", "exit 0")).await.unwrap_err();
+    assert_eq!(reason(&other), "CONSENT_REQUIRED");
+
+    daemon.run(reyns(&path)).await.unwrap();
+
+    assert_eq!(daemon.journal()[1]["consent"], "environment");
+    assert_eq!(consents(&daemon).len(), 1);
+}
+
+#[tokio::test]
+async fn eight_writers_of_two_daemons_and_the_command_line_lose_no_entry() {
+    let one = daemon("").await;
+    let directory = crate::support::directory();
+    std::os::unix::fs::symlink(one.path().join("state"), directory.path().join("state")).unwrap();
+    let setup = Setup {
+        ask_for_consent: true,
+        ..Setup::default()
+    };
+    let two = Daemon::in_directory(directory, setup).await.unwrap();
+    let seconds = std::env::var("HOOKJAIL_WRITERS_SECONDS").ok();
+    let seconds = seconds.map_or(2, |seconds| seconds.parse().unwrap());
+    let end = std::time::Instant::now() + Duration::from_secs(seconds);
+    let list = one.path().join("state/allowlist.json");
+    let reading = crate::witness::Again::and_again(move || {
+        let text = fs::read(&list).unwrap_or(b"[]".to_vec());
+        serde_json::from_slice::<Vec<serde_json::Value>>(&text).unwrap();
+    });
+
+    let mut writers = Vec::new();
+    for writer in 0..6 {
+        let daemon = if writer % 2 == 0 { &one } else { &two };
+        let mut client = operator(daemon);
+        writers.push(tokio::spawn(async move {
+            let mut written = Vec::new();
+            while std::time::Instant::now() < end {
+                let word = format!("{writer}-{}", written.len());
+                let request = pb::AllowRequest {
+                    argv: vec!["/bin/echo".to_owned(), word.clone()],
+                    profile: "strict".to_owned(),
+                    ..pb::AllowRequest::default()
+                };
+                client.allow(request).await.unwrap();
+                written.push(word);
+            }
+            written
+        }));
+    }
+    for writer in 6..8 {
+        let config = one.path().join("hookjail.toml");
+        writers.push(tokio::task::spawn_blocking(move || {
+            let mut written = Vec::new();
+            while std::time::Instant::now() < end {
+                let word = format!("{writer}-{}", written.len());
+                let words = ["consent", "allow", "--", "/bin/echo", &word];
+                let output = hookjail(&config, &words).output().unwrap();
+                assert!(output.status.success(), "{output:?}");
+                written.push(word);
+            }
+            written
+        }));
+    }
+    let mut expected = Vec::new();
+    for writer in writers {
+        let written = writer.await.unwrap();
+        assert!(!written.is_empty());
+        expected.extend(written.into_iter().map(|word| format!("/bin/echo {word}")));
+    }
+    drop(reading);
+
+    let listed = consents(&one).into_iter();
+    let mut listed: Vec<_> = listed
+        .map(|entry| entry["command"].as_str().unwrap().to_owned())
+        .collect();
+    listed.sort();
+    expected.sort();
+    assert_eq!(listed, expected);
+}

@@ -1,0 +1,421 @@
+//! The policy with one element taken out at a time: something must notice each.
+//!
+//! `cargo test --features weaken --test spec mutation -- --nocapture` prints element by element what noticed. What noticed
+//! is an attempt that got through, a call that was not denied as written down, or the daemon, which refuses to run.
+//! `HOOKJAIL_MUTANTS=N` tries every Nth element only.
+
+use std::collections::BTreeMap;
+
+use hookjail::{
+    policy::{Metadata, Network, Spawn},
+    sandbox::linux::{
+        FilterSpec,
+        rules::{Rule, rule},
+        syscalls,
+    },
+    sys,
+};
+use landlock::{ABI, Access as _, AccessFs, AccessNet, Scope};
+use tonic_types::StatusExt;
+
+use crate::{
+    attempts::{Attempt, Control, Ends, Probe, result},
+    doors::{Door, doors, open_doors},
+    fail_closed::FakeKernel,
+    matrix::{ALWAYS, WITH_PROCESSES, WITHOUT_PROCESSES},
+    support::{Daemon, Setup, hook, reason},
+};
+
+/// Elements that nothing on this page notices, and why that is so.
+const ARGUED: &[(&str, &str)] = &[
+    ("seccomp:sethostname", CAPABILITY),
+    ("seccomp:setdomainname", CAPABILITY),
+    ("seccomp:setgroups", CAPABILITY),
+    ("seccomp:syslog", CAPABILITY),
+    ("seccomp:vhangup", CAPABILITY),
+    ("closing:setgroups", CAPABILITY),
+    (
+        "guard:arch",
+        "every other program that is loaded checks the architecture as well",
+    ),
+    ("landlock:MakeBlock", CAPABILITY),
+    (
+        "landlock:Refer",
+        "without it the kernel refuses every move between directories",
+    ),
+];
+
+const CAPABILITY: &str =
+    "the kernel asks for a capability, and a hook has none: attested in each run";
+
+/// What stands before a right, and the attempt that must fail by the right alone.
+type Behind = (
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+);
+
+/// Rights that another layer covers: with that taken out they must hold by themselves.
+const BEHIND: &[Behind] = &[
+    (
+        "MakeChar",
+        &["seccomp:mknod", "seccomp:mknodat"],
+        &["whiteout", "{outside}/new"],
+    ),
+    (
+        "MakeFifo",
+        &["seccomp:mknod", "seccomp:mknodat"],
+        &["pipe-file", "{outside}/new"],
+    ),
+    (
+        "MakeSock",
+        &["seccomp:mknod", "seccomp:mknodat"],
+        &["socket-file-at", "{outside}/new"],
+    ),
+    (
+        "IoctlDev",
+        &["argument:ioctl:1"],
+        &["device-request", "/dev/null"],
+    ),
+    (
+        "ConnectTcp",
+        &["seccomp:socket", "seccomp:connect"],
+        &["tcp", "{tcp}"],
+    ),
+    (
+        "BindTcp",
+        &["seccomp:socket", "seccomp:bind"],
+        &["tcp-bind"],
+    ),
+    (
+        "AbstractUnixSocket",
+        &["seccomp:socket", "seccomp:connect"],
+        &["unix-stream", "{abstract}"],
+    ),
+];
+
+#[tokio::test]
+async fn something_notices_each_element_of_the_policy_that_is_taken_out() {
+    let probe = Probe::build();
+    let every: usize = std::env::var("HOOKJAIL_MUTANTS").map_or(1, |n| n.parse().unwrap());
+    let mut layers: BTreeMap<String, (usize, usize, usize)> = BTreeMap::new();
+    let mut faults = Vec::new();
+    for (number, element) in elements().into_iter().enumerate() {
+        if number % every != 0 {
+            continue;
+        }
+        let layer = element.split(':').next().unwrap().to_owned();
+        let (noticed, argued, total) = layers.entry(layer).or_default();
+        *total += 1;
+        let argument = ARGUED.iter().find(|(name, _)| *name == element);
+        match (notice(&probe, &element).await, argument) {
+            (Some(notice), None) => {
+                *noticed += 1;
+                println!("noticed  {element:<32} {}", notice.lines().next().unwrap());
+            }
+            (None, Some((_, why))) => {
+                *argued += 1;
+                println!("argued   {element:<32} {why}");
+            }
+            (None, None) => faults.push(format!("{element}: nothing notices")),
+            (Some(notice), Some(_)) => faults.push(format!("{element}: argued, but {notice}")),
+        }
+    }
+    for (layer, (noticed, argued, total)) in layers {
+        println!("{layer}: {noticed} of {total} noticed, {argued} argued");
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Returns the names of all elements of `strict` and `pipeline` on this kernel.
+fn elements() -> Vec<String> {
+    let landlock_abi = sys::landlock_abi().unwrap();
+    let abi = ABI::from(i32::try_from(landlock_abi).unwrap());
+    let mut names: Vec<String> = Vec::new();
+    names.extend(
+        AccessFs::from_all(abi)
+            .iter()
+            .map(|right| format!("landlock:{right:?}")),
+    );
+    names.extend(
+        AccessNet::from_all(abi)
+            .iter()
+            .map(|right| format!("landlock:{right:?}")),
+    );
+    names.extend(
+        Scope::from_all(abi)
+            .iter()
+            .map(|scope| format!("landlock:{scope:?}")),
+    );
+    names.extend(["arch", "unknown", "x32"].map(|check| format!("guard:{check}")));
+    names.extend(["CORE", "FSIZE", "NOFILE"].map(|limit| format!("limit:RLIMIT_{limit}")));
+    let strict = FilterSpec {
+        landlock_abi,
+        metadata: Metadata::Keep,
+        network: Network::None,
+        spawn: Spawn::Threads,
+    };
+    for (number, name) in syscalls::TABLE {
+        match rule(&strict, *number) {
+            Rule::Allow => {}
+            Rule::AllowWhen(ways) => {
+                let mut arguments: Vec<_> = ways.iter().flatten().map(|test| test.index).collect();
+                arguments.sort_unstable();
+                arguments.dedup();
+                names.extend(
+                    arguments
+                        .iter()
+                        .map(|index| format!("argument:{name}:{index}")),
+                );
+            }
+            Rule::Errno(_) | Rule::Kill => names.push(format!("seccomp:{name}")),
+        }
+    }
+    let mut set_up = vec![
+        "clone",
+        "landlock_restrict_self",
+        "prctl",
+        "prlimit64",
+        "seccomp",
+        "setpgid",
+    ];
+    if nix::unistd::geteuid().is_root() {
+        set_up.extend(["capset", "setgroups", "setresgid", "setresuid"]);
+        names.extend(["limit:RLIMIT_NPROC", "set-up:bounding"].map(str::to_owned));
+    }
+    names.extend(set_up.iter().map(|name| format!("closing:{name}")));
+    names
+}
+
+/// Returns what notices that an element is missing.
+async fn notice(probe: &Probe, element: &str) -> Option<String> {
+    let right = element.strip_prefix("landlock:").unwrap_or_default();
+    if let Some((_, before, words)) = BEHIND.iter().find(|(name, ..)| *name == right) {
+        let attempt = Attempt {
+            row: "",
+            words,
+            control: Control::Works,
+            ends: Ends::Refused(&[libc::EACCES, libc::EPERM]),
+        };
+        // Else the self-test would refuse to run what the other layer lacks.
+        let mut lacking = vec!["proof:self-test"];
+        lacking.extend(*before);
+        let daemon = weakened(&lacking).await;
+        let held = probe.failures_of_hooks(&daemon, "strict", [&attempt]).await;
+        assert!(
+            held.is_empty(),
+            "{element} does not hold by itself: {held:?}"
+        );
+        lacking.push(element);
+        let daemon = weakened(&lacking).await;
+        return probe
+            .failures_of_hooks(&daemon, "strict", [&attempt])
+            .await
+            .pop();
+    }
+    let daemon = weakened(&[element]).await;
+    let name = element.split(':').nth(1).unwrap_or_default();
+    for (profile, processes, own) in [
+        ("strict", false, WITHOUT_PROCESSES),
+        ("pipeline", true, WITH_PROCESSES),
+    ] {
+        // What is quick, or likely to notice, first.
+        let (likely, others): (Vec<Door>, Vec<Door>) = doors(processes)
+            .into_iter()
+            .partition(|door| door.name == name);
+        let notice = open_doors(probe, &daemon, profile, &likely).await.pop();
+        if notice.is_some() {
+            return notice;
+        }
+        let notice = differing_state(probe, &daemon, profile).await;
+        if notice.is_some() {
+            return notice;
+        }
+        for attempt in own.iter().chain(ALWAYS) {
+            let notice = probe
+                .failures_of_hooks(&daemon, profile, [attempt])
+                .await
+                .pop();
+            if notice.is_some() {
+                return notice;
+            }
+        }
+        let notice = open_doors(probe, &daemon, profile, &others).await.pop();
+        if notice.is_some() {
+            return notice;
+        }
+    }
+    None
+}
+
+/// Starts a daemon whose policy lacks elements.
+async fn weakened(elements: &[&str]) -> Daemon {
+    Daemon::with(Setup {
+        env: vec![("HOOKJAIL_WEAKEN".to_owned(), elements.join(" "))],
+        ..Setup::default()
+    })
+    .await
+}
+
+/// Has a hook tell what state it finds itself in; returns that if it is not as it must be.
+async fn differing_state(probe: &Probe, daemon: &Daemon, profile: &str) -> Option<String> {
+    let expected = [
+        (vec!["descriptors"], None, "0 1 2 "),
+        // Whatever the daemon ignores or blocks, a hook does not.
+        (vec!["raise", "10"], Some(libc::SIGUSR1), ""),
+        (vec!["raise", "12"], Some(libc::SIGUSR2), ""),
+        (
+            vec!["state"],
+            None,
+            "core 0 0\nfiles 256\nno_new_privs 1\nleader 1\numask 77\n",
+        ),
+    ];
+    let tasks = ["many-processes", "100"].map(str::to_owned);
+    if profile == "pipeline" && nix::unistd::geteuid().is_root() {
+        let seen = daemon.run(probe.hook(profile, &tasks)).await.map(result);
+        if !seen
+            .as_ref()
+            .is_ok_and(|seen| seen.code == Some(libc::EAGAIN))
+        {
+            return Some(format!("`{profile}`: {tasks:?}: {seen:?}"));
+        }
+    }
+    for (words, signal, expected) in expected {
+        let words: Vec<_> = words.into_iter().map(str::to_owned).collect();
+        let seen = match daemon.run(probe.hook(profile, &words)).await {
+            Ok(response) => result(response),
+            Err(status) => return Some(format!("refused: {}", status.message())),
+        };
+        if seen.signal != signal || !seen.said.ends_with(expected) {
+            return Some(format!("`{profile}`: {words:?}: {seen:?}"));
+        }
+    }
+    None
+}
+
+/// Steps that a kernel takes for done and does not do; whether only root takes them, and what stands behind them where
+/// nothing notices.
+const DEAD_STEPS: &[(&str, &str, bool, Option<&str>)] = &[
+    ("signals", "13=0", false, None),
+    ("process group", "109=0", false, None),
+    ("stdio", "292/1@1=0", false, None),
+    ("groups", "116=0", true, None),
+    ("gid", "119=0", true, None),
+    ("uid", "117=0", true, None),
+    (
+        "capabilities",
+        "126=0",
+        true,
+        Some("giving up uid 0 clears them, which is attested"),
+    ),
+    (
+        "parent death signal",
+        "157/1=0",
+        false,
+        Some("the keeper kills what a killed daemon leaves"),
+    ),
+    ("parent", "110=0", false, None),
+    ("working directory", "81=0", false, None),
+    ("Landlock domain", "446=0", false, None),
+    ("close descriptors", "436=0", false, None),
+    ("limits", "302=0", false, None),
+    // But for the one that returns a listener.
+    ("filters", "317/0@1=0", false, None),
+    ("signal mask", "14=0", false, None),
+];
+
+#[tokio::test]
+async fn something_notices_each_step_of_the_set_up_that_only_seems_to_be_taken() {
+    let (probe, kernel) = (Probe::build(), FakeKernel::build());
+    // The positive control: nothing is noticed where every step is taken.
+    let daemon = kernel.daemon(&[]).await;
+    assert_eq!(differing_state(&probe, &daemon, "strict").await, None);
+    let state = probe.confined(&daemon, "strict", &["state"]).await;
+    drop(daemon);
+
+    let mut faults = Vec::new();
+    for (step, flaw, only_root, argued) in DEAD_STEPS {
+        if *only_root && !nix::unistd::geteuid().is_root() {
+            continue;
+        }
+        let daemon = kernel.daemon(&["--errno", flaw]).await;
+        let mut notice = differing_state(&probe, &daemon, "strict").await;
+        if notice.is_none() {
+            let now = probe.confined(&daemon, "strict", &["state"]).await;
+            let now = who(&now.said);
+            notice = (now != who(&state.said)).then(|| now.join(", "));
+        }
+        match (&notice, argued) {
+            (Some(notice), None) => {
+                println!("noticed  {step:<32} {}", notice.lines().next().unwrap())
+            }
+            (None, Some(why)) => println!("argued   {step:<32} {why}"),
+            _ => faults.push(format!("{step}: {notice:?}, argued {argued:?}")),
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// A filter that only seems to be loaded: three proofs stand before a hook that would run without it.
+#[tokio::test]
+async fn each_proof_by_itself_refuses_filters_that_only_seem_to_be_loaded() {
+    let (probe, kernel) = (Probe::build(), FakeKernel::build());
+    for (lacking, expected) in [
+        ("", "is not confirmed"),
+        ("proof:attestation", "is not confirmed"),
+        ("proof:self-test", "is not as planned"),
+        ("proof:self-test proof:attestation", "answered"),
+    ] {
+        // But for the one that returns a listener, none is.
+        let daemon = kernel.weakened(&["--errno", "317/0@1=0"], lacking).await;
+        let words = ["call", "setpgid", "0", "0"].map(str::to_owned);
+        let request = probe.hook("strict", &words);
+        let seen = match daemon.run(request).await {
+            Ok(response) => String::from_utf8_lossy(&response.stdout).into_owned(),
+            Err(status) => status.message().to_owned(),
+        };
+        assert!(seen.contains(expected), "{lacking}: {seen}");
+    }
+}
+
+/// Returns what a hook says about its ids, the number of its user apart, which is another one in each run.
+fn who(state: &str) -> Vec<String> {
+    let user = state.split_whitespace().nth(1).unwrap();
+    let ids = state.lines().take(3);
+    ids.map(|line| line.replace(user, "USER")).collect()
+}
+
+/// What is taken out of the mechanism while the backend claims what it always does: the axis, and the elements. What Landlock
+/// refuses of devices is reading, so a hole there shows on `read` first.
+const HOLES: &[(&str, &str)] = &[
+    ("read", "landlock:ReadFile landlock:ReadDir"),
+    ("write", "landlock:MakeReg"),
+    ("write", "landlock:Truncate"),
+    ("execute", "landlock:Execute"),
+    ("network", "seccomp:socket"),
+    ("spawn", "seccomp:setpgid"),
+    ("ipc", "seccomp:shmget"),
+    ("metadata", "seccomp:fchmodat"),
+];
+
+#[tokio::test]
+async fn a_mechanism_with_a_hole_is_caught_by_the_self_test_on_the_axis_of_the_hole() {
+    let root = nix::unistd::geteuid().is_root();
+    // Where no uid counts them, the number of tasks is not claimed.
+    let tasks = root.then_some(("pids", "limit:RLIMIT_NPROC"));
+    for (axis, hole) in HOLES.iter().copied().chain(tasks) {
+        let daemon = Daemon::with(Setup {
+            env: vec![("HOOKJAIL_WEAKEN".to_owned(), hole.to_owned())],
+            ..Setup::default()
+        })
+        .await;
+
+        let refusal = daemon.run(hook(["/bin/true"])).await.expect_err(hole);
+
+        assert_eq!(reason(&refusal), "BACKEND_UNCONFIRMED", "{hole}");
+        let details = refusal.get_error_details();
+        let metadata = &details.error_info().unwrap().metadata;
+        let on = metadata.get("axis").map(String::as_str);
+        assert_eq!(on, Some(axis), "{hole}: {}", refusal.message());
+    }
+}

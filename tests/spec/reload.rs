@@ -1,0 +1,281 @@
+//! An operator changes the configuration of a daemon that runs, or sends it home.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start the command line itself, never a hook"
+)]
+
+use std::{fs, os::unix::fs::PermissionsExt, process::Output};
+
+use hookjail::pb::{
+    self, OutcomeKind, admin_service_client::AdminServiceClient,
+    sandbox_service_client::SandboxServiceClient,
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::{Value, json};
+use tonic::Code;
+
+use crate::{
+    support::{Daemon, Setup, at, hook, reached, reason, sh},
+    witness::{NOBODY, a_minute, ask_as, end, hookjail, json, processes_with, until, writing},
+};
+
+/// A profile of the operator's, as the shipped `strict` but for its name.
+const MODEST: &str = "extends = \"strict\"\ndescription = \"Modest.\"\n";
+
+/// A hook at a lifecycle point.
+const GREETING: &str = "[[hook]]\ncontract = \"reyn\"\nmode = \"shell_exec\"\npoint = \"turn_end\"\nname = \"greeting\"\n\
+                        command = [\"/bin/echo\", \"hello\"]\n";
+
+fn command(daemon: &Daemon, words: &[&str]) -> Output {
+    let mut command = hookjail(&daemon.path().join("hookjail.toml"), words);
+    command.env("HOME", daemon.path()).output().unwrap()
+}
+
+fn reload(daemon: &Daemon) -> Value {
+    let socket = daemon.path().join("sock-admin");
+    let words = ["reload", "--json", "--connect", socket.to_str().unwrap()];
+    json(&command(daemon, &words))
+}
+
+/// Adds to the configuration of a daemon.
+fn configure(daemon: &Daemon, text: &str) {
+    let file = daemon.path().join("hookjail.toml");
+    let before = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{before}\n{text}")).unwrap();
+}
+
+fn modest() -> pb::ExecuteRequest {
+    pb::ExecuteRequest {
+        profile: "modest".to_owned(),
+        ..hook(["/bin/true"])
+    }
+}
+
+async fn due(daemon: &Daemon) -> Vec<String> {
+    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+    let names = reached(&response);
+    names.into_iter().map(ToOwned::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_reload_puts_profiles_and_hooks_in_force_that_were_not_there_before() {
+    let daemon = Daemon::start().await;
+    let refusal = daemon.run(modest()).await.unwrap_err();
+    assert_eq!(reason(&refusal), "PROFILE_UNKNOWN");
+    assert_eq!(due(&daemon).await, [""; 0]);
+    fs::write(daemon.path().join("profiles/modest.toml"), MODEST).unwrap();
+    configure(&daemon, GREETING);
+    assert_eq!(due(&daemon).await, [""; 0]);
+
+    let reloaded = reload(&daemon);
+
+    assert_eq!(reloaded["hooks"], 1, "{reloaded}");
+    let profiles = reloaded["profiles"].as_array().unwrap();
+    assert!(profiles.contains(&json!("modest")) && profiles.contains(&json!("strict")));
+    assert_eq!(reloaded.get("unconfirmed"), None, "{reloaded}");
+    daemon.run(modest()).await.unwrap();
+    assert_eq!(due(&daemon).await, ["greeting"]);
+    // And takes away what is not there any more.
+    fs::remove_file(daemon.path().join("profiles/modest.toml")).unwrap();
+    let file = daemon.path().join("hookjail.toml");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replace("[hooks]", "[hooks]\ndisabled = true")).unwrap();
+    assert_eq!(reload(&daemon).get("hooks"), None);
+    assert_eq!(
+        reason(&daemon.run(modest()).await.unwrap_err()),
+        "PROFILE_UNKNOWN"
+    );
+    assert_eq!(due(&daemon).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_reload_of_anything_broken_is_refused_and_changes_nothing() {
+    let daemon = Daemon::with(Setup {
+        config: GREETING.to_owned(),
+        profiles: vec![("modest".to_owned(), MODEST.to_owned())],
+        ..Setup::default()
+    })
+    .await;
+    let hooks_file = daemon.path().join("hooks.yaml");
+    fs::write(&hooks_file, "hooks: [").unwrap();
+    fs::set_permissions(&hooks_file, fs::Permissions::from_mode(0o600)).unwrap();
+    let names_it = format!("[[hooks_file]]\ncontract = \"reyn\"\npath = {hooks_file:?}\n");
+    let greeting = GREETING.replace("greeting", "another");
+    let (config, profile) = ("hookjail.toml", "profiles/modest.toml");
+    let list = "state/allowlist.json";
+    let before = |file: &str| fs::read_to_string(daemon.path().join(file)).unwrap_or_default();
+    let [good, good_list] = [config, list].map(before);
+    let with = |text: &str| format!("{good}\n{text}");
+    for (file, text, named) in [
+        (config, with("[[hook]]\ncommand = 7"), "hook[1].command"),
+        (config, with("nonsense"), "hookjail.toml"),
+        (config, with(&names_it), "hooks.yaml"),
+        (
+            config,
+            good.replace("[hooks]", "[hooks]\nspawners = 7"),
+            "hooks.spawners",
+        ),
+        (config, good.replace("/sock\"", "/other\""), "server.socket"),
+        (profile, "extends = \"nobody\"".to_owned(), "modest"),
+        (profile, format!("{MODEST}surprise = 1\n"), "surprise"),
+        (list, "{".to_owned(), "allowlist.json"),
+    ] {
+        // What is right beside what is broken takes no effect either.
+        fs::write(daemon.path().join(config), with(&greeting)).unwrap();
+        let path = daemon.path().join(file);
+        fs::write(&path, &text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+
+        let error = &reload(&daemon)["error"];
+
+        let message = error["message"].as_str().unwrap_or_default();
+        assert!(message.contains(named), "{file} {text}: {error}");
+        assert_eq!(error["reason"], "RELOAD_REFUSED", "{file} {text}: {error}");
+        let restored = [
+            (config, &good),
+            (profile, &MODEST.to_owned()),
+            (list, &good_list),
+        ];
+        for (file, text) in restored {
+            fs::write(daemon.path().join(file), text).unwrap();
+        }
+        fs::remove_file(daemon.path().join(list)).unwrap();
+        daemon.run(modest()).await.unwrap();
+        assert_eq!(due(&daemon).await, ["greeting"], "{file} {text}");
+    }
+    assert!(daemon.log().contains("reload refused"), "{}", daemon.log());
+}
+
+#[tokio::test]
+async fn a_hangup_reloads_and_proves_every_profile_anew() {
+    let daemon = Daemon::start().await;
+    let tested = async || {
+        let mut client = SandboxServiceClient::new(daemon.channel());
+        let status = client.get_status(pb::GetStatusRequest {}).await;
+        let status = status.unwrap().into_inner();
+        let times = status.profiles.iter();
+        let times = times.map(|profile| profile.tested_at.unwrap());
+        times.collect::<Vec<_>>()
+    };
+    let before = tested().await;
+    assert_eq!(tested().await, before);
+    configure(&daemon, GREETING);
+
+    let pid = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
+    kill(pid, Signal::SIGHUP).unwrap();
+
+    until("the reload", || daemon.log().contains("reloaded")).await;
+    assert_eq!(due(&daemon).await, ["greeting"]);
+    let after = tested().await;
+    let unchanged = before.iter().zip(&after).filter(|(old, new)| old == new);
+    assert_eq!(unchanged.count(), 0, "{before:?} {after:?}");
+}
+
+#[tokio::test]
+async fn a_secret_that_is_registered_by_a_reload_is_taken_out_from_then_on() {
+    let daemon = Daemon::start().await;
+    let file = daemon.path().join("secret");
+    fs::write(&file, "a-secret-of-mine").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let request = || hook(["/bin/echo", "a-secret-of-mine"]);
+    daemon.run(request()).await.unwrap();
+    assert_eq!(
+        daemon.journal()[0]["command"]["argv"][1],
+        "a-secret-of-mine"
+    );
+    configure(
+        &daemon,
+        &format!("[[secret]]\nname = \"mine\"\nfile = {file:?}\n"),
+    );
+
+    reload(&daemon);
+
+    daemon.run(request()).await.unwrap();
+    assert_eq!(daemon.journal()[2]["command"]["argv"][1], "[redacted:mine]");
+}
+
+#[tokio::test]
+async fn a_run_goes_on_under_the_profile_it_began_with() {
+    let daemon = Daemon::with(Setup {
+        profiles: vec![("modest".to_owned(), MODEST.to_owned())],
+        ..Setup::default()
+    })
+    .await;
+    let script = "echo >begun; until test -e go; do sleep 0.02; done; echo over";
+    let request = writing(&daemon, script);
+    let workspace = daemon.workspace();
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || workspace.join("begun").exists()).await;
+
+    reload(&daemon);
+
+    fs::write(workspace.join("go"), "").unwrap();
+    let response = call.await.unwrap().unwrap().into_inner();
+    assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+}
+
+#[tokio::test]
+async fn a_drain_lets_running_hooks_end_within_the_time_it_gives_and_ends_the_daemon() {
+    let mut daemon = Daemon::start().await;
+    let marker = a_minute();
+    let script = format!("echo >begun; sleep {marker}");
+    let request = writing(&daemon, &script);
+    let workspace = daemon.workspace();
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || workspace.join("begun").exists()).await;
+
+    let answer = json(&command(&daemon, &["drain", "--within", "0s", "--json"]));
+
+    assert_eq!(answer, json!({"running": 1}));
+    let response = call.await.unwrap().unwrap().into_inner();
+    assert_eq!(end(&response).0, OutcomeKind::Canceled);
+    assert_eq!(processes_with(&marker), [""; 0]);
+    let mut status = None;
+    until("the daemon's end", || {
+        status = daemon.child().try_wait().unwrap();
+        status.is_some()
+    })
+    .await;
+    assert!(status.unwrap().success(), "{}", daemon.log());
+    for socket in ["sock", "sock-admin"] {
+        assert!(!daemon.path().join(socket).exists(), "{socket}");
+    }
+}
+
+#[tokio::test]
+async fn only_the_daemons_own_user_steers_it_and_only_at_the_admin_socket() {
+    let daemon = Daemon::start().await;
+    let mode = fs::metadata(daemon.path().join("sock-admin"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let mut elsewhere = AdminServiceClient::new(daemon.channel());
+    let status = elsewhere.reload(pb::ReloadRequest {}).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unimplemented);
+    let drained = elsewhere
+        .drain(pb::DrainRequest::default())
+        .await
+        .unwrap_err();
+    assert_eq!(drained.code(), Code::Unimplemented);
+    assert!(reload(&daemon).get("error").is_none());
+
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped in part: only root can be another user");
+        return;
+    }
+    let a_hooks = 1_879_100_007;
+    for (user, expected) in [(NOBODY, "PEER_NOT_ALLOWED"), (a_hooks, "CALLER_IS_A_HOOK")] {
+        for command in ["reload", "drain"] {
+            let output = ask_as(user, &daemon, "sock-admin", command, &[]);
+            assert_eq!(json(&output)["error"]["reason"], expected, "{output:?}");
+        }
+    }
+    daemon.run(sh("strict", "exit 0")).await.unwrap();
+}
