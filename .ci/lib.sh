@@ -18,6 +18,19 @@ fail() { echo "FAIL: $*" >&2; exit 1; }
 need_root() { [ "$(id -u)" = 0 ] || skip "needs root"; }
 have() { command -v "$1" >/dev/null; }
 
+# Cargo keeps what it fetches where root and the ordinary user see it at one path: what root compiled of the dependencies is
+# then good for the user too, and his build needs no network.
+share_cargo_home() {
+  local own=${CARGO_HOME:-$HOME/.cargo}
+  export CARGO_HOME=$CI_WORK/user/.cargo
+  [ ! -e "$CARGO_HOME/shared" ] || return 0
+  mkdir -p "$CARGO_HOME"
+  [ ! -e "$own/config.toml" ] || cp "$own/config.toml" "$CARGO_HOME/"
+  [ ! -e "$own/registry" ] || cp -a "$own/registry" "$CARGO_HOME/"
+  touch "$CARGO_HOME/shared"
+}
+if [ "$(id -u)" = 0 ]; then share_cargo_home; fi
+
 # Runs a command as the ordinary user, who has nothing of ours in the environment.
 AS_USER=(setpriv --reuid "$CI_USER" --regid "$CI_USER" --init-groups --no-new-privs
   env -i HOME="$CI_WORK/user" USER="$CI_USER" LANG=C.UTF-8 PATH="$CI_WORK/toolchain/bin:/usr/local/bin:/usr/bin:/bin"
@@ -41,16 +54,22 @@ prepare_user() {
   fi
   if [ ! -e "$user/ready" ]; then
     fresh_clone "$user/clone"
-    # Root's registry is not readable to others, and the user's build shall need no network. Why not root's compiled
-    # dependencies too: cargo compiles again whatever has its source at another path.
-    local home=${CARGO_HOME:-$HOME/.cargo}
     cargo fetch --quiet --locked
-    install -d -m 755 "$user/.cargo"
-    cp -a "$home/registry" "$user/.cargo/"
-    [ ! -e "$home/config.toml" ] || cp "$home/config.toml" "$user/.cargo/"
     touch "$user/ready"
   fi
+  lend_dependencies debug
+  lend_dependencies release
   chown -R "$CI_USER:$CI_USER" "$user"
+}
+
+# Copies what root compiled of the dependencies, once there is any, to the user's clone. Hookjail itself is another crate at
+# another path, and is compiled there.
+lend_dependencies() { # PROFILE
+  local from=$CARGO_TARGET_DIR/$1 to=$CI_WORK/user/clone/target/$1
+  [ -d "$from/.fingerprint" ] && [ ! -e "$to" ] || return 0
+  mkdir -p "$to"
+  # Of what lies in deps, only libraries.
+  tar -C "$from" --exclude='*hookjail*' --exclude='deps/[!l]*' -cf - .fingerprint build deps | tar -C "$to" -xpf -
 }
 
 # Clones what is committed: a file that was forgotten is missing there.
