@@ -17,11 +17,15 @@ use std::{
 use nix::{
     dir::Type,
     errno::Errno,
-    fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat2},
-    sys::stat::{SFlag, fstat, fstatat},
+    fcntl::{AtFlags, OFlag},
+    sys::stat::{Mode, SFlag, fstat, fstatat},
 };
 
-use crate::{admission::Peer, request::is_plain, sys::FileRights};
+use crate::{
+    admission::Peer,
+    request::is_plain,
+    sys::{BY_NAME, FileRights, Links, locate, open_beneath},
+};
 
 /// A directory of a workspace.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -80,10 +84,7 @@ impl Directory {
     /// Returns the error of the system.
     pub(crate) fn open(&self, reader: Option<Peer>) -> io::Result<Opened> {
         let rights = reader.map(|peer| FileRights::of(peer.uid, peer.gid));
-        let how = OpenHow::new()
-            .flags(OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
-            .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-        let root = openat2(AT_FDCWD, &self.workspace, how)?;
+        let root = locate(&self.workspace, OFlag::O_DIRECTORY, Links::Refused)?;
         let opened = Opened {
             _rights: rights,
             directory: self.clone(),
@@ -91,10 +92,7 @@ impl Directory {
             root,
         };
         // What a link leads out to is no directory of the workspace.
-        opened.beneath(
-            &self.below,
-            OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC,
-        )?;
+        opened.beneath(&self.below, BY_NAME | OFlag::O_DIRECTORY)?;
         Ok(opened)
     }
 }
@@ -222,21 +220,24 @@ impl Opened {
     }
 
     fn kind(&self, path: &Path) -> io::Result<SFlag> {
-        let seen = self.beneath(path, OFlag::O_PATH | OFlag::O_CLOEXEC)?;
+        let seen = self.beneath(path, BY_NAME)?;
         let mode = fstat(&seen)?.st_mode & SFlag::S_IFMT.bits();
         Ok(SFlag::from_bits_truncate(mode))
     }
 
     fn beneath(&self, path: &Path, flags: OFlag) -> Result<OwnedFd, Errno> {
-        let how = OpenHow::new()
-            .flags(flags)
-            .resolve(ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_MAGICLINKS);
         let path = if path.as_os_str().is_empty() {
             Path::new(".")
         } else {
             path
         };
-        openat2(&self.root, path, how)
+        open_beneath(
+            &self.root,
+            path,
+            flags,
+            Mode::empty(),
+            Links::FollowedByName,
+        )
     }
 
     /// Refuses what only a group of the daemon's own may read: a thread that takes a caller's rights keeps its groups.

@@ -1,6 +1,6 @@
 //! Builds a daemon's pipeline from its configuration: the same for `serve`, `run` and `doctor`.
 
-use std::{fs, io, path::PathBuf, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 use crate::{
     admission::{
@@ -13,10 +13,7 @@ use crate::{
     redact::{Redactor, secret::Registration},
     refusal::Refusal,
     request::ProfileName,
-    sandbox::{
-        Backend, BackendName, Container, Identities, InstanceDir, Noop, Sandbox, SandboxParts,
-        Standing, linux::Landlock,
-    },
+    sandbox::{BackendName, Identities, InstanceDir, Sandbox, SandboxParts, Standing, backend},
     sys::{self, Keeper},
 };
 
@@ -59,11 +56,7 @@ impl Assembly {
         ))?;
         // Files made here are private unless a mode is given; a hook's umask is set in the child.
         nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o077));
-        // Kept across exec, so no hook's core image has anything in it, even where a piped handler ignores RLIMIT_CORE.
-        let filter = "/proc/self/coredump_filter";
-        fs::write(filter, "0")
-            .map_err(|e| format!("`{filter}`: {e}; mount a proc file system at `/proc`"))
-            .map_err(AssemblyError::new("switch off core images"))?;
+        sys::switch_off_core_images().map_err(AssemblyError::new("switch off core images"))?;
         sys::ignore_file_size_signal().map_err(AssemblyError::new("ignore SIGXFSZ"))?;
         sys::become_subreaper().map_err(AssemblyError::new("become the reaper of orphans"))?;
         let keeper = Keeper::start().map_err(AssemblyError::new("start the keeper"))?;
@@ -92,17 +85,8 @@ impl Assembly {
         }
         let backends = named
             .into_iter()
-            .filter_map(|name| -> Option<Box<dyn Backend>> {
-                match name {
-                    // The configuration was refused where a list names it and there is no runtime.
-                    BackendName::Container => {
-                        let runtime = config.container.clone()?;
-                        Some(Box::new(Container::new(runtime, root)))
-                    }
-                    BackendName::Landlock => Some(Box::new(Landlock::new(root))),
-                    BackendName::Noop => Some(Box::new(Noop)),
-                }
-            })
+            // The configuration was refused where a list names what cannot be had.
+            .filter_map(|name| backend(name, config.container.clone(), root))
             .collect();
         Sandbox::new(SandboxParts {
             backends,

@@ -7,6 +7,7 @@ mod client;
 mod consent;
 mod dispatch;
 mod doctor;
+#[cfg(target_os = "linux")]
 mod explain;
 mod hooks;
 mod interpret;
@@ -27,7 +28,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::{Parser, Subcommand};
 
 pub use self::assemble::{Assembly, AssemblyError};
-use crate::{config::Surroundings, refusal::chain, sandbox::container::inside};
+use crate::{config::Surroundings, refusal::chain};
 
 /// hookjail failed or refused.
 const FAILED: u8 = 125;
@@ -53,6 +54,7 @@ enum Command {
     /// Allow commands, list and revoke what is allowed
     Consent(consent::Consent),
     /// What the container backend executes in a container
+    #[cfg(target_os = "linux")]
     #[command(hide = true)]
     ContainerInit,
     Dispatch(Box<dispatch::Dispatch>),
@@ -60,6 +62,7 @@ enum Command {
     /// Show what this host can enforce, axis by axis, with evidence
     Doctor(doctor::Doctor),
     /// Say what a profile allows, who says so, and what it would take
+    #[cfg(target_os = "linux")]
     Explain(explain::Explain),
     /// List the configured hooks, check files of hooks
     Hooks(hooks::Hooks),
@@ -111,10 +114,12 @@ pub fn main(arguments: Arguments) -> ExitCode {
     let done = match command {
         Command::Audit(audit) => audit.run(&context),
         Command::Consent(consent) => consent.run(&context),
-        Command::ContainerInit => Ok(inside::run()),
+        #[cfg(target_os = "linux")]
+        Command::ContainerInit => Ok(crate::sandbox::container::inside::run()),
         Command::Dispatch(dispatch) => dispatch.run(&context),
         Command::Doctor(doctor) => doctor.run(&context),
         Command::Drain(drain) => drain.run(&context),
+        #[cfg(target_os = "linux")]
         Command::Explain(explain) => explain.run(&context),
         Command::Hooks(hooks) => hooks.run(&context),
         Command::Interpret(interpret) => interpret.run(&context),

@@ -26,10 +26,14 @@ pub(super) fn read(written: Backends) -> Result<Order, ConfigProblem> {
 }
 
 fn list(order: Vec<BackendName>) -> Result<Vec<BackendName>, String> {
-    if order.is_empty() {
+    // Where nothing confines, the default is empty too, and every request is refused.
+    if order.is_empty() && !BackendName::DEFAULT_ORDER.is_empty() {
         return Err("is empty; name at least one backend".to_owned());
     }
     for (index, name) in order.iter().enumerate() {
+        if let Some(systems) = name.elsewhere() {
+            return Err(format!("names `{name}`, which only {systems} has"));
+        }
         if order[..index].contains(name) {
             return Err(format!("names `{name}` twice; name it once"));
         }

@@ -13,6 +13,10 @@ pub(super) fn read(
 ) -> Result<Option<Runtime>, ConfigProblem> {
     let key = |key, problem: String| ConfigProblem::Key { key, problem };
     let ContainerEntry { kind, runtime } = written;
+    if let (Some(_), Some(systems)) = (&runtime, BackendName::Container.elsewhere()) {
+        let problem = format!("is set, and only {systems} has the backend `container`");
+        return Err(key("container.runtime", problem));
+    }
     let Some(path) = runtime else {
         return match (order.named().contains(&BackendName::Container), kind) {
             (true, _) => Err(key(

@@ -10,15 +10,12 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use nix::{
-    fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2},
-    sys::stat::Mode,
-};
+use nix::{fcntl::OFlag, sys::stat::Mode};
 
 use crate::{
     admission::Peer,
     contract::{Decision, Verdict},
-    sys::FileRights,
+    sys::{FileRights, Links, locate, open_beneath},
 };
 
 /// How large the file may become.
@@ -72,24 +69,16 @@ impl Save {
 
     fn append(&self, event: &str, writer: Option<Peer>) -> io::Result<()> {
         let _rights = writer.map(|peer| FileRights::of(peer.uid, peer.gid));
-        let links = ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-        let directory = OpenHow::new()
-            .flags(OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
-            .resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);
-        let directory = openat2(AT_FDCWD, &self.directory, directory)?;
+        let directory = locate(&self.directory, OFlag::O_DIRECTORY, Links::FollowedByName)?;
         // Nonblocking, so that a FIFO in the file's place holds nobody up; it is refused below.
-        let file = OpenHow::new()
-            .flags(
-                OFlag::O_WRONLY
-                    | OFlag::O_APPEND
-                    | OFlag::O_CREAT
-                    | OFlag::O_NONBLOCK
-                    | OFlag::O_NOCTTY
-                    | OFlag::O_CLOEXEC,
-            )
-            .mode(Mode::S_IRUSR | Mode::S_IWUSR)
-            .resolve(ResolveFlag::RESOLVE_BENEATH | links);
-        let mut file = File::from(openat2(&directory, &self.path, file)?);
+        let flags = OFlag::O_WRONLY
+            | OFlag::O_APPEND
+            | OFlag::O_CREAT
+            | OFlag::O_NONBLOCK
+            | OFlag::O_NOCTTY;
+        let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+        let file = open_beneath(&directory, &self.path, flags, mode, Links::Refused)?;
+        let mut file = File::from(file);
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(io::Error::other("it is no regular file"));

@@ -1,9 +1,7 @@
 //! One started child, from its release to the death of its tree.
 
 use std::{
-    future::pending,
     io,
-    os::fd::{AsFd, OwnedFd},
     time::{Duration, Instant},
 };
 
@@ -14,7 +12,6 @@ use nix::{
     unistd::Pid,
 };
 use tokio::{
-    io::unix::AsyncFd,
     net::unix::pipe,
     sync::{Notify, mpsc},
     time::{sleep, sleep_until, timeout},
@@ -24,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::capture::{Capture, Captured, Chunk, Stream};
 use crate::{
     policy::OnOutputLimit,
-    sys::{self, Place, Reaped},
+    sys::{self, Place, Process, Reaped, Watched, exited},
 };
 
 /// How long output may still come once the tree is dead. Nothing of the run is left by then, so this only runs out where
@@ -96,16 +93,16 @@ pub struct Ended {
 #[derive(Debug)]
 pub struct Running {
     group: Group,
-    pidfd: AsyncFd<OwnedFd>,
     pipes: Pipes,
     released: Instant,
+    watched: Watched,
 }
 
 /// The child's process group; kills it when dropped.
 #[derive(Debug)]
 struct Group {
     /// The first process of a container, which the group's leader waits for: everything else in the container dies with it.
-    first: Option<OwnedFd>,
+    first: Option<Process>,
     id: Pid,
     /// Given back after the group's end.
     _place: Place,
@@ -117,27 +114,27 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// Returns the error of registering the child's descriptor with the runtime; the tree is then killed.
-    pub fn new(pid: i32, pidfd: OwnedFd, pipes: Pipes, place: Place) -> io::Result<Self> {
+    /// Returns the error of having the runtime watch the child; the tree is then killed.
+    pub fn new(pid: i32, child: Process, pipes: Pipes, place: Place) -> io::Result<Self> {
         let group = Group {
             first: None,
             id: Pid::from_raw(pid),
             _place: place,
             reaped: false,
         };
-        let pidfd = sys::watch(pidfd)?;
+        let watched = sys::watch(child)?;
         Ok(Self {
             group,
-            pidfd,
             pipes,
             released: Instant::now(),
+            watched,
         })
     }
 
     /// Has the first process of a container killed instead of the child, which is the container's runtime: it takes away what
     /// it keeps of the container, and ends.
     #[must_use]
-    pub fn of_container(mut self, first: OwnedFd) -> Self {
+    pub fn of_container(mut self, first: Process) -> Self {
         self.group.first = Some(first);
         self
     }
@@ -162,9 +159,9 @@ impl Running {
         let mut stderr = Capture::new(Stream::Stderr, output_bytes);
         let Self {
             mut group,
-            pidfd,
             pipes,
             released,
+            watched,
         } = self;
         let Pipes {
             stderr: stderr_pipe,
@@ -192,7 +189,7 @@ impl Running {
             let cause = loop {
                 tokio::select! {
                     biased;
-                    () = exited(&pidfd) => break Cause::Itself,
+                    () = exited(&watched) => break Cause::Itself,
                     () = cancel.cancelled() => break Cause::Canceled,
                     () = sleep_until(deadline.into()) => break Cause::Deadline,
                     () = over.notified() => break Cause::OutputLimit,
@@ -204,7 +201,7 @@ impl Running {
             // The tree is dying: end-of-file comes at once unless a foreign process holds the pipe.
             (cause, reading && timeout(DRAIN, &mut reads).await.is_err())
         };
-        let leader = group.reap_leader(&pidfd).await;
+        let leader = group.reap_leader(&watched).await;
         let tree_reaped = group.reap().await && leader.is_some();
         Ended {
             cause,
@@ -220,7 +217,7 @@ impl Running {
     /// Kills and reaps the tree of a child that must not run on.
     pub async fn abort(mut self) {
         self.group.kill();
-        let leader = self.group.reap_leader(&self.pidfd).await;
+        let leader = self.group.reap_leader(&self.watched).await;
         let rest = self.group.reap().await;
         if leader.is_none() || !rest {
             tracing::error!(
@@ -236,17 +233,17 @@ impl Group {
         match &self.first {
             None => self.kill_all(),
             // An error is ESRCH: it is gone.
-            Some(first) => drop(sys::kill(first.as_fd())),
+            Some(first) => drop(sys::kill(first)),
         }
     }
 
-    async fn reap_leader(&self, pidfd: &AsyncFd<OwnedFd>) -> Option<Reaped> {
-        let reaped = reap_leader(pidfd, self.id).await;
+    async fn reap_leader(&self, child: &Watched) -> Option<Reaped> {
+        let reaped = reap_leader(child, self.id).await;
         if reaped.is_some() || self.first.is_none() {
             return reaped;
         }
         self.kill_all();
-        reap_leader(pidfd, self.id).await
+        reap_leader(child, self.id).await
     }
 
     fn kill_all(&self) {
@@ -292,12 +289,12 @@ impl Drop for Group {
     }
 }
 
-async fn reap_leader(pidfd: &AsyncFd<OwnedFd>, id: Pid) -> Option<Reaped> {
+async fn reap_leader(child: &Watched, id: Pid) -> Option<Reaped> {
     let wait = async {
         loop {
-            match sys::reap(pidfd.get_ref().as_fd()) {
+            match sys::reap_watched(child) {
                 Ok(Some(reaped)) => return Some(reaped),
-                Ok(None) => exited(pidfd).await,
+                Ok(None) => exited(child).await,
                 Err(error) => {
                     tracing::error!(%error, pid = id.as_raw(), "hook cannot be waited for");
                     return None;
@@ -306,16 +303,6 @@ async fn reap_leader(pidfd: &AsyncFd<OwnedFd>, id: Pid) -> Option<Reaped> {
         }
     };
     timeout(REAP, wait).await.ok().flatten()
-}
-
-/// Waits until the child has ended; it stays a zombie.
-async fn exited(pidfd: &AsyncFd<OwnedFd>) {
-    match pidfd.readable().await {
-        // A pidfd stays readable once its process has ended, so the readiness is kept.
-        Ok(mut guard) => guard.retain_ready(),
-        // The runtime is shutting down: the run's cancellation comes with it.
-        Err(_) => pending().await,
-    }
 }
 
 /// Writes the event and closes stdin. A hook that does not read, or stops reading, is fine.

@@ -5,6 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Mechanism;
 use crate::{
     axis::{Axes, Axis, Coverage, Demand},
     policy::Policy,
@@ -23,8 +24,13 @@ pub enum BackendName {
 }
 
 impl BackendName {
-    /// The backends of an operator who names none, in order.
-    pub const DEFAULT_ORDER: [Self; 1] = [Self::Landlock];
+    /// The backends of an operator who names none, in order. None where nothing confines: what does not is for the operator to
+    /// name.
+    pub const DEFAULT_ORDER: &[Self] = if cfg!(target_os = "linux") {
+        &[Self::Landlock]
+    } else {
+        &[]
+    };
 
     /// Parses a name as configuration spells it.
     pub fn parse(text: &str) -> Option<Self> {
@@ -38,6 +44,15 @@ impl BackendName {
         match self {
             Self::Container | Self::Landlock => true,
             Self::Noop => false,
+        }
+    }
+
+    /// Returns the systems that have it, for people; `None` where this one does.
+    pub const fn elsewhere(self) -> Option<&'static str> {
+        match self {
+            Self::Container | Self::Landlock if cfg!(target_os = "linux") => None,
+            Self::Container | Self::Landlock => Some("Linux"),
+            Self::Noop => None,
         }
     }
 
@@ -233,17 +248,6 @@ impl Prepared {
             .iter()
             .any(|(_, coverage)| *coverage != Coverage::Ignored)
     }
-}
-
-/// How a child is confined.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum Mechanism {
-    /// A container, and seccomp filters in it.
-    Container(super::container::ContainerSpec),
-    /// A Landlock domain and stacked seccomp filters.
-    Landlock(super::linux::FilterSpec),
-    /// Not at all.
-    Unconfined,
 }
 
 /// A mechanism that confines: asks the host once, translates policies, runs nothing.

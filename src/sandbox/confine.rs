@@ -1,45 +1,21 @@
 //! From an announced plan to a child that runs confined, and to its end.
 
-use std::{
-    ffi::CString,
-    io,
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::{Duration, Instant},
-};
-
-use tokio::time::timeout_at;
+use std::{io, os::fd::OwnedFd, sync::Arc, time::Instant};
 
 use super::{
-    Backend, Identities, InstanceDir, Mechanism, Order, Status, attest,
-    audit_log::{AuditLog, Mark},
+    Backend, InstanceDir, Order,
     confirm::Confirmations,
-    container::{self, Came, ContainerSpec, What},
-    denials::{Denials, Known, Notes},
-    grants::{KnownPlaces, OpenGrant, starts_in},
-    identity::Lease,
-    linux::{self, FilterSpec, Pool, Rights},
-    means::{Execution, limits, pipes, scratch_fd},
-    nesting::{self, Cause},
-    pools::Pools,
+    grants::KnownPlaces,
+    host::{Identities, Known, Launcher, Lease, Observed, Started},
+    means::{Execution, pipes},
     scratch::RunDir,
 };
 use crate::{
     audit::Announced,
-    policy::{Access, Plan},
-    process::{self, Pipes, Running, Supervision},
+    process::{self, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop},
-    request::InvalidField,
-    sys::{
-        Action, Canaries, Identity, Job, JobParts, Keeper, Launch, LogFlags, Place, Step,
-        WaitStatus,
-    },
-    weaken,
+    sys::{Keeper, Place, WaitStatus},
 };
-
-/// How long a child that is stuck before its exec may take to die once killed.
-const STUCK: Duration = Duration::from_secs(5);
 
 /// What a [`Sandbox`] is made of.
 #[derive(Debug)]
@@ -63,12 +39,14 @@ pub struct SandboxParts {
 /// Starts hooks confined.
 #[derive(Debug)]
 pub struct Sandbox {
-    /// The kernel's, where it is in use.
-    audit_log: Option<Arc<AuditLog>>,
     pub(super) confirmations: Confirmations,
-    places: KnownPlaces,
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "nothing is kept between starts there")
+    )]
+    pub(super) launcher: Launcher,
     pub(super) parts: SandboxParts,
-    pub(super) pools: Pools,
+    places: KnownPlaces,
 }
 
 /// Something that was seen in one run.
@@ -104,38 +82,27 @@ pub struct Setup {
 pub struct Confined {
     announced: Announced,
     end: Start,
-    log: Option<Reading>,
-    notes: Notes,
+    observed: Observed,
     run: RunResources,
     setup: Setup,
 }
 
-/// The audit log, and since when it is known to be written for a run.
-#[derive(Clone, Debug)]
-struct Reading {
-    log: Arc<AuditLog>,
-    since: Option<Mark>,
-}
-
 /// What a hook is given, by whatever it is confined.
-struct Given<'a> {
-    directory: &'a RunDir,
-    execution: Execution,
-    identity: Option<Identity>,
-    pipes: Pipes,
+pub(super) struct Given<'a> {
+    pub(super) directory: &'a RunDir,
+    pub(super) execution: Execution,
+    pub(super) pipes: Pipes,
     /// The hook's ends of them.
-    stdio: [OwnedFd; 3],
+    pub(super) stdio: [OwnedFd; 3],
 }
 
 /// How a released child began.
 #[derive(Debug)]
-enum Start {
+pub(super) enum Start {
     /// Confinement held, but the program could not be executed.
     ExecFailed(i32),
-    /// It runs in a container.
-    Contained(Box<container::Running>),
     /// It runs.
-    Running(Box<Running>),
+    Running(Box<Started>),
 }
 
 /// What a run holds until its tree is dead. Fields drop in this order: the directory before the uid is free again.
@@ -202,8 +169,7 @@ impl Confined {
         let Self {
             mut announced,
             end,
-            log,
-            notes,
+            observed,
             run,
             setup,
         } = self;
@@ -218,9 +184,8 @@ impl Confined {
             output_bytes: usize::try_from(plan.policy.limits.output_bytes).unwrap_or(usize::MAX),
         };
         let end = match end {
-            Start::Contained(running) => running.finish(supervision).await.map(End::Ran),
             Start::ExecFailed(errno) => Ok(End::ExecFailed(errno)),
-            Start::Running(running) => Ok(End::Ran(running.finish(supervision).await)),
+            Start::Running(started) => started.finish(supervision).await.map(End::Ran),
         };
         // The tree is dead: what it left can be removed. A full scratch directory takes a while, and must not hold up others;
         // most are empty, and not worth another thread.
@@ -229,37 +194,13 @@ impl Confined {
         } else if let Err(error) = tokio::task::spawn_blocking(move || drop(run)).await {
             tracing::error!(%error, "scratch directory could not be removed");
         }
-        let asks = setup.asks;
-        let known = match log {
-            None => notes.take(false),
-            // It waits for the kernel.
-            Some(log) => {
-                match tokio::task::spawn_blocking(move || log.finish(&notes, asks)).await {
-                    Ok(known) => known,
-                    Err(error) => {
-                        tracing::error!(%error, "the audit log could not be read to the end of a run");
-                        Known::default()
-                    }
-                }
-            }
-        };
+        let denied = observed.known(setup.asks).await;
         Ok(Ended {
             announced,
-            denied: known,
-            end: end.map_err(|gone| Fault::new("cannot tell how a hook ended", gone))?,
+            denied,
+            end: end?,
             setup,
         })
-    }
-}
-
-impl Reading {
-    /// Reads what is left of a run whose tree is dead, and returns all that is known of it.
-    fn finish(self, notes: &Notes, asks: bool) -> Known {
-        let whole = self.log.settle(notes.denials(), self.since);
-        let known = notes.take(whole && asks);
-        // After that: who reads the log on the side would find nobody to give a record to.
-        self.log.forget(notes.group());
-        known
     }
 }
 
@@ -268,29 +209,14 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// Fails where this process's own status cannot be read: without it no child could be attested.
+    /// Fails where children could not be looked at.
     pub fn new(parts: SandboxParts) -> io::Result<Self> {
-        let denials = Arc::new(Denials::new(Arc::clone(&parts.keeper)));
-        let own_filters = Status::own()?.seccomp_filters;
-        let switches_uid = parts.identities.is_some();
-        let audit_log = match parts.read_audit_log.then(AuditLog::open) {
-            Some(Ok(log)) => {
-                let log = Arc::new(log);
-                log.attend(&denials)?;
-                Some(log)
-            }
-            Some(Err(why)) => {
-                tracing::warn!(%why, "`hooks.read_audit_log`: the kernel's audit log cannot be used, so what Landlock refuses is not reported");
-                None
-            }
-            None => None,
-        };
+        let launcher = Launcher::new(&parts)?;
         Ok(Self {
-            audit_log,
             confirmations: Confirmations::default(),
-            places: KnownPlaces::default(),
-            pools: Pools::new(denials, own_filters, parts.spawners, switches_uid),
+            launcher,
             parts,
+            places: KnownPlaces::default(),
         })
     }
 
@@ -326,35 +252,20 @@ impl Sandbox {
     /// Refuses where any part of confinement cannot be had or proved; then nothing of the hook has run, except where the
     /// kernel's own word about the released child differs from the plan: then the tree is dead.
     pub async fn confine(&self, announced: Announced) -> Result<Confined, Stop> {
-        // Before the start, or what is uncertain about its first moments would not count.
-        let log = self.audit_log_for(announced.plan()).map(|log| Reading {
-            since: log.mark(),
-            log: Arc::clone(log),
-        });
-        let (end, notes, run, setup) = self.start(&announced).await?;
+        let (end, observed, run, setup) = self.start(&announced).await?;
         Ok(Confined {
             announced,
             end,
-            log,
-            notes,
+            observed,
             run,
             setup,
         })
     }
 
-    /// Returns the audit log if it says anything about the runs of a plan.
-    fn audit_log_for(&self, plan: &Plan) -> Option<&Arc<AuditLog>> {
-        let Mechanism::Landlock(spec) = &plan.prepared.mechanism else {
-            return None;
-        };
-        let log = self.audit_log.as_ref();
-        log.filter(|_| linux::can_log(spec))
-    }
-
     async fn start(
         &self,
         announced: &Announced,
-    ) -> Result<(Start, Notes, RunResources, Setup), Stop> {
+    ) -> Result<(Start, Observed, RunResources, Setup), Stop> {
         let plan = announced.plan();
         let lease = self.lease()?;
         let identity = lease.as_ref().and_then(Lease::identity);
@@ -372,169 +283,11 @@ impl Sandbox {
         let given = Given {
             directory: &run.directory,
             execution,
-            identity,
             pipes,
             stdio,
         };
-        let (start, notes, setup) = match &plan.prepared.mechanism {
-            Mechanism::Container(spec) => self.start_in_container(plan, spec, given).await?,
-            Mechanism::Landlock(spec) => self.start_child(plan, Some(spec), given).await?,
-            Mechanism::Unconfined => self.start_child(plan, None, given).await?,
-        };
-        Ok((start, notes, run, setup))
-    }
-
-    async fn start_in_container(
-        &self,
-        plan: &Plan,
-        spec: &ContainerSpec,
-        given: Given<'_>,
-    ) -> Result<(Start, Notes, Setup), Stop> {
-        let Given {
-            directory,
-            execution,
-            identity,
-            pipes,
-            stdio,
-        } = given;
-        let scratch = directory.scratch();
-        let started = starts_in(&plan.policy, &plan.admitted.request.hook);
-        let Execution {
-            argv,
-            environment,
-            own,
-            program,
-        } = execution;
-        let path = own.last().map(|own| own.path.clone()).unwrap_or_default();
-        // Large, and nested deep.
-        let contained = Box::pin(self.contain(container::Start {
-            deadline: plan.deadline,
-            directory,
-            grants: plan.opened.grants.iter().chain(&own).collect(),
-            identity,
-            limits: &plan.policy.limits,
-            spec,
-            stdio,
-            what: What::Execute {
-                argv,
-                environment,
-                file: Arc::new(program.into()),
-                program: path,
-            },
-            working_dir: started.unwrap_or(&scratch),
-        }));
-        let (contained, came) = contained.await?;
-        let released = Instant::now();
-        let (errno, evidence) = match came {
-            Came::Released { errno, evidence } => (errno, evidence),
-            Came::Attempted(_) => {
-                return Err(Fault::new("cannot start a hook", "attempts were made instead").into());
-            }
-        };
-        let setup = Setup {
-            asks: false,
-            logged: false,
-            confirmed: true,
-            evidence,
-            released,
-        };
-        // Nobody asks about the calls of a container.
-        let notes = self.pools.denials.of(contained.group());
-        if errno != 0 {
-            contained.end().await;
-            return Ok((Start::ExecFailed(errno), notes, setup));
-        }
-        let running = contained
-            .watch(pipes)
-            .map_err(|e| Fault::new("cannot watch the container", e))?;
-        Ok((Start::Contained(Box::new(running)), notes, setup))
-    }
-
-    /// Starts a child of this process, under filters and a Landlock domain or under none.
-    async fn start_child(
-        &self,
-        plan: &Plan,
-        spec: Option<&FilterSpec>,
-        given: Given<'_>,
-    ) -> Result<(Start, Notes, Setup), Stop> {
-        let Given {
-            directory,
-            execution,
-            identity,
-            pipes,
-            stdio,
-        } = given;
-        let pool = self.pools.of_hooks(spec)?;
-        let scratch = scratch_fd(directory)?;
-        let Execution {
-            argv,
-            environment,
-            own,
-            program,
-        } = execution;
-        let granted = plan.opened.grants.iter().chain(&own);
-        let ruleset = spec
-            .map(|spec| self.ruleset_with(spec, granted, &scratch))
-            .transpose()?;
-        drop(own);
-        let place = self.place()?;
-        let logged = self.audit_log_for(plan).is_some();
-        let parts = JobParts {
-            action: Action::Execute {
-                argv,
-                environment,
-                program: program.into(),
-            },
-            canaries: ruleset.is_some().then(|| self.canaries()).transpose()?,
-            closing: pool.closing.clone(),
-            group: Some(place.entry()),
-            identity,
-            limits: limits(&plan.policy.limits, identity),
-            log: spec.map_or_else(LogFlags::default, |spec| linux::log_flags(spec, logged)),
-            ruleset,
-            stdio,
-            working_dir: plan.opened.working_dir.clone().unwrap_or(scratch),
-        };
-        let job = Job::new(parts)
-            .map_err(|_| Fault::new("cannot prepare a child", "its closing filter is too long"))?;
-        let job = Arc::new(job);
-        let (pid, pidfd) = launch(&pool.pool, &job, plan.deadline).await?;
-        let notes = self.pools.denials.of(pid);
-        let running = Running::new(pid, pidfd, pipes, place)
-            .map_err(|e| Fault::new("cannot watch the child", e))?;
-        let released = Instant::now();
-        let setup = |evidence| Setup {
-            asks: pool.asks,
-            logged,
-            confirmed: plan.prepared.confines(),
-            evidence,
-            released,
-        };
-
-        let report = job.report();
-        let executed = report.step() == Step::Release && report.errno() == 0;
-        if !executed {
-            running.abort().await;
-            if report.step() == Step::Release {
-                let start = Start::ExecFailed(report.errno());
-                return Ok((start, notes, setup(evidence_of(&job))));
-            }
-            return Err(step_failed(plan, report.step(), report.errno()).into());
-        }
-        let mut evidence = evidence_of(&job);
-        match self.attest(pid, plan, identity, pool.filters) {
-            Ok(seen) => evidence.extend(seen),
-            Err(why) => {
-                running.abort().await;
-                let refusal = Refusal::new(
-                    Reason::BackendUnconfirmed,
-                    format!("the released child is not as planned: {why}"),
-                )
-                .with("released", "true");
-                return Err(refusal.into());
-            }
-        }
-        Ok((Start::Running(Box::new(running)), notes, setup(evidence)))
+        let (start, observed, setup) = self.launch(plan, given, identity).await?;
+        Ok((start, observed, run, setup))
     }
 
     /// Takes a place in the table of what dies with the daemon.
@@ -558,188 +311,4 @@ impl Sandbox {
             Err(error) => Err(Fault::new("cannot take a uid for the hook", error).into()),
         }
     }
-
-    pub(super) fn canaries(&self) -> Result<Canaries, Stop> {
-        let c_string = |path: &Path| {
-            CString::new(path.as_os_str().as_bytes())
-                .map_err(|e| Fault::new("instance directory has a NUL byte", e))
-        };
-        let instance = &self.parts.instance;
-        Ok(Canaries {
-            denied: c_string(instance.canary_denied())?,
-            granted: c_string(instance.canary_granted())?,
-        })
-    }
-
-    /// Compares the kernel's word about a child with the plan. Returns what was seen, or what differs.
-    fn attest(
-        &self,
-        pid: i32,
-        plan: &Plan,
-        identity: Option<Identity>,
-        filters: u32,
-    ) -> Result<Vec<Evidence>, String> {
-        if weaken::lacks("proof", "attestation") {
-            return Ok(Vec::new());
-        }
-        let status = attest::Status::of(pid)
-            .map_err(|error| format!("its status cannot be read: {error}"))?;
-        let mut seen = vec![Evidence {
-            check: "uid",
-            observed: status.uids[1].to_string(),
-        }];
-        if let Some(identity) = identity
-            && (status.uids != [identity.uid; 4] || !status.bounding_set_empty)
-        {
-            return Err(format!(
-                "uids {:?} instead of {}",
-                status.uids, identity.uid
-            ));
-        }
-        if !status.no_capabilities {
-            return Err("it has capabilities".to_owned());
-        }
-        seen.push(Evidence {
-            check: "capabilities",
-            observed: "none".to_owned(),
-        });
-        if plan.prepared.mechanism != Mechanism::Unconfined {
-            if !status.no_new_privs {
-                return Err("NoNewPrivs is 0".to_owned());
-            }
-            if !status.is_filtered() || status.seccomp_filters != filters {
-                let (mode, count) = (status.seccomp, status.seccomp_filters);
-                return Err(format!(
-                    "Seccomp is {mode} with {count} filters instead of 2 with {filters}"
-                ));
-            }
-            seen.push(Evidence {
-                check: "no_new_privs",
-                observed: "1".to_owned(),
-            });
-            seen.push(Evidence {
-                check: "seccomp_filters",
-                observed: filters.to_string(),
-            });
-        }
-        Ok(seen)
-    }
-
-    /// Returns the file that every confined run is granted.
-    pub(super) fn granted_canary(&self) -> OpenGrant {
-        OpenGrant {
-            path: self.parts.instance.canary_granted().to_owned(),
-            rights: Rights::File(Access::Read),
-            target: Arc::clone(self.parts.instance.canary_granted_open()),
-        }
-    }
-
-    /// Makes a ruleset of grants, the run's scratch directory and the granted canary.
-    pub(super) fn ruleset_with<'a>(
-        &self,
-        spec: &linux::FilterSpec,
-        opened: impl IntoIterator<Item = &'a OpenGrant>,
-        scratch: &Arc<OwnedFd>,
-    ) -> Result<OwnedFd, Stop> {
-        let of_run = [
-            OpenGrant {
-                path: PathBuf::new(),
-                rights: Rights::Scratch,
-                target: Arc::clone(scratch),
-            },
-            self.granted_canary(),
-        ];
-        let mut grants: Vec<_> = opened.into_iter().map(OpenGrant::as_grant).collect();
-        grants.extend(of_run.iter().map(OpenGrant::as_grant));
-        linux::ruleset(spec, &grants).map_err(|error| {
-            let message = format!(
-                "Landlock refuses the ruleset: {}",
-                crate::refusal::chain(&error)
-            );
-            Refusal::new(Reason::BackendUnconfirmed, message)
-                .with("axis", "read")
-                .into()
-        })
-    }
-}
-
-/// Hands a job to the spawners and waits until the child has executed, or the deadline passed.
-pub(super) async fn launch(
-    pool: &Pool,
-    job: &Arc<Job>,
-    deadline: Instant,
-) -> Result<(i32, OwnedFd), Stop> {
-    let gone = |_| {
-        Refusal::new(
-            Reason::BackendUnconfirmed,
-            "the spawner threads are gone; restart the daemon",
-        )
-    };
-    let mut answer = pool
-        .launch(Arc::clone(job))
-        .map_err(|e| gone(e.to_string()))?;
-    let launch = match timeout_at(deadline.into(), &mut answer).await {
-        Ok(launch) => launch.map_err(|e| gone(e.to_string()))?,
-        Err(_) => {
-            job.kill_stuck_child();
-            let step = job.report().step().name();
-            if let Ok(Ok(launch)) = timeout_at((Instant::now() + STUCK).into(), answer).await {
-                crate::sys::discard(launch);
-            }
-            let message = format!("the deadline passed while the child was at step `{step}`");
-            return Err(Refusal::new(Reason::Deadline, message)
-                .with("step", step)
-                .into());
-        }
-    };
-    match launch {
-        Launch::Cloned { pid, pidfd } => Ok((pid, pidfd)),
-        Launch::NotCloned(errno) => {
-            Err(Fault::new("cannot clone", io::Error::from_raw_os_error(errno)).into())
-        }
-    }
-}
-
-fn evidence_of(job: &Job) -> Vec<Evidence> {
-    let report = job.report();
-    let seen = |step, check, observed: &str| {
-        report.did(step).then(|| Evidence {
-            check,
-            observed: observed.to_owned(),
-        })
-    };
-    [
-        seen(Step::Landlock, "landlock", "restricted"),
-        seen(Step::CanaryGranted, "canary_granted", "opened"),
-        seen(Step::CanaryDenied, "canary_denied", "EACCES"),
-        seen(Step::ClosingFilter, "closing_filter", "loaded"),
-        seen(Step::CloseFds, "descriptors", "0 1 2"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-/// Says why a child stopped before its exec.
-fn step_failed(plan: &Plan, step: Step, errno: i32) -> Refusal {
-    let error = io::Error::from_raw_os_error(errno);
-    if step == Step::WorkingDirectory {
-        return InvalidField::new(
-            "hook.working_dir",
-            format!("cannot be entered by the hook's user: {error}"),
-        )
-        .into();
-    }
-    let name = step.name();
-    let failed = if step == Step::CanaryDenied && errno == libc::EKEYEXPIRED {
-        "the child could open a file that no rule grants: this kernel's Landlock does not confine"
-            .to_owned()
-    } else if errno == 0 {
-        format!("the child died at step `{name}`")
-    } else {
-        format!("the child could not take step `{name}`: {error}")
-    };
-    Cause::refusal(nesting::of_step(step, errno), &failed)
-        .with("step", step.name())
-        .with("backend", plan.prepared.backend.as_str())
 }

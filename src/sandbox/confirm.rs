@@ -6,9 +6,7 @@
 use std::{
     collections::HashMap,
     io,
-    os::fd::AsFd,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
@@ -17,25 +15,19 @@ use tokio::sync::OnceCell;
 use super::{
     Backend, BackendName, Mechanism, Prepared, Sandbox,
     backend::is_claimed,
-    confine::launch,
-    container::{self, Came, What},
     grants::OpenGrant,
     ground::{Effect, Ground, seen},
-    linux::log_flags,
-    means::{limits, pipes, scratch_fd},
-    nesting::{self, CONTROL_FAILS, Cause},
+    host::Lease,
+    nesting::{CONTROL_FAILS, Cause},
     scratch::RunDir,
 };
 use crate::{
     axis::{Axes, Axis, Coverage},
     policy::{Files, Limits, Policy},
     refusal::{Fault, Reason, Refusal, Stop, chain},
-    sys::{Action, Attempt, Identity, Job, JobParts, LogFlags, Step},
+    sys::{Attempt, Identity},
     weaken,
 };
-
-/// How long one child of a self-test may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A policy that a real child has proved on this host.
 #[derive(Clone, Debug)]
@@ -435,7 +427,7 @@ impl Sandbox {
     /// Makes every attempt twice and compares.
     async fn legs(&self, policy: &Policy, prepared: &Prepared) -> Result<Vec<AxisProof>, Stop> {
         let lease = self.lease()?;
-        let identity = lease.as_ref().and_then(super::identity::Lease::identity);
+        let identity = lease.as_ref().and_then(Lease::identity);
         let make = |e: io::Error| Fault::new("cannot make a directory for the self-test", e);
         let instance = &self.parts.instance;
 
@@ -616,97 +608,8 @@ impl Sandbox {
         ))
     }
 
-    /// Has a child under a mechanism make attempts; returns what came of each.
-    async fn make_attempts(
-        &self,
-        policy: &Policy,
-        mechanism: &Mechanism,
-        directory: &RunDir,
-        ground: &Ground,
-        identity: Option<Identity>,
-        attempts: Vec<Attempt>,
-    ) -> Result<Vec<Option<isize>>, Stop> {
-        let (stdio, _pipes) =
-            pipes(&bytes::Bytes::new()).map_err(|e| Fault::new("cannot make pipes", e))?;
-        let spec = match mechanism {
-            Mechanism::Container(spec) => {
-                let grants = self.granted(policy, ground)?;
-                let scratch = directory.scratch();
-                // Large, and these are nested deep.
-                let contained = Box::pin(self.contain(container::Start {
-                    deadline: Instant::now() + PATIENCE,
-                    directory,
-                    grants: grants.iter().collect(),
-                    identity,
-                    limits: &policy.limits,
-                    spec,
-                    stdio,
-                    what: What::Attempt(attempts.iter().map(Attempt::describe).collect()),
-                    working_dir: &scratch,
-                }));
-                let (contained, came) = contained.await?;
-                contained.end().await;
-                return match came {
-                    Came::Attempted(results) => Ok(results),
-                    Came::Released { .. } => {
-                        Err(Fault::new("cannot make attempts", "a hook was started instead").into())
-                    }
-                };
-            }
-            Mechanism::Landlock(spec) => Some(spec),
-            Mechanism::Unconfined => None,
-        };
-        let pool = self.pools.of_hooks(spec)?;
-        let scratch = scratch_fd(directory)?;
-        let ruleset = match spec {
-            Some(spec) => {
-                let opened = self.granted(policy, ground)?;
-                Some(self.ruleset_with(spec, &opened, &scratch)?)
-            }
-            None => None,
-        };
-        let job = Job::new(JobParts {
-            action: Action::Attempt(attempts),
-            canaries: ruleset.is_some().then(|| self.canaries()).transpose()?,
-            closing: pool.closing.clone(),
-            group: None,
-            identity,
-            limits: limits(&policy.limits, identity),
-            log: spec.map_or_else(LogFlags::default, |spec| log_flags(spec, false)),
-            ruleset,
-            stdio,
-            working_dir: scratch,
-        })
-        .map_err(|_| Fault::new("cannot prepare a child", "its closing filter is too long"))?;
-        let job = Arc::new(job);
-        let (_, pidfd) = launch(&pool.pool, &job, Instant::now() + PATIENCE).await?;
-        let watched = crate::sys::watch(pidfd)
-            .map_err(|e| Fault::new("cannot watch the self-test's child", e))?;
-        let ended = tokio::time::timeout(PATIENCE, watched.readable()).await;
-        drop(ended);
-        let reaped = crate::sys::reap(watched.get_ref().as_fd());
-        let report = job.report();
-        if !matches!(reaped, Ok(Some(_))) || !report.did(Step::Release) {
-            let (step, errno) = (report.step(), report.errno());
-            let error = io::Error::from_raw_os_error(errno);
-            let failed = format!(
-                "the self-test's child stopped at step `{}`: {error}",
-                step.name()
-            );
-            let refusal =
-                Cause::refusal(nesting::of_step(step, errno), &failed).with("step", step.name());
-            let of_reading = matches!(step, Step::CanaryDenied | Step::CanaryGranted);
-            return Err(if of_reading {
-                refusal.with("axis", Axis::Read.name()).into()
-            } else {
-                refusal.into()
-            });
-        }
-        Ok(job.attempts().iter().map(Attempt::result).collect())
-    }
-
     /// Opens what a self-test's confined child is granted.
-    fn granted(&self, policy: &Policy, ground: &Ground) -> Result<Vec<OpenGrant>, Stop> {
+    pub(super) fn granted(&self, policy: &Policy, ground: &Ground) -> Result<Vec<OpenGrant>, Stop> {
         let files = Files {
             named: Vec::new(),
             system: policy.files.system.clone(),

@@ -10,24 +10,26 @@ use std::{
 
 use nix::{
     errno::Errno,
-    fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2},
-    sys::stat::{SFlag, fstat, stat},
+    fcntl::OFlag,
+    sys::stat::{FileStat, SFlag, fstat, stat},
 };
 
-use super::{
-    Mechanism,
-    linux::{Grant, Rights},
-};
+use super::Mechanism;
 use crate::{
-    policy::{Access, Files, GrantSpec, Place, Policy, WorkingDir},
+    policy::{Access, Files, GrantSpec, Place, Policy, WorkingDir, rights::Rights},
     refusal::{Reason, Refusal},
     request::{Hook, InvalidField},
+    sys::{Links, locate},
 };
 
 /// The files a run reaches beside its scratch directory and its program: opened before it is announced, so that a path that
 /// cannot be had is refused early.
 #[derive(Debug)]
 pub struct Opened {
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "nothing confines there")
+    )]
     pub(super) grants: Vec<OpenGrant>,
     /// Where the hook starts; `None` = in its scratch directory.
     pub(super) working_dir: Option<Arc<OwnedFd>>,
@@ -48,11 +50,10 @@ impl Opened {
     ) -> Result<Self, Refusal> {
         let working_dir = starts_in(policy, hook);
         Ok(Self {
-            grants: match mechanism {
-                Mechanism::Container(_) | Mechanism::Landlock(_) => {
-                    known.open_all(&policy.files)?
-                }
-                Mechanism::Unconfined => Vec::new(),
+            grants: if *mechanism == Mechanism::Unconfined {
+                Vec::new()
+            } else {
+                known.open_all(&policy.files)?
             },
             working_dir: working_dir
                 .map(|path| open_working_dir(path, &policy.files))
@@ -71,6 +72,10 @@ pub fn starts_in<'a>(policy: &Policy, hook: &'a Hook) -> Option<&'a Path> {
 
 /// One granted path, opened.
 #[derive(Debug)]
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "nothing confines there")
+)]
 pub(super) struct OpenGrant {
     /// Where it was found.
     pub path: PathBuf,
@@ -78,16 +83,6 @@ pub(super) struct OpenGrant {
     pub rights: Rights,
     /// The inode.
     pub target: Arc<OwnedFd>,
-}
-
-impl OpenGrant {
-    /// Returns it as Landlock takes it.
-    pub(super) fn as_grant(&self) -> Grant<'_> {
-        Grant {
-            rights: self.rights,
-            target: &self.target,
-        }
-    }
 }
 
 /// Places of the system that stay open between runs: every run under every profile grants the same dozen.
@@ -99,9 +94,12 @@ pub struct KnownPlaces {
     open: Mutex<HashMap<PathBuf, Known>>,
 }
 
+/// Device and number, whose types differ from system to system.
+type Inode = (libc::dev_t, libc::ino_t);
+
 #[derive(Debug)]
 struct Known {
-    inode: (u64, u64),
+    inode: Inode,
     is_directory: bool,
     target: Arc<OwnedFd>,
 }
@@ -114,13 +112,12 @@ impl KnownPlaces {
     /// Refuses where a path cannot be opened, or a named one leads through a symbolic link: `GRANT_MISSING`.
     pub(super) fn open_all(&self, files: &Files) -> Result<Vec<OpenGrant>, Refusal> {
         // The operator wrote the system paths, and /bin is a link on most hosts; named paths come nearer to the caller.
-        let pinned = ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS;
         let system = files
             .system
             .iter()
             .filter_map(|grant| open_one(grant, |path| self.open(path)).transpose());
         let named = files.named.iter().filter_map(|grant| {
-            let open = |path: &Path| open(path, pinned).map(|(fd, is)| (Arc::new(fd), is));
+            let open = |path: &Path| open(path, Links::Refused).map(|(fd, is)| (Arc::new(fd), is));
             open_one(grant, open).transpose()
         });
         system.chain(named).collect()
@@ -130,21 +127,25 @@ impl KnownPlaces {
         let now = stat(path)?;
         let mut known = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(path)
-            && known.inode == (now.st_dev, now.st_ino)
+            && known.inode == inode(&now)
         {
             return Ok((Arc::clone(&known.target), known.is_directory));
         }
-        let (target, is_directory) = open(path, ResolveFlag::empty())?;
+        let (target, is_directory) = open(path, Links::Followed)?;
         let opened = fstat(&target)?;
         let target = Arc::new(target);
         let new = Known {
-            inode: (opened.st_dev, opened.st_ino),
+            inode: inode(&opened),
             is_directory,
             target: Arc::clone(&target),
         };
         known.insert(path.to_owned(), new);
         Ok((target, is_directory))
     }
+}
+
+const fn inode(of: &FileStat) -> Inode {
+    (of.st_dev, of.st_ino)
 }
 
 fn open_one(
@@ -194,11 +195,8 @@ fn open_one(
 }
 
 /// Opens a path without the right to do anything with it but name it.
-pub(super) fn open(path: &Path, resolve: ResolveFlag) -> Result<(OwnedFd, bool), Errno> {
-    let how = OpenHow::new()
-        .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
-        .resolve(resolve);
-    let target = openat2(AT_FDCWD, path, how)?;
+pub(super) fn open(path: &Path, links: Links) -> Result<(OwnedFd, bool), Errno> {
+    let target = locate(path, OFlag::empty(), links)?;
     let kind = fstat(&target)?.st_mode & SFlag::S_IFMT.bits();
     Ok((target, kind == SFlag::S_IFDIR.bits()))
 }
@@ -224,8 +222,7 @@ fn open_working_dir(path: &Path, files: &Files) -> Result<Arc<OwnedFd>, Refusal>
             path.display()
         )));
     }
-    let pinned = ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-    match open(path, pinned) {
+    match open(path, Links::Refused) {
         Ok((directory, true)) => Ok(Arc::new(directory)),
         Ok((_, false)) => Err(field(format!("`{}` is not a directory", path.display()))),
         Err(errno) => Err(field(format!(

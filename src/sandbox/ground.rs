@@ -7,17 +7,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nix::{fcntl::ResolveFlag, unistd};
+use nix::unistd;
 
 use super::{
     grants::{self, OpenGrant},
-    linux::Rights,
     scratch::RunDir,
 };
 use crate::{
     axis::{Axes, Axis, Coverage},
-    policy::{Access, Metadata, Network, Policy, Spawn},
-    sys::{Attempt, Identity},
+    policy::{Access, Metadata, Network, Policy, Spawn, rights::Rights},
+    sys::{Attempt, Identity, Links},
 };
 
 /// What the kernel says to what a confined child may not do: it may not, it is not there (a container has neither other files
@@ -141,7 +140,7 @@ impl Ground {
     pub(super) fn grants(&self) -> io::Result<Vec<OpenGrant>> {
         let open = |name: &str, access| -> io::Result<OpenGrant> {
             let path = self.outside.join(name);
-            let (target, _) = grants::open(&path, ResolveFlag::RESOLVE_NO_SYMLINKS)?;
+            let (target, _) = grants::open(&path, Links::Refused)?;
             Ok(OpenGrant {
                 path,
                 rights: Rights::File(access),
@@ -278,12 +277,8 @@ impl Ground {
             false,
             stream(libc::AF_UNIX),
         );
-        list.add(
-            Axis::Network,
-            "make a netlink socket",
-            false,
-            Some(Attempt::socket(libc::AF_NETLINK, libc::SOCK_RAW, 0)),
-        );
+        let (what, kernel) = Attempt::kernel_socket();
+        list.add(Axis::Network, what, false, Some(kernel));
 
         let processes = policy.spawn == Spawn::Processes;
         list.add(

@@ -15,10 +15,6 @@ use nix::fcntl::{Flock, FlockArg};
 use super::Status;
 use crate::sys::Identity;
 
-/// The range used where the configuration names none. Distributions give out 0 to 65535 to people and services, systemd
-/// 524288 to 1879048191 to containers and 2147352576 upwards to foreign images; between the last two nothing is assigned.
-pub const DEFAULT_UID_RANGE: RangeInclusive<u32> = 1_879_100_000..=1_879_104_095;
-
 /// Free uids. Several root daemons share a range: each uid in use is locked by a file.
 #[derive(Debug)]
 pub struct Identities {
@@ -184,6 +180,7 @@ impl Drop for Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sandbox::DEFAULT_UID_RANGE;
 
     #[test]
     fn capabilities_that_are_missing_are_named() {

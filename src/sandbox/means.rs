@@ -12,25 +12,23 @@ use std::{
 use bytes::Bytes;
 use nix::{
     errno::Errno,
-    fcntl::{FcntlArg, OFlag, ResolveFlag, fcntl},
-    sys::resource::{Resource, getrlimit},
-    unistd::{pipe2, write},
+    fcntl::{FcntlArg, OFlag, fcntl},
+    unistd::write,
 };
 use tokio::net::unix::pipe;
 
 use super::{
     grants::{self, OpenGrant},
-    linux::Rights,
+    host::stays,
     scratch::RunDir,
 };
 use crate::{
     admission::{Kept, digest::hash_file},
-    policy::{Access, Limits, Plan},
+    policy::{Access, Plan, rights::Rights},
     process::Pipes,
     refusal::{Fault, Reason, Refusal, Stop},
     request::InvalidField,
-    sys::Identity,
-    weaken,
+    sys::{Identity, Links, pipe as make_pipe},
 };
 
 /// What is executed.
@@ -59,7 +57,9 @@ impl Execution {
         let mut own = Vec::new();
         if let Some(script) = &program.script {
             // Another uid may not reach the script where it lies.
-            let lies = identity.is_none() && script.kept != Kept::ByCopy;
+            let lies = identity.is_none()
+                && script.kept != Kept::ByCopy
+                && stays(&script.path, &script.file);
             own.push(if lies {
                 of_its_own(script.path.clone(), keep(&script.file, "script")?)
             } else {
@@ -133,7 +133,7 @@ fn keep(file: &File, kind: &str) -> Result<File, Fault> {
 /// # Errors
 ///
 /// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
-fn copy(
+pub(super) fn copy(
     directory: &RunDir,
     kind: &str,
     file: &File,
@@ -153,40 +153,17 @@ fn copy(
 
 /// Opens a run's scratch directory, to be granted and to be started in.
 pub(super) fn scratch_fd(directory: &RunDir) -> Result<Arc<OwnedFd>, Stop> {
-    let opened = grants::open(&directory.scratch(), ResolveFlag::RESOLVE_NO_SYMLINKS);
+    let opened = grants::open(&directory.scratch(), Links::Refused);
     let (fd, _) = opened.map_err(|e| Fault::new("cannot open the scratch directory", e))?;
     Ok(Arc::new(fd))
-}
-
-/// Returns what the child sets by `setrlimit`; never above the daemon's own hard limits, which nothing can raise.
-pub(super) fn limits(limits: &Limits, identity: Option<Identity>) -> Vec<(u32, u64)> {
-    let mut set = vec![
-        (Resource::RLIMIT_CORE, 0),
-        (Resource::RLIMIT_FSIZE, limits.file_size),
-        (Resource::RLIMIT_NOFILE, limits.open_files),
-    ];
-    set.extend(
-        limits
-            .address_space
-            .map(|bytes| (Resource::RLIMIT_AS, bytes)),
-    );
-    // Counted for each uid: it means something only where the hook has one of its own.
-    set.extend(identity.map(|_| (Resource::RLIMIT_NPROC, limits.tasks)));
-    set.into_iter()
-        .filter(|(resource, _)| !weaken::lacks("limit", format_args!("{resource:?}")))
-        .map(|(resource, value)| {
-            let hard = getrlimit(resource).map_or(value, |(_, hard)| hard);
-            (resource as u32, value.min(hard))
-        })
-        .collect()
 }
 
 /// Makes the three pipes: the child's ends, and the daemon's. As much of the event as fits is in the first already: mostly all
 /// of it, and then nobody has to wait for a moment to write it.
 pub(super) fn pipes(event: &Bytes) -> io::Result<([OwnedFd; 3], Pipes)> {
-    let (stdin_read, stdin_write) = pipe2(OFlag::O_CLOEXEC)?;
-    let (stdout_read, stdout_write) = pipe2(OFlag::O_CLOEXEC)?;
-    let (stderr_read, stderr_write) = pipe2(OFlag::O_CLOEXEC)?;
+    let (stdin_read, stdin_write) = make_pipe()?;
+    let (stdout_read, stdout_write) = make_pipe()?;
+    let (stderr_read, stderr_write) = make_pipe()?;
     // The daemon's ends alone: a hook's own would surprise it.
     for end in [&stderr_read, &stdin_write, &stdout_read] {
         fcntl(end, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;

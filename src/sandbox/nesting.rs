@@ -1,9 +1,6 @@
 //! What around the daemon keeps it from confining hooks, told from where and how that failed.
 
-use crate::{
-    refusal::{Reason, Refusal},
-    sys::Step,
-};
+use crate::refusal::{Reason, Refusal};
 
 /// What is around the daemon, and what an operator can do about it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -27,63 +24,3 @@ pub(super) const CONTROL_FAILS: Cause = Cause {
     fix: "allow it to hookjail in the filter, service or container around it",
     why: "it fails without confinement too, which shows nothing",
 };
-
-/// Returns why a child could not take a step.
-pub(super) const fn of_step(step: Step, errno: i32) -> Option<Cause> {
-    match (step, errno) {
-        (Step::Landlock, libc::E2BIG) => Some(Cause {
-            fix: "start hookjail outside at least one of the sandboxes around it",
-            why: "the kernel nests sixteen Landlock domains, and this process is inside as many",
-        }),
-        (Step::Landlock, libc::EPERM) => Some(Cause {
-            fix: "allow landlock_restrict_self in the seccomp profile of the container or service around hookjail",
-            why: "a filter around this process refuses it",
-        }),
-        _ => None,
-    }
-}
-
-/// Returns why a thread could not load its filters.
-pub(super) const fn of_filters(errno: Option<i32>) -> Option<Cause> {
-    match errno {
-        Some(libc::EPERM | libc::EACCES) => Some(Cause {
-            fix: "allow the call `seccomp` in the seccomp profile of the container or service around hookjail",
-            why: "a filter around this process refuses the call `seccomp`",
-        }),
-        Some(libc::ENOSYS | libc::EINVAL) => Some(Cause {
-            fix: "run a kernel with CONFIG_SECCOMP_FILTER, and allow the call `seccomp` in a filter around hookjail",
-            why: "this kernel has no seccomp filters, or a filter around this process hides them",
-        }),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_known_is_named_with_its_fix_and_what_is_not_is_left_as_it_is() {
-        let nested = Cause::refusal(
-            of_step(Step::Landlock, libc::E2BIG),
-            "step `landlock` failed",
-        );
-        assert!(
-            nested
-                .message
-                .starts_with("step `landlock` failed: the kernel nests sixteen")
-        );
-        assert!(nested.metadata["fix"].contains("outside"));
-
-        let unknown = Cause::refusal(of_step(Step::Limits, libc::E2BIG), "step `limits` failed");
-        assert_eq!(
-            unknown,
-            Refusal::new(Reason::BackendUnconfirmed, "step `limits` failed")
-        );
-        assert_eq!(of_filters(Some(libc::EBUSY)), None);
-        assert_ne!(
-            of_filters(Some(libc::EPERM)),
-            of_filters(Some(libc::ENOSYS))
-        );
-    }
-}

@@ -10,7 +10,7 @@ use std::{
 use super::{
     denials::Denials,
     linux::{self, FilterSpec, Pool, Stacked},
-    nesting::{self, Cause},
+    nesting::Cause,
 };
 use crate::{
     refusal::{Reason, Refusal, chain},
@@ -126,7 +126,7 @@ impl Pools {
         };
         let pool = started.map_err(|e| {
             let failed = format!("cannot start spawner threads with the filters loaded: {e}");
-            Cause::refusal(nesting::of_filters(e.raw_os_error()), &failed)
+            Cause::refusal(linux::of_filters(e.raw_os_error()), &failed)
         })?;
         let pool = Arc::new(pool);
         loaded.insert(kind, Arc::clone(&pool));

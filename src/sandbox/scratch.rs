@@ -20,7 +20,7 @@ use nix::{
 };
 use uuid::Uuid;
 
-use crate::sys::Identity;
+use crate::sys::{BY_NAME, Identity};
 
 /// The start of the name of every instance's directory.
 const INSTANCE: &str = "instance-";
@@ -80,7 +80,7 @@ impl InstanceDir {
             Ok(path)
         };
         let (canary_denied, canary_granted) = (canary("denied")?, canary("granted")?);
-        let by_name = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let by_name = BY_NAME | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let canary_granted_open = open(&canary_granted, by_name, Mode::empty())?;
         Ok(Self {
             _lock,

@@ -8,7 +8,7 @@
 use std::{
     io,
     num::NonZeroUsize,
-    os::fd::{AsRawFd, OwnedFd},
+    os::fd::OwnedFd,
     ptr::NonNull,
     slice,
     sync::{
@@ -17,13 +17,9 @@ use std::{
     },
 };
 
-use nix::{
-    fcntl::OFlag,
-    sys::mman::{MapFlags, ProtFlags, mmap_anonymous},
-    unistd::pipe2,
-};
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 
-use super::raw;
+use super::host;
 
 /// How many process groups the table holds: more hooks than this never run at once.
 const PLACES: usize = 16 * 1024;
@@ -49,9 +45,9 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// Returns the error of `pipe2`, `mmap` or `clone`.
+    /// Returns the error of making the pipe, the memory or the process.
     pub fn start() -> io::Result<Self> {
-        let (read, write) = pipe2(OFlag::O_CLOEXEC)?;
+        let (read, write) = host::pipe()?;
         let size = NonZeroUsize::new(PLACES * size_of::<AtomicI32>())
             .ok_or(io::ErrorKind::InvalidInput)?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -60,19 +56,12 @@ impl Keeper {
             unsafe { mmap_anonymous(None, size, access, MapFlags::MAP_SHARED) }?;
         // SAFETY: the mapping is zeroed, page-aligned, PLACES atomics long and never unmapped, so 'static is true.
         let table = unsafe { slice::from_raw_parts(memory.cast::<AtomicI32>().as_ptr(), PLACES) };
-        // SAFETY: clone without CLONE_VM and without a new stack is a copy of this process with this thread alone. The copy
-        // goes straight into `keep`, which makes raw system calls only and never returns, so locks that other threads held
-        // do not matter. No exit signal: its end concerns nobody.
-        let pid = unsafe { raw::syscall(libc::SYS_clone, [0; 6]) };
-        match pid {
-            0 => keep(read.as_raw_fd() as usize, write.as_raw_fd() as usize, table),
-            1.. => Ok(Self {
-                _alive: write,
-                places: Mutex::default(),
-                table,
-            }),
-            _ => Err(io::Error::from_raw_os_error(pid.unsigned_abs() as i32)),
-        }
+        host::watch_over(&read, &write, table)?;
+        Ok(Self {
+            _alive: write,
+            places: Mutex::default(),
+            table,
+        })
     }
 
     /// Takes a place for one process group; `None` if all are taken.
@@ -129,74 +118,6 @@ impl Drop for Place {
             .free
             .push(self.index);
     }
-}
-
-/// The keeper itself.
-fn keep(pipe: usize, alive: usize, table: &[AtomicI32]) -> ! {
-    let call = |number, arguments| {
-        // SAFETY: below, only calls on this process's own signals, session and descriptors, with pointers to locals.
-        unsafe { raw::syscall(number, arguments) }
-    };
-    // Deaf to everything but SIGKILL, and in a session of its own, so that what ends the daemon does not end it first.
-    let all = u64::MAX;
-    call(
-        libc::SYS_rt_sigprocmask,
-        [
-            libc::SIG_SETMASK as usize,
-            (&raw const all).addr(),
-            0,
-            8,
-            0,
-            0,
-        ],
-    );
-    call(libc::SYS_setsid, [0; 6]);
-    call(
-        libc::SYS_prctl,
-        [
-            libc::PR_SET_NAME as usize,
-            c"hookjail-keeper".as_ptr().addr(),
-            0,
-            0,
-            0,
-            0,
-        ],
-    );
-    // The daemon's end above all: with a copy of it open here, the daemon's end would never be seen.
-    call(libc::SYS_close, [alive, 0, 0, 0, 0, 0]);
-    // Pipe to 0, everything else closed; what of this cannot be had is no reason not to watch.
-    let pipe = if call(libc::SYS_dup3, [pipe, 0, 0, 0, 0, 0]) == 0 {
-        call(libc::SYS_close_range, [1, u32::MAX as usize, 0, 0, 0, 0]);
-        0
-    } else {
-        pipe
-    };
-    let mut byte = 0_u8;
-    loop {
-        let read = call(libc::SYS_read, [pipe, (&raw mut byte).addr(), 1, 0, 0, 0]);
-        // All signals are blocked, so there is no EINTR; 0 is the daemon's end, and an error cannot be waited out.
-        if read <= 0 {
-            break;
-        }
-    }
-    for entry in table {
-        let group = entry.load(Ordering::Acquire);
-        // Never 0 or 1, which would mean "my own group" and "everybody".
-        if group > 1 {
-            call(
-                libc::SYS_kill,
-                [
-                    group.wrapping_neg() as usize,
-                    libc::SIGKILL as usize,
-                    0,
-                    0,
-                    0,
-                    0,
-                ],
-            );
-        }
-    }
-    raw::exit(0)
 }
 
 #[cfg(test)]

@@ -1,22 +1,17 @@
 //! From a recorded answer to a reply.
 
-use std::path::Path;
-
 use bytes::Bytes;
 use tonic::Status;
 
-use super::status;
+use super::{denials::denials, status};
 use crate::{
     audit::{Answer, Interpreted, Recorded, Redacted, record::OutcomeKind, usage},
     axis::{Axis, Coverage, Demand},
     contract::{BlockedBy, ContractEvent, Decision, Json, Push, Reminder, Verdict},
     pb,
-    policy::{Plan, explain::Reach, forbidden::Forbidden, rights::FileRight},
+    policy::forbidden::Forbidden,
     process::Captured,
-    sandbox::{
-        self, Mechanism,
-        linux::{FilterSpec, explain, rules},
-    },
+    sandbox,
 };
 
 /// Encodes an answer: an outcome is a response, a refusal or fault a status. `forbidden` is what no grant may reach.
@@ -45,6 +40,12 @@ pub fn encode(recorded: &Recorded, forbidden: &Forbidden) -> Result<pb::ExecuteR
             Ok(response(interpreted, refusals, audit))
         }
     }
+}
+
+/// Denials, as far as a reply has room for them.
+pub(super) struct Told {
+    pub(super) cut: bool,
+    pub(super) told: Vec<pb::Denial>,
 }
 
 fn response(
@@ -114,161 +115,15 @@ fn denial_sources(ended: &sandbox::Ended) -> Vec<String> {
     sources.map(str::to_owned).collect()
 }
 
-/// Denials, as far as a reply has room for them.
-struct Told {
-    cut: bool,
-    told: Vec<pb::Denial>,
-}
-
-/// How much text there may be in the denials of a reply: half of what is kept free for all but output.
-const DENIALS: usize = Cut::ENVELOPE / 2;
-
-fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Told {
-    let ended = &interpreted.ended;
-    let plan = ended.announced.plan();
-    let Mechanism::Landlock(spec) = plan.prepared.mechanism else {
-        return Told {
-            cut: false,
-            told: Vec::new(),
-        };
-    };
-    let known = &ended.denied;
-    // The log says for which call; where it is not in use, the end of the hook says that it was one.
-    let unnamed = interpreted.outcome == OutcomeKind::EscapeAttempt && known.killed.is_empty();
-    let killed = unnamed.then(|| pb::Denial {
-        confidence: "certain".to_owned(),
-        rule: "whoever makes a call that no hook needs is killed".to_owned(),
-        source: "sigsys".to_owned(),
-        times: 1,
-        ..pb::Denial::default()
-    });
-    // What ended the hook first, so that it is told whatever else there was.
-    let named = known.killed.iter().map(|denied| of_call(&spec, denied));
-    let calls = known.calls.iter().map(|denied| of_call(&spec, denied));
-    let reach = (!known.blocked.is_empty()).then(|| reach(plan, &spec));
-    let of_access = |blocked| {
-        let reach = reach.as_ref().and_then(Option::as_ref);
-        of_access(blocked, known, reach, forbidden)
-    };
-    let accesses = known.blocked.iter().map(of_access);
-    let all: Vec<_> = killed
-        .into_iter()
-        .chain(named)
-        .chain(calls)
-        .chain(accesses)
-        .collect();
-
-    let mut room = DENIALS;
-    let count = all.len();
-    let fits = |denial: &pb::Denial| {
-        let text = [
-            &denial.operation,
-            &denial.rule,
-            &denial.suggestion,
-            &denial.target,
-        ];
-        let length = text.iter().map(|text| text.len()).sum();
-        let left = room.checked_sub(length);
-        room = left.unwrap_or(room);
-        left.is_some()
-    };
-    let mut told: Vec<_> = all.into_iter().filter(fits).collect();
-    if let Some(redacted) = &interpreted.redacted {
-        for denial in &mut told {
-            // Paths and arguments are of the hook's choosing.
-            for text in [&mut denial.rule, &mut denial.suggestion, &mut denial.target] {
-                redacted.redactor().clean(text);
-            }
-        }
-    }
-    Told {
-        cut: told.len() < count,
-        told,
-    }
-}
-
-fn of_call(spec: &FilterSpec, denied: &sandbox::Denied) -> pb::Denial {
-    let arguments = denied.arguments.map(|arguments| arguments.map(Some));
-    let explanation = explain::call(spec, denied.number, &arguments.unwrap_or_default());
-    let about = |arguments| explain::about(denied.number, &arguments);
-    pb::Denial {
-        axis: rules::axis(denied.number)
-            .map_or(pb::Axis::Unspecified, axis_message)
-            .into(),
-        confidence: "certain".to_owned(),
-        incidental: denied.is_incidental(),
-        operation: denied.name(),
-        rule: explanation.rule,
-        source: denied
-            .arguments
-            .map_or("audit_log", |_| "seccomp")
-            .to_owned(),
-        suggestion: explanation
-            .remedy
-            .map(|remedy| remedy.to_string())
-            .unwrap_or_default(),
-        target: denied.arguments.map(about).unwrap_or_default(),
-        times: denied.times,
-    }
-}
-
-/// Returns all that a run reached by its path; `None` where that cannot be examined.
-fn reach(plan: &Plan, spec: &FilterSpec) -> Option<Reach> {
-    let workspace = plan.admitted.request.hook.workspace.as_deref();
-    let handled = explain::handled(spec.landlock_abi);
-    let mut reach = Reach::locate(&plan.policy.files, workspace, handled).ok()?;
-    for digest in &plan.admitted.program.digests {
-        reach = reach.with_program(Path::new(&digest.path)).ok()?;
-    }
-    Some(reach)
-}
-
-fn of_access(
-    blocked: &sandbox::Blocked,
-    known: &sandbox::Known,
-    reach: Option<&Reach>,
-    forbidden: &Forbidden,
-) -> pb::Denial {
-    let rights = blocked.rights();
-    let path = blocked.path.as_deref();
-    let refused = reach
-        .zip(path)
-        .and_then(|(reach, path)| reach.refused(rights, path, forbidden));
-    let (rule, suggestion) = match &refused {
-        Some(refused) => (refused.to_string(), refused.remedy.to_string()),
-        None if rights.has(FileRight::Refer) => (
-            "what is moved or linked may not lie where more can be done with it".to_owned(),
-            "nothing can: copy it".to_owned(),
-        ),
-        None => ("Landlock refused it".to_owned(), String::new()),
-    };
-    pb::Denial {
-        axis: blocked
-            .axis()
-            .map_or(pb::Axis::Unspecified, axis_message)
-            .into(),
-        confidence: "certain".to_owned(),
-        incidental: known.is_incidental(blocked),
-        operation: blocked.name(),
-        rule,
-        source: "audit_log".to_owned(),
-        suggestion,
-        target: path
-            .map(|path| path.to_string_lossy().into_owned())
-            .unwrap_or_default(),
-        times: blocked.times,
-    }
-}
-
 /// Keeps a reply within what its caller takes.
-struct Cut {
+pub(super) struct Cut {
     happened: bool,
     room: usize,
 }
 
 impl Cut {
     /// What is neither output nor text out of it.
-    const ENVELOPE: usize = 16 * 1024;
+    pub(super) const ENVELOPE: usize = 16 * 1024;
 
     fn new(max_reply_bytes: u64, verdict: &Verdict) -> Self {
         let texts = verdict.text_bytes();
@@ -324,10 +179,7 @@ fn confinement(ended: &sandbox::Ended) -> pb::Confinement {
         backend: plan.prepared.backend.as_str().to_owned(),
         confirmed: ended.setup.confirmed,
         evidence: ended.setup.evidence.iter().map(evidence).collect(),
-        landlock_abi: match &plan.prepared.mechanism {
-            Mechanism::Landlock(spec) => spec.landlock_abi,
-            Mechanism::Container(_) | Mechanism::Unconfined => 0,
-        },
+        landlock_abi: plan.prepared.mechanism.landlock_abi(),
         passed_over: plan.passed_over.iter().map(passed_over_message).collect(),
         profile: plan.policy.name.to_string(),
         profile_digest: plan.admitted.policy.digest.clone(),
@@ -360,7 +212,7 @@ pub fn axis_report(axis: Axis, coverage: &Coverage, demand: Demand) -> pb::AxisR
     }
 }
 
-const fn axis_message(axis: Axis) -> pb::Axis {
+pub(super) const fn axis_message(axis: Axis) -> pb::Axis {
     match axis {
         Axis::Cpu => pb::Axis::Cpu,
         Axis::Devices => pb::Axis::Devices,

@@ -4,6 +4,8 @@ mod admin;
 mod audit;
 mod consent;
 mod decode;
+#[cfg_attr(not(target_os = "linux"), path = "denials_elsewhere.rs")]
+mod denials;
 mod dispatch;
 mod encode;
 mod health;

@@ -114,11 +114,9 @@ fn planned(plan: &Plan, switches_uid: bool) -> Result<pb::PreviewResponse, Fault
     let policy = &plan.policy;
     let hook = &plan.admitted.request.hook;
     let names = plan.environment.names().into_iter();
-    let (confines, landlock_abi, grants) = match &plan.prepared.mechanism {
-        Mechanism::Container(_) => (true, 0, grants(plan)?),
-        Mechanism::Landlock(spec) => (true, spec.landlock_abi, grants(plan)?),
-        Mechanism::Unconfined => (false, 0, Vec::new()),
-    };
+    let mechanism = &plan.prepared.mechanism;
+    let confines = *mechanism != Mechanism::Unconfined;
+    let grants = if confines { grants(plan)? } else { Vec::new() };
     let axes = plan.prepared.axes().iter();
     Ok(pb::PreviewResponse {
         confinement: Some(pb::Confinement {
@@ -127,7 +125,7 @@ fn planned(plan: &Plan, switches_uid: bool) -> Result<pb::PreviewResponse, Fault
                 .collect(),
             backend: plan.prepared.backend.as_str().to_owned(),
             confirmed: plan.prepared.confines(),
-            landlock_abi,
+            landlock_abi: mechanism.landlock_abi(),
             passed_over: plan.passed_over.iter().map(passed_over_message).collect(),
             unconfined: !plan.prepared.confines(),
             ..pb::Confinement::default()

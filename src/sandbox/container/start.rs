@@ -37,9 +37,9 @@ use crate::{
     refusal::{Fault, Reason, Refusal, Stop},
     sandbox::{
         Evidence, Sandbox, attest,
-        confine::launch,
         grants::OpenGrant,
-        means::{limits, pipes},
+        linux::{launch, limits},
+        means::pipes,
         scratch::RunDir,
     },
     sys::{self, Action, Identity, Job, JobParts, LogFlags, Place, Reaped, WaitStatus},
@@ -218,7 +218,7 @@ impl Sandbox {
         let came = match answer {
             Answer::Attempted(results) => Came::Attempted(results),
             Answer::Released { errno, filters } => {
-                let filters = self.pools.own_filters() + filters;
+                let filters = self.launcher.pools.own_filters() + filters;
                 let seen = look_at_hook(pid, errno, filters).map_err(|why| {
                     let message = format!("the released child is not as planned: {why}");
                     unconfirmed(message).with("released", "true")
@@ -284,7 +284,7 @@ impl Sandbox {
         })
         .map_err(|_| Fault::new("cannot prepare a child", "it has no filter to be too long"))?;
         let job = Arc::new(job);
-        let pool = self.pools.of_operators_programs()?;
+        let pool = self.launcher.pools.of_operators_programs()?;
         let (pid, pidfd) = launch(&pool.pool, &job, deadline).await?;
         let (step, errno) = (job.report().step(), job.report().errno());
         let called = Called {

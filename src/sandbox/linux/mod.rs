@@ -6,7 +6,9 @@ pub mod closing;
 pub mod explain;
 pub mod filter;
 mod landlock;
+mod launcher;
 mod log;
+mod nesting;
 pub mod rules;
 pub mod setup;
 mod spawner;
@@ -14,7 +16,6 @@ pub mod syscalls;
 #[cfg(test)]
 mod tests;
 
-pub(super) use self::landlock::{by_deadline, memory, pids};
 use self::{
     filter::CompileError,
     setup::{Credentials, SetupNeeds},
@@ -25,8 +26,56 @@ pub use self::{
     rules::FilterSpec,
     spawner::{Pool, SpawnersGone},
 };
+pub(super) use self::{
+    landlock::{by_deadline, memory, pids},
+    launcher::{Launcher, Observed, Started, launch, limits, stays},
+    nesting::of_filters,
+};
+use super::{
+    Backend, BackendName, Noop,
+    container::{Container, ContainerSpec, Runtime},
+};
+pub(super) use super::{
+    denials::Known,
+    identity::{Identities, Lease},
+};
 pub use crate::policy::rights::Rights;
 use crate::sys;
+
+/// How a child is confined.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Mechanism {
+    /// A container, and seccomp filters in it.
+    Container(ContainerSpec),
+    /// A Landlock domain and stacked seccomp filters.
+    Landlock(FilterSpec),
+    /// Not at all.
+    Unconfined,
+}
+
+impl Mechanism {
+    /// Returns the Landlock ABI that it is for; 0 where it does not use Landlock.
+    pub const fn landlock_abi(&self) -> u32 {
+        match self {
+            Self::Landlock(spec) => spec.landlock_abi,
+            Self::Container(_) | Self::Unconfined => 0,
+        }
+    }
+}
+
+/// Returns a backend, if Linux has it. `own_uid` says whether each hook gets a uid of its own; what makes containers is there
+/// where the configuration names it.
+pub fn backend(
+    name: BackendName,
+    runtime: Option<Runtime>,
+    own_uid: bool,
+) -> Option<Box<dyn Backend>> {
+    match name {
+        BackendName::Container => Some(Box::new(Container::new(runtime?, own_uid))),
+        BackendName::Landlock => Some(Box::new(Landlock::new(own_uid))),
+        BackendName::Noop => Some(Box::new(Noop)),
+    }
+}
 
 /// The filters of one kind of hook.
 #[derive(Clone, Debug)]

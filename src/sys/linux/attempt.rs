@@ -132,6 +132,12 @@ impl Attempt {
         )
     }
 
+    /// Makes a socket to the kernel itself. Says what that is here.
+    pub fn kernel_socket() -> (&'static str, Self) {
+        let socket = Self::socket(libc::AF_NETLINK, libc::SOCK_RAW, 0);
+        ("make a netlink socket", socket)
+    }
+
     /// Makes a new process, which exits at once.
     pub fn fork() -> Self {
         Self::call(

@@ -93,9 +93,9 @@ pub fn peer(socket: impl AsFd) -> io::Result<(i32, u32, OwnedFd)> {
 /// # Errors
 ///
 /// Returns the error of the kernel; `ESRCH` where the process is gone.
-pub fn kill(pidfd: BorrowedFd<'_>) -> io::Result<()> {
+pub fn kill(pidfd: impl AsFd) -> io::Result<()> {
     let arguments = [
-        pidfd.as_raw_fd() as usize,
+        pidfd.as_fd().as_raw_fd() as usize,
         libc::SIGKILL as usize,
         0,
         0,

@@ -165,8 +165,8 @@ fn release(job: &Job) -> ! {
                 [
                     PROGRAM_FD,
                     empty,
-                    job.argv.address(),
-                    job.environment.address(),
+                    job.argv.as_ptr().addr(),
+                    job.environment.as_ptr().addr(),
                     flags,
                     0,
                 ],

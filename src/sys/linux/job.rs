@@ -6,14 +6,13 @@ use std::{
         fd::{AsRawFd, OwnedFd, RawFd},
         unix::ffi::OsStringExt,
     },
-    ptr,
     sync::{
         Arc, Mutex,
         atomic::{AtomicI32, AtomicU32, Ordering},
     },
 };
 
-use super::Attempt;
+use super::{Attempt, Identity, PointerList};
 
 /// A step of the child, in the order in which the child takes them.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -127,15 +126,6 @@ impl Report {
     pub fn did(&self, step: Step) -> bool {
         self.done.load(Ordering::Acquire) & step.bit() != 0
     }
-}
-
-/// Whose rights the hook has, where the daemon can choose.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Identity {
-    /// Group id; the only group.
-    pub gid: u32,
-    /// User id; never 0.
-    pub uid: u32,
 }
 
 /// Two files, one granted and one not, by which a child proves its own confinement.
@@ -298,32 +288,6 @@ impl Job {
             Action::Execute { program, .. } => Some(program.as_raw_fd()),
             Action::Attempt(_) => None,
         }
-    }
-}
-
-/// A null-terminated list of pointers to strings, as `execve` wants it.
-#[derive(Debug)]
-pub(super) struct PointerList(Vec<*const libc::c_char>);
-
-// SAFETY: the pointers lead into CStrings that the same Job owns and never changes; moving a CString does not move its
-// bytes. They are read by the kernel only.
-unsafe impl Send for PointerList {}
-// SAFETY: as above; nothing is ever written through them.
-unsafe impl Sync for PointerList {}
-
-impl PointerList {
-    fn to(strings: &[CString]) -> Self {
-        Self(
-            strings
-                .iter()
-                .map(|s| s.as_ptr())
-                .chain([ptr::null()])
-                .collect(),
-        )
-    }
-
-    pub(super) fn address(&self) -> usize {
-        self.0.as_ptr().addr()
     }
 }
 

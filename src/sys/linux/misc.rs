@@ -1,46 +1,21 @@
 //! The few calls that no safe wrapper offers, or offers too much of.
 
-use std::{fs::File, io, os::fd::AsRawFd};
+use std::{
+    fs::{self, File},
+    io,
+    os::fd::AsRawFd,
+};
 
 use nix::{
     errno::Errno,
-    fcntl::{OFlag, open},
     sys::{
         prctl,
-        signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask},
-        stat::Mode,
+        signal::{SigSet, SigmaskHow, sigprocmask},
     },
     unistd::{Gid, Uid, setfsgid, setfsuid},
 };
 
 use super::Listener;
-
-/// Opens `/dev/null` at 0, 1 and 2 where the process was started without them: a pipe must never *be* one of these.
-///
-/// # Errors
-///
-/// Returns the error of `open`.
-pub fn occupy_standard_fds() -> io::Result<()> {
-    loop {
-        let fd = open("/dev/null", OFlag::O_RDWR, Mode::empty())?;
-        if fd.as_raw_fd() > 2 {
-            return Ok(());
-        }
-        // Stays open for the life of the process.
-        std::mem::forget(fd);
-    }
-}
-
-/// Has a write beyond this process's own file size limit fail with `EFBIG` instead of ending the process.
-///
-/// # Errors
-///
-/// Returns the error of `sigaction`.
-pub fn ignore_file_size_signal() -> io::Result<()> {
-    // SAFETY: no handler is installed, so nothing of ours runs in a signal's context.
-    unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }?;
-    Ok(())
-}
 
 /// Which signal tells of a writer that waits: `<asm-generic/fcntl.h>`; the C library's own binding lacks it.
 const F_SETSIG: libc::c_int = 10;
@@ -97,6 +72,20 @@ impl Drop for FileRights {
 /// Returns the error of `prctl`.
 pub fn become_subreaper() -> io::Result<()> {
     Ok(prctl::set_child_subreaper(true)?)
+}
+
+/// Has the kernel leave all memory out of core images of this process and of all that it starts: kept across an exec, so no
+/// hook's core image has anything in it, even where a piped handler ignores RLIMIT_CORE.
+///
+/// # Errors
+///
+/// Returns the error of writing to `/proc`, and says so.
+pub fn switch_off_core_images() -> io::Result<()> {
+    let filter = "/proc/self/coredump_filter";
+    fs::write(filter, "0").map_err(|e| {
+        let message = format!("`{filter}`: {e}; mount a proc file system at `/proc`");
+        io::Error::new(e.kind(), message)
+    })
 }
 
 /// Empties the calling thread's capability bounding set: nothing that it starts can gain a capability by an exec.

@@ -1,36 +1,22 @@
 //! Waiting for children, with what they used.
 
 use std::{
+    future::pending,
     io, mem,
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     time::Duration,
 };
 
 use nix::sys::resource::{UsageWho, getrusage};
-use serde::{Deserialize, Serialize};
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// How a process ended.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub enum WaitStatus {
-    /// It exited with this code.
-    Exited(i32),
-    /// This signal ended it.
-    Signaled(i32),
-}
+use super::{Reaped, WaitStatus};
 
-/// A reaped process and what it and the children it waited for used.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Reaped {
-    /// Highest resident set, bytes; 0 where it is not above this process's own.
-    pub max_rss_bytes: u64,
-    /// How it ended.
-    pub status: WaitStatus,
-    /// Processor time in the kernel.
-    pub system: Duration,
-    /// Processor time in user mode.
-    pub user: Duration,
-}
+/// A child, whatever becomes of its number.
+pub type Process = OwnedFd;
+
+/// A child whose end the runtime tells.
+pub type Watched = AsyncFd<OwnedFd>;
 
 /// Reaps a child if it has ended; `None` if it still runs. Never blocks.
 ///
@@ -40,6 +26,25 @@ pub struct Reaped {
 pub fn reap(pidfd: BorrowedFd<'_>) -> io::Result<Option<Reaped>> {
     // A descriptor is never negative.
     wait(libc::P_PIDFD, pidfd.as_raw_fd().unsigned_abs())
+}
+
+/// Reaps a watched child, as [`reap`] does.
+///
+/// # Errors
+///
+/// As [`reap`].
+pub fn reap_watched(child: &Watched) -> io::Result<Option<Reaped>> {
+    reap(child.get_ref().as_fd())
+}
+
+/// Waits until a child has ended; it stays a zombie.
+pub async fn exited(child: &Watched) {
+    match child.readable().await {
+        // A pidfd stays readable once its process has ended, so the readiness is kept.
+        Ok(mut guard) => guard.retain_ready(),
+        // The runtime is shutting down: the run's cancellation comes with it.
+        Err(_) => pending().await,
+    }
 }
 
 /// Reaps one ended child of a process group; `None` if those that are left still run. Never blocks.
@@ -139,7 +144,7 @@ fn duration(time: libc::timeval) -> Duration {
 /// # Errors
 ///
 /// Returns the error of the registration.
-pub fn watch(pidfd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+pub fn watch(pidfd: Process) -> io::Result<Watched> {
     // SAFETY: an OwnedFd is open, and the same descriptor, for as long as the AsyncFd owns it; it is only lent out by
     // shared reference.
     Ok(unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }?)

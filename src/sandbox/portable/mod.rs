@@ -1,0 +1,126 @@
+//! Systems other than Linux: hooks are started as children of the daemon, and found by their process group.
+
+mod launcher;
+
+use std::{
+    convert::Infallible,
+    io,
+    ops::RangeInclusive,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub(super) use self::launcher::{Launcher, Observed, Started, stays};
+use super::{Backend, BackendName, Noop};
+use crate::sys::Identity;
+
+/// How a child is confined.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Mechanism {
+    /// Not at all.
+    Unconfined,
+}
+
+impl Mechanism {
+    /// Returns the Landlock ABI that it is for, and nothing here is for one.
+    pub const fn landlock_abi(&self) -> u32 {
+        match self {
+            Self::Unconfined => 0,
+        }
+    }
+}
+
+/// Returns a backend, if this system has it.
+pub fn backend(
+    name: BackendName,
+    _runtime: Option<Runtime>,
+    _own_uid: bool,
+) -> Option<Box<dyn Backend>> {
+    match name {
+        BackendName::Container | BackendName::Landlock => None,
+        BackendName::Noop => Some(Box::new(Noop)),
+    }
+}
+
+/// An OCI runtime of this host: there is none.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Runtime {
+    /// Which command line it understands.
+    pub kind: RuntimeKind,
+    /// Its program, absolute.
+    pub path: PathBuf,
+}
+
+/// Which command line a runtime understands: of those that make containers of this system, none.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
+pub enum RuntimeKind {}
+
+impl RuntimeKind {
+    /// Returns the kind of the runtime that a program's name stands for.
+    pub const fn of(_program: &Path) -> Option<Self> {
+        None
+    }
+}
+
+/// Uids for hooks of a root daemon: there is no such daemon here.
+#[derive(Clone, Copy, Debug)]
+pub struct Identities(Infallible);
+
+impl Identities {
+    /// Refuses: only Linux tells whether a uid is free, and what a process keeps of root's rights.
+    ///
+    /// # Errors
+    ///
+    /// Always.
+    pub fn new(_range: RangeInclusive<u32>) -> io::Result<Self> {
+        let message = "only on Linux hookjail can be root; run it as an ordinary user";
+        Err(io::Error::new(io::ErrorKind::Unsupported, message))
+    }
+
+    /// Whether a uid is a hook's.
+    pub const fn is_hook(&self, _uid: u32) -> bool {
+        match self.0 {}
+    }
+
+    /// Takes a uid that no run uses.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    pub fn lease(self: &Arc<Self>) -> io::Result<Option<Lease>> {
+        match self.0 {}
+    }
+}
+
+/// A uid in use by one run: there is none.
+#[derive(Clone, Copy, Debug)]
+pub struct Lease(Infallible);
+
+impl Lease {
+    /// Returns the rights that go with it.
+    pub const fn identity(&self) -> Option<Identity> {
+        match self.0 {}
+    }
+}
+
+/// What is known of what a run was denied: nothing, because none of these systems tells who denies.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Known {
+    /// Whether that is all of it.
+    pub whole: bool,
+}
+
+impl Known {
+    /// Whether there is something in it that a hook wanted.
+    pub const fn is_denied(&self) -> bool {
+        false
+    }
+
+    /// Returns the names of all that was denied.
+    pub const fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

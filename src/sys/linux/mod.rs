@@ -1,0 +1,37 @@
+//! Linux: the one clone, the child's raw system calls, pidfds, leases, filters.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "the kernel's errors are -4095..=-1 and its ids positive 32-bit numbers"
+)]
+
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+compile_error!("hookjail's filters on Linux are for x86_64 and aarch64");
+
+mod attempt;
+mod child;
+mod handover;
+mod job;
+mod keeper;
+mod listener;
+mod misc;
+mod open;
+mod raw;
+mod spawn;
+mod wait;
+
+pub(super) use self::keeper::watch_over;
+pub use self::{
+    attempt::{Attempt, Described},
+    handover::{exit, kill, peer, receive_fds, send_fds},
+    job::{Action, Canaries, Closing, Job, JobParts, LogFlags, Report, Step},
+    listener::{Asked, Listener},
+    misc::{
+        FileRights, become_subreaper, block_all_signals, empty_bounding_set, keep_writers_out,
+        landlock_abi, load_filters, switch_off_core_images,
+    },
+    open::{BY_NAME, locate, open_beneath, pipe},
+    spawn::{CLONE_FLAGS, Launch, Stack, discard, launch},
+    wait::{Process, Watched, exited, reap, reap_group, reap_watched, wait_for, watch},
+};
+use super::{Identity, Reaped, WaitStatus, shared::PointerList};

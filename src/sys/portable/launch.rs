@@ -1,0 +1,134 @@
+//! Starting a program, in a process group of its own.
+
+use std::{
+    ffi::{CString, OsStr},
+    io,
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStrExt, process::CommandExt},
+    },
+    process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicI32, Ordering},
+    },
+    time::Duration,
+};
+
+use nix::{
+    errno::Errno,
+    sys::{
+        resource::{Resource, setrlimit},
+        signal::{Signal, killpg},
+        stat::{Mode, umask},
+    },
+    unistd::{Pid, SysconfVar, fchdir, getpid, sysconf},
+};
+
+use super::{Process, reap_group, shared::PointerList};
+
+/// Descriptors above are looked for where the system says that there is no limit on their number.
+const MOST_FDS: i32 = 1 << 16;
+
+/// What is started.
+#[derive(Debug)]
+pub struct Start {
+    /// Arguments, the program's name among them.
+    pub argv: Vec<CString>,
+    /// Environment, `NAME=value`.
+    pub environment: Vec<CString>,
+    /// Where the child writes its process group, for the keeper.
+    pub group: &'static AtomicI32,
+    /// Hard and soft resource limits.
+    pub limits: Vec<(Resource, libc::rlim_t)>,
+    /// The file that is executed, by its path: most of these systems have no way to execute a descriptor.
+    pub program: CString,
+    /// The child's ends of stdin, stdout and stderr.
+    pub stdio: [OwnedFd; 3],
+    /// Where it starts.
+    pub working_dir: Arc<OwnedFd>,
+}
+
+/// Starts a program; returns when it was executed.
+///
+/// # Errors
+///
+/// Returns the error of `fork`, of a step of the child, or of `execve`; then there is no child.
+pub fn start(start: Start) -> io::Result<Process> {
+    let Start {
+        argv,
+        environment,
+        group,
+        limits,
+        program,
+        stdio,
+        working_dir,
+    } = start;
+    let [stdin, stdout, stderr] = stdio.map(Stdio::from);
+    let mut command = Command::new(OsStr::from_bytes(program.as_bytes()));
+    // Also makes a process group, empties the signal mask and has SIGPIPE end the child again.
+    command
+        .stdin(stdin)
+        .stdout(stdout)
+        .stderr(stderr)
+        .process_group(0);
+    let most = sysconf(SysconfVar::OPEN_MAX).ok().flatten();
+    let most = most.and_then(|most| i32::try_from(most).ok());
+    let most = most.unwrap_or(MOST_FDS).min(MOST_FDS);
+    let (arguments, variables) = (PointerList::to(&argv), PointerList::to(&environment));
+    let prepare = move || {
+        // What the pointers lead into lives as long as this closure.
+        let _owners = (&argv, &environment);
+        group.store(getpid().as_raw(), Ordering::Release);
+        // SAFETY: no handler is installed, so nothing of ours runs in a signal's context.
+        unsafe { nix::sys::signal::signal(Signal::SIGXFSZ, nix::sys::signal::SigHandler::SigDfl) }?;
+        umask(Mode::from_bits_truncate(0o077));
+        fchdir(&*working_dir)?;
+        for (resource, limit) in &limits {
+            setrlimit(*resource, *limit, *limit)?;
+        }
+        for fd in 3..most {
+            // SAFETY: takes two integers; a number that is no descriptor is answered with EBADF.
+            unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
+        // Not what `Command` would call: that gives a file of no known format to a shell.
+        // SAFETY: a string and two lists that end with null, all owned by this closure, for the kernel to read.
+        unsafe { libc::execve(program.as_ptr(), arguments.as_ptr(), variables.as_ptr()) };
+        Err(io::Error::last_os_error())
+    };
+    // SAFETY: between fork and exec the closure allocates nothing, takes no lock and calls only what is async-signal-safe;
+    // an error made of an errno allocates nothing either.
+    unsafe { command.pre_exec(prepare) };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where hooks are started on these systems"
+    )]
+    let child = command.spawn()?;
+    let pid = i32::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
+    Ok(Process { pid })
+}
+
+/// Kills the process group of a child that has not executed its program yet.
+///
+/// # Errors
+///
+/// Returns the error of the kernel; `ESRCH` where there is none.
+pub fn kill_group(group: &AtomicI32) -> io::Result<()> {
+    let group = group.load(Ordering::Acquire);
+    // 0 would be this process's own.
+    if group < 2 {
+        return Err(Errno::ESRCH.into());
+    }
+    Ok(killpg(Pid::from_raw(group), Signal::SIGKILL)?)
+}
+
+/// Kills and reaps a child that nobody took charge of, with its process group.
+pub fn discard(process: Process) {
+    let group = Pid::from_raw(process.pid);
+    // An error is that it is gone.
+    killpg(group, Signal::SIGKILL).ok();
+    // By its group, in which it leads; it is dead, so this takes a moment.
+    while let Ok(None) = reap_group(process.pid) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

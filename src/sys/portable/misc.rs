@@ -1,0 +1,44 @@
+//! What these systems do not have, or have otherwise.
+
+use std::{fs::File, io};
+
+use nix::sys::resource::{Resource, setrlimit};
+
+/// On Linux, the rights of another user over files, which a root daemon takes for a while. No daemon is root here: what a
+/// caller may read is decided by modes alone.
+#[derive(Debug)]
+pub struct FileRights(());
+
+impl FileRights {
+    /// Changes nothing, as for every user but root.
+    pub const fn of(_uid: u32, _gid: u32) -> Self {
+        Self(())
+    }
+}
+
+/// Fails: no file can be kept from being written here, so what is not root's is copied.
+///
+/// # Errors
+///
+/// Always.
+pub fn keep_writers_out(_file: &File) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Does nothing: orphans belong to the first process of the system.
+///
+/// # Errors
+///
+/// Never.
+pub const fn become_subreaper() -> io::Result<()> {
+    Ok(())
+}
+
+/// Allows no core images to this process and all that it starts.
+///
+/// # Errors
+///
+/// Returns the error of `setrlimit`.
+pub fn switch_off_core_images() -> io::Result<()> {
+    Ok(setrlimit(Resource::RLIMIT_CORE, 0, 0)?)
+}

@@ -1,0 +1,21 @@
+//! Systems other than Linux: hooks are started by the standard library's `Command` and found by their process group.
+//!
+//! What leaves its process group is not found: there is nothing here that gives orphans to this process, and nothing that
+//! ends a hook with the daemon but the keeper, which knows groups too.
+
+mod attempt;
+mod keeper;
+mod launch;
+mod misc;
+mod open;
+mod wait;
+
+pub(super) use self::keeper::watch_over;
+pub use self::{
+    attempt::Attempt,
+    launch::{Start, discard, kill_group, start},
+    misc::{FileRights, become_subreaper, keep_writers_out, switch_off_core_images},
+    open::{BY_NAME, locate, open_beneath, pipe},
+    wait::{Process, Watched, exited, kill, reap_group, reap_watched, watch},
+};
+use super::{Links, Reaped, WaitStatus, shared};

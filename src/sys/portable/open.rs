@@ -1,0 +1,96 @@
+//! Opening without being led elsewhere, step by step: one directory after the other, each without following a link.
+
+use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
+    path::{Component, Path},
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, FdFlag, OFlag, fcntl, open, openat},
+    sys::stat::Mode,
+    unistd,
+};
+
+use super::Links;
+
+/// Opens what is only to be named: for reading, because nothing less is common to these systems. What cannot be read cannot be
+/// opened.
+pub const BY_NAME: OFlag = OFlag::O_NONBLOCK.union(OFlag::O_NOCTTY);
+
+const DIRECTORY: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_CLOEXEC);
+
+/// Opens a path by name, with further `O_*` flags.
+///
+/// # Errors
+///
+/// Returns the kernel's error; `ELOOP` or `ENOTDIR` where it leads through a link that is not followed.
+pub fn locate(path: &Path, flags: OFlag, links: Links) -> Result<OwnedFd, Errno> {
+    let flags = flags | BY_NAME | OFlag::O_CLOEXEC;
+    match links {
+        Links::Followed | Links::FollowedByName => open(path, flags, Mode::empty()),
+        Links::Refused => {
+            let below = path.strip_prefix("/").map_err(|_| Errno::EINVAL)?;
+            let root = open("/", DIRECTORY, Mode::empty())?;
+            walk(root, below, flags, Mode::empty())
+        }
+    }
+}
+
+/// Opens what lies below a directory, with `O_*` flags and, for what is made, a mode. No link is ever followed, whatever is
+/// asked: which of them would lead out cannot be known here.
+///
+/// # Errors
+///
+/// Returns the kernel's error; `EXDEV` where the path leads out of the directory, `ELOOP` or `ENOTDIR` where it leads through
+/// a link.
+pub fn open_beneath(
+    directory: impl AsFd,
+    path: &Path,
+    flags: OFlag,
+    mode: Mode,
+    _links: Links,
+) -> Result<OwnedFd, Errno> {
+    let start = openat(directory, ".", DIRECTORY, Mode::empty())?;
+    walk(start, path, flags | OFlag::O_CLOEXEC, mode)
+}
+
+fn walk(mut directory: OwnedFd, path: &Path, flags: OFlag, mode: Mode) -> Result<OwnedFd, Errno> {
+    let mut names = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::Normal(name) => names.push(name),
+            Component::ParentDir | Component::Prefix(_) | Component::RootDir => {
+                return Err(Errno::EXDEV);
+            }
+        }
+    }
+    let Some((last, above)) = names.split_last() else {
+        return openat(&directory, ".", flags, mode);
+    };
+    for name in above {
+        directory = openat(
+            &directory,
+            *name,
+            DIRECTORY | OFlag::O_NOFOLLOW,
+            Mode::empty(),
+        )?;
+    }
+    openat(&directory, *last, flags | OFlag::O_NOFOLLOW, mode)
+}
+
+/// Makes a pipe that no program inherits: its read end and its write end. There is a moment in which one would that is started
+/// meanwhile; every child closes what it does not know before it executes anything.
+///
+/// # Errors
+///
+/// Returns the error of `pipe` or `fcntl`.
+pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = unistd::pipe()?;
+    for end in [&read, &write] {
+        fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    }
+    Ok((read, write))
+}

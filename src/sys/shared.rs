@@ -1,0 +1,107 @@
+//! What is the same on every system.
+
+use std::{ffi::CString, io, os::fd::AsRawFd, ptr, time::Duration};
+
+use nix::{
+    fcntl::{OFlag, open},
+    sys::{
+        signal::{SigHandler, Signal, signal},
+        stat::Mode,
+    },
+};
+use serde::{Deserialize, Serialize};
+
+/// Whose rights the hook has, where the daemon can choose.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Identity {
+    /// Group id; the only group.
+    pub gid: u32,
+    /// User id; never 0.
+    pub uid: u32,
+}
+
+/// What becomes of symbolic links on the way.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Links {
+    /// They are followed.
+    Followed,
+    /// They are followed where they say by name where they lead, which links to descriptors do not.
+    FollowedByName,
+    /// They are refused.
+    Refused,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub enum WaitStatus {
+    /// It exited with this code.
+    Exited(i32),
+    /// This signal ended it.
+    Signaled(i32),
+}
+
+/// A reaped process and what it and the children it waited for used.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Reaped {
+    /// Highest resident set, bytes; 0 where it is not above this process's own.
+    pub max_rss_bytes: u64,
+    /// How it ended.
+    pub status: WaitStatus,
+    /// Processor time in the kernel.
+    pub system: Duration,
+    /// Processor time in user mode.
+    pub user: Duration,
+}
+
+/// A null-terminated list of pointers to strings, as `execve` wants it.
+#[derive(Debug)]
+pub(in crate::sys) struct PointerList(Vec<*const libc::c_char>);
+
+// SAFETY: the pointers lead into CStrings that whoever has this list owns and never changes; moving a CString does not move its
+// bytes. They are read by the kernel only.
+unsafe impl Send for PointerList {}
+// SAFETY: as above; nothing is ever written through them.
+unsafe impl Sync for PointerList {}
+
+impl PointerList {
+    pub(in crate::sys) fn to(strings: &[CString]) -> Self {
+        Self(
+            strings
+                .iter()
+                .map(|s| s.as_ptr())
+                .chain([ptr::null()])
+                .collect(),
+        )
+    }
+
+    pub(in crate::sys) const fn as_ptr(&self) -> *const *const libc::c_char {
+        self.0.as_ptr()
+    }
+}
+
+/// Opens `/dev/null` at 0, 1 and 2 where the process was started without them: a pipe must never *be* one of these.
+///
+/// # Errors
+///
+/// Returns the error of `open`.
+pub fn occupy_standard_fds() -> io::Result<()> {
+    loop {
+        let fd = open("/dev/null", OFlag::O_RDWR, Mode::empty())?;
+        if fd.as_raw_fd() > 2 {
+            return Ok(());
+        }
+        // Stays open for the life of the process.
+        std::mem::forget(fd);
+    }
+}
+
+/// Has a write beyond this process's own file size limit fail with `EFBIG` instead of ending the process.
+///
+/// # Errors
+///
+/// Returns the error of `sigaction`.
+pub fn ignore_file_size_signal() -> io::Result<()> {
+    // SAFETY: no handler is installed, so nothing of ours runs in a signal's context.
+    unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }?;
+    Ok(())
+}

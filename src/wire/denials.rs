@@ -1,0 +1,154 @@
+//! What a hook was denied, as messages, with the rules that say why.
+
+use std::path::Path;
+
+use super::encode::{Cut, Told, axis_message};
+use crate::{
+    audit::{Interpreted, record::OutcomeKind},
+    pb,
+    policy::{Plan, explain::Reach, forbidden::Forbidden, rights::FileRight},
+    sandbox::{
+        self, Mechanism,
+        linux::{FilterSpec, explain, rules},
+    },
+};
+
+/// How much text there may be in the denials of a reply: half of what is kept free for all but output.
+const DENIALS: usize = Cut::ENVELOPE / 2;
+
+pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Told {
+    let ended = &interpreted.ended;
+    let plan = ended.announced.plan();
+    let Mechanism::Landlock(spec) = plan.prepared.mechanism else {
+        return Told {
+            cut: false,
+            told: Vec::new(),
+        };
+    };
+    let known = &ended.denied;
+    // The log says for which call; where it is not in use, the end of the hook says that it was one.
+    let unnamed = interpreted.outcome == OutcomeKind::EscapeAttempt && known.killed.is_empty();
+    let killed = unnamed.then(|| pb::Denial {
+        confidence: "certain".to_owned(),
+        rule: "whoever makes a call that no hook needs is killed".to_owned(),
+        source: "sigsys".to_owned(),
+        times: 1,
+        ..pb::Denial::default()
+    });
+    // What ended the hook first, so that it is told whatever else there was.
+    let named = known.killed.iter().map(|denied| of_call(&spec, denied));
+    let calls = known.calls.iter().map(|denied| of_call(&spec, denied));
+    let reach = (!known.blocked.is_empty()).then(|| reach(plan, &spec));
+    let of_access = |blocked| {
+        let reach = reach.as_ref().and_then(Option::as_ref);
+        of_access(blocked, known, reach, forbidden)
+    };
+    let accesses = known.blocked.iter().map(of_access);
+    let all: Vec<_> = killed
+        .into_iter()
+        .chain(named)
+        .chain(calls)
+        .chain(accesses)
+        .collect();
+
+    let mut room = DENIALS;
+    let count = all.len();
+    let fits = |denial: &pb::Denial| {
+        let text = [
+            &denial.operation,
+            &denial.rule,
+            &denial.suggestion,
+            &denial.target,
+        ];
+        let length = text.iter().map(|text| text.len()).sum();
+        let left = room.checked_sub(length);
+        room = left.unwrap_or(room);
+        left.is_some()
+    };
+    let mut told: Vec<_> = all.into_iter().filter(fits).collect();
+    if let Some(redacted) = &interpreted.redacted {
+        for denial in &mut told {
+            // Paths and arguments are of the hook's choosing.
+            for text in [&mut denial.rule, &mut denial.suggestion, &mut denial.target] {
+                redacted.redactor().clean(text);
+            }
+        }
+    }
+    Told {
+        cut: told.len() < count,
+        told,
+    }
+}
+
+fn of_call(spec: &FilterSpec, denied: &sandbox::Denied) -> pb::Denial {
+    let arguments = denied.arguments.map(|arguments| arguments.map(Some));
+    let explanation = explain::call(spec, denied.number, &arguments.unwrap_or_default());
+    let about = |arguments| explain::about(denied.number, &arguments);
+    pb::Denial {
+        axis: rules::axis(denied.number)
+            .map_or(pb::Axis::Unspecified, axis_message)
+            .into(),
+        confidence: "certain".to_owned(),
+        incidental: denied.is_incidental(),
+        operation: denied.name(),
+        rule: explanation.rule,
+        source: denied
+            .arguments
+            .map_or("audit_log", |_| "seccomp")
+            .to_owned(),
+        suggestion: explanation
+            .remedy
+            .map(|remedy| remedy.to_string())
+            .unwrap_or_default(),
+        target: denied.arguments.map(about).unwrap_or_default(),
+        times: denied.times,
+    }
+}
+
+/// Returns all that a run reached by its path; `None` where that cannot be examined.
+fn reach(plan: &Plan, spec: &FilterSpec) -> Option<Reach> {
+    let workspace = plan.admitted.request.hook.workspace.as_deref();
+    let handled = explain::handled(spec.landlock_abi);
+    let mut reach = Reach::locate(&plan.policy.files, workspace, handled).ok()?;
+    for digest in &plan.admitted.program.digests {
+        reach = reach.with_program(Path::new(&digest.path)).ok()?;
+    }
+    Some(reach)
+}
+
+fn of_access(
+    blocked: &sandbox::Blocked,
+    known: &sandbox::Known,
+    reach: Option<&Reach>,
+    forbidden: &Forbidden,
+) -> pb::Denial {
+    let rights = blocked.rights();
+    let path = blocked.path.as_deref();
+    let refused = reach
+        .zip(path)
+        .and_then(|(reach, path)| reach.refused(rights, path, forbidden));
+    let (rule, suggestion) = match &refused {
+        Some(refused) => (refused.to_string(), refused.remedy.to_string()),
+        None if rights.has(FileRight::Refer) => (
+            "what is moved or linked may not lie where more can be done with it".to_owned(),
+            "nothing can: copy it".to_owned(),
+        ),
+        None => ("Landlock refused it".to_owned(), String::new()),
+    };
+    pb::Denial {
+        axis: blocked
+            .axis()
+            .map_or(pb::Axis::Unspecified, axis_message)
+            .into(),
+        confidence: "certain".to_owned(),
+        incidental: known.is_incidental(blocked),
+        operation: blocked.name(),
+        rule,
+        source: "audit_log".to_owned(),
+        suggestion,
+        target: path
+            .map(|path| path.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        times: blocked.times,
+    }
+}
