@@ -469,6 +469,20 @@ mod tests {
     }
 
     #[test]
+    fn a_backend_of_another_system_is_refused_with_the_systems_name() {
+        for text in [
+            "[backends]\norder = [\"landlock\", \"seatbelt\"]",
+            "[backends.profiles]\nopen = [\"seatbelt\"]",
+        ] {
+            let problem = problem(text);
+            assert!(
+                problem.contains("names `seatbelt`, which only macOS has"),
+                "{problem}"
+            );
+        }
+    }
+
+    #[test]
     fn it_works_without_a_configuration() {
         let config = Config::parse("", &at_home()).unwrap();
         assert_eq!(config.state, Path::new("/home/u/.local/state/hookjail"));

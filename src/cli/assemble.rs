@@ -94,6 +94,7 @@ impl Assembly {
             instance,
             keeper: Arc::clone(&self.keeper),
             order: config.backends.clone(),
+            own: own(config),
             read_audit_log: config.read_audit_log,
             spawners: config.spawners,
         })

@@ -67,6 +67,10 @@ enum Command {
     /// List the configured hooks, check files of hooks
     Hooks(hooks::Hooks),
     Interpret(interpret::Interpret),
+    /// What a self-test's child executes
+    #[cfg(not(target_os = "linux"))]
+    #[command(hide = true)]
+    MakeAttempts,
     /// List, show and validate profiles
     Profile(profile::Profile),
     Reload(steer::Reload),
@@ -123,6 +127,8 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Explain(explain) => explain.run(&context),
         Command::Hooks(hooks) => hooks.run(&context),
         Command::Interpret(interpret) => interpret.run(&context),
+        #[cfg(not(target_os = "linux"))]
+        Command::MakeAttempts => Ok(crate::sandbox::portable::attempts::run()),
         Command::Profile(profile) => profile.run(&context),
         Command::Reload(reload) => reload.run(&context),
         Command::Run(run) => run.run(&context),

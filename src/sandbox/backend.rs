@@ -21,6 +21,8 @@ pub enum BackendName {
     Landlock,
     /// No confinement at all; named by operators only.
     Noop,
+    /// A Seatbelt profile, on macOS.
+    Seatbelt,
 }
 
 impl BackendName {
@@ -28,13 +30,15 @@ impl BackendName {
     /// name.
     pub const DEFAULT_ORDER: &[Self] = if cfg!(target_os = "linux") {
         &[Self::Landlock]
+    } else if cfg!(target_os = "macos") {
+        &[Self::Seatbelt]
     } else {
         &[]
     };
 
     /// Parses a name as configuration spells it.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Container, Self::Landlock, Self::Noop]
+        [Self::Container, Self::Landlock, Self::Noop, Self::Seatbelt]
             .into_iter()
             .find(|name| name.as_str() == text)
     }
@@ -42,7 +46,7 @@ impl BackendName {
     /// Whether it confines at all.
     pub const fn confines(self) -> bool {
         match self {
-            Self::Container | Self::Landlock => true,
+            Self::Container | Self::Landlock | Self::Seatbelt => true,
             Self::Noop => false,
         }
     }
@@ -52,6 +56,8 @@ impl BackendName {
         match self {
             Self::Container | Self::Landlock if cfg!(target_os = "linux") => None,
             Self::Container | Self::Landlock => Some("Linux"),
+            Self::Seatbelt if cfg!(target_os = "macos") => None,
+            Self::Seatbelt => Some("macOS"),
             Self::Noop => None,
         }
     }
@@ -62,6 +68,7 @@ impl BackendName {
             Self::Container => "container",
             Self::Landlock => "landlock",
             Self::Noop => "noop",
+            Self::Seatbelt => "seatbelt",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! From an announced plan to a child that runs confined, and to its end.
 
-use std::{io, os::fd::OwnedFd, sync::Arc, time::Instant};
+use std::{io, os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Instant};
 
 use super::{
     Backend, InstanceDir, Order,
@@ -30,6 +30,8 @@ pub struct SandboxParts {
     pub keeper: Arc<Keeper>,
     /// Which of them a profile may run on.
     pub order: Order,
+    /// The daemon's own places, which no hook reaches: for a backend that has to be told.
+    pub own: Vec<PathBuf>,
     /// Whether what Landlock refuses hooks is written to the kernel's audit log and read there.
     pub read_audit_log: bool,
     /// Threads that start hooks, for each different set of filters.
@@ -40,10 +42,6 @@ pub struct SandboxParts {
 #[derive(Debug)]
 pub struct Sandbox {
     pub(super) confirmations: Confirmations,
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "nothing is kept between starts there")
-    )]
     pub(super) launcher: Launcher,
     pub(super) parts: SandboxParts,
     places: KnownPlaces,

@@ -14,7 +14,7 @@ use nix::{
     sys::stat::{FileStat, SFlag, fstat, stat},
 };
 
-use super::Mechanism;
+use super::{Mechanism, host::LACKING};
 use crate::{
     policy::{Access, Files, GrantSpec, Place, Policy, WorkingDir, rights::Rights},
     refusal::{Reason, Refusal},
@@ -26,10 +26,6 @@ use crate::{
 /// cannot be had is refused early.
 #[derive(Debug)]
 pub struct Opened {
-    #[cfg_attr(
-        not(target_os = "linux"),
-        expect(dead_code, reason = "nothing confines there")
-    )]
     pub(super) grants: Vec<OpenGrant>,
     /// Where the hook starts; `None` = in its scratch directory.
     pub(super) working_dir: Option<Arc<OwnedFd>>,
@@ -72,10 +68,6 @@ pub fn starts_in<'a>(policy: &Policy, hook: &'a Hook) -> Option<&'a Path> {
 
 /// One granted path, opened.
 #[derive(Debug)]
-#[cfg_attr(
-    not(target_os = "linux"),
-    expect(dead_code, reason = "nothing confines there")
-)]
 pub(super) struct OpenGrant {
     /// Where it was found.
     pub path: PathBuf,
@@ -176,7 +168,11 @@ fn open_one(
             rights: Rights::of(grant.access, is_directory),
             target,
         })),
-        Err(Errno::ENOENT | Errno::ENOTDIR) if grant.optional => Ok(None),
+        Err(Errno::ENOENT | Errno::ENOTDIR)
+            if grant.optional || LACKING.iter().any(|lacking| path == Path::new(lacking)) =>
+        {
+            Ok(None)
+        }
         Err(errno) => {
             let hint = if errno == Errno::ELOOP {
                 "; granted paths may not lead through symbolic links"

@@ -11,6 +11,7 @@ use nix::unistd;
 
 use super::{
     grants::{self, OpenGrant},
+    host::{OUTBOUND_HAS_UNIX_SOCKETS, UNGRANTED_DEVICE},
     scratch::RunDir,
 };
 use crate::{
@@ -274,7 +275,7 @@ impl Ground {
         list.add(
             Axis::Network,
             "make a Unix socket",
-            false,
+            inet && OUTBOUND_HAS_UNIX_SOCKETS,
             stream(libc::AF_UNIX),
         );
         let (what, kernel) = Attempt::kernel_socket();
@@ -330,7 +331,7 @@ impl Ground {
             Axis::Devices,
             "open an ungranted device",
             false,
-            device("/dev/full", libc::O_RDONLY),
+            device(UNGRANTED_DEVICE, libc::O_RDONLY),
         );
         list.add(
             Axis::Devices,

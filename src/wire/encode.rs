@@ -109,7 +109,8 @@ fn response(
 /// Returns from what the daemon knows what a hook was denied.
 fn denial_sources(ended: &sandbox::Ended) -> Vec<String> {
     let calls = ended.setup.asks.then_some("seccomp");
-    let killed = ended.setup.confirmed.then_some("sigsys");
+    let plan = ended.announced.plan();
+    let killed = plan.prepared.mechanism.kills().then_some("sigsys");
     let logged = ended.setup.logged.then_some("audit_log");
     let sources = calls.into_iter().chain(killed).chain(logged);
     sources.map(str::to_owned).collect()

@@ -127,6 +127,7 @@ async fn stand(backend: impl Backend + 'static, policy: &Policy) -> Standing {
             default: vec![name],
             profiles: Default::default(),
         },
+        own: Vec::new(),
         read_audit_log: false,
         spawners: 1,
     })

@@ -61,7 +61,24 @@ impl Mechanism {
             Self::Container(_) | Self::Unconfined => 0,
         }
     }
+
+    /// Whether a call that no hook needs kills who makes it.
+    pub const fn kills(&self) -> bool {
+        match self {
+            Self::Container(_) | Self::Landlock(_) => true,
+            Self::Unconfined => false,
+        }
+    }
 }
+
+/// A device that every system has and no shipped profile grants.
+pub(super) const UNGRANTED_DEVICE: &str = "/dev/full";
+
+/// Whether a hook that has the network can make Unix sockets too.
+pub(super) const OUTBOUND_HAS_UNIX_SOCKETS: bool = false;
+
+/// Directories that shipped profiles grant and this system does not have.
+pub(super) const LACKING: &[&str] = &[];
 
 /// Returns a backend, if Linux has it. `own_uid` says whether each hook gets a uid of its own; what makes containers is there
 /// where the configuration names it.
@@ -74,6 +91,7 @@ pub fn backend(
         BackendName::Container => Some(Box::new(Container::new(runtime?, own_uid))),
         BackendName::Landlock => Some(Box::new(Landlock::new(own_uid))),
         BackendName::Noop => Some(Box::new(Noop)),
+        BackendName::Seatbelt => None,
     }
 }
 

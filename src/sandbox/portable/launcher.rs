@@ -1,10 +1,17 @@
 //! How hooks are started: by a fork of this process that executes them.
 
 use std::{
-    ffi::CString,
+    env,
+    ffi::{CString, OsStr},
     fs::File,
     io,
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    os::{
+        fd::OwnedFd,
+        unix::{
+            ffi::OsStrExt,
+            fs::{FileExt, MetadataExt},
+        },
+    },
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -15,30 +22,44 @@ use std::{
 
 use nix::sys::resource::{Resource, getrlimit};
 use tokio::{task::spawn_blocking, time::timeout_at};
+use tokio_util::sync::CancellationToken;
 
-use super::{Known, Mechanism};
+use super::{Known, Mechanism, attempts};
 use crate::{
-    admission::{Kept, allowlist::Role},
-    policy::{Limits, Plan, Policy},
+    admission::{
+        Kept,
+        allowlist::{Digest, Role},
+    },
+    policy::{Access, Limits, OnOutputLimit, Plan, Policy, rights::Rights},
     process::{self, Running, Supervision},
     refusal::{Fault, Reason, Refusal, Stop},
     sandbox::{
-        Sandbox, SandboxParts, Setup,
+        Evidence, Sandbox, SandboxParts, Setup,
         confine::{Given, Start},
         grants::OpenGrant,
         ground::Ground,
-        means::{Execution, copy, scratch_fd},
+        means::{Execution, copy, pipes, scratch_fd},
         scratch::RunDir,
+        seatbelt::{self, Granted, Places, SANDBOX_EXEC},
     },
     sys::{self, Attempt, Identity, Place, Process},
 };
+
+/// How long one child of a self-test may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How much of what a self-test's child says is kept.
+const WORDS: usize = 64 * 1024;
 
 /// How long a child that is stuck before its exec may take to die once killed.
 const STUCK: Duration = Duration::from_secs(5);
 
 /// What starts hooks: this process itself.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Launcher(());
+pub(in crate::sandbox) struct Launcher {
+    /// The daemon's own places.
+    own: Vec<PathBuf>,
+}
 
 /// A hook that runs.
 #[derive(Debug)]
@@ -81,7 +102,9 @@ impl Launcher {
                 "`hooks.read_audit_log`: only Linux has an audit log that says what hooks were refused"
             );
         }
-        Ok(Self(()))
+        Ok(Self {
+            own: parts.own.clone(),
+        })
     }
 }
 
@@ -100,26 +123,45 @@ impl Sandbox {
             stdio,
         } = given;
         let path = executed(plan, &execution, directory)?;
-        let Execution {
-            argv, environment, ..
-        } = execution;
         let scratch = scratch_fd(directory)?;
+        let confined = match &plan.prepared.mechanism {
+            Mechanism::Seatbelt(_) => {
+                // `sandbox-exec` would give it to a shell.
+                if !has_format(&execution.program) {
+                    let setup = setup(plan, Vec::new());
+                    return Ok((Start::ExecFailed(libc::ENOEXEC), Observed(()), setup));
+                }
+                // The program itself is the last, and named beside these.
+                let own = execution.own.split_last().map_or(&[][..], |(_, own)| own);
+                let command = Command {
+                    arguments: execution.argv.get(1..).unwrap_or_default(),
+                    closed: self.launcher.closed(),
+                    granted: &plan.opened.grants,
+                    own,
+                    program: &path,
+                    scratch: &scratch,
+                };
+                Some(command.under(&plan.policy)?)
+            }
+            Mechanism::Unconfined => None,
+        };
+        let evidence = confined.as_ref().map(|_| Evidence {
+            check: "started_by",
+            observed: SANDBOX_EXEC.to_owned(),
+        });
+        let (program, argv) = match confined {
+            Some(argv) => (PathBuf::from(SANDBOX_EXEC), argv),
+            None => (path, execution.argv),
+        };
         let place = self.place()?;
         let start = sys::Start {
             argv,
-            environment,
+            environment: execution.environment,
             group: place.entry(),
             limits: limits(&plan.policy.limits),
-            program: c_string(&path)?,
+            program: c_string(program.as_os_str())?,
             stdio,
             working_dir: plan.opened.working_dir.clone().unwrap_or(scratch),
-        };
-        let setup = Setup {
-            asks: false,
-            confirmed: plan.prepared.confines(),
-            evidence: Vec::new(),
-            logged: false,
-            released: Instant::now(),
         };
         let start = match spawn(start, place, plan.deadline).await? {
             Ok((process, place)) => {
@@ -127,30 +169,195 @@ impl Sandbox {
                     .map_err(|e| Fault::new("cannot watch the child", e))?;
                 Start::Running(Box::new(Started(running)))
             }
+            Err(errno) if evidence.is_some() => {
+                return Err(not_executed(Path::new(SANDBOX_EXEC), errno).into());
+            }
             Err(errno) => Start::ExecFailed(errno),
         };
+        let setup = setup(plan, evidence.into_iter().collect());
         Ok((start, Observed(()), setup))
     }
 
-    /// Would have a child under a mechanism make attempts.
+    /// Has a child under a mechanism make attempts; returns what came of each. The child is this program once more.
     pub(in crate::sandbox) async fn make_attempts(
         &self,
         policy: &Policy,
         mechanism: &Mechanism,
-        _directory: &RunDir,
+        directory: &RunDir,
         ground: &Ground,
         _identity: Option<Identity>,
-        _attempts: Vec<Attempt>,
+        attempts: Vec<Attempt>,
     ) -> Result<Vec<Option<isize>>, Stop> {
-        drop(self.granted(policy, ground)?);
-        match mechanism {
-            Mechanism::Unconfined => Err(Fault::new(
-                "cannot make attempts",
-                "nothing that confines is served on this system",
-            )
-            .into()),
+        let broken = |error: io::Error| Fault::new("cannot make attempts", error);
+        let program = env::current_exe()
+            .and_then(|own| own.canonicalize())
+            .map_err(broken)?;
+        let asked = serde_json::to_vec(&attempts).map_err(|e| broken(e.into()))?;
+        let (stdio, pipes) = pipes(&asked.into()).map_err(broken)?;
+        let scratch = scratch_fd(directory)?;
+        let arguments = [c_string(attempts::COMMAND.as_ref())?];
+        let (executed, argv) = match mechanism {
+            Mechanism::Seatbelt(_) => {
+                let command = Command {
+                    arguments: &arguments,
+                    // What these attempts are made on lies in the daemon's own: by their being closed nothing would be shown.
+                    closed: Vec::new(),
+                    granted: &self.granted(policy, ground)?,
+                    own: &[self.granted_canary()],
+                    program: &program,
+                    scratch: &scratch,
+                };
+                (PathBuf::from(SANDBOX_EXEC), command.under(policy)?)
+            }
+            Mechanism::Unconfined => {
+                let [argument] = arguments;
+                let argv = vec![c_string(program.as_os_str())?, argument];
+                (program, argv)
+            }
+        };
+        let place = self.place()?;
+        let deadline = Instant::now() + PATIENCE;
+        let start = sys::Start {
+            argv,
+            environment: Vec::new(),
+            group: place.entry(),
+            limits: limits(&policy.limits),
+            program: c_string(executed.as_os_str())?,
+            stdio,
+            working_dir: scratch,
+        };
+        let (process, place) = spawn(start, place, deadline)
+            .await?
+            .map_err(|errno| not_executed(&executed, errno))?;
+        let running = Running::new(process.pid(), process, pipes, place).map_err(broken)?;
+        let supervision = Supervision {
+            cancel: CancellationToken::new(),
+            chunks: None,
+            deadline,
+            on_output_limit: OnOutputLimit::Kill,
+            output_bytes: WORDS,
+        };
+        // Large, and nested deep.
+        let ended = Box::pin(running.finish(supervision)).await;
+        let results: Option<Vec<isize>> = serde_json::from_slice(&ended.stdout.head)
+            .ok()
+            .filter(|results: &Vec<isize>| results.len() == attempts.len());
+        match results {
+            Some(results) => Ok(results.into_iter().map(Some).collect()),
+            None => {
+                let words = String::from_utf8_lossy(&ended.stderr.head);
+                let message = format!(
+                    "the self-test's child ended without its results: {}",
+                    words.trim()
+                );
+                Err(Refusal::new(Reason::BackendUnconfirmed, message).into())
+            }
         }
     }
+
+    /// Returns the file that every confined child of a self-test is granted.
+    fn granted_canary(&self) -> OpenGrant {
+        let instance = &self.parts.instance;
+        OpenGrant {
+            path: instance.canary_granted().to_owned(),
+            rights: Rights::File(Access::Read),
+            target: Arc::clone(instance.canary_granted_open()),
+        }
+    }
+}
+
+impl Launcher {
+    /// Returns the daemon's own places as the kernel names them. One that is not there yet has the name that it would get.
+    fn closed(&self) -> Vec<PathBuf> {
+        let named = |path: &PathBuf| {
+            let directory = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+            let there = path.canonicalize().ok();
+            there.or_else(directory).unwrap_or_else(|| path.clone())
+        };
+        self.own.iter().map(named).collect()
+    }
+}
+
+/// A program to be started under a Seatbelt profile.
+struct Command<'a> {
+    /// All but its name.
+    arguments: &'a [CString],
+    closed: Vec<PathBuf>,
+    granted: &'a [OpenGrant],
+    own: &'a [OpenGrant],
+    program: &'a Path,
+    scratch: &'a OwnedFd,
+}
+
+impl Command<'_> {
+    /// Returns the argument vector that starts it under a policy, `sandbox-exec` first.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where a path cannot be named in a profile: `GRANT_MISSING`.
+    fn under(&self, policy: &Policy) -> Result<Vec<CString>, Stop> {
+        let unnamed = |error| Fault::new("cannot ask for the name of an opened file", error);
+        let named = |opened: &[OpenGrant]| -> Result<Vec<Granted>, Stop> {
+            let name = |grant: &OpenGrant| {
+                let path = sys::name_of(&grant.target).map_err(unnamed)?;
+                Ok(Granted {
+                    path,
+                    rights: grant.rights,
+                })
+            };
+            opened.iter().map(name).collect()
+        };
+        let program = File::open(self.program)
+            .and_then(sys::name_of)
+            .map_err(unnamed)?;
+        let generated = seatbelt::profile(
+            policy,
+            &Places {
+                closed: &self.closed,
+                granted: &named(self.granted)?,
+                own: &named(self.own)?,
+                program: &program,
+                scratch: &sys::name_of(self.scratch).map_err(unnamed)?,
+            },
+        )
+        .map_err(Refusal::from)?;
+        let arguments = self.arguments.iter();
+        let arguments = arguments.map(|argument| OsStr::from_bytes(argument.as_bytes()));
+        let argv = generated.command(&program, arguments);
+        argv.iter()
+            .map(|argument| c_string(argument).map_err(Stop::from))
+            .collect()
+    }
+}
+
+/// Refuses because what confines a hook, or tests that, could not be executed.
+fn not_executed(path: &Path, errno: i32) -> Refusal {
+    let error = io::Error::from_raw_os_error(errno);
+    let message = format!("`{}` could not be executed: {error}", path.display());
+    Refusal::new(Reason::BackendUnconfirmed, message)
+}
+
+/// Says what set-up came to. That a run is confined was shown by the self-test; of the run itself there is who started it.
+fn setup(plan: &Plan, evidence: Vec<Evidence>) -> Setup {
+    Setup {
+        asks: false,
+        confirmed: plan.prepared.confines(),
+        evidence,
+        logged: false,
+        released: Instant::now(),
+    }
+}
+
+/// Whether the kernel of macOS executes a file: by its first four bytes, which name a program for one or several processors.
+fn has_format(program: &File) -> bool {
+    let mut magic = [0; 4];
+    program.read_exact_at(&mut magic, 0).is_ok()
+        && [
+            [0xca, 0xfe, 0xba, 0xbe],
+            [0xca, 0xfe, 0xba, 0xbf],
+            [0xcf, 0xfa, 0xed, 0xfe],
+        ]
+        .contains(&magic)
 }
 
 /// Starts a program and waits until it was executed, or the deadline passed. An errno is that of the exec, or of a step before.
@@ -203,8 +410,7 @@ fn executed(plan: &Plan, execution: &Execution, directory: &RunDir) -> Result<Pa
         let copied = execution.own.last().map(|own: &OpenGrant| own.path.clone());
         return Ok(copied.unwrap_or_default());
     }
-    let by_interpreter =
-        |digest: &crate::admission::allowlist::Digest| digest.role == Role::Interpreter;
+    let by_interpreter = |digest: &Digest| digest.role == Role::Interpreter;
     let named = match program.argv.first() {
         Some(interpreter) if program.digests.iter().any(by_interpreter) => Path::new(interpreter),
         _ => &program.path,
@@ -254,7 +460,6 @@ fn limits(limits: &Limits) -> Vec<(Resource, libc::rlim_t)> {
     .collect()
 }
 
-fn c_string(path: &Path) -> Result<CString, Fault> {
-    CString::new(path.as_os_str().as_bytes())
-        .map_err(|e| Fault::new("a program's path has a NUL byte", e))
+fn c_string(text: &OsStr) -> Result<CString, Fault> {
+    CString::new(text.as_bytes()).map_err(|e| Fault::new("a path or argument has a NUL byte", e))
 }

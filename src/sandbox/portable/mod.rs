@@ -1,5 +1,7 @@
 //! Systems other than Linux: hooks are started as children of the daemon, and found by their process group.
 
+pub mod attempts;
+mod backend;
 mod launcher;
 
 use std::{
@@ -13,6 +15,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+pub use self::backend::{Seatbelt, SeatbeltSpec};
 pub(super) use self::launcher::{Launcher, Observed, Started, stays};
 use super::{Backend, BackendName, Noop};
 use crate::sys::Identity;
@@ -20,6 +23,8 @@ use crate::sys::Identity;
 /// How a child is confined.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Mechanism {
+    /// By a Seatbelt profile.
+    Seatbelt(SeatbeltSpec),
     /// Not at all.
     Unconfined,
 }
@@ -28,10 +33,31 @@ impl Mechanism {
     /// Returns the Landlock ABI that it is for, and nothing here is for one.
     pub const fn landlock_abi(&self) -> u32 {
         match self {
-            Self::Unconfined => 0,
+            Self::Seatbelt(_) | Self::Unconfined => 0,
+        }
+    }
+
+    /// Whether a call that no hook needs kills who makes it: such a call fails.
+    pub const fn kills(&self) -> bool {
+        match self {
+            Self::Seatbelt(_) | Self::Unconfined => false,
         }
     }
 }
+
+/// A device that every system has and no shipped profile grants.
+pub(super) const UNGRANTED_DEVICE: &str = "/dev/zero";
+
+/// Whether a hook that has the network can make Unix sockets too: Seatbelt does not tell them apart where it refuses the
+/// call, and the system's resolver is asked by one.
+pub(super) const OUTBOUND_HAS_UNIX_SOCKETS: bool = true;
+
+/// Directories that shipped profiles grant and this system does not have.
+pub(super) const LACKING: &[&str] = if cfg!(target_os = "macos") {
+    &["/lib"]
+} else {
+    &[]
+};
 
 /// Returns a backend, if this system has it.
 pub fn backend(
@@ -42,6 +68,9 @@ pub fn backend(
     match name {
         BackendName::Container | BackendName::Landlock => None,
         BackendName::Noop => Some(Box::new(Noop)),
+        // Its launcher is compiled on every system of this set.
+        BackendName::Seatbelt if cfg!(target_os = "macos") => Some(Box::new(Seatbelt)),
+        BackendName::Seatbelt => None,
     }
 }
 

@@ -17,7 +17,7 @@ use nix::{
         stat::{FchmodatFlags, Mode, fchmodat},
         wait::waitpid,
     },
-    unistd::{AccessFlags, Pid, access, execve, setpgid, truncate},
+    unistd::{AccessFlags, Pid, access, close, execve, setpgid, truncate},
 };
 use serde::{Deserialize, Serialize};
 
@@ -161,8 +161,14 @@ impl Attempt {
                 kind,
                 protocol,
             } => {
-                // SAFETY: takes three integers. The descriptor is left to the end of this process.
-                value(unsafe { libc::socket(*domain, *kind, *protocol) })
+                // SAFETY: takes three integers.
+                let fd = unsafe { libc::socket(*domain, *kind, *protocol) };
+                let made = value(fd);
+                if made.is_ok() {
+                    // It must not stand where a later attempt looks for a descriptor of the daemon's.
+                    close(fd).ok();
+                }
+                made
             }
             Call::Truncate(path) => truncate(path, 0).map(|()| 0),
         };

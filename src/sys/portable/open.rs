@@ -3,7 +3,7 @@
 use std::{
     io,
     os::fd::{AsFd, OwnedFd},
-    path::{Component, Path},
+    path::{Component, Path, PathBuf},
 };
 
 use nix::{
@@ -93,4 +93,26 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
         fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     }
     Ok((read, write))
+}
+
+/// Returns the path of an opened file as the kernel names it: without links, spelled as the file system keeps it.
+///
+/// # Errors
+///
+/// Returns the error of `fcntl`.
+#[cfg(target_vendor = "apple")]
+pub fn name_of(fd: impl AsFd) -> io::Result<PathBuf> {
+    let mut path = PathBuf::new();
+    fcntl(fd, FcntlArg::F_GETPATH(&mut path))?;
+    Ok(path)
+}
+
+/// Fails: this system does not say it.
+///
+/// # Errors
+///
+/// Always.
+#[cfg(not(target_vendor = "apple"))]
+pub fn name_of(_fd: impl AsFd) -> io::Result<PathBuf> {
+    Err(io::ErrorKind::Unsupported.into())
 }

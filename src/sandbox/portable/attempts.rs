@@ -1,0 +1,31 @@
+//! `hookjail make-attempts`: what a self-test's child executes. It reads which attempts to make, makes them, and says what came
+//! of each.
+
+use std::{
+    io::{self, Read, Write},
+    process::ExitCode,
+};
+
+use crate::sys::Attempt;
+
+/// What it is called on the command line.
+pub(in crate::sandbox) const COMMAND: &str = "make-attempts";
+
+/// Makes the attempts that stdin describes and writes their results to stdout.
+pub fn run() -> ExitCode {
+    match make() {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever asked sees that there are no results.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn make() -> io::Result<()> {
+    let mut asked = Vec::new();
+    io::stdin().read_to_end(&mut asked)?;
+    let attempts: Vec<Attempt> = serde_json::from_slice(&asked)?;
+    let results: Vec<isize> = attempts.iter().map(Attempt::make).collect();
+    let mut stdout = io::stdout();
+    stdout.write_all(&serde_json::to_vec(&results)?)?;
+    stdout.flush()
+}

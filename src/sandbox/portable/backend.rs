@@ -1,0 +1,89 @@
+//! Seatbelt as a backend: whether `sandbox-exec` is there, and what a profile for it is claimed to do.
+
+use std::os::unix::fs::MetadataExt;
+
+use super::Mechanism;
+use crate::{
+    axis::Axes,
+    policy::{Metadata, Network, Policy, Spawn},
+    sandbox::{
+        Absent, Backend, BackendName, Claims, Host, Prepared, Unenforceable,
+        seatbelt::{self, SANDBOX_EXEC},
+    },
+};
+
+/// Confines by `sandbox-exec`.
+#[derive(Clone, Copy, Debug)]
+pub struct Seatbelt;
+
+/// What of a profile is not paths.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct SeatbeltSpec {
+    /// Whether metadata can be changed.
+    pub metadata: Metadata,
+    /// Which network there is.
+    pub network: Network,
+    /// What can be started.
+    pub spawn: Spawn,
+}
+
+impl Backend for Seatbelt {
+    fn name(&self) -> BackendName {
+        BackendName::Seatbelt
+    }
+
+    fn probe(&self) -> Result<Host, Absent> {
+        let found = std::fs::symlink_metadata(SANDBOX_EXEC);
+        match found {
+            Ok(found) if found.is_file() && found.uid() == 0 && found.mode() & 0o022 == 0 => {
+                Ok(Host { landlock_abi: 0 })
+            }
+            _ => Err(Absent {
+                fix: "run hookjail on a macOS that has it".to_owned(),
+                why: format!("there is no `{SANDBOX_EXEC}` that only root can change"),
+            }),
+        }
+    }
+
+    fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable> {
+        let mechanism = Mechanism::Seatbelt(SeatbeltSpec {
+            metadata: policy.metadata,
+            network: policy.network,
+            spawn: policy.spawn,
+        });
+        Prepared::covering(policy, self.name(), claims(policy), mechanism)
+    }
+}
+
+/// What the profile is made to do; the rest of its axes is the runner's.
+fn claims(policy: &Policy) -> Claims {
+    let Axes {
+        cpu,
+        devices,
+        environment: _,
+        execute,
+        ipc,
+        memory,
+        metadata,
+        network,
+        output: _,
+        pids,
+        read,
+        spawn,
+        time: _,
+        write,
+    } = seatbelt::axes(policy);
+    Claims {
+        cpu,
+        devices,
+        execute,
+        ipc,
+        memory,
+        metadata,
+        network,
+        pids,
+        read,
+        spawn,
+        write,
+    }
+}
