@@ -13,6 +13,7 @@ use crate::{
     redact::{Redactor, secret::Registration},
     refusal::Refusal,
     request::ProfileName,
+    root::Root,
     sandbox::{
         Backend, BackendName, Container, Identities, InstanceDir, Noop, Sandbox, SandboxParts,
         Standing, linux::Landlock,
@@ -104,6 +105,12 @@ impl Assembly {
                 }
             })
             .collect();
+        let spec = config.container.as_ref();
+        let spec = spec.and_then(|runtime| runtime.root.as_ref());
+        let root = spec.map(|spec| {
+            let root = Root::open(spec)?;
+            root.verify(spec).map(|()| root)
+        });
         Sandbox::new(SandboxParts {
             backends,
             identities,
@@ -111,9 +118,24 @@ impl Assembly {
             keeper: Arc::clone(&self.keeper),
             order: config.backends.clone(),
             read_audit_log: config.read_audit_log,
+            root: root
+                .transpose()
+                .map_err(AssemblyError::new("use `container.root`"))?,
             spawners: config.spawners,
         })
         .map_err(AssemblyError::new("read this process's own status"))
+    }
+
+    /// Opens the root of containers, where there is one, and believes what is in it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened.
+    pub fn root(config: &Config) -> Result<Option<Root>, AssemblyError> {
+        let spec = config.container.as_ref();
+        let spec = spec.and_then(|runtime| runtime.root.as_ref());
+        let root = spec.map(Root::open).transpose();
+        root.map_err(AssemblyError::new("use `container.root`"))
     }
 
     /// Loads the profiles.

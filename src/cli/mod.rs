@@ -15,6 +15,7 @@ mod output;
 mod profile;
 mod program;
 mod reloader;
+mod root_digest;
 mod run;
 mod schema;
 mod serve;
@@ -67,6 +68,7 @@ enum Command {
     /// List, show and validate profiles
     Profile(profile::Profile),
     Reload(steer::Reload),
+    RootDigest(root_digest::RootDigest),
     /// Run one hook
     Run(Box<run::Run>),
     /// Print the JSON Schema of the allowlist, the journal, the configuration or profiles
@@ -120,6 +122,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Interpret(interpret) => interpret.run(&context),
         Command::Profile(profile) => profile.run(&context),
         Command::Reload(reload) => reload.run(&context),
+        Command::RootDigest(root_digest) => root_digest.run(&context),
         Command::Run(run) => run.run(&context),
         Command::Schema(schema) => schema.run(&context),
         Command::Serve(serve) => serve.run(&context),

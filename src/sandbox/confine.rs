@@ -27,10 +27,11 @@ use super::{
 };
 use crate::{
     audit::Announced,
-    policy::{Access, Plan},
+    policy::{Access, Files, Plan},
     process::{self, Pipes, Running, Supervision},
     refusal::{Fault, Reason, Refusal, Stop},
     request::InvalidField,
+    root::{Root, View},
     sys::{
         Action, Canaries, Identity, Job, JobParts, Keeper, Launch, LogFlags, Place, Step,
         WaitStatus,
@@ -56,6 +57,8 @@ pub struct SandboxParts {
     pub order: Order,
     /// Whether what Landlock refuses hooks is written to the kernel's audit log and read there.
     pub read_audit_log: bool,
+    /// The system of containers; `None` = the host's.
+    pub root: Option<Root>,
     /// Threads that start hooks, for each different set of filters.
     pub spawners: usize,
 }
@@ -269,7 +272,7 @@ impl Sandbox {
     /// # Errors
     ///
     /// Fails where this process's own status cannot be read: without it no child could be attested.
-    pub fn new(parts: SandboxParts) -> io::Result<Self> {
+    pub fn new(mut parts: SandboxParts) -> io::Result<Self> {
         let denials = Arc::new(Denials::new(Arc::clone(&parts.keeper)));
         let own_filters = Status::own()?.seccomp_filters;
         let switches_uid = parts.identities.is_some();
@@ -288,7 +291,7 @@ impl Sandbox {
         Ok(Self {
             audit_log,
             confirmations: Confirmations::default(),
-            places: KnownPlaces::default(),
+            places: KnownPlaces::new(parts.root.take()),
             pools: Pools::new(denials, own_filters, parts.spawners, switches_uid),
             parts,
         })
@@ -312,6 +315,16 @@ impl Sandbox {
     /// Returns the places of the system that stay open between runs.
     pub const fn places(&self) -> &KnownPlaces {
         &self.places
+    }
+
+    /// Returns whose files the paths of a hook are that is granted these.
+    pub fn view<'a>(&'a self, files: &'a Files) -> View<'a> {
+        View::of(self.places.root(), files)
+    }
+
+    /// Whether hooks find another system than the host's.
+    pub const fn has_root(&self) -> bool {
+        self.places.root().is_some()
     }
 
     /// Whether hooks get a uid of their own, so that the daemon opens files with more rights than they have.

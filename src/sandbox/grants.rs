@@ -22,6 +22,7 @@ use crate::{
     policy::{Access, Files, GrantSpec, Place, Policy, WorkingDir},
     refusal::{Reason, Refusal},
     request::{Hook, InvalidField},
+    root::{Root, View},
 };
 
 /// The files a run reaches beside its scratch directory and its program: opened before it is announced, so that a path that
@@ -55,7 +56,7 @@ impl Opened {
                 Mechanism::Unconfined => Vec::new(),
             },
             working_dir: working_dir
-                .map(|path| open_working_dir(path, &policy.files))
+                .map(|path| open_working_dir(path, &policy.files, known.root()))
                 .transpose()?,
         })
     }
@@ -96,6 +97,7 @@ impl OpenGrant {
 /// it is held open.
 #[derive(Debug, Default)]
 pub struct KnownPlaces {
+    root: Option<Root>,
     open: Mutex<HashMap<PathBuf, Known>>,
 }
 
@@ -107,6 +109,19 @@ struct Known {
 }
 
 impl KnownPlaces {
+    /// Has places of the system be those of a root; `None` = the host's.
+    pub fn new(root: Option<Root>) -> Self {
+        Self {
+            root,
+            ..Self::default()
+        }
+    }
+
+    /// Returns where places of the system are, if not on the host.
+    pub const fn root(&self) -> Option<&Root> {
+        self.root.as_ref()
+    }
+
     /// Opens every path of a policy whose workspace is bound.
     ///
     /// # Errors
@@ -127,6 +142,9 @@ impl KnownPlaces {
     }
 
     fn open(&self, path: &Path) -> Result<(Arc<OwnedFd>, bool), Errno> {
+        if let Some(root) = self.root().filter(|_| Root::has(path)) {
+            return open_in(root, path).map(|(target, is)| (Arc::new(target), is));
+        }
         let now = stat(path)?;
         let mut known = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(path)
@@ -203,12 +221,23 @@ pub(super) fn open(path: &Path, resolve: ResolveFlag) -> Result<(OwnedFd, bool),
     Ok((target, kind == SFlag::S_IFDIR.bits()))
 }
 
+/// As [`open`], in a root.
+fn open_in(root: &Root, path: &Path) -> Result<(OwnedFd, bool), Errno> {
+    let target = root.open_in(path, OFlag::O_PATH)?;
+    let kind = fstat(&target)?.st_mode & SFlag::S_IFMT.bits();
+    Ok((target.into(), kind == SFlag::S_IFDIR.bits()))
+}
+
 /// Opens the directory a hook starts in, which must lie in a grant.
 ///
 /// # Errors
 ///
 /// Refuses where it lies in none, leads through a link, or is no directory: `INVALID_REQUEST` on `hook.working_dir`.
-fn open_working_dir(path: &Path, files: &Files) -> Result<Arc<OwnedFd>, Refusal> {
+fn open_working_dir(
+    path: &Path,
+    files: &Files,
+    root: Option<&Root>,
+) -> Result<Arc<OwnedFd>, Refusal> {
     let field = |problem: String| Refusal::from(InvalidField::new("hook.working_dir", problem));
     let granted = files
         .system
@@ -225,7 +254,11 @@ fn open_working_dir(path: &Path, files: &Files) -> Result<Arc<OwnedFd>, Refusal>
         )));
     }
     let pinned = ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS;
-    match open(path, pinned) {
+    let opened = match View::of(root, files).root_of(path) {
+        Some(root) => open_in(root, path),
+        None => open(path, pinned),
+    };
+    match opened {
         Ok((directory, true)) => Ok(Arc::new(directory)),
         Ok((_, false)) => Err(field(format!("`{}` is not a directory", path.display()))),
         Err(errno) => Err(field(format!(

@@ -5,17 +5,23 @@
 //! test that could not try one of them fails then, and says so otherwise.
 
 #![expect(
+    clippy::disallowed_methods,
+    reason = "tests start the command line itself, and what lays a root, never a hook"
+)]
+#![expect(
     clippy::print_stdout,
     reason = "says which runtimes could not be tried"
 )]
 
 use std::{
     env, fs,
+    io::Write,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
+    process::Command,
 };
 
-use hookjail::pb;
+use hookjail::{admission::digest::hash_file, pb};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -24,7 +30,7 @@ use nix::{
 use tokio::sync::Mutex;
 
 use crate::{
-    support::{Daemon, Setup, directory, hook, in_containers, reason, sh},
+    support::{Daemon, Setup, directory, hook, in_containers, program, reason, sh},
     witness::{Again, a_minute, end, event, processes_with, until, until_gone, wall_time, writing},
 };
 
@@ -344,6 +350,207 @@ async fn a_workspace_that_is_swapped_for_a_link_is_never_mounted() {
         println!("{ran} ran, {refused} were refused");
         assert!(refused > 0);
     }
+}
+
+/// Makes a system of a few programs, each with the libraries that it names: a root of containers.
+fn lay_root(root: &Path) {
+    let copy = |file: &Path, target: &Path| {
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(file, target).unwrap();
+        fs::set_permissions(target, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let below = |path: &str| root.join(path.trim_start_matches('/'));
+    let cat = fs::canonicalize("/bin/cat").unwrap();
+    let shell = fs::canonicalize("/bin/sh").unwrap();
+    for program in [&program(), &cat, &shell] {
+        let named = Command::new("ldd").arg(program).output().unwrap();
+        let named = String::from_utf8(named.stdout).unwrap();
+        for library in named
+            .split_whitespace()
+            .filter(|word| word.starts_with('/'))
+        {
+            copy(Path::new(library), &below(library));
+        }
+    }
+    copy(&cat, &below("/bin/cat"));
+    copy(&cat, &below("/usr/bin/only-here"));
+    copy(&shell, &below("/bin/dash"));
+    // The same program with another digest.
+    let mut ours = fs::OpenOptions::new()
+        .append(true)
+        .open(below("/bin/dash"))
+        .unwrap();
+    ours.write_all(b"of the root").unwrap();
+    // As images have it: a link that leads elsewhere on the host.
+    symlink("/bin/dash", below("/bin/sh")).unwrap();
+    fs::create_dir_all(below("/usr/share")).unwrap();
+    fs::create_dir_all(below("/lib")).unwrap();
+    fs::write(below("/usr/share/marker"), "of the root\n").unwrap();
+    let made = Command::new("chmod")
+        .args(["-R", "u=rwX,go=rX"])
+        .arg(root)
+        .status();
+    assert!(made.unwrap().success());
+}
+
+/// Returns what `hookjail root-digest` prints.
+fn root_digest(root: &Path) -> String {
+    let said = Command::new(program())
+        .arg("root-digest")
+        .arg(root)
+        .output()
+        .unwrap();
+    assert!(said.status.success(), "{said:?}");
+    String::from_utf8(said.stdout).unwrap().trim().to_owned()
+}
+
+fn with_root(config: &str, root: &Path, digest: &str) -> String {
+    format!("{config}root = {root:?}\nroot_digest = {digest:?}\n")
+}
+
+#[tokio::test]
+async fn a_root_stands_in_for_the_hosts_system_and_its_programs_are_what_is_admitted() {
+    let place = directory();
+    let root = place.path().join("root");
+    lay_root(&root);
+    let digest = root_digest(&root);
+    for (runtime, setup) in setups() {
+        let script = "cat /usr/share/marker; for tool in cat ls only-here; do command -v $tool; done; exit 4";
+        // The control: on the host there is no such file, and there is `ls`.
+        let host = Daemon::with(Setup {
+            config: setup.config.clone(),
+            wrapper: setup.wrapper.clone(),
+            ..Setup::default()
+        })
+        .await;
+        let response = host.run(sh("pipeline", script)).await.unwrap();
+        let said = String::from_utf8_lossy(&response.stdout).into_owned();
+        assert!(
+            said.contains("/ls\n") && !said.contains("of the root"),
+            "{runtime}: {said}"
+        );
+
+        let setup = Setup {
+            config: with_root(&setup.config, &root, &digest),
+            ..setup
+        };
+        let daemon = Daemon::with(setup).await;
+        let response = daemon.run(sh("pipeline", script)).await.unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&response.stdout),
+            "of the root\n/bin/cat\n/usr/bin/only-here\n",
+            "{runtime}: {response:?}"
+        );
+        assert_eq!(end(&response).1, Some(4));
+        let evidence = response.confinement.unwrap().evidence;
+        let seen = evidence.iter().find(|seen| seen.check == "root").unwrap();
+        assert_eq!(seen.observed, digest);
+
+        let admitted = fs::File::open(root.join("bin/dash")).unwrap();
+        let admitted = hash_file(&admitted).unwrap();
+        let journal = daemon.journal();
+        let started = journal
+            .iter()
+            .find(|record| record["record"] == "started")
+            .unwrap();
+        assert!(started.to_string().contains(&admitted), "{started}");
+
+        // A program that is only there, by its name; and a script of the host's by an interpreter of the root's.
+        let mut request = hook(["only-here"]);
+        request.event = event(r#"{"b":2}"#);
+        let response = daemon.run(request).await.unwrap();
+        assert_eq!(
+            &response.stdout[..],
+            br#"{"b":2}"#,
+            "{runtime}: {response:?}"
+        );
+        let script = daemon.workspace().join("hook.sh");
+        fs::write(&script, "#!/bin/sh\ncat /usr/share/marker\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut request = sh("pipeline", "");
+        request.hook.as_mut().unwrap().argv = vec![script.display().to_string()];
+        let response = daemon.run(request).await.unwrap();
+        assert_eq!(
+            &response.stdout[..],
+            b"of the root\n",
+            "{runtime}: {response:?}"
+        );
+
+        // What the host has and the root has not is not there.
+        let missing = daemon.run(hook(["/usr/bin/env"])).await.unwrap_err();
+        assert_eq!(reason(&missing), "INVALID_REQUEST");
+    }
+}
+
+/// Returns what `hookjail doctor` says of a configuration that it refuses.
+fn refused_root(root: &str, digest: &str) -> String {
+    let place = directory();
+    let config = place.path().join("hookjail.toml");
+    let state = place.path().join("state");
+    let text = with_root(
+        &in_containers(Path::new("/usr/bin/crun")),
+        Path::new(root),
+        digest,
+    );
+    fs::write(
+        &config,
+        format!("[paths]\nstate = {state:?}\nruntime = {state:?}\n{text}"),
+    )
+    .unwrap();
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut doctor = Command::new(program());
+    let said = doctor
+        .arg("--config")
+        .arg(&config)
+        .arg("doctor")
+        .output()
+        .unwrap();
+    assert_eq!(said.status.code(), Some(125), "{said:?}");
+    String::from_utf8(said.stderr).unwrap()
+}
+
+#[test]
+fn a_root_that_is_not_as_it_must_be_is_refused_with_cause_and_fix() {
+    let place = directory();
+    let root = place.path().join("root");
+    lay_root(&root);
+    let (path, digest) = (root.display().to_string(), root_digest(&root));
+    let other = format!("sha256:{}", "0".repeat(64));
+    let named = |said: String, words: &[&str]| {
+        let all = words.iter().all(|word| said.contains(word));
+        assert!(all, "{said} instead of {words:?}");
+    };
+    named(
+        refused_root("debian:12", &digest),
+        &["container.root", "unpack it"],
+    );
+    named(
+        refused_root("root", &digest),
+        &["container.root", "not an absolute path"],
+    );
+    named(
+        refused_root(&path, "latest"),
+        &["container.root_digest", "root-digest"],
+    );
+    named(
+        refused_root(&path, &other),
+        &[&digest, &other, "container.root_digest"],
+    );
+    named(
+        refused_root("/nowhere/root", &digest),
+        &["container.root", "cannot be opened"],
+    );
+
+    let library = root.join("usr/share/marker");
+    fs::set_permissions(&library, fs::Permissions::from_mode(0o666)).unwrap();
+    named(
+        refused_root(&path, &digest),
+        &["usr/share/marker", "others can write it", "chmod go-w"],
+    );
+    fs::set_permissions(&library, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::remove_file(root.join("bin/sh")).unwrap();
+    let digest = root_digest(&root);
+    named(refused_root(&path, &digest), &["no program `/bin/sh`"]);
 }
 
 /// A runtime that is none: another program under its name.

@@ -27,6 +27,7 @@ use super::{
 use crate::{
     axis::Coverage,
     policy::{Metadata, Network, Policy},
+    root::RootSpec,
     trusted,
 };
 
@@ -77,6 +78,8 @@ pub struct Runtime {
     pub kind: RuntimeKind,
     /// Its program, absolute.
     pub path: PathBuf,
+    /// The system of its containers; `None` = the host's.
+    pub root: Option<RootSpec>,
 }
 
 impl Runtime {

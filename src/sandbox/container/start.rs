@@ -15,6 +15,7 @@ use std::{
 };
 
 use nix::{
+    fcntl::OFlag,
     sys::stat::fstat,
     unistd::{Gid, Uid, chown, getegid, geteuid},
 };
@@ -35,6 +36,7 @@ use crate::{
     policy::{Limits, Network, OnOutputLimit},
     process::{self, Captured, Cause, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop},
+    root::Root,
     sandbox::{
         Evidence, Sandbox, attest,
         confine::launch,
@@ -174,7 +176,16 @@ impl Sandbox {
             conversation.await.map_err(Some)
         });
         match made.await {
-            Ok(Ok((channel, first, came))) => {
+            Ok(Ok((channel, first, mut came))) => {
+                if let (Came::Released { evidence, .. }, Some(root)) =
+                    (&mut came, &spec.runtime.root)
+                {
+                    let observed = root.digest.to_string();
+                    evidence.push(Evidence {
+                        check: "root",
+                        observed,
+                    });
+                }
                 let contained = Contained {
                     channel,
                     first,
@@ -330,6 +341,7 @@ impl Sandbox {
             own(&devices, "/dev", false, false)?,
         ];
         let canary = self.granted_canary();
+        let root = self.places().root();
         for grant in start.grants.iter().copied().chain([&canary]) {
             let (executable, writable) = Bind::uses(grant.rights);
             let found = fstat(&grant.target).map_err(|errno| fault(errno.into()))?;
@@ -340,7 +352,7 @@ impl Sandbox {
                     number: found.st_ino,
                 },
                 kind: Kind::of(found.st_mode),
-                source: utf8(&grant.path)?.to_owned(),
+                source: utf8(&lies(&grant.target).map_err(fault)?)?.to_owned(),
                 target: utf8(&grant.path)?.to_owned(),
                 writable,
             };
@@ -348,10 +360,10 @@ impl Sandbox {
                 make_place(&devices, below, bind.kind == Kind::Directory).map_err(fault)?;
             }
             // The program and its script mostly lie in what is granted anyway.
-            let lies = binds
+            let is_shown = binds
                 .iter()
-                .any(|other: &Bind| other.executable && covers(other, &bind));
-            if !lies {
+                .any(|other: &Bind| other.executable && covers(root, other, &bind));
+            if !is_shown {
                 binds.push(bind);
             }
         }
@@ -394,12 +406,21 @@ impl Sandbox {
 }
 
 /// Whether a mount shows what another one would: the same file lies in it, at the same path.
-fn covers(outer: &Bind, inner: &Bind) -> bool {
-    Path::new(&inner.target).starts_with(&outer.target)
+fn covers(root: Option<&Root>, outer: &Bind, inner: &Bind) -> bool {
+    let target = Path::new(&inner.target);
+    let of_root = root.filter(|root| Path::new(&outer.source).starts_with(root.path()));
+    let shown = || match of_root {
+        Some(root) => root.open_in(target, OFlag::O_PATH)?.metadata(),
+        None => target.metadata(),
+    };
+    target.starts_with(&outer.target)
         && !inner.writable
-        && Path::new(&inner.source)
-            .metadata()
-            .is_ok_and(|found| Inode::of(&found) == inner.inode)
+        && shown().is_ok_and(|found| Inode::of(&found) == inner.inode)
+}
+
+/// Returns where an open file lies.
+fn lies(file: &impl AsRawFd) -> io::Result<PathBuf> {
+    fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 impl Called {
