@@ -549,6 +549,11 @@ mod tests {
             ("[container]\nruntime = \"crun\"", "container.runtime"),
             ("[container]\nruntime = \"/usr/bin/oci\"", "container.kind"),
             ("[container]\nkind = \"runc\"", "container.kind"),
+            ("[container]\nkind = \"docker\"", "container.kind"),
+            (
+                "[container]\nruntime = \"/usr/bin/docker\"",
+                "container.runtime",
+            ),
             ("[container]\nroot = \"/srv/root\"", "container.root_digest"),
             ("[container]\nroot = \"debian:12\"", "container.root"),
             ("[container]\nroot = \"root\"", "container.root"),

@@ -23,12 +23,16 @@ mod served;
 mod show;
 mod steer;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
 pub use self::assemble::{Assembly, AssemblyError};
-use crate::{config::Surroundings, refusal::chain, sandbox::container::inside};
+use crate::{
+    config::Surroundings,
+    refusal::chain,
+    sandbox::container::{inside, podman},
+};
 
 /// hookjail failed or refused.
 const FAILED: u8 = 125;
@@ -53,6 +57,13 @@ enum Command {
     Audit(audit::Audit),
     /// Allow commands, list and revoke what is allowed
     Consent(consent::Consent),
+    /// What the container backend runs an engine by
+    #[command(hide = true)]
+    ContainerEngine {
+        /// The engine and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<OsString>,
+    },
     /// What the container backend executes in a container
     #[command(hide = true)]
     ContainerInit,
@@ -113,6 +124,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
     let done = match command {
         Command::Audit(audit) => audit.run(&context),
         Command::Consent(consent) => consent.run(&context),
+        Command::ContainerEngine { command } => Ok(podman::attend(&command)),
         Command::ContainerInit => Ok(inside::run()),
         Command::Dispatch(dispatch) => dispatch.run(&context),
         Command::Doctor(doctor) => doctor.run(&context),

@@ -42,12 +42,16 @@ pub(super) fn read(
     if !is_plain(&path) {
         return Err(key("container.runtime", not_plain(&path)));
     }
+    if path.file_name().is_some_and(|name| name == "docker") {
+        let problem = "is Docker, whose containers are a service's, which outlives its client and keeps images of its own: name crun, runc or podman";
+        return Err(key("container.runtime", problem));
+    }
     match kind.or_else(|| RuntimeKind::of(&path)) {
         Some(kind) => Ok(Some(Runtime { kind, path, root })),
         None => Err(key(
             "container.kind",
             format!(
-                "is not set, and `{}` does not say by its name which runtime it is: crun, runc or youki",
+                "is not set, and `{}` does not say by its name which runtime it is: crun, podman, runc or youki",
                 path.display()
             ),
         )),

@@ -16,7 +16,7 @@
 use std::{
     env, fs,
     io::Write,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -34,9 +34,10 @@ use crate::{
     witness::{Again, a_minute, end, event, processes_with, until, until_gone, wall_time, writing},
 };
 
-/// Where distributions have OCI runtimes.
-const RUNTIMES: [&str; 4] = [
+/// Where distributions have OCI runtimes and engines.
+const RUNTIMES: [&str; 5] = [
     "/usr/bin/crun",
+    "/usr/bin/podman",
     "/usr/bin/runc",
     "/usr/sbin/runc",
     "/usr/bin/youki",
@@ -49,7 +50,15 @@ fn setups() -> Vec<(String, Setup)> {
     let mut found: Vec<_> = paths
         // One that is a link is refused, and stands for one of the others.
         .filter(|path| path.symlink_metadata().is_ok_and(|found| found.is_file()))
-        .filter(|path| name(path) != "crun" || !hybrid() || nix::unistd::geteuid().is_root())
+        .filter(|path| {
+            let root = nix::unistd::geteuid().is_root();
+            match &*name(path) {
+                "crun" => root || !hybrid(),
+                // An ordinary user's is refused, which has a test of its own.
+                "podman" => root,
+                _ => true,
+            }
+        })
         .map(|path| {
             let setup = Setup {
                 config: in_containers(path),
@@ -60,7 +69,7 @@ fn setups() -> Vec<(String, Setup)> {
         })
         .collect();
     found.dedup_by(|one, other| one.0 == other.0);
-    for runtime in ["crun", "runc"] {
+    for runtime in ["crun", "podman", "runc"] {
         if found.iter().any(|(name, _)| name == runtime) {
             continue;
         }
@@ -69,7 +78,7 @@ fn setups() -> Vec<(String, Setup)> {
             !must.split_whitespace().any(|name| name == runtime),
             "{runtime} must be here"
         );
-        println!("skipped: {runtime} is not installed, or refuses this host's control groups");
+        println!("skipped: {runtime} is not installed, or does not start here");
     }
     found
 }
@@ -136,7 +145,7 @@ async fn what_is_not_granted_is_not_there() {
         let outside = daemon.outside("secret");
         fs::write(&outside, "secret").unwrap();
         let script = format!(
-            "ls -a / | tr '\\n' ' '; cat {}; ls /dev /proc | grep -v '^[0-9]' | tr '\\n' ' '",
+            "ls -a / | tr '\\n' ' '; cat {}; ls /dev /proc | grep -v '^[0-9]' | tr '\\n' ' '; find /sys /run /etc/hostname -type f -size +0 >&2",
             outside.display()
         );
         let response = daemon.run(sh("pipeline", &script)).await.unwrap();
@@ -144,14 +153,17 @@ async fn what_is_not_granted_is_not_there() {
         let said = String::from_utf8_lossy(&response.stdout).into_owned();
         let (root, rest) = said.split_at(said.find("/dev:").unwrap_or(said.len()));
         for name in ["home", "root", "boot", "sys", "srv", "var"] {
-            // A test's own directory may lie there.
-            let own = daemon.path().starts_with(Path::new("/").join(name));
+            // A test's own directory may lie there; and what podman would mount, something empty stands in for.
+            let own = daemon.path().starts_with(Path::new("/").join(name))
+                || (runtime == "podman" && name == "sys");
             assert!(
                 own || !root.split(' ').any(|there| there == name),
                 "{runtime}: {said}"
             );
         }
         assert!(!said.contains("secret"), "{said}");
+        let full = String::from_utf8_lossy(&response.stderr).into_owned();
+        assert!(!full.lines().any(|line| line.starts_with('/')), "{full}");
         assert_eq!(
             rest.split_whitespace().collect::<Vec<_>>().join(" "),
             "/dev: null urandom /proc: self thread-self"
@@ -219,6 +231,9 @@ async fn nothing_of_a_container_is_left_when_its_run_has_ended() {
         let missing = daemon.run(hook(["/usr/bin/nowhere"])).await;
         assert_eq!(reason(&missing.unwrap_err()), "INVALID_REQUEST");
         assert!(daemon.scratch_directories().is_empty());
+        // A runtime gives a hook's user what its container has as standard input.
+        let null = fs::metadata("/dev/null").unwrap();
+        assert_eq!((null.uid(), null.mode() & 0o777), (0, 0o666));
         until("the end of all control groups", || {
             let now = control_groups(Path::new("/sys/fs/cgroup"));
             now.iter().all(|group| before.contains(group))
@@ -251,8 +266,12 @@ async fn a_container_that_breaks_under_its_hook_is_a_fault() {
         let running = tokio::spawn(async move { client.execute(request).await });
         let marker = format!("sleep {time}");
         until("the hook to run", || first_of(&marker).is_some()).await;
-        // Its first process, as the host sees it: the parent of the hook.
-        kill(first_of(&marker).unwrap(), Signal::SIGKILL).unwrap();
+        // Its first process, as the host sees it: the parent of the hook. Its third task waits for the daemon's end, which it
+        // starts once the daemon has looked at the hook.
+        let first = first_of(&marker).unwrap();
+        let tasks = || fs::read_dir(format!("/proc/{first}/task")).map_or(0, Iterator::count);
+        until("the daemon to have looked", || tasks() == 3).await;
+        kill(first, Signal::SIGKILL).unwrap();
 
         let status = running.await.unwrap().unwrap_err();
         assert_eq!(status.code(), tonic::Code::Internal, "{status:?}");
@@ -268,6 +287,59 @@ async fn a_container_that_breaks_under_its_hook_is_a_fault() {
         let next = daemon.run(hook(["/bin/echo", "next"])).await.unwrap();
         assert_eq!(&next.stdout[..], b"next\n");
     }
+}
+
+#[tokio::test]
+async fn an_engine_that_is_killed_changes_no_answer_and_leaves_nothing() {
+    let podman = setups().into_iter().find(|(name, _)| name == "podman");
+    let Some((_, setup)) = podman else {
+        return;
+    };
+    let daemon = Daemon::with(setup).await;
+    let ours = daemon.path().display().to_string();
+    for part in ["/usr/bin/podman --", "/usr/bin/conmon --"] {
+        let time = a_minute();
+        let mut request = sh("pipeline", &format!("sleep {time}; exit 5"));
+        request.timeout = wall_time(8);
+        let mut client = daemon.client();
+        let running = tokio::spawn(async move { client.execute(request).await });
+        let marker = format!("sleep {time}");
+        until("the hook to run", || !processes_with(&marker).is_empty()).await;
+        let engine = || parts_of_engine(&ours, part);
+        assert!(!engine().is_empty(), "{part}");
+        for pid in engine() {
+            kill(pid, Signal::SIGKILL).unwrap();
+        }
+        // It goes on until its deadline, or is lost with the engine: it has not ended as it would have.
+        match running.await.unwrap() {
+            Ok(response) => {
+                let response = response.into_inner();
+                assert_eq!(
+                    end(&response).0,
+                    pb::OutcomeKind::TimedOut,
+                    "{part} {response:?}"
+                );
+            }
+            Err(status) => assert_eq!(status.code(), tonic::Code::Internal, "{status:?}"),
+        }
+        until_gone(&marker).await;
+        until("the end of the engine", || engine().is_empty()).await;
+        let next = daemon.run(hook(["/bin/echo", "next"])).await.unwrap();
+        assert_eq!(&next.stdout[..], b"next\n");
+        assert!(daemon.scratch_directories().is_empty());
+    }
+}
+
+/// Returns the processes of an engine that work in a directory: those whose command line begins so.
+fn parts_of_engine(directory: &str, start: &str) -> Vec<Pid> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let found = processes.filter_map(|entry| {
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        (line.starts_with(start) && line.contains(directory)).then(|| Pid::from_raw(pid))
+    });
+    found.collect()
 }
 
 /// Returns the parent of the process whose arguments are these.
@@ -305,6 +377,17 @@ async fn names_of_any_kind_stay_names() {
             let asked = request.hook.as_mut().unwrap();
             asked.workspace = workspace.display().to_string();
             asked.argv.extend(["--rootfs".to_owned(), name.to_owned()]);
+            // Its command line knows no quoting.
+            if runtime == "podman" && name.contains([',', ':', '"', '\n']) {
+                let refused = daemon.run(request).await.unwrap_err();
+                assert_eq!(reason(&refused), "GRANT_MISSING", "{refused:?}");
+                assert!(
+                    refused.message().contains("podman's command line"),
+                    "{refused:?}"
+                );
+                assert!(!workspace.join("kept").exists());
+                continue;
+            }
             let response = daemon.run(request).await.unwrap();
 
             assert_eq!(
@@ -554,8 +637,8 @@ fn a_root_that_is_not_as_it_must_be_is_refused_with_cause_and_fix() {
 }
 
 /// A runtime that is none: another program under its name.
-fn stand_in(directory: &Path, program: &str) -> PathBuf {
-    let path = directory.join("crun");
+fn stand_in(directory: &Path, name: &str, program: &str) -> PathBuf {
+    let path = directory.join(name);
     fs::copy(program, &path).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
@@ -584,7 +667,7 @@ async fn a_runtime_that_is_missing_or_that_others_can_change_is_refused_by_name(
     );
     assert!(message.contains("container.runtime"), "{message}");
 
-    let runtime = stand_in(directory.path(), "/bin/true");
+    let runtime = stand_in(directory.path(), "crun", "/bin/true");
     fs::set_permissions(&runtime, fs::Permissions::from_mode(0o775)).unwrap();
     let message = refusal(&runtime).await;
     assert!(message.contains("others can write it"), "{message}");
@@ -593,15 +676,16 @@ async fn a_runtime_that_is_missing_or_that_others_can_change_is_refused_by_name(
 #[tokio::test]
 async fn a_runtime_that_fails_or_makes_nothing_has_no_hook_run() {
     let directory = directory();
-    let message = refusal(&stand_in(directory.path(), "/bin/false")).await;
-    assert!(
-        message.contains("made no container (exit code 1)"),
-        "{message}"
-    );
-
-    let message = refusal(&stand_in(directory.path(), "/bin/true")).await;
-    assert!(
-        message.contains("made no container (exit code 0)"),
-        "{message}"
-    );
+    for name in ["crun", "podman"] {
+        if name == "podman" && !nix::unistd::geteuid().is_root() {
+            let message = refusal(&stand_in(directory.path(), name, "/bin/true")).await;
+            assert!(message.contains("name crun or runc"), "{message}");
+            continue;
+        }
+        for (program, code) in [("/bin/false", 1), ("/bin/true", 0)] {
+            let message = refusal(&stand_in(directory.path(), name, program)).await;
+            let words = format!("made no container (exit code {code})");
+            assert!(message.contains(&words), "{message}");
+        }
+    }
 }
