@@ -224,6 +224,15 @@ impl Program {
         })
     }
 
+    /// Returns the path of what is executed: the program, or its interpreter.
+    pub fn executable_path(&self) -> &Path {
+        let is_interpreted = self.digests.iter().any(|it| it.role == Role::Interpreter);
+        match self.argv.first() {
+            Some(interpreter) if is_interpreted => Path::new(interpreter),
+            Some(_) | None => &self.path,
+        }
+    }
+
     /// Returns the SHA-256 of what is executed, lower-case hex.
     pub fn executable_sha256(&self) -> &str {
         let is_executed = |digest: &&Digest| digest.role == Role::Interpreter;

@@ -190,6 +190,24 @@ async fn what_is_written_to_a_granted_workspace_stays_and_what_is_written_to_scr
     }
 }
 
+#[tokio::test]
+async fn a_script_is_read_by_the_interpreter_of_its_first_line() {
+    for (runtime, setup) in setups() {
+        let daemon = Daemon::with(setup).await;
+        let script = daemon.workspace().join("hook.sh");
+        fs::write(&script, "#!/bin/sh -u\necho \"$0 $1\"; exit 6\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut request = writing(&daemon, "");
+        let asked = request.hook.as_mut().unwrap();
+        asked.argv = vec![script.display().to_string(), "word".to_owned()];
+        let response = daemon.run(request).await.unwrap();
+
+        let said = String::from_utf8_lossy(&response.stdout).into_owned();
+        assert!(said.ends_with("/hook.sh word\n"), "{runtime}: {response:?}");
+        assert_eq!(end(&response).1, Some(6));
+    }
+}
+
 /// A runtime that is killed with its daemon leaves an empty control group: what looks for those must be alone.
 static CONTROL_GROUPS: Mutex<()> = Mutex::const_new(());
 
