@@ -563,6 +563,18 @@ mod tests {
             ("[container]\nruntime = \"crun\"", "container.runtime"),
             ("[container]\nruntime = \"/usr/bin/oci\"", "container.kind"),
             ("[container]\nkind = \"runc\"", "container.kind"),
+            ("[container]\nkind = \"docker\"", "container.kind"),
+            (
+                "[container]\nruntime = \"/usr/bin/docker\"",
+                "container.runtime",
+            ),
+            ("[container]\nroot = \"/srv/root\"", "container.root_digest"),
+            ("[container]\nroot = \"debian:12\"", "container.root"),
+            ("[container]\nroot = \"root\"", "container.root"),
+            (
+                "[container]\nroot_digest = \"sha256:0\"",
+                "container.root_digest",
+            ),
             ("[backends.profiles]\nopen = []", "backends.profiles"),
             (
                 "[backends.profiles]\nopen = [\"docker\"]",

@@ -29,6 +29,7 @@ pub mod process;
 pub mod redact;
 pub mod refusal;
 pub mod request;
+pub mod root;
 pub mod sandbox;
 pub mod schema;
 pub mod sys;

@@ -80,6 +80,11 @@ pub(crate) fn directory(path: &Path) -> Result<(), Untrusted> {
     check(&fs::metadata(path)?, false)
 }
 
+/// Checks that only this process's effective user and root can change what this is about.
+pub(crate) fn check_own_or_roots(metadata: &Metadata) -> Result<(), Untrusted> {
+    check(metadata, true)
+}
+
 fn check(metadata: &Metadata, or_roots: bool) -> Result<(), Untrusted> {
     let (expected, found) = (geteuid().as_raw(), metadata.uid());
     if found != expected && !(or_roots && found == 0) {

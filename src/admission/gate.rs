@@ -287,7 +287,8 @@ impl Gate {
                 Refusal::new(Reason::ProfileUnknown, message)
             })?;
         let argv = argv(&request)?;
-        let path = Program::find(&argv, &policy.environment.path)?;
+        let view = sandbox.view(&policy.files);
+        let path = Program::find(&argv, &policy.environment.path, view)?;
         // As a consent names it: by the program's path, however the request does.
         let mut named = argv.clone();
         named[0] = path.clone().into_os_string();
@@ -314,7 +315,7 @@ impl Gate {
             let waiting = Instant::now();
             let place = self.place(deadline).await?;
             queued += waiting.elapsed();
-            let program = Program::open(path.clone(), &argv, &self.digests, opened_for)?;
+            let program = Program::open(path.clone(), &argv, &self.digests, opened_for, view)?;
             granted(policy, configured, &command)?;
             let case = Case {
                 command: &command,

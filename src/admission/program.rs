@@ -6,10 +6,12 @@ use std::{
     io,
     os::unix::{
         ffi::{OsStrExt, OsStringExt},
-        fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+        fs::{FileExt, MetadataExt, PermissionsExt},
     },
     path::{Path, PathBuf},
 };
+
+use nix::fcntl::OFlag;
 
 use super::{
     Peer,
@@ -19,6 +21,7 @@ use super::{
 use crate::{
     refusal::{Fault, Refusal, Stop},
     request::{InvalidField, is_plain},
+    root::View,
     sys::{FileRights, keep_writers_out},
 };
 
@@ -89,7 +92,7 @@ impl Program {
     /// # Errors
     ///
     /// Refuses what is neither, and what is not there: `INVALID_REQUEST` on `hook.argv[0]`.
-    pub fn find(argv: &[OsString], search: &[PathBuf]) -> Result<PathBuf, Refusal> {
+    pub fn find(argv: &[OsString], search: &[PathBuf], view: View<'_>) -> Result<PathBuf, Refusal> {
         let (name, _) = program_and_arguments(argv)?;
         let field = |problem: String| Refusal::from(InvalidField::new("hook.argv[0]", problem));
         let path = Path::new(name);
@@ -106,8 +109,7 @@ impl Program {
             .iter()
             .map(|directory| directory.join(path))
             .find(|candidate| {
-                candidate
-                    .metadata()
+                view.metadata(candidate)
                     .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
             })
             .ok_or_else(|| {
@@ -129,6 +131,7 @@ impl Program {
         argv: &[OsString],
         cache: &DigestCache,
         opened_for: OpenedFor<'_>,
+        view: View<'_>,
     ) -> Result<Self, Stop> {
         let (name, arguments) = program_and_arguments(argv)?;
         // What the caller cannot reach, by its directories too, is as good as absent.
@@ -136,7 +139,7 @@ impl Program {
             OpenedFor::Oneself => None,
             OpenedFor::Peer(peer) => Some(FileRights::of(peer.uid, peer.gid)),
         };
-        let (file, metadata) = open(&path, "hook.argv[0]", opened_for)?;
+        let (file, metadata) = open(&path, "hook.argv[0]", opened_for, view)?;
         // Before it is hashed.
         let kept = keep(&file, &metadata);
         if metadata.permissions().mode() & 0o111 == 0 {
@@ -160,7 +163,7 @@ impl Program {
 
         if let Some(shebang) = Shebang::read(&file)
             && let Ok((interpreter, metadata)) =
-                open(&shebang.interpreter, "hook.argv[0]", opened_for)
+                open(&shebang.interpreter, "hook.argv[0]", opened_for, view)
             // A script whose interpreter is a script is left to the kernel, which will say what it thinks of it.
             && Shebang::read(&interpreter).is_none()
         {
@@ -191,10 +194,11 @@ impl Program {
             });
         }
 
-        let script = script_argument(&path, arguments)
+        let script = script_argument(&path, arguments, view)
             .map(|(index, path)| {
                 let argument = index + 1;
-                let (file, metadata) = open(&path, &format!("hook.argv[{argument}]"), opened_for)?;
+                let (file, metadata) =
+                    open(&path, &format!("hook.argv[{argument}]"), opened_for, view)?;
                 let kept = keep(&file, &metadata);
                 let digest = digest(&file, &path, Role::Argument)?;
                 let sha256 = digest.sha256.clone();
@@ -218,6 +222,15 @@ impl Program {
             path,
             script,
         })
+    }
+
+    /// Returns the path of what is executed: the program, or its interpreter.
+    pub fn executable_path(&self) -> &Path {
+        let is_interpreted = self.digests.iter().any(|it| it.role == Role::Interpreter);
+        match self.argv.first() {
+            Some(interpreter) if is_interpreted => Path::new(interpreter),
+            Some(_) | None => &self.path,
+        }
     }
 
     /// Returns the SHA-256 of what is executed, lower-case hex.
@@ -246,13 +259,16 @@ fn program_and_arguments(argv: &[OsString]) -> Result<(&OsString, &[OsString]), 
         .ok_or_else(|| InvalidField::new("hook.argv", "is empty"))
 }
 
-fn open(path: &Path, field: &str, opened_for: OpenedFor<'_>) -> Result<(File, Metadata), Refusal> {
+fn open(
+    path: &Path,
+    field: &str,
+    opened_for: OpenedFor<'_>,
+    view: View<'_>,
+) -> Result<(File, Metadata), Refusal> {
     let refuse = |problem: String| Refusal::from(InvalidField::new(field, problem));
     // Nonblocking, so that a FIFO cannot hang the daemon; it is refused below.
-    let file = File::options()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)
+    let file = view
+        .open(path, OFlag::O_NONBLOCK | OFlag::O_NOCTTY)
         .map_err(|error| refuse(format!("`{}` cannot be opened: {error}", path.display())))?;
     let metadata = file
         .metadata()
@@ -275,7 +291,11 @@ fn open(path: &Path, field: &str, opened_for: OpenedFor<'_>) -> Result<(File, Me
 }
 
 /// Returns the argument that an interpreter reads as its script, if it names an existing file by absolute path.
-fn script_argument(program: &Path, arguments: &[OsString]) -> Option<(usize, PathBuf)> {
+fn script_argument(
+    program: &Path,
+    arguments: &[OsString],
+    view: View<'_>,
+) -> Option<(usize, PathBuf)> {
     let name = program.file_name()?.to_str()?;
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     if !INTERPRETERS.contains(&stem) && stem != "python" {
@@ -286,7 +306,9 @@ fn script_argument(program: &Path, arguments: &[OsString]) -> Option<(usize, Pat
         .iter()
         .map(Path::new)
         .enumerate()
-        .find(|(_, argument)| argument.is_absolute() && argument.is_file())?;
+        .find(|(_, argument)| {
+            argument.is_absolute() && view.metadata(argument).is_ok_and(|found| found.is_file())
+        })?;
     // `sh -c TEXT FILE`: the text is the script, and it came with the request.
     let inline = arguments[..index]
         .iter()
@@ -381,8 +403,9 @@ mod tests {
     fn only_interpreters_have_script_arguments() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().as_os_str().to_owned();
-        let found =
-            |program: &str, arguments: &[OsString]| script_argument(Path::new(program), arguments);
+        let found = |program: &str, arguments: &[OsString]| {
+            script_argument(Path::new(program), arguments, View::HOST)
+        };
         assert_eq!(
             found("/usr/bin/python3.11", &["-u".into(), path.clone()]),
             Some((1, file.path().to_owned()))

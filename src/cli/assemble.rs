@@ -13,6 +13,7 @@ use crate::{
     redact::{Redactor, secret::Registration},
     refusal::Refusal,
     request::ProfileName,
+    root::Root,
     sandbox::{BackendName, Identities, InstanceDir, Sandbox, SandboxParts, Standing, backend},
     sys::{self, Keeper},
 };
@@ -88,6 +89,12 @@ impl Assembly {
             // The configuration was refused where a list names what cannot be had.
             .filter_map(|name| backend(name, config.container.clone(), root))
             .collect();
+        let spec = config.container.as_ref();
+        let spec = spec.and_then(|runtime| runtime.root.as_ref());
+        let root = spec.map(|spec| {
+            let root = Root::open(spec)?;
+            root.verify(spec).map(|()| root)
+        });
         Sandbox::new(SandboxParts {
             backends,
             identities,
@@ -96,9 +103,24 @@ impl Assembly {
             order: config.backends.clone(),
             own: own(config),
             read_audit_log: config.read_audit_log,
+            root: root
+                .transpose()
+                .map_err(AssemblyError::new("use `container.root`"))?,
             spawners: config.spawners,
         })
         .map_err(AssemblyError::new("read this process's own status"))
+    }
+
+    /// Opens the root of containers, where there is one, and believes what is in it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened.
+    pub fn root(config: &Config) -> Result<Option<Root>, AssemblyError> {
+        let spec = config.container.as_ref();
+        let spec = spec.and_then(|runtime| runtime.root.as_ref());
+        let root = spec.map(Root::open).transpose();
+        root.map_err(AssemblyError::new("use `container.root`"))
     }
 
     /// Loads the profiles.

@@ -16,6 +16,7 @@ mod output;
 mod profile;
 mod program;
 mod reloader;
+mod root_digest;
 mod run;
 mod schema;
 mod serve;
@@ -53,6 +54,14 @@ enum Command {
     Audit(audit::Audit),
     /// Allow commands, list and revoke what is allowed
     Consent(consent::Consent),
+    /// What the container backend runs an engine by
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    ContainerEngine {
+        /// The engine and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<std::ffi::OsString>,
+    },
     /// What the container backend executes in a container
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -74,6 +83,7 @@ enum Command {
     /// List, show and validate profiles
     Profile(profile::Profile),
     Reload(steer::Reload),
+    RootDigest(root_digest::RootDigest),
     /// Run one hook
     Run(Box<run::Run>),
     /// Print the JSON Schema of the allowlist, the journal, the configuration or profiles
@@ -119,6 +129,10 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Audit(audit) => audit.run(&context),
         Command::Consent(consent) => consent.run(&context),
         #[cfg(target_os = "linux")]
+        Command::ContainerEngine { command } => {
+            Ok(crate::sandbox::container::podman::attend(&command))
+        }
+        #[cfg(target_os = "linux")]
         Command::ContainerInit => Ok(crate::sandbox::container::inside::run()),
         Command::Dispatch(dispatch) => dispatch.run(&context),
         Command::Doctor(doctor) => doctor.run(&context),
@@ -131,6 +145,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::MakeAttempts => Ok(crate::sandbox::portable::attempts::run()),
         Command::Profile(profile) => profile.run(&context),
         Command::Reload(reload) => reload.run(&context),
+        Command::RootDigest(root_digest) => root_digest.run(&context),
         Command::Run(run) => run.run(&context),
         Command::Schema(schema) => schema.run(&context),
         Command::Serve(serve) => serve.run(&context),

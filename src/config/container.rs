@@ -1,47 +1,116 @@
 //! `[container]`: what makes containers.
 
+use std::path::{Path, PathBuf};
+
 use super::{ConfigProblem, written::ContainerEntry};
 use crate::{
     request::is_plain,
+    root::{RootSpec, TreeDigest},
     sandbox::{BackendName, Order, Runtime, RuntimeKind},
 };
+
+fn key(key: &'static str, problem: impl Into<String>) -> ConfigProblem {
+    let problem = problem.into();
+    ConfigProblem::Key { key, problem }
+}
 
 /// Reads what makes containers; `None` where nothing is said. A list of backends that names `container` needs it.
 pub(super) fn read(
     written: ContainerEntry,
     order: &Order,
 ) -> Result<Option<Runtime>, ConfigProblem> {
-    let key = |key, problem: String| ConfigProblem::Key { key, problem };
-    let ContainerEntry { kind, runtime } = written;
+    let ContainerEntry {
+        kind,
+        root,
+        root_digest,
+        runtime,
+    } = written;
     if let (Some(_), Some(systems)) = (&runtime, BackendName::Container.elsewhere()) {
         let problem = format!("is set, and only {systems} has the backend `container`");
         return Err(key("container.runtime", problem));
     }
+    let root = self::root(root, root_digest, order)?;
     let Some(path) = runtime else {
-        return match (order.named().contains(&BackendName::Container), kind) {
-            (true, _) => Err(key(
+        if order.named().contains(&BackendName::Container) {
+            return Err(key(
                 "container.runtime",
-                "is not set, and a list of backends names `container`: name an OCI runtime, such as \"/usr/bin/crun\"".to_owned(),
-            )),
-            (false, Some(_)) => Err(key("container.kind", "is set without `container.runtime`".to_owned())),
-            (false, None) => Ok(None),
+                "is not set, and a list of backends names `container`: name an OCI runtime, such as \"/usr/bin/crun\"",
+            ));
+        }
+        return match (kind, root) {
+            (Some(_), _) => Err(key("container.kind", "is set without `container.runtime`")),
+            (None, Some(_)) => Err(key("container.root", "is set without `container.runtime`")),
+            (None, None) => Ok(None),
         };
     };
     if !is_plain(&path) {
-        let problem = format!(
-            "`{}` is not an absolute path without `.` and `..`",
-            path.display()
-        );
+        return Err(key("container.runtime", not_plain(&path)));
+    }
+    if path.file_name().is_some_and(|name| name == "docker") {
+        let problem = "is Docker, whose containers are a service's, which outlives its client and keeps images of its own: name crun, runc or podman";
         return Err(key("container.runtime", problem));
     }
     match kind.or_else(|| RuntimeKind::of(&path)) {
-        Some(kind) => Ok(Some(Runtime { kind, path })),
+        Some(kind) => Ok(Some(Runtime { kind, path, root })),
         None => Err(key(
             "container.kind",
             format!(
-                "is not set, and `{}` does not say by its name which runtime it is: crun, runc or youki",
+                "is not set, and `{}` does not say by its name which runtime it is: crun, podman, runc or youki",
                 path.display()
             ),
         )),
     }
+}
+
+fn root(
+    root: Option<PathBuf>,
+    digest: Option<String>,
+    order: &Order,
+) -> Result<Option<RootSpec>, ConfigProblem> {
+    let (path, digest) = match (root, digest) {
+        (None, None) => return Ok(None),
+        (None, Some(_)) => {
+            return Err(key(
+                "container.root_digest",
+                "is set without `container.root`",
+            ));
+        }
+        (Some(path), digest) => (path, digest),
+    };
+    if !is_plain(&path) {
+        let problem = format!(
+            "{}; an image has no name here: unpack it, and name the directory and its digest",
+            not_plain(&path)
+        );
+        return Err(key("container.root", problem));
+    }
+    let shown = path.display();
+    let digest = digest.ok_or_else(|| {
+        let problem = format!(
+            "is not set, and `container.root` is: `hookjail root-digest {shown}` prints it"
+        );
+        key("container.root_digest", problem)
+    })?;
+    let digest = TreeDigest::parse(&digest).ok_or_else(|| {
+        let problem = format!(
+            "`{digest}` is not `sha256:` and 64 hexadecimal digits: `hookjail root-digest {shown}` prints it"
+        );
+        key("container.root_digest", problem)
+    })?;
+    let mut others = order.named().into_iter();
+    if let Some(other) = others.find(|name| *name != BackendName::Container) {
+        let problem = format!(
+            "is set, and a list of backends names `{}`, under which hooks find the host's files under the same names: have lists name `container` alone",
+            other.as_str()
+        );
+        return Err(key("container.root", problem));
+    }
+    Ok(Some(RootSpec { digest, path }))
+}
+
+fn not_plain(path: &Path) -> String {
+    format!(
+        "`{}` is not an absolute path without `.` and `..`",
+        path.display()
+    )
 }

@@ -49,6 +49,10 @@ pub(super) struct Written {
 pub(super) struct ContainerEntry {
     /// Which command line the runtime understands, where its name does not say it.
     pub(super) kind: Option<RuntimeKind>,
+    /// The system that hooks find instead of the host's: the absolute path of an unpacked image.
+    pub(super) root: Option<PathBuf>,
+    /// The digest of the root, as `hookjail root-digest` prints it.
+    pub(super) root_digest: Option<String>,
     /// An OCI runtime's program: an absolute path.
     pub(super) runtime: Option<PathBuf>,
 }

@@ -12,8 +12,10 @@ use super::{
 };
 use crate::{
     audit::Announced,
+    policy::Files,
     process::{self, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop},
+    root::{Root, View},
     sys::{Keeper, Place, WaitStatus},
 };
 
@@ -34,6 +36,8 @@ pub struct SandboxParts {
     pub own: Vec<PathBuf>,
     /// Whether what Landlock refuses hooks is written to the kernel's audit log and read there.
     pub read_audit_log: bool,
+    /// The system of containers; `None` = the host's.
+    pub root: Option<Root>,
     /// Threads that start hooks, for each different set of filters.
     pub spawners: usize,
 }
@@ -208,13 +212,13 @@ impl Sandbox {
     /// # Errors
     ///
     /// Fails where children could not be looked at.
-    pub fn new(parts: SandboxParts) -> io::Result<Self> {
+    pub fn new(mut parts: SandboxParts) -> io::Result<Self> {
         let launcher = Launcher::new(&parts)?;
         Ok(Self {
             confirmations: Confirmations::default(),
             launcher,
+            places: KnownPlaces::new(parts.root.take()),
             parts,
-            places: KnownPlaces::default(),
         })
     }
 
@@ -236,6 +240,16 @@ impl Sandbox {
     /// Returns the places of the system that stay open between runs.
     pub const fn places(&self) -> &KnownPlaces {
         &self.places
+    }
+
+    /// Returns whose files the paths of a hook are that is granted these.
+    pub fn view<'a>(&'a self, files: &'a Files) -> View<'a> {
+        View::of(self.places.root(), files)
+    }
+
+    /// Whether hooks find another system than the host's.
+    pub const fn has_root(&self) -> bool {
+        self.places.root().is_some()
     }
 
     /// Whether hooks get a uid of their own, so that the daemon opens files with more rights than they have.

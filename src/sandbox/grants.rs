@@ -19,7 +19,8 @@ use crate::{
     policy::{Access, Files, GrantSpec, Place, Policy, WorkingDir, rights::Rights},
     refusal::{Reason, Refusal},
     request::{Hook, InvalidField},
-    sys::{Links, locate},
+    root::{Root, View},
+    sys::{BY_NAME, Links, locate},
 };
 
 /// The files a run reaches beside its scratch directory and its program: opened before it is announced, so that a path that
@@ -52,7 +53,7 @@ impl Opened {
                 known.open_all(&policy.files)?
             },
             working_dir: working_dir
-                .map(|path| open_working_dir(path, &policy.files))
+                .map(|path| open_working_dir(path, &policy.files, known.root()))
                 .transpose()?,
         })
     }
@@ -83,6 +84,7 @@ pub(super) struct OpenGrant {
 /// it is held open.
 #[derive(Debug, Default)]
 pub struct KnownPlaces {
+    root: Option<Root>,
     open: Mutex<HashMap<PathBuf, Known>>,
 }
 
@@ -97,6 +99,19 @@ struct Known {
 }
 
 impl KnownPlaces {
+    /// Has places of the system be those of a root; `None` = the host's.
+    pub fn new(root: Option<Root>) -> Self {
+        Self {
+            root,
+            ..Self::default()
+        }
+    }
+
+    /// Returns where places of the system are, if not on the host.
+    pub const fn root(&self) -> Option<&Root> {
+        self.root.as_ref()
+    }
+
     /// Opens every path of a policy whose workspace is bound.
     ///
     /// # Errors
@@ -116,6 +131,9 @@ impl KnownPlaces {
     }
 
     fn open(&self, path: &Path) -> Result<(Arc<OwnedFd>, bool), Errno> {
+        if let Some(root) = self.root().filter(|_| Root::has(path)) {
+            return open_in(root, path).map(|(target, is)| (Arc::new(target), is));
+        }
         let now = stat(path)?;
         let mut known = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(path)
@@ -197,12 +215,23 @@ pub(super) fn open(path: &Path, links: Links) -> Result<(OwnedFd, bool), Errno> 
     Ok((target, kind == SFlag::S_IFDIR.bits()))
 }
 
+/// As [`open`], in a root.
+fn open_in(root: &Root, path: &Path) -> Result<(OwnedFd, bool), Errno> {
+    let target = root.open_in(path, BY_NAME)?;
+    let kind = fstat(&target)?.st_mode & SFlag::S_IFMT.bits();
+    Ok((target.into(), kind == SFlag::S_IFDIR.bits()))
+}
+
 /// Opens the directory a hook starts in, which must lie in a grant.
 ///
 /// # Errors
 ///
 /// Refuses where it lies in none, leads through a link, or is no directory: `INVALID_REQUEST` on `hook.working_dir`.
-fn open_working_dir(path: &Path, files: &Files) -> Result<Arc<OwnedFd>, Refusal> {
+fn open_working_dir(
+    path: &Path,
+    files: &Files,
+    root: Option<&Root>,
+) -> Result<Arc<OwnedFd>, Refusal> {
     let field = |problem: String| Refusal::from(InvalidField::new("hook.working_dir", problem));
     let granted = files
         .system
@@ -218,7 +247,11 @@ fn open_working_dir(path: &Path, files: &Files) -> Result<Arc<OwnedFd>, Refusal>
             path.display()
         )));
     }
-    match open(path, Links::Refused) {
+    let opened = match View::of(root, files).root_of(path) {
+        Some(root) => open_in(root, path),
+        None => open(path, Links::Refused),
+    };
+    match opened {
         Ok((directory, true)) => Ok(Arc::new(directory)),
         Ok((_, false)) => Err(field(format!("`{}` is not a directory", path.display()))),
         Err(errno) => Err(field(format!(

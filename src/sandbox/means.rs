@@ -80,11 +80,12 @@ impl Execution {
                 directory,
                 "program",
                 &program.executable,
-                &program.path,
+                program.executable_path(),
                 sha256,
             )?
         } else {
-            (program.path.clone(), keep(&program.executable, "program")?)
+            let path = program.executable_path().to_owned();
+            (path, keep(&program.executable, "program")?)
         };
         own.push(of_its_own(path, keep(&executable, "program")?));
         let no_nul = |bytes: Vec<u8>, field: &str| {

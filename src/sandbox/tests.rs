@@ -46,6 +46,7 @@ fn table() -> String {
             Runtime {
                 kind,
                 path: "/usr/bin/crun".into(),
+                root: None,
             },
             own_uid,
         )

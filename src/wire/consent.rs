@@ -18,6 +18,7 @@ use crate::{
     pipeline::Pipeline,
     refusal::{Reason, Refusal, Stop, chain},
     request::{InvalidField, ProfileName, is_plain},
+    root::View,
 };
 
 /// How much news waits for a client that reads slowly.
@@ -167,16 +168,25 @@ impl Operators {
         });
         let policy = policy.transpose()?;
         let mut argv: Vec<std::ffi::OsString> = request.argv.into_iter().map(Into::into).collect();
-        let search = policy.map(|policy| policy.environment.path.clone());
-        let path = Program::find(&argv, &search.unwrap_or_default())?;
+        let sandbox = &self.pipeline.sandbox;
+        let (search, view) = match policy {
+            Some(policy) => (&policy.environment.path[..], sandbox.view(&policy.files)),
+            None if sandbox.has_root() => {
+                let problem =
+                    "must be given: with `container.root`, it says whose file a path names";
+                return Err(field("profile", problem).into());
+            }
+            None => (&[][..], View::HOST),
+        };
+        let path = Program::find(&argv, search, view)?;
         let digests = if request.digests.is_empty() {
-            let opened_for = if self.pipeline.sandbox.switches_uid() {
+            let opened_for = if sandbox.switches_uid() {
                 OpenedFor::Peer(peer)
             } else {
                 OpenedFor::Oneself
             };
             let digests = self.pipeline.gate.digests();
-            Program::open(path.clone(), &argv, digests, opened_for)?.digests
+            Program::open(path.clone(), &argv, digests, opened_for, view)?.digests
         } else {
             let digests = request.digests.into_iter().enumerate();
             digests

@@ -5,17 +5,23 @@
 //! test that could not try one of them fails then, and says so otherwise.
 
 #![expect(
+    clippy::disallowed_methods,
+    reason = "tests start the command line itself, and what lays a root, never a hook"
+)]
+#![expect(
     clippy::print_stdout,
     reason = "says which runtimes could not be tried"
 )]
 
 use std::{
     env, fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    io::Write,
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
+    process::Command,
 };
 
-use hookjail::pb;
+use hookjail::{admission::digest::hash_file, pb};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -24,13 +30,14 @@ use nix::{
 use tokio::sync::Mutex;
 
 use crate::{
-    support::{Daemon, Setup, directory, hook, in_containers, reason, sh},
+    support::{Daemon, Setup, directory, hook, in_containers, program, reason, sh},
     witness::{Again, a_minute, end, event, processes_with, until, until_gone, wall_time, writing},
 };
 
-/// Where distributions have OCI runtimes.
-const RUNTIMES: [&str; 4] = [
+/// Where distributions have OCI runtimes and engines.
+const RUNTIMES: [&str; 5] = [
     "/usr/bin/crun",
+    "/usr/bin/podman",
     "/usr/bin/runc",
     "/usr/sbin/runc",
     "/usr/bin/youki",
@@ -43,7 +50,15 @@ fn setups() -> Vec<(String, Setup)> {
     let mut found: Vec<_> = paths
         // One that is a link is refused, and stands for one of the others.
         .filter(|path| path.symlink_metadata().is_ok_and(|found| found.is_file()))
-        .filter(|path| name(path) != "crun" || !hybrid() || nix::unistd::geteuid().is_root())
+        .filter(|path| {
+            let root = nix::unistd::geteuid().is_root();
+            match &*name(path) {
+                "crun" => root || !hybrid(),
+                // An ordinary user's is refused, which has a test of its own.
+                "podman" => root,
+                _ => true,
+            }
+        })
         .map(|path| {
             let setup = Setup {
                 config: in_containers(path),
@@ -54,7 +69,7 @@ fn setups() -> Vec<(String, Setup)> {
         })
         .collect();
     found.dedup_by(|one, other| one.0 == other.0);
-    for runtime in ["crun", "runc"] {
+    for runtime in ["crun", "podman", "runc"] {
         if found.iter().any(|(name, _)| name == runtime) {
             continue;
         }
@@ -63,7 +78,7 @@ fn setups() -> Vec<(String, Setup)> {
             !must.split_whitespace().any(|name| name == runtime),
             "{runtime} must be here"
         );
-        println!("skipped: {runtime} is not installed, or refuses this host's control groups");
+        println!("skipped: {runtime} is not installed, or does not start here");
     }
     found
 }
@@ -130,7 +145,7 @@ async fn what_is_not_granted_is_not_there() {
         let outside = daemon.outside("secret");
         fs::write(&outside, "secret").unwrap();
         let script = format!(
-            "ls -a / | tr '\\n' ' '; cat {}; ls /dev /proc | grep -v '^[0-9]' | tr '\\n' ' '",
+            "ls -a / | tr '\\n' ' '; cat {}; ls /dev /proc | grep -v '^[0-9]' | tr '\\n' ' '; find /sys /run /etc/hostname -type f -size +0 >&2",
             outside.display()
         );
         let response = daemon.run(sh("pipeline", &script)).await.unwrap();
@@ -138,14 +153,17 @@ async fn what_is_not_granted_is_not_there() {
         let said = String::from_utf8_lossy(&response.stdout).into_owned();
         let (root, rest) = said.split_at(said.find("/dev:").unwrap_or(said.len()));
         for name in ["home", "root", "boot", "sys", "srv", "var"] {
-            // A test's own directory may lie there.
-            let own = daemon.path().starts_with(Path::new("/").join(name));
+            // A test's own directory may lie there; and what podman would mount, something empty stands in for.
+            let own = daemon.path().starts_with(Path::new("/").join(name))
+                || (runtime == "podman" && name == "sys");
             assert!(
                 own || !root.split(' ').any(|there| there == name),
                 "{runtime}: {said}"
             );
         }
         assert!(!said.contains("secret"), "{said}");
+        let full = String::from_utf8_lossy(&response.stderr).into_owned();
+        assert!(!full.lines().any(|line| line.starts_with('/')), "{full}");
         assert_eq!(
             rest.split_whitespace().collect::<Vec<_>>().join(" "),
             "/dev: null urandom /proc: self thread-self"
@@ -169,6 +187,24 @@ async fn what_is_written_to_a_granted_workspace_stays_and_what_is_written_to_scr
         let kept = fs::read_to_string(daemon.workspace().join("kept"));
         assert_eq!(kept.unwrap(), "kept\n");
         assert!(daemon.scratch_directories().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_script_is_read_by_the_interpreter_of_its_first_line() {
+    for (runtime, setup) in setups() {
+        let daemon = Daemon::with(setup).await;
+        let script = daemon.workspace().join("hook.sh");
+        fs::write(&script, "#!/bin/sh -u\necho \"$0 $1\"; exit 6\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut request = writing(&daemon, "");
+        let asked = request.hook.as_mut().unwrap();
+        asked.argv = vec![script.display().to_string(), "word".to_owned()];
+        let response = daemon.run(request).await.unwrap();
+
+        let said = String::from_utf8_lossy(&response.stdout).into_owned();
+        assert!(said.ends_with("/hook.sh word\n"), "{runtime}: {response:?}");
+        assert_eq!(end(&response).1, Some(6));
     }
 }
 
@@ -213,6 +249,9 @@ async fn nothing_of_a_container_is_left_when_its_run_has_ended() {
         let missing = daemon.run(hook(["/usr/bin/nowhere"])).await;
         assert_eq!(reason(&missing.unwrap_err()), "INVALID_REQUEST");
         assert!(daemon.scratch_directories().is_empty());
+        // A runtime gives a hook's user what its container has as standard input.
+        let null = fs::metadata("/dev/null").unwrap();
+        assert_eq!((null.uid(), null.mode() & 0o777), (0, 0o666));
         until("the end of all control groups", || {
             let now = control_groups(Path::new("/sys/fs/cgroup"));
             now.iter().all(|group| before.contains(group))
@@ -245,8 +284,12 @@ async fn a_container_that_breaks_under_its_hook_is_a_fault() {
         let running = tokio::spawn(async move { client.execute(request).await });
         let marker = format!("sleep {time}");
         until("the hook to run", || first_of(&marker).is_some()).await;
-        // Its first process, as the host sees it: the parent of the hook.
-        kill(first_of(&marker).unwrap(), Signal::SIGKILL).unwrap();
+        // Its first process, as the host sees it: the parent of the hook. Its third task waits for the daemon's end, which it
+        // starts once the daemon has looked at the hook.
+        let first = first_of(&marker).unwrap();
+        let tasks = || fs::read_dir(format!("/proc/{first}/task")).map_or(0, Iterator::count);
+        until("the daemon to have looked", || tasks() == 3).await;
+        kill(first, Signal::SIGKILL).unwrap();
 
         let status = running.await.unwrap().unwrap_err();
         assert_eq!(status.code(), tonic::Code::Internal, "{status:?}");
@@ -262,6 +305,59 @@ async fn a_container_that_breaks_under_its_hook_is_a_fault() {
         let next = daemon.run(hook(["/bin/echo", "next"])).await.unwrap();
         assert_eq!(&next.stdout[..], b"next\n");
     }
+}
+
+#[tokio::test]
+async fn an_engine_that_is_killed_changes_no_answer_and_leaves_nothing() {
+    let podman = setups().into_iter().find(|(name, _)| name == "podman");
+    let Some((_, setup)) = podman else {
+        return;
+    };
+    let daemon = Daemon::with(setup).await;
+    let ours = daemon.path().display().to_string();
+    for part in ["/usr/bin/podman --", "/usr/bin/conmon --"] {
+        let time = a_minute();
+        let mut request = sh("pipeline", &format!("sleep {time}; exit 5"));
+        request.timeout = wall_time(8);
+        let mut client = daemon.client();
+        let running = tokio::spawn(async move { client.execute(request).await });
+        let marker = format!("sleep {time}");
+        until("the hook to run", || !processes_with(&marker).is_empty()).await;
+        let engine = || parts_of_engine(&ours, part);
+        assert!(!engine().is_empty(), "{part}");
+        for pid in engine() {
+            kill(pid, Signal::SIGKILL).unwrap();
+        }
+        // It goes on until its deadline, or is lost with the engine: it has not ended as it would have.
+        match running.await.unwrap() {
+            Ok(response) => {
+                let response = response.into_inner();
+                assert_eq!(
+                    end(&response).0,
+                    pb::OutcomeKind::TimedOut,
+                    "{part} {response:?}"
+                );
+            }
+            Err(status) => assert_eq!(status.code(), tonic::Code::Internal, "{status:?}"),
+        }
+        until_gone(&marker).await;
+        until("the end of the engine", || engine().is_empty()).await;
+        let next = daemon.run(hook(["/bin/echo", "next"])).await.unwrap();
+        assert_eq!(&next.stdout[..], b"next\n");
+        assert!(daemon.scratch_directories().is_empty());
+    }
+}
+
+/// Returns the processes of an engine that work in a directory: those whose command line begins so.
+fn parts_of_engine(directory: &str, start: &str) -> Vec<Pid> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let found = processes.filter_map(|entry| {
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        (line.starts_with(start) && line.contains(directory)).then(|| Pid::from_raw(pid))
+    });
+    found.collect()
 }
 
 /// Returns the parent of the process whose arguments are these.
@@ -299,6 +395,17 @@ async fn names_of_any_kind_stay_names() {
             let asked = request.hook.as_mut().unwrap();
             asked.workspace = workspace.display().to_string();
             asked.argv.extend(["--rootfs".to_owned(), name.to_owned()]);
+            // Its command line knows no quoting.
+            if runtime == "podman" && name.contains([',', ':', '"', '\n']) {
+                let refused = daemon.run(request).await.unwrap_err();
+                assert_eq!(reason(&refused), "GRANT_MISSING", "{refused:?}");
+                assert!(
+                    refused.message().contains("podman's command line"),
+                    "{refused:?}"
+                );
+                assert!(!workspace.join("kept").exists());
+                continue;
+            }
             let response = daemon.run(request).await.unwrap();
 
             assert_eq!(
@@ -346,9 +453,210 @@ async fn a_workspace_that_is_swapped_for_a_link_is_never_mounted() {
     }
 }
 
+/// Makes a system of a few programs, each with the libraries that it names: a root of containers.
+fn lay_root(root: &Path) {
+    let copy = |file: &Path, target: &Path| {
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        fs::copy(file, target).unwrap();
+        fs::set_permissions(target, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let below = |path: &str| root.join(path.trim_start_matches('/'));
+    let cat = fs::canonicalize("/bin/cat").unwrap();
+    let shell = fs::canonicalize("/bin/sh").unwrap();
+    for program in [&program(), &cat, &shell] {
+        let named = Command::new("ldd").arg(program).output().unwrap();
+        let named = String::from_utf8(named.stdout).unwrap();
+        for library in named
+            .split_whitespace()
+            .filter(|word| word.starts_with('/'))
+        {
+            copy(Path::new(library), &below(library));
+        }
+    }
+    copy(&cat, &below("/bin/cat"));
+    copy(&cat, &below("/usr/bin/only-here"));
+    copy(&shell, &below("/bin/dash"));
+    // The same program with another digest.
+    let mut ours = fs::OpenOptions::new()
+        .append(true)
+        .open(below("/bin/dash"))
+        .unwrap();
+    ours.write_all(b"of the root").unwrap();
+    // As images have it: a link that leads elsewhere on the host.
+    symlink("/bin/dash", below("/bin/sh")).unwrap();
+    fs::create_dir_all(below("/usr/share")).unwrap();
+    fs::create_dir_all(below("/lib")).unwrap();
+    fs::write(below("/usr/share/marker"), "of the root\n").unwrap();
+    let made = Command::new("chmod")
+        .args(["-R", "u=rwX,go=rX"])
+        .arg(root)
+        .status();
+    assert!(made.unwrap().success());
+}
+
+/// Returns what `hookjail root-digest` prints.
+fn root_digest(root: &Path) -> String {
+    let said = Command::new(program())
+        .arg("root-digest")
+        .arg(root)
+        .output()
+        .unwrap();
+    assert!(said.status.success(), "{said:?}");
+    String::from_utf8(said.stdout).unwrap().trim().to_owned()
+}
+
+fn with_root(config: &str, root: &Path, digest: &str) -> String {
+    format!("{config}root = {root:?}\nroot_digest = {digest:?}\n")
+}
+
+#[tokio::test]
+async fn a_root_stands_in_for_the_hosts_system_and_its_programs_are_what_is_admitted() {
+    let place = directory();
+    let root = place.path().join("root");
+    lay_root(&root);
+    let digest = root_digest(&root);
+    for (runtime, setup) in setups() {
+        let script = "cat /usr/share/marker; for tool in cat ls only-here; do command -v $tool; done; exit 4";
+        // The control: on the host there is no such file, and there is `ls`.
+        let host = Daemon::with(Setup {
+            config: setup.config.clone(),
+            wrapper: setup.wrapper.clone(),
+            ..Setup::default()
+        })
+        .await;
+        let response = host.run(sh("pipeline", script)).await.unwrap();
+        let said = String::from_utf8_lossy(&response.stdout).into_owned();
+        assert!(
+            said.contains("/ls\n") && !said.contains("of the root"),
+            "{runtime}: {said}"
+        );
+
+        let setup = Setup {
+            config: with_root(&setup.config, &root, &digest),
+            ..setup
+        };
+        let daemon = Daemon::with(setup).await;
+        let response = daemon.run(sh("pipeline", script)).await.unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&response.stdout),
+            "of the root\n/bin/cat\n/usr/bin/only-here\n",
+            "{runtime}: {response:?}"
+        );
+        assert_eq!(end(&response).1, Some(4));
+        let evidence = response.confinement.unwrap().evidence;
+        let seen = evidence.iter().find(|seen| seen.check == "root").unwrap();
+        assert_eq!(seen.observed, digest);
+
+        let admitted = fs::File::open(root.join("bin/dash")).unwrap();
+        let admitted = hash_file(&admitted).unwrap();
+        let journal = daemon.journal();
+        let started = journal
+            .iter()
+            .find(|record| record["record"] == "started")
+            .unwrap();
+        assert!(started.to_string().contains(&admitted), "{started}");
+
+        // A program that is only there, by its name; and a script of the host's by an interpreter of the root's.
+        let mut request = hook(["only-here"]);
+        request.event = event(r#"{"b":2}"#);
+        let response = daemon.run(request).await.unwrap();
+        assert_eq!(
+            &response.stdout[..],
+            br#"{"b":2}"#,
+            "{runtime}: {response:?}"
+        );
+        let script = daemon.workspace().join("hook.sh");
+        fs::write(&script, "#!/bin/sh\ncat /usr/share/marker\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut request = sh("pipeline", "");
+        request.hook.as_mut().unwrap().argv = vec![script.display().to_string()];
+        let response = daemon.run(request).await.unwrap();
+        assert_eq!(
+            &response.stdout[..],
+            b"of the root\n",
+            "{runtime}: {response:?}"
+        );
+
+        // What the host has and the root has not is not there.
+        let missing = daemon.run(hook(["/usr/bin/env"])).await.unwrap_err();
+        assert_eq!(reason(&missing), "INVALID_REQUEST");
+    }
+}
+
+/// Returns what `hookjail doctor` says of a configuration that it refuses.
+fn refused_root(root: &str, digest: &str) -> String {
+    let place = directory();
+    let config = place.path().join("hookjail.toml");
+    let state = place.path().join("state");
+    let text = with_root(
+        &in_containers(Path::new("/usr/bin/crun")),
+        Path::new(root),
+        digest,
+    );
+    fs::write(
+        &config,
+        format!("[paths]\nstate = {state:?}\nruntime = {state:?}\n{text}"),
+    )
+    .unwrap();
+    fs::set_permissions(&config, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut doctor = Command::new(program());
+    let said = doctor
+        .arg("--config")
+        .arg(&config)
+        .arg("doctor")
+        .output()
+        .unwrap();
+    assert_eq!(said.status.code(), Some(125), "{said:?}");
+    String::from_utf8(said.stderr).unwrap()
+}
+
+#[test]
+fn a_root_that_is_not_as_it_must_be_is_refused_with_cause_and_fix() {
+    let place = directory();
+    let root = place.path().join("root");
+    lay_root(&root);
+    let (path, digest) = (root.display().to_string(), root_digest(&root));
+    let other = format!("sha256:{}", "0".repeat(64));
+    let named = |said: String, words: &[&str]| {
+        let all = words.iter().all(|word| said.contains(word));
+        assert!(all, "{said} instead of {words:?}");
+    };
+    named(
+        refused_root("debian:12", &digest),
+        &["container.root", "unpack it"],
+    );
+    named(
+        refused_root("root", &digest),
+        &["container.root", "not an absolute path"],
+    );
+    named(
+        refused_root(&path, "latest"),
+        &["container.root_digest", "root-digest"],
+    );
+    named(
+        refused_root(&path, &other),
+        &[&digest, &other, "container.root_digest"],
+    );
+    named(
+        refused_root("/nowhere/root", &digest),
+        &["container.root", "cannot be opened"],
+    );
+
+    let library = root.join("usr/share/marker");
+    fs::set_permissions(&library, fs::Permissions::from_mode(0o666)).unwrap();
+    named(
+        refused_root(&path, &digest),
+        &["usr/share/marker", "others can write it", "chmod go-w"],
+    );
+    fs::set_permissions(&library, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::remove_file(root.join("bin/sh")).unwrap();
+    let digest = root_digest(&root);
+    named(refused_root(&path, &digest), &["no program `/bin/sh`"]);
+}
+
 /// A runtime that is none: another program under its name.
-fn stand_in(directory: &Path, program: &str) -> PathBuf {
-    let path = directory.join("crun");
+fn stand_in(directory: &Path, name: &str, program: &str) -> PathBuf {
+    let path = directory.join(name);
     fs::copy(program, &path).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
@@ -377,7 +685,7 @@ async fn a_runtime_that_is_missing_or_that_others_can_change_is_refused_by_name(
     );
     assert!(message.contains("container.runtime"), "{message}");
 
-    let runtime = stand_in(directory.path(), "/bin/true");
+    let runtime = stand_in(directory.path(), "crun", "/bin/true");
     fs::set_permissions(&runtime, fs::Permissions::from_mode(0o775)).unwrap();
     let message = refusal(&runtime).await;
     assert!(message.contains("others can write it"), "{message}");
@@ -386,15 +694,16 @@ async fn a_runtime_that_is_missing_or_that_others_can_change_is_refused_by_name(
 #[tokio::test]
 async fn a_runtime_that_fails_or_makes_nothing_has_no_hook_run() {
     let directory = directory();
-    let message = refusal(&stand_in(directory.path(), "/bin/false")).await;
-    assert!(
-        message.contains("made no container (exit code 1)"),
-        "{message}"
-    );
-
-    let message = refusal(&stand_in(directory.path(), "/bin/true")).await;
-    assert!(
-        message.contains("made no container (exit code 0)"),
-        "{message}"
-    );
+    for name in ["crun", "podman"] {
+        if name == "podman" && !nix::unistd::geteuid().is_root() {
+            let message = refusal(&stand_in(directory.path(), name, "/bin/true")).await;
+            assert!(message.contains("name crun or runc"), "{message}");
+            continue;
+        }
+        for (program, code) in [("/bin/false", 1), ("/bin/true", 0)] {
+            let message = refusal(&stand_in(directory.path(), name, program)).await;
+            let words = format!("made no container (exit code {code})");
+            assert!(message.contains(&words), "{message}");
+        }
+    }
 }

@@ -29,6 +29,7 @@ use crate::{
     config::Config,
     pb,
     request::ProfileName,
+    root::View,
 };
 
 /// Allows commands, lists and revokes what is allowed, answers questions about what is not.
@@ -162,13 +163,22 @@ fn allow(
     let registry = Assembly::registry(config)?;
     let policy = ProfileName::parse(profile).and_then(|name| registry.find(&name).cloned());
     let policy = policy.ok_or_else(|| Failure::new(format!("there is no profile `{profile}`")))?;
-    let argv = resolve_program(argv)?;
+    let root = Assembly::root(config)?;
+    let view = View::of(root.as_ref(), &policy.files);
+    let mut argv = match &root {
+        None => resolve_program(argv)?,
+        // A name without a slash is looked for where the hook will find it.
+        Some(_) => argv,
+    };
+    let path = Program::find(&argv, &policy.environment.path, view)?;
+    argv[0] = path.clone().into_os_string();
     let command = command_line(&argv).ok_or_else(|| Failure::new("the command is not UTF-8"))?;
     let program = Program::open(
-        Program::find(&argv, &policy.environment.path)?,
+        path,
         &argv,
         &DigestCache::default(),
         OpenedFor::Oneself,
+        view,
     )?;
     let approved_by = format!("uid {} by `hookjail consent allow`", nix::unistd::getuid());
     let mut entry = Entry::new(

@@ -119,6 +119,7 @@ async fn stand(backend: impl Backend + 'static, policy: &Policy) -> Standing {
     let identities =
         own_uids().then(|| Arc::new(Identities::new(DEFAULT_UID_RANGE.clone()).unwrap()));
     let sandbox = Sandbox::new(SandboxParts {
+        root: None,
         backends: vec![Box::new(backend)],
         identities,
         instance: InstanceDir::create(&directory.path().join("run"), own_uids()).unwrap(),

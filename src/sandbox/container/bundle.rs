@@ -144,7 +144,8 @@ impl Bundle<'_> {
         })
     }
 
-    fn user(&self) -> Identity {
+    /// Returns whose rights the container's processes have, as it names them.
+    pub(super) fn user(&self) -> Identity {
         // Runtimes want the one user that can be mapped to be root in there. It has no capability.
         self.identity.unwrap_or(Identity { gid: 0, uid: 0 })
     }

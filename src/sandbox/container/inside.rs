@@ -158,12 +158,7 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
     })
     .map_err(|_| io::Error::other("the closing filter is too long"))?;
     let job = Arc::new(job);
-    let launched = pool.launch(Arc::clone(&job)).map_err(io::Error::other)?;
-    let launched = launched.blocking_recv().map_err(io::Error::other)?;
-    let (pid, pidfd) = match launched {
-        Launch::Cloned { pid, pidfd } => (pid, pidfd),
-        Launch::NotCloned(errno) => return Err(io::Error::from_raw_os_error(errno)),
-    };
+    let (pid, pidfd) = launch(&pool, &job)?;
     let report = job.report();
     let (step, errno) = (report.step(), report.errno());
     if attempts {
@@ -184,6 +179,15 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
     daemon.read_exact(&mut [0])?;
     end_with(daemon.try_clone()?)?;
     Ok(Answer::Ended(sys::wait_for(pid)?))
+}
+
+/// Starts a child, and waits until it has been released or has failed.
+pub(super) fn launch(pool: &Pool, job: &Arc<Job>) -> io::Result<(i32, OwnedFd)> {
+    let launched = pool.launch(Arc::clone(job)).map_err(io::Error::other)?;
+    match launched.blocking_recv().map_err(io::Error::other)? {
+        Launch::Cloned { pid, pidfd } => Ok((pid, pidfd)),
+        Launch::NotCloned(errno) => Err(io::Error::from_raw_os_error(errno)),
+    }
 }
 
 fn stuck(step: Step, errno: i32) -> Answer {

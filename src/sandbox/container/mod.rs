@@ -8,6 +8,7 @@ mod bundle;
 mod channel;
 pub mod inside;
 mod mounts;
+pub mod podman;
 mod start;
 
 use std::{
@@ -27,6 +28,7 @@ use super::{
 use crate::{
     axis::Coverage,
     policy::{Metadata, Network, Policy},
+    root::RootSpec,
     trusted,
 };
 
@@ -36,6 +38,8 @@ use crate::{
 pub enum RuntimeKind {
     /// crun.
     Crun,
+    /// Podman.
+    Podman,
     /// runc.
     Runc,
     /// youki.
@@ -43,7 +47,7 @@ pub enum RuntimeKind {
 }
 
 impl RuntimeKind {
-    const ALL: [Self; 3] = [Self::Crun, Self::Runc, Self::Youki];
+    const ALL: [Self; 4] = [Self::Crun, Self::Podman, Self::Runc, Self::Youki];
 
     /// Returns the kind of the runtime that a program's name stands for.
     pub fn of(program: &Path) -> Option<Self> {
@@ -55,17 +59,9 @@ impl RuntimeKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Crun => "crun",
+            Self::Podman => "podman",
             Self::Runc => "runc",
             Self::Youki => "youki",
-        }
-    }
-
-    /// Returns what stands before the command on its command line, beside where it keeps its state.
-    const fn options(self) -> &'static [&'static str] {
-        match self {
-            // Limits of a control group are not used, and without this a host with two hierarchies is refused.
-            Self::Crun => &["--cgroup-manager=disabled"],
-            Self::Runc | Self::Youki => &[],
         }
     }
 }
@@ -77,6 +73,8 @@ pub struct Runtime {
     pub kind: RuntimeKind,
     /// Its program, absolute.
     pub path: PathBuf,
+    /// The system of its containers; `None` = the host's.
+    pub root: Option<RootSpec>,
 }
 
 impl Runtime {
@@ -157,6 +155,12 @@ impl Backend for Container {
 
     fn probe(&self) -> Result<Host, Absent> {
         self.runtime.open()?;
+        if self.runtime.kind == RuntimeKind::Podman && !self.own_uid_for_hooks {
+            return Err(Absent {
+                fix: "name crun or runc with `container.runtime`, or run the daemon as root".to_owned(),
+                why: "podman leaves a process behind that keeps an ordinary user's namespaces, so that nothing says when all of a container has ended".to_owned(),
+            });
+        }
         start::own_program().map_err(|why| Absent {
             fix: "restart the daemon".to_owned(),
             why,

@@ -15,6 +15,7 @@ use std::{
 };
 
 use nix::{
+    fcntl::OFlag,
     sys::stat::fstat,
     unistd::{Gid, Uid, chown, getegid, geteuid},
 };
@@ -26,15 +27,16 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ContainerSpec, Runtime,
+    ContainerSpec, Runtime, RuntimeKind,
     bundle::{Bind, Bundle, Kind},
     channel::{self, Answer, Inode, Order, Task, packed},
-    inside,
+    inside, podman,
 };
 use crate::{
     policy::{Limits, Network, OnOutputLimit},
     process::{self, Captured, Cause, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop},
+    root::Root,
     sandbox::{
         Evidence, Sandbox, attest,
         grants::OpenGrant,
@@ -143,8 +145,15 @@ impl Sandbox {
         let home = start.directory.own("container").map_err(fault)?;
         let (listener, socket) = listen(&home, start.identity).map_err(fault)?;
         let scratch = start.directory.scratch();
+        let mut binds = self.binds(&start, &home, &socket)?;
+        if start.spec.runtime.kind == RuntimeKind::Podman {
+            for (source, target) in podman::lay(&home, &binds).map_err(fault)? {
+                binds.push(own(&source, target, false, false)?);
+            }
+        }
+        binds.sort_by(|a, b| Path::new(&a.target).cmp(Path::new(&b.target)));
         let bundle = Bundle {
-            binds: self.binds(&start, &home, &socket)?,
+            binds,
             identity: start.identity,
             network: start.spec.filters.network,
             own: (geteuid().as_raw(), getegid().as_raw()),
@@ -159,9 +168,8 @@ impl Sandbox {
             stdio,
             ..
         } = start;
-        let runtime = self
-            .call(&spec.runtime, utf8(&home)?, &home.join("state"), deadline)
-            .await?;
+        let command = Command::of(&spec.runtime, &bundle, &home)?;
+        let runtime = self.call(&spec.runtime, command, deadline).await?;
         let exit = runtime.watch().map_err(fault)?;
         let made = timeout_at(deadline.into(), async {
             let channel = tokio::select! {
@@ -174,7 +182,16 @@ impl Sandbox {
             conversation.await.map_err(Some)
         });
         match made.await {
-            Ok(Ok((channel, first, came))) => {
+            Ok(Ok((channel, first, mut came))) => {
+                if let (Came::Released { evidence, .. }, Some(root)) =
+                    (&mut came, &spec.runtime.root)
+                {
+                    let observed = root.digest.to_string();
+                    evidence.push(Evidence {
+                        check: "root",
+                        observed,
+                    });
+                }
                 let contained = Contained {
                     channel,
                     first,
@@ -243,33 +260,26 @@ impl Sandbox {
         Ok((channel, first, came))
     }
 
-    /// Starts a runtime, which makes the container of a bundle and ends with it.
+    /// Starts a runtime, which makes a container and ends with it.
     async fn call(
         &self,
         runtime: &Runtime,
-        bundle: &str,
-        state: &Path,
+        command: Command,
         deadline: Instant,
     ) -> Result<Called, Stop> {
         let fault = |e: io::Error| Fault::new("cannot start the container runtime", e);
-        let program = runtime
-            .open()
-            .map_err(|absent| unconfirmed(absent.to_string()).with("fix", absent.fix))?;
-        let id = format!("hookjail-{}", uuid::Uuid::now_v7().simple());
-        let own = [runtime.kind.name(), "--root", utf8(state)?];
-        let command = ["run", "--bundle", bundle, &id];
-        let argv = own.iter().chain(runtime.kind.options()).chain(&command);
-        let argv = argv.map(|word| CString::new(*word));
-        let argv = argv
-            .collect::<Result<_, _>>()
-            .map_err(|e| fault(e.into()))?;
+        let Command {
+            argv,
+            environment,
+            program,
+            working_dir,
+        } = command;
         let (stdio, words) = pipes(&bytes::Bytes::new()).map_err(fault)?;
         let place = self.place()?;
         let job = Job::new(JobParts {
             action: Action::Execute {
                 argv,
-                // It looks for its helpers there.
-                environment: vec![c"PATH=/usr/sbin:/usr/bin:/sbin:/bin".to_owned()],
+                environment,
                 program: program.into(),
             },
             canaries: None,
@@ -280,7 +290,7 @@ impl Sandbox {
             log: LogFlags::default(),
             ruleset: None,
             stdio,
-            working_dir: Arc::new(File::open("/").map_err(fault)?.into()),
+            working_dir: Arc::new(File::open(working_dir).map_err(fault)?.into()),
         })
         .map_err(|_| Fault::new("cannot prepare a child", "it has no filter to be too long"))?;
         let job = Arc::new(job);
@@ -311,17 +321,6 @@ impl Sandbox {
         let fault = |e: io::Error| Fault::new("cannot look at what a container is to have", e);
         let program =
             own_program().map_err(|why| unconfirmed(why).with("fix", "restart the daemon"))?;
-        let own = |source: &Path, target: &str, executable, writable| -> Result<Bind, Stop> {
-            let found = source.metadata().map_err(fault)?;
-            Ok(Bind {
-                executable,
-                inode: Inode::of(&found),
-                kind: Kind::of(found.mode()),
-                source: utf8(source)?.to_owned(),
-                target: target.to_owned(),
-                writable,
-            })
-        };
         let devices = home.join("dev");
         directory(&devices).map_err(fault)?;
         let mut binds = vec![
@@ -330,6 +329,7 @@ impl Sandbox {
             own(&devices, "/dev", false, false)?,
         ];
         let canary = self.granted_canary();
+        let root = self.places().root();
         for grant in start.grants.iter().copied().chain([&canary]) {
             let (executable, writable) = Bind::uses(grant.rights);
             let found = fstat(&grant.target).map_err(|errno| fault(errno.into()))?;
@@ -340,7 +340,7 @@ impl Sandbox {
                     number: found.st_ino,
                 },
                 kind: Kind::of(found.st_mode),
-                source: utf8(&grant.path)?.to_owned(),
+                source: utf8(&lies(&grant.target).map_err(fault)?)?.to_owned(),
                 target: utf8(&grant.path)?.to_owned(),
                 writable,
             };
@@ -348,14 +348,13 @@ impl Sandbox {
                 make_place(&devices, below, bind.kind == Kind::Directory).map_err(fault)?;
             }
             // The program and its script mostly lie in what is granted anyway.
-            let lies = binds
+            let is_shown = binds
                 .iter()
-                .any(|other: &Bind| other.executable && covers(other, &bind));
-            if !lies {
+                .any(|other: &Bind| other.executable && covers(root, other, &bind));
+            if !is_shown {
                 binds.push(bind);
             }
         }
-        binds.sort_by(|a, b| Path::new(&a.target).cmp(Path::new(&b.target)));
         Ok(binds)
     }
 
@@ -393,13 +392,96 @@ impl Sandbox {
     }
 }
 
+/// How a runtime is started.
+struct Command {
+    argv: Vec<CString>,
+    environment: Vec<CString>,
+    program: File,
+    working_dir: PathBuf,
+}
+
+impl Command {
+    /// Returns how a runtime is started that makes a container and ends with it.
+    fn of(runtime: &Runtime, bundle: &Bundle<'_>, home: &Path) -> Result<Self, Stop> {
+        let fault = |e: io::Error| Fault::new("cannot start the container runtime", e);
+        let program = runtime
+            .open()
+            .map_err(|absent| unconfirmed(absent.to_string()).with("fix", absent.fix))?;
+        let id = format!("hookjail-{}", uuid::Uuid::now_v7().simple());
+        let home = utf8(home)?;
+        // It looks for its helpers there.
+        let mut environment = vec!["PATH=/usr/sbin:/usr/bin:/sbin:/bin".to_owned()];
+        let state = format!("{home}/state");
+        let oci = |options: &[&str]| {
+            let own = [runtime.kind.name(), "--root", &state];
+            let run = ["run", "--bundle", home, &id];
+            let words = own.iter().chain(options).chain(&run);
+            words.map(|&word| word.to_owned()).collect::<Vec<_>>()
+        };
+        let (argv, program) = match runtime.kind {
+            // Limits of a control group are not used, and without this a host with two hierarchies is refused.
+            RuntimeKind::Crun => (oci(&["--cgroup-manager=disabled"]), program),
+            RuntimeKind::Runc | RuntimeKind::Youki => (oci(&[]), program),
+            RuntimeKind::Podman => {
+                let named = bundle
+                    .binds
+                    .iter()
+                    .flat_map(|bind| [&*bind.source, &*bind.target]);
+                let mut named = named.chain([home, bundle.scratch]);
+                if let Some(path) = named.find(|path| !podman::can_name(path)) {
+                    return Err(unnamed(path).into());
+                }
+                environment.extend(podman::environment(home));
+                let own = own_program().map_err(unconfirmed)?;
+                let argv = podman::attended(&runtime.path, podman::arguments(bundle, home, &id));
+                (argv, File::open(own).map_err(fault)?)
+            }
+        };
+        let packed = |words: Vec<String>| words.into_iter().map(CString::new).collect();
+        let packed = |words| -> Result<_, Stop> {
+            let packed: Result<_, std::ffi::NulError> = packed(words);
+            Ok(packed.map_err(|e| fault(e.into()))?)
+        };
+        Ok(Self {
+            argv: packed(argv)?,
+            environment: packed(environment)?,
+            program,
+            working_dir: state.into(),
+        })
+    }
+}
+
+/// Returns a mount of the daemon's own.
+fn own(source: &Path, target: &str, executable: bool, writable: bool) -> Result<Bind, Stop> {
+    let found = source
+        .metadata()
+        .map_err(|e| Fault::new("cannot look at what a container is to have", e))?;
+    Ok(Bind {
+        executable,
+        inode: Inode::of(&found),
+        kind: Kind::of(found.mode()),
+        source: utf8(source)?.to_owned(),
+        target: target.to_owned(),
+        writable,
+    })
+}
+
 /// Whether a mount shows what another one would: the same file lies in it, at the same path.
-fn covers(outer: &Bind, inner: &Bind) -> bool {
-    Path::new(&inner.target).starts_with(&outer.target)
+fn covers(root: Option<&Root>, outer: &Bind, inner: &Bind) -> bool {
+    let target = Path::new(&inner.target);
+    let of_root = root.filter(|root| Path::new(&outer.source).starts_with(root.path()));
+    let shown = || match of_root {
+        Some(root) => root.open_in(target, OFlag::O_PATH)?.metadata(),
+        None => target.metadata(),
+    };
+    target.starts_with(&outer.target)
         && !inner.writable
-        && Path::new(&inner.source)
-            .metadata()
-            .is_ok_and(|found| Inode::of(&found) == inner.inode)
+        && shown().is_ok_and(|found| Inode::of(&found) == inner.inode)
+}
+
+/// Returns where an open file lies.
+fn lies(file: &impl AsRawFd) -> io::Result<PathBuf> {
+    fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 impl Called {
@@ -570,7 +652,7 @@ fn make_place(root: &Path, below: &Path, is_directory: bool) -> io::Result<()> {
 }
 
 /// Makes a directory that a hook can pass, if it is not there.
-fn directory(path: &Path) -> io::Result<()> {
+pub(super) fn directory(path: &Path) -> io::Result<()> {
     match fs::create_dir(path) {
         // Whatever the umask.
         Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o755)),
@@ -694,6 +776,13 @@ fn utf8(path: &Path) -> Result<&str, Refusal> {
         );
         Refusal::new(Reason::GrantMissing, message).with("path", path.display().to_string())
     })
+}
+
+fn unnamed(path: &str) -> Refusal {
+    let message = format!(
+        "`{path}` has a comma, a colon, an equals sign, a quote or a control character, which podman's command line cannot carry: rename it, or name crun or runc with `container.runtime`"
+    );
+    Refusal::new(Reason::GrantMissing, message).with("path", path.to_owned())
 }
 
 fn unconfirmed(message: impl Into<String>) -> Refusal {

@@ -18,7 +18,7 @@ use serde::Deserialize;
 pub use self::backend::{Seatbelt, SeatbeltSpec};
 pub(super) use self::launcher::{Launcher, Observed, Started, stays};
 use super::{Backend, BackendName, Noop};
-use crate::sys::Identity;
+use crate::{root::RootSpec, sys::Identity};
 
 /// How a child is confined.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -81,6 +81,8 @@ pub struct Runtime {
     pub kind: RuntimeKind,
     /// Its program, absolute.
     pub path: PathBuf,
+    /// The system that hooks find.
+    pub root: Option<RootSpec>,
 }
 
 /// Which command line a runtime understands: of those that make containers of this system, none.

@@ -30,7 +30,7 @@ pub use self::{
         FileRights, become_subreaper, block_all_signals, empty_bounding_set, keep_writers_out,
         landlock_abi, load_filters, switch_off_core_images,
     },
-    open::{BY_NAME, locate, open_beneath, pipe},
+    open::{BY_NAME, locate, open_beneath, open_in_root, pipe},
     spawn::{CLONE_FLAGS, Launch, Stack, discard, launch},
     wait::{Process, Watched, exited, reap, reap_group, reap_watched, wait_for, watch},
 };

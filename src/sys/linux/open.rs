@@ -60,6 +60,18 @@ pub fn open_beneath(
     openat2(directory, path, how)
 }
 
+/// Opens what an absolute path leads to where a directory is the root: links lead nowhere else. With further `O_*` flags.
+///
+/// # Errors
+///
+/// Returns the kernel's error.
+pub fn open_in_root(root: impl AsFd, path: &Path, flags: OFlag) -> Result<OwnedFd, Errno> {
+    let how = OpenHow::new()
+        .flags(flags | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    openat2(root, path, how)
+}
+
 /// Makes a pipe that no program inherits: its read end and its write end.
 ///
 /// # Errors

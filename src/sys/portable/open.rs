@@ -81,6 +81,15 @@ fn walk(mut directory: OwnedFd, path: &Path, flags: OFlag, mode: Mode) -> Result
     openat(&directory, *last, flags | OFlag::O_NOFOLLOW, mode)
 }
 
+/// Fails: only containers have a root of their own, and there are none here.
+///
+/// # Errors
+///
+/// Always.
+pub fn open_in_root(_root: impl AsFd, _path: &Path, _flags: OFlag) -> Result<OwnedFd, Errno> {
+    Err(Errno::ENOTSUP)
+}
+
 /// Makes a pipe that no program inherits: its read end and its write end. There is a moment in which one would that is started
 /// meanwhile; every child closes what it does not know before it executes anything.
 ///

@@ -1,0 +1,28 @@
+//! `hookjail root-digest`: what the configuration says of a root of containers.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args;
+use serde_json::json;
+
+use super::{Context, Failure, output};
+use crate::root::digest;
+
+/// Prints the digest of an unpacked image, for `container.root_digest`.
+#[derive(Debug, Args)]
+pub(super) struct RootDigest {
+    /// The directory
+    directory: PathBuf,
+}
+
+impl RootDigest {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let found = digest(&self.directory)?.to_string();
+        if context.json {
+            output::json_line(&json!({ "digest": found }));
+        } else {
+            output::stdout(format!("{found}\n").as_bytes());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
