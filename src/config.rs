@@ -565,6 +565,14 @@ mod tests {
             ("[container]\nkind = \"runc\"", "container.kind"),
             ("[container]\nkind = \"docker\"", "container.kind"),
             (
+                "[container]\ncontrol_group = \"/sys/fs/cgroup/hooks\"",
+                "container.control_group",
+            ),
+            (
+                "[container]\nruntime = \"/usr/bin/crun\"\ncontrol_group = \"hooks\"",
+                "container.control_group",
+            ),
+            (
                 "[container]\nruntime = \"/usr/bin/docker\"",
                 "container.runtime",
             ),

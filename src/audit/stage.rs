@@ -184,6 +184,7 @@ fn kinds(cause: Cause, status: Option<WaitStatus>) -> (record::OutcomeKind, EndK
     match (cause, status) {
         (Cause::Canceled, _) => (OutcomeKind::Canceled, EndKind::Canceled),
         (Cause::Deadline, _) => (OutcomeKind::TimedOut, EndKind::TimedOut),
+        (Cause::OutOfMemory, _) => (OutcomeKind::OutOfMemory, EndKind::Signaled(libc::SIGKILL)),
         (Cause::OutputLimit, _) => (OutcomeKind::OutputLimit, EndKind::OutputLimit),
         (Cause::Itself, Some(WaitStatus::Exited(code))) => {
             (OutcomeKind::Exited, EndKind::Exited(code))

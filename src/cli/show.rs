@@ -196,7 +196,7 @@ pub(super) fn show_preview(response: &pb::PreviewResponse) {
         line(
             "limits",
             &format!(
-                "wall {wall}; output {} a stream{}; files {}; {} descriptors; address space: {}; tasks: {}",
+                "wall {wall}; output {} a stream{}; files {}; {} descriptors; address space: {}; memory: {}; tasks: {}",
                 Size(limits.output_bytes),
                 if limits.output_kills {
                     ", then it is ended"
@@ -207,6 +207,9 @@ pub(super) fn show_preview(response: &pb::PreviewResponse) {
                 limits.open_files,
                 limits
                     .address_space
+                    .map_or_else(none, |bytes| Size(bytes).to_string()),
+                limits
+                    .memory
                     .map_or_else(none, |bytes| Size(bytes).to_string()),
                 limits.tasks.map_or_else(none, |tasks| tasks.to_string()),
             ),

@@ -20,6 +20,7 @@ pub(super) fn read(
     order: &Order,
 ) -> Result<Option<Runtime>, ConfigProblem> {
     let ContainerEntry {
+        control_group,
         kind,
         root,
         root_digest,
@@ -37,10 +38,12 @@ pub(super) fn read(
                 "is not set, and a list of backends names `container`: name an OCI runtime, such as \"/usr/bin/crun\"",
             ));
         }
-        return match (kind, root) {
-            (Some(_), _) => Err(key("container.kind", "is set without `container.runtime`")),
-            (None, Some(_)) => Err(key("container.root", "is set without `container.runtime`")),
-            (None, None) => Ok(None),
+        let alone = |name| Err(key(name, "is set without `container.runtime`"));
+        return match (control_group, kind, root) {
+            (Some(_), ..) => alone("container.control_group"),
+            (None, Some(_), _) => alone("container.kind"),
+            (None, None, Some(_)) => alone("container.root"),
+            (None, None, None) => Ok(None),
         };
     };
     if !is_plain(&path) {
@@ -50,8 +53,18 @@ pub(super) fn read(
         let problem = "is Docker, whose containers are a service's, which outlives its client and keeps images of its own: name crun, runc or podman";
         return Err(key("container.runtime", problem));
     }
+    if let Some(group) = &control_group
+        && !is_plain(group)
+    {
+        return Err(key("container.control_group", not_plain(group)));
+    }
     match kind.or_else(|| RuntimeKind::of(&path)) {
-        Some(kind) => Ok(Some(Runtime { kind, path, root })),
+        Some(kind) => Ok(Some(Runtime {
+            control_group,
+            kind,
+            path,
+            root,
+        })),
         None => Err(key(
             "container.kind",
             format!(

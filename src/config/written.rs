@@ -47,6 +47,8 @@ pub(super) struct Written {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ContainerEntry {
+    /// The control group (version 2) below which each run gets its own: an absolute path.
+    pub(super) control_group: Option<PathBuf>,
     /// Which command line the runtime understands, where its name does not say it.
     pub(super) kind: Option<RuntimeKind>,
     /// The system that hooks find instead of the host's: the absolute path of an unpacked image.

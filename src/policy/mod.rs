@@ -170,17 +170,19 @@ pub enum GrantedBy {
 /// Resource limits of one run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
-    /// RLIMIT_AS in bytes, a backstop where no cgroup limits memory; `None` = no limit.
+    /// RLIMIT_AS in bytes, a backstop where no control group limits memory; `None` = no limit.
     pub address_space: Option<u64>,
     /// RLIMIT_FSIZE in bytes.
     pub file_size: u64,
+    /// What a control group lets all processes of the run have, bytes; `None` = no limit.
+    pub memory: Option<u64>,
     /// What happens to a hook that prints more than `output_bytes`.
     pub on_output_limit: OnOutputLimit,
     /// RLIMIT_NOFILE.
     pub open_files: u64,
     /// Captured bytes a stream.
     pub output_bytes: u64,
-    /// RLIMIT_NPROC where the hook has a uid of its own.
+    /// RLIMIT_NPROC where the hook has a uid of its own, and what its control group lets it have.
     pub tasks: u64,
 }
 

@@ -198,13 +198,9 @@ impl From<&Policy> for ProfileFile {
             files: FilesSection::from(&policy.files),
             granted_by: Some(policy.granted_by),
             limits: LimitsSection {
-                address_space: Some(
-                    policy
-                        .limits
-                        .address_space
-                        .map_or(Bound::None, |bytes| Bound::At(Size(bytes))),
-                ),
+                address_space: Some(Bound::of(policy.limits.address_space)),
                 file_size: Some(Size(policy.limits.file_size)),
+                memory: Some(Bound::of(policy.limits.memory)),
                 on_limit: Some(policy.limits.on_output_limit),
                 open_files: Some(policy.limits.open_files),
                 output: Some(Size(policy.limits.output_bytes)),
@@ -449,13 +445,15 @@ struct LimitsSection {
     address_space: Option<Bound>,
     /// `RLIMIT_FSIZE`.
     file_size: Option<Size>,
+    /// What all processes of the run can have together, where a control group is to be had.
+    memory: Option<Bound>,
     /// What happens to a hook that prints more than `output`.
     on_limit: Option<OnOutputLimit>,
     /// `RLIMIT_NOFILE`, at least 16.
     open_files: Option<u64>,
     /// What is kept of each stream.
     output: Option<Size>,
-    /// `RLIMIT_NPROC`, under a root daemon only.
+    /// `RLIMIT_NPROC` under a root daemon, and the limit of a control group, where one is to be had.
     tasks: Option<u64>,
 }
 
@@ -464,6 +462,7 @@ impl LimitsSection {
         Self {
             address_space: self.address_space.or(parent.address_space),
             file_size: self.file_size.or(parent.file_size),
+            memory: self.memory.or(parent.memory),
             on_limit: self.on_limit.or(parent.on_limit),
             open_files: self.open_files.or(parent.open_files),
             output: self.output.or(parent.output),
@@ -473,17 +472,18 @@ impl LimitsSection {
 
     fn resolve(self) -> Result<Limits, ProfileCause> {
         let limits = Limits {
-            address_space: match self
+            address_space: self
                 .address_space
                 .ok_or(ProfileCause::Missing("limits.address_space"))?
-            {
-                Bound::At(Size(bytes)) => Some(bytes),
-                Bound::None => None,
-            },
+                .bytes(),
             file_size: self
                 .file_size
                 .ok_or(ProfileCause::Missing("limits.file_size"))?
                 .0,
+            memory: self
+                .memory
+                .ok_or(ProfileCause::Missing("limits.memory"))?
+                .bytes(),
             on_output_limit: self
                 .on_limit
                 .ok_or(ProfileCause::Missing("limits.on_limit"))?,
@@ -506,6 +506,15 @@ impl LimitsSection {
             return Err(broken(
                 "limits.address_space",
                 "is 0, with which nothing starts; \"none\" means no limit",
+            ));
+        }
+        if limits.memory.is_some_and(|bytes| bytes < MIN_MEMORY) {
+            return Err(broken(
+                "limits.memory",
+                format!(
+                    "is below {}, which a container needs before its hook begins; \"none\" means no limit",
+                    Size(MIN_MEMORY)
+                ),
             ));
         }
         Ok(limits)
@@ -582,5 +591,8 @@ fn broken(key: impl Into<String>, rule: impl Into<String>) -> ProfileCause {
 }
 
 const MIN_OPEN_FILES: u64 = 16;
+
+/// The first process of a container counts as well.
+const MIN_MEMORY: u64 = 16 * 1024 * 1024;
 #[cfg(test)]
 mod tests;

@@ -83,6 +83,19 @@ pub(super) enum Bound {
     None,
 }
 
+impl Bound {
+    pub(super) fn of(bytes: Option<u64>) -> Self {
+        bytes.map_or(Self::None, |bytes| Self::At(Size(bytes)))
+    }
+
+    pub(super) const fn bytes(self) -> Option<u64> {
+        match self {
+            Self::At(Size(bytes)) => Some(bytes),
+            Self::None => None,
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Bound {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Bytes)

@@ -66,6 +66,8 @@ pub enum Cause {
     Deadline,
     /// The child's own end.
     Itself,
+    /// The kernel: the run needed more memory than it may have.
+    OutOfMemory,
     /// Too much output under a profile that ends the run for it.
     OutputLimit,
 }

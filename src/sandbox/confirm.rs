@@ -19,7 +19,6 @@ use super::{
     ground::{Effect, Ground, seen},
     host::Lease,
     nesting::{CONTROL_FAILS, Cause},
-    scratch::RunDir,
 };
 use crate::{
     axis::{Axes, Axis, Coverage},
@@ -550,7 +549,7 @@ impl Sandbox {
         }
         if let Coverage::Enforced { .. } = prepared.axes().pids {
             let (control, deny) = self
-                .count_tasks(policy, &directory, &ground, identity)
+                .count_tasks(policy, &prepared.mechanism, identity)
                 .await?;
             let proof = proofs.iter_mut().find(|proof| proof.axis == Axis::Pids);
             if let Some(proof) = proof {
@@ -558,18 +557,97 @@ impl Sandbox {
                 proof.deny.push(deny);
             }
         }
+        if let Coverage::Enforced { .. } = prepared.axes().memory {
+            let (control, deny) = self
+                .use_memory(policy, &prepared.mechanism, identity)
+                .await?;
+            let proof = proofs.iter_mut().find(|proof| proof.axis == Axis::Memory);
+            if let Some(proof) = proof {
+                proof.control.extend(control);
+                proof.deny.push(deny);
+            }
+        }
         Ok(proofs)
     }
 
-    /// Starts a task within the limit on tasks, and one beyond it. Filters would refuse it for another reason; the limit is
-    /// the runner's and the same without them, and holds only where the child's uid is nobody else's.
+    /// Has a child make one attempt, on a ground of its own.
+    async fn make_attempt(
+        &self,
+        policy: &Policy,
+        mechanism: &Mechanism,
+        identity: Option<Identity>,
+        attempt: Attempt,
+    ) -> Result<Option<isize>, Stop> {
+        let make = |e: io::Error| Fault::new("cannot make a directory for the self-test", e);
+        let instance = &self.parts.instance;
+        let directory = instance.run(identity).map_err(make)?;
+        let (denied, granted) = (instance.canary_denied(), instance.canary_granted());
+        let ground = Ground::lay(&directory, denied, granted, identity).map_err(make)?;
+        let attempts = vec![attempt];
+        let results = self
+            .make_attempts(policy, mechanism, &directory, &ground, identity, attempts)
+            .await?;
+        Ok(results.first().copied().flatten())
+    }
+
+    /// Uses memory within a limit and beyond it. The limit is smaller than any profile's, so that the attempt without it takes
+    /// little of the host's; each run reads back its own.
+    async fn use_memory(
+        &self,
+        policy: &Policy,
+        mechanism: &Mechanism,
+        identity: Option<Identity>,
+    ) -> Result<([Leg; 2], Leg), Stop> {
+        const LIMIT: usize = 64 * 1024 * 1024;
+        let limited = Policy {
+            limits: Limits {
+                memory: Some(LIMIT as u64),
+                ..policy.limits
+            },
+            ..policy.clone()
+        };
+        let used = async |mechanism, bytes| {
+            let attempt = Attempt::use_memory(bytes);
+            self.make_attempt(&limited, mechanism, identity, attempt)
+                .await
+        };
+        let within = used(mechanism, LIMIT / 4).await?;
+        let unconfined = used(&Mechanism::Unconfined, LIMIT / 4 * 5).await?;
+        let beyond = used(mechanism, LIMIT / 4 * 5).await;
+        let leg = |attempt: String, held, observed| Leg {
+            attempt,
+            held,
+            observed,
+        };
+        let took = |result: Option<isize>| result.is_some_and(|result| result >= 0);
+        let (less, more) = ("use memory within the limit", "use memory beyond the limit");
+        let deny = match beyond {
+            Ok(result) => leg(more.to_owned(), false, seen(result)),
+            Err(stop) if axis_of(&stop) == Some(Axis::Memory) => {
+                leg(more.to_owned(), true, "killed".to_owned())
+            }
+            Err(stop) => return Err(stop),
+        };
+        let control = [
+            leg(less.to_owned(), took(within), seen(within)),
+            leg(
+                format!("{more}{UNCONFINED}"),
+                took(unconfined),
+                seen(unconfined),
+            ),
+        ];
+        Ok((control, deny))
+    }
+
+    /// Starts a task within the limit on tasks, and one beyond it. Filters would refuse it for another reason; a limit of the
+    /// runner's is the same without them, and holds only where the child's uid is nobody else's.
     async fn count_tasks(
         &self,
         policy: &Policy,
-        directory: &RunDir,
-        ground: &Ground,
+        mechanism: &Mechanism,
         identity: Option<Identity>,
     ) -> Result<(Leg, Leg), Stop> {
+        let mechanism = mechanism.that_counts_tasks();
         let start = async |tasks| {
             let limits = Limits {
                 tasks,
@@ -579,18 +657,8 @@ impl Sandbox {
                 limits,
                 ..policy.clone()
             };
-            let fork = vec![Attempt::fork()];
-            let results = self
-                .make_attempts(
-                    &limited,
-                    &Mechanism::Unconfined,
-                    directory,
-                    ground,
-                    identity,
-                    fork,
-                )
-                .await?;
-            Ok::<_, Stop>(results.first().copied().flatten())
+            self.make_attempt(&limited, &mechanism, identity, Attempt::fork())
+                .await
         };
         // The child itself is the first. Within is what the profile allows: others may have run under the uid a moment ago.
         let allowed = policy.limits.tasks.max(2);

@@ -44,6 +44,7 @@ fn table() -> String {
         let kind = RuntimeKind::Crun;
         Container::new(
             Runtime {
+                control_group: None,
                 kind,
                 path: "/usr/bin/crun".into(),
                 root: None,

@@ -7,7 +7,7 @@ use crate::{
     axis::Axis,
     pb,
     policy::Policy,
-    sandbox::{AxisProof, Leg, PassedOver, Prepared, Sandbox, Standing},
+    sandbox::{AxisProof, BackendName, Leg, PassedOver, Prepared, Sandbox, Standing},
 };
 
 /// Returns every backend that the operator names, and whether this host has it.
@@ -148,7 +148,10 @@ const fn consequence(axis: Axis) -> &'static str {
 const fn fix(axis: Axis) -> &'static str {
     match axis {
         Axis::Pids => {
-            "run the daemon as root: each hook then has a uid of its own and a limit on it"
+            "run the daemon as root: each hook then has a uid of its own and a limit on it; or have containers made below a control group (`container.control_group`)"
+        }
+        Axis::Memory if BackendName::Container.elsewhere().is_none() => {
+            "have containers made below a control group (`container.control_group`)"
         }
         Axis::Cpu
         | Axis::Devices

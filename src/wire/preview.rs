@@ -6,6 +6,7 @@ use tonic::Status;
 
 use super::{axis_report, encode::passed_over_message, host::timestamp, status};
 use crate::{
+    axis::{Axes, Axis, Coverage},
     pb,
     policy::{
         Access, Limits, OnOutputLimit, Plan,
@@ -68,10 +69,10 @@ pub(super) fn refused(refusal: &Refusal, request_id: &str) -> Result<pb::Preview
 /// # Errors
 ///
 /// Returns the status of a fault, and of a refusal that Execute gives to requests that cannot be right.
-pub(super) fn encode(preview: &Preview, switches_uid: bool) -> Result<pb::PreviewResponse, Status> {
+pub(super) fn encode(preview: &Preview) -> Result<pb::PreviewResponse, Status> {
     let id = &preview.request_id;
     let mut response = match preview.outlook() {
-        Ok(plan) => planned(plan, switches_uid).map_err(|fault| failed(&fault, id))?,
+        Ok(plan) => planned(plan).map_err(|fault| failed(&fault, id))?,
         Err(Stop::Refusal(refusal)) => refused(refusal, id)?,
         Err(Stop::Fault(fault)) => return Err(failed(fault, id)),
     };
@@ -110,7 +111,7 @@ fn admitted(admission: &Admission, response: &mut pb::PreviewResponse) {
         .clone_from(&admission.profile_digest);
 }
 
-fn planned(plan: &Plan, switches_uid: bool) -> Result<pb::PreviewResponse, Fault> {
+fn planned(plan: &Plan) -> Result<pb::PreviewResponse, Fault> {
     let policy = &plan.policy;
     let hook = &plan.admitted.request.hook;
     let names = plan.environment.names().into_iter();
@@ -134,7 +135,7 @@ fn planned(plan: &Plan, switches_uid: bool) -> Result<pb::PreviewResponse, Fault
             .map(|name| name.to_string_lossy().into_owned())
             .collect(),
         grants,
-        limits: Some(limits(&policy.limits, switches_uid)),
+        limits: Some(limits(&policy.limits, plan.prepared.axes())),
         metadata: policy.metadata.name().to_owned(),
         network: policy.network.name().to_owned(),
         spawn: policy.spawn.name().to_owned(),
@@ -147,14 +148,16 @@ fn planned(plan: &Plan, switches_uid: bool) -> Result<pb::PreviewResponse, Fault
     })
 }
 
-fn limits(limits: &Limits, switches_uid: bool) -> pb::Limits {
+fn limits(limits: &Limits, axes: &Axes<Coverage>) -> pb::Limits {
+    let enforced = |axis| matches!(axes.of(axis), Coverage::Enforced { .. });
     pb::Limits {
         address_space: limits.address_space,
         file_size: limits.file_size,
         open_files: limits.open_files,
         output_bytes: limits.output_bytes,
         output_kills: limits.on_output_limit == OnOutputLimit::Kill,
-        tasks: switches_uid.then_some(limits.tasks),
+        memory: limits.memory.filter(|_| enforced(Axis::Memory)),
+        tasks: enforced(Axis::Pids).then_some(limits.tasks),
     }
 }
 

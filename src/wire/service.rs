@@ -187,12 +187,11 @@ impl Hooks {
             purpose: Purpose::Preview,
             ..call
         };
-        let switches_uid = sandbox.switches_uid();
         let pipeline = Arc::clone(&self.pipeline);
         // A task: a self-test that it comes to is not to be dropped half way.
         let told = self.tasks.spawn(async move {
             let preview = Box::pin(pipeline.preview(call, request)).await;
-            preview::encode(&preview, switches_uid)
+            preview::encode(&preview)
         });
         told.await.unwrap_or_else(|error| {
             tracing::error!(%error, "preview panicked");

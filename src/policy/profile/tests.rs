@@ -23,6 +23,7 @@ system = [{ path = "/usr", access = "execute" }, { path = "/dev/null", access = 
 named = [{ path = "/srv/data", access = "write" }, { path = "${workspace}", access = "read", if_bound = true }]
 [limits]
 address_space = "none"
+memory = "none"
 file_size = "64MiB"
 on_limit = "drain"
 open_files = 256
@@ -66,6 +67,7 @@ fn a_whole_profile_becomes_a_policy() {
         policy.limits,
         Limits {
             address_space: None,
+            memory: None,
             file_size: 64 << 20,
             on_output_limit: OnOutputLimit::Drain,
             open_files: 256,

@@ -57,6 +57,8 @@ pub(super) struct Bind {
 pub(super) struct Bundle<'a> {
     /// Sorted: what lies below another comes after it.
     pub(super) binds: Vec<Bind>,
+    /// Where a runtime that wants a control group of its own makes it.
+    pub(super) cgroups_path: Option<String>,
     /// Whose rights; `None` = those of the daemon's own user, in a user namespace.
     pub(super) identity: Option<Identity>,
     pub(super) network: Network,
@@ -165,6 +167,9 @@ impl Bundle<'_> {
             .map(|kind| json!({ "type": kind }))
             .collect();
         let mut linux = json!({ "namespaces": namespaces });
+        if let Some(path) = &self.cgroups_path {
+            linux["cgroupsPath"] = json!(path);
+        }
         if self.identity.is_none() {
             let (uid, gid) = self.own;
             linux["uidMappings"] = json!([{ "containerID": 0, "hostID": uid, "size": 1 }]);

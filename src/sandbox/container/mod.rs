@@ -6,6 +6,7 @@
 
 mod bundle;
 mod channel;
+mod group;
 pub mod inside;
 mod mounts;
 pub mod podman;
@@ -69,6 +70,8 @@ impl RuntimeKind {
 /// An OCI runtime of this host.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Runtime {
+    /// The control group (version 2) below which each container gets its own; `None` = none does.
+    pub control_group: Option<PathBuf>,
     /// Which command line it understands.
     pub kind: RuntimeKind,
     /// Its program, absolute.
@@ -114,15 +117,19 @@ pub struct Container {
 }
 
 impl Container {
-    /// Uses a runtime. `own_uid_for_hooks` says whether each hook gets a uid of its own.
+    /// Uses a runtime, and clears away the control groups that killed daemons left. `own_uid_for_hooks` says whether each hook
+    /// gets a uid of its own.
     pub fn new(runtime: Runtime, own_uid_for_hooks: bool) -> Self {
+        if let Some(parent) = &runtime.control_group {
+            group::sweep(parent);
+        }
         Self {
             own_uid_for_hooks,
             runtime: Arc::new(runtime),
         }
     }
 
-    const fn claims(&self, policy: &Policy) -> Claims {
+    fn claims(&self, policy: &Policy) -> Claims {
         const fn enforced(by: &'static str) -> Coverage {
             Coverage::Enforced { by }
         }
@@ -131,7 +138,10 @@ impl Container {
             devices: enforced("mount namespace"),
             execute: enforced("mount namespace"),
             ipc: enforced("pid and ipc namespaces, seccomp"),
-            memory: memory(policy),
+            memory: match (&self.runtime.control_group, policy.limits.memory) {
+                (Some(_), Some(_)) => enforced("control group"),
+                (Some(_), None) | (None, _) => memory(policy),
+            },
             metadata: match policy.metadata {
                 Metadata::Keep => enforced("mount namespace, seccomp"),
                 Metadata::Change => enforced("mount namespace"),
@@ -140,7 +150,11 @@ impl Container {
                 Network::None => enforced("network namespace, seccomp"),
                 Network::Outbound => enforced("seccomp"),
             },
-            pids: pids(policy, self.own_uid_for_hooks),
+            pids: match (&self.runtime.control_group, self.own_uid_for_hooks) {
+                (Some(_), true) => enforced("uid, rlimit, control group"),
+                (Some(_), false) => enforced("control group"),
+                (None, own_uid) => pids(policy, own_uid),
+            },
             read: enforced("mount namespace"),
             spawn: enforced("seccomp"),
             write: enforced("mount namespace"),
@@ -160,6 +174,9 @@ impl Backend for Container {
                 fix: "name crun or runc with `container.runtime`, or run the daemon as root".to_owned(),
                 why: "podman leaves a process behind that keeps an ordinary user's namespaces, so that nothing says when all of a container has ended".to_owned(),
             });
+        }
+        if let Some(parent) = &self.runtime.control_group {
+            group::prepare(parent)?;
         }
         start::own_program().map_err(|why| Absent {
             fix: "restart the daemon".to_owned(),

@@ -283,6 +283,7 @@ mod tests {
             writable,
         };
         let bundle = |network| Bundle {
+            cgroups_path: None,
             binds: vec![
                 bind("/usr", false, true, Kind::Directory),
                 bind("/--privileged", true, false, Kind::Directory),

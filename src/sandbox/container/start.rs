@@ -30,9 +30,11 @@ use super::{
     ContainerSpec, Runtime, RuntimeKind,
     bundle::{Bind, Bundle, Kind},
     channel::{self, Answer, Inode, Order, Task, packed},
+    group::{self, Group},
     inside, podman,
 };
 use crate::{
+    axis::Axis,
     policy::{Limits, Network, OnOutputLimit},
     process::{self, Captured, Cause, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop},
@@ -95,6 +97,7 @@ pub(in crate::sandbox) struct Contained {
     channel: UnixStream,
     /// The container's first process.
     first: OwnedFd,
+    group: Option<Group>,
     runtime: Called,
 }
 
@@ -112,7 +115,8 @@ struct Called {
 #[derive(Debug)]
 pub(in crate::sandbox) struct Running {
     channel: UnixStream,
-    runtime: process::Running,
+    group: Option<Group>,
+    runtime: Box<process::Running>,
     /// Kept open: a runtime that could not print might end.
     _words: Pipes,
 }
@@ -152,8 +156,11 @@ impl Sandbox {
             }
         }
         binds.sort_by(|a, b| Path::new(&a.target).cmp(Path::new(&b.target)));
+        let id = format!("hookjail-{}", uuid::Uuid::now_v7().simple());
+        let parent = start.spec.runtime.control_group.as_deref();
         let bundle = Bundle {
             binds,
+            cgroups_path: parent.and_then(|parent| group::of_runtime(parent, &id)),
             identity: start.identity,
             network: start.spec.filters.network,
             own: (geteuid().as_raw(), getegid().as_raw()),
@@ -168,7 +175,11 @@ impl Sandbox {
             stdio,
             ..
         } = start;
-        let command = Command::of(&spec.runtime, &bundle, &home)?;
+        let group = parent.map(|parent| Group::make(parent, start.limits));
+        let group = group
+            .transpose()
+            .map_err(|error| unconfirmed(format!("a control group cannot be made: {error}")))?;
+        let command = Command::of(&spec.runtime, &bundle, &home, &id)?;
         let runtime = self.call(&spec.runtime, command, deadline).await?;
         let exit = runtime.watch().map_err(fault)?;
         let made = timeout_at(deadline.into(), async {
@@ -178,7 +189,7 @@ impl Sandbox {
                 _ = exit.readable() => return Err(None),
             };
             drop(listener);
-            let conversation = self.converse(channel, &order, stdio, identity);
+            let conversation = self.converse(channel, &order, stdio, identity, group.as_ref());
             conversation.await.map_err(Some)
         });
         match made.await {
@@ -195,6 +206,7 @@ impl Sandbox {
                 let contained = Contained {
                     channel,
                     first,
+                    group,
                     runtime,
                 };
                 Ok((contained, came))
@@ -203,7 +215,12 @@ impl Sandbox {
             // Its first process ends when it is no longer talked to.
             Ok(Err(Some(stop))) => {
                 runtime.end().await;
-                Err(stop)
+                let is_too_small = group.as_ref().is_some_and(Group::ran_out_of_memory);
+                Err(if is_too_small {
+                    too_small().into()
+                } else {
+                    stop
+                })
             }
             Err(_) => {
                 runtime.end().await;
@@ -219,11 +236,18 @@ impl Sandbox {
         order: &Order,
         stdio: [OwnedFd; 3],
         identity: Option<Identity>,
+        group: Option<&Group>,
     ) -> Result<(UnixStream, OwnedFd, Came), Stop> {
         let fault = |e: io::Error| Fault::new("cannot give an order to a container", e);
         let (pid, uid, first) = sys::peer(&channel).map_err(fault)?;
         let mut evidence = look_at_container(pid, uid, identity, order.filters.network)
             .map_err(|why| unconfirmed(format!("the container is not as ordered: {why}")))?;
+        if let Some(group) = group {
+            let seen = group
+                .admit(pid)
+                .map_err(|why| unconfirmed(format!("the container is not limited: {why}")))?;
+            evidence.extend(seen);
+        }
         // The first byte into an empty buffer: it need not wait.
         sys::send_fds(channel.as_fd(), &stdio).map_err(fault)?;
         drop(stdio);
@@ -402,24 +426,23 @@ struct Command {
 
 impl Command {
     /// Returns how a runtime is started that makes a container and ends with it.
-    fn of(runtime: &Runtime, bundle: &Bundle<'_>, home: &Path) -> Result<Self, Stop> {
+    fn of(runtime: &Runtime, bundle: &Bundle<'_>, home: &Path, id: &str) -> Result<Self, Stop> {
         let fault = |e: io::Error| Fault::new("cannot start the container runtime", e);
         let program = runtime
             .open()
             .map_err(|absent| unconfirmed(absent.to_string()).with("fix", absent.fix))?;
-        let id = format!("hookjail-{}", uuid::Uuid::now_v7().simple());
         let home = utf8(home)?;
         // It looks for its helpers there.
         let mut environment = vec!["PATH=/usr/sbin:/usr/bin:/sbin:/bin".to_owned()];
         let state = format!("{home}/state");
         let oci = |options: &[&str]| {
             let own = [runtime.kind.name(), "--root", &state];
-            let run = ["run", "--bundle", home, &id];
+            let run = ["run", "--bundle", home, id];
             let words = own.iter().chain(options).chain(&run);
             words.map(|&word| word.to_owned()).collect::<Vec<_>>()
         };
         let (argv, program) = match runtime.kind {
-            // Limits of a control group are not used, and without this a host with two hierarchies is refused.
+            // Its control group is the daemon's to make, and without this a host with two hierarchies is refused.
             RuntimeKind::Crun => (oci(&["--cgroup-manager=disabled"]), program),
             RuntimeKind::Runc | RuntimeKind::Youki => (oci(&[]), program),
             RuntimeKind::Podman => {
@@ -433,7 +456,7 @@ impl Command {
                 }
                 environment.extend(podman::environment(home));
                 let own = own_program().map_err(unconfirmed)?;
-                let argv = podman::attended(&runtime.path, podman::arguments(bundle, home, &id));
+                let argv = podman::attended(&runtime.path, podman::arguments(bundle, home, id));
                 (argv, File::open(own).map_err(fault)?)
             }
         };
@@ -545,6 +568,7 @@ impl Contained {
         let Self {
             channel,
             first,
+            group,
             runtime,
         } = self;
         let Called {
@@ -556,7 +580,8 @@ impl Contained {
         let running = process::Running::new(pid, pidfd, pipes, place)?;
         Ok(Running {
             channel,
-            runtime: running.of_container(first),
+            group,
+            runtime: Box::new(running.of_container(first)),
             _words: words,
         })
     }
@@ -570,6 +595,7 @@ impl Contained {
     pub(in crate::sandbox) async fn end(self) {
         drop(self.channel);
         self.runtime.end().await;
+        remove(self.group).await;
     }
 }
 
@@ -585,18 +611,48 @@ impl Running {
     ) -> Result<process::Ended, Gone> {
         let Self {
             mut channel,
+            group,
             runtime,
             _words,
         } = self;
         let ended = Box::pin(runtime.finish(supervision)).await;
         let last = timeout_at((Instant::now() + CLEARING_UP).into(), receive(&mut channel)).await;
-        let leader = match (last, ended.cause) {
-            (Ok(Ok(Answer::Ended(reaped))), _) => Some(reaped),
+        let out_of_memory = group.as_ref().is_some_and(Group::ran_out_of_memory);
+        remove(group).await;
+        let (cause, leader) = match (last, ended.cause) {
+            // The first of the killed was faster than the last.
+            (Ok(Ok(Answer::Ended(reaped))), Cause::Itself)
+                if out_of_memory && reaped.status == WaitStatus::Signaled(libc::SIGKILL) =>
+            {
+                (Cause::OutOfMemory, Some(reaped))
+            }
+            (Ok(Ok(Answer::Ended(reaped))), cause) => (cause, Some(reaped)),
             // Killed by us, the hook as well.
-            (_, Cause::Canceled | Cause::Deadline | Cause::OutputLimit) => KILLED,
-            (_, Cause::Itself) => return Err(Gone(ended.leader.map(|leader| leader.status))),
+            (_, cause @ (Cause::Canceled | Cause::Deadline | Cause::OutputLimit)) => {
+                (cause, KILLED)
+            }
+            // Its first process as well, which could say nothing.
+            (_, Cause::Itself | Cause::OutOfMemory) if out_of_memory => {
+                (Cause::OutOfMemory, KILLED)
+            }
+            (_, Cause::Itself | Cause::OutOfMemory) => {
+                return Err(Gone(ended.leader.map(|leader| leader.status)));
+            }
         };
-        Ok(process::Ended { leader, ..ended })
+        Ok(process::Ended {
+            cause,
+            leader,
+            ..ended
+        })
+    }
+}
+
+/// Removes the control group of a container that has ended, on the side: the kernel may take a moment to let go of it.
+async fn remove(group: Option<Group>) {
+    if let Some(group) = group
+        && let Err(error) = tokio::task::spawn_blocking(move || drop(group)).await
+    {
+        tracing::error!(%error, "the control group of a run could not be removed");
     }
 }
 
@@ -787,6 +843,13 @@ fn unnamed(path: &str) -> Refusal {
 
 fn unconfirmed(message: impl Into<String>) -> Refusal {
     Refusal::new(Reason::BackendUnconfirmed, message).with("backend", "container")
+}
+
+fn too_small() -> Refusal {
+    unconfirmed(
+        "the container needed more memory than `limits.memory` before its hook was released",
+    )
+    .with("axis", Axis::Memory.name())
 }
 
 fn late() -> Refusal {

@@ -16,6 +16,8 @@ pub mod syscalls;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use self::{
     filter::CompileError,
     setup::{Credentials, SetupNeeds},
@@ -40,7 +42,7 @@ pub(super) use super::{
     identity::{Identities, Lease},
 };
 pub use crate::policy::rights::Rights;
-use crate::sys;
+use crate::{policy::Spawn, sys};
 
 /// How a child is confined.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -59,6 +61,23 @@ impl Mechanism {
         match self {
             Self::Landlock(spec) => spec.landlock_abi,
             Self::Container(_) | Self::Unconfined => 0,
+        }
+    }
+
+    /// Returns what limits the number of tasks, with filters that let some be made, or without any.
+    pub(in crate::sandbox) fn that_counts_tasks(&self) -> Self {
+        match self {
+            Self::Container(spec) if spec.runtime.control_group.is_some() => {
+                let filters = FilterSpec {
+                    spawn: Spawn::Processes,
+                    ..spec.filters
+                };
+                Self::Container(ContainerSpec {
+                    filters,
+                    runtime: Arc::clone(&spec.runtime),
+                })
+            }
+            Self::Container(_) | Self::Landlock(_) | Self::Unconfined => Self::Unconfined,
         }
     }
 

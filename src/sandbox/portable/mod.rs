@@ -37,6 +37,11 @@ impl Mechanism {
         }
     }
 
+    /// Returns what limits the number of tasks: nothing of a mechanism's.
+    pub(in crate::sandbox) const fn that_counts_tasks(&self) -> Self {
+        Self::Unconfined
+    }
+
     /// Whether a call that no hook needs kills who makes it: such a call fails.
     pub const fn kills(&self) -> bool {
         match self {
@@ -77,6 +82,8 @@ pub fn backend(
 /// An OCI runtime of this host: there is none.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Runtime {
+    /// The control group below which each container gets its own.
+    pub control_group: Option<PathBuf>,
     /// Which command line it understands.
     pub kind: RuntimeKind,
     /// Its program, absolute.

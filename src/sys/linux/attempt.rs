@@ -36,6 +36,8 @@ enum After {
     Leave,
     /// Wait for the process it made; in that process, exit.
     Reap,
+    /// Give back the memory it returned, of the size that was asked for.
+    Unmap,
 }
 
 /// An attempt, to be made by another process.
@@ -191,6 +193,18 @@ impl Attempt {
         })
     }
 
+    /// Takes this many bytes of memory, all of them at once, and gives them back.
+    pub const fn use_memory(bytes: usize) -> Self {
+        let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE) as usize;
+        let no_file = usize::MAX;
+        Self::call(
+            libc::SYS_mmap,
+            [0, bytes, protection, flags, no_file, 0],
+            After::Unmap,
+        )
+    }
+
     /// Describes it to another process.
     pub fn describe(&self) -> Described {
         let slot = |path: &CString| {
@@ -243,7 +257,13 @@ impl Attempt {
                 // SAFETY: closes the descriptor that the call above just made in this child's own table.
                 unsafe { raw::syscall(libc::SYS_close, [result as usize, 0, 0, 0, 0, 0]) };
             }
-            After::Close | After::Leave | After::Reap => {}
+            // An errno is a small negative number, an address never.
+            After::Unmap if !(-4095..0).contains(&result) => {
+                let mapped = [result as usize, self.arguments[1], 0, 0, 0, 0];
+                // SAFETY: unmaps what the call above has just mapped, of which nobody else knows.
+                unsafe { raw::syscall(libc::SYS_munmap, mapped) };
+            }
+            After::Close | After::Leave | After::Reap | After::Unmap => {}
         }
         self.result.store(result, Ordering::Release);
     }

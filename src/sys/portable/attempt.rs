@@ -54,6 +54,7 @@ enum Call {
         protocol: i32,
     },
     Truncate(PathBuf),
+    UseMemory(usize),
 }
 
 impl Attempt {
@@ -125,6 +126,11 @@ impl Attempt {
         plain(path).map(Call::Execute).map(Self)
     }
 
+    /// Takes this many bytes of memory, all of them at once, and gives them back.
+    pub const fn use_memory(bytes: usize) -> Self {
+        Self(Call::UseMemory(bytes))
+    }
+
     /// Makes the call; returns a value, or `-errno`. To be called in a process that has nothing else to do.
     pub fn make(&self) -> isize {
         let made = match &self.0 {
@@ -171,6 +177,11 @@ impl Attempt {
                 made
             }
             Call::Truncate(path) => truncate(path, 0).map(|()| 0),
+            Call::UseMemory(bytes) => {
+                // Written to, since what was never touched takes none.
+                std::hint::black_box(vec![1_u8; *bytes]);
+                Ok(0)
+            }
         };
         made.unwrap_or_else(|errno| -(errno as isize))
     }

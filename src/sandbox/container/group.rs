@@ -1,0 +1,275 @@
+//! The control group of one run (version 2): what bounds the memory and the tasks of a whole container.
+//!
+//! The daemon makes it and puts the container's first process into it before that one is told anything, so that a limit does not
+//! depend on how a runtime is configured. Source: the kernel's `admin-guide/cgroup-v2.rst`.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use nix::{
+    fcntl::{Flock, FlockArg},
+    sys::statfs::{CGROUP2_SUPER_MAGIC, statfs},
+};
+use uuid::Uuid;
+
+use super::{Absent, inside};
+use crate::{policy::Limits, sandbox::Evidence};
+
+/// What a group of ours must be able to limit.
+const CONTROLLERS: [&str; 2] = ["memory", "pids"];
+
+/// The start of the name of every run's group.
+const PREFIX: &str = "hookjail-";
+
+/// How often, and after what time each, the removal of a group is tried again in which processes are still ending.
+const REMOVAL: (u32, Duration) = (50, Duration::from_millis(10));
+
+/// Where runtimes take the hierarchy of version 2 to be.
+const HIERARCHY: &str = "/sys/fs/cgroup";
+
+/// The group of one run. Dropping it kills what is in it and removes it.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Group {
+    /// Held for life: no other daemon takes it for one that was left behind.
+    _lock: Flock<File>,
+    path: PathBuf,
+    tasks: u64,
+    memory: Option<u64>,
+}
+
+/// Has what is below a group limit memory and tasks.
+///
+/// # Errors
+///
+/// Says what is missing: a group of version 2, one of the controllers, the right to use them.
+pub(super) fn prepare(parent: &Path) -> Result<(), Absent> {
+    let shown = parent.display();
+    let absent = |fix: String, why: String| Absent { fix, why };
+    let make = || {
+        format!(
+            "make `{shown}` a control group of version 2 that the daemon's user owns and no process is in, below one whose cgroup.subtree_control has `memory` and `pids`, or take `container.control_group` out"
+        )
+    };
+    match statfs(parent) {
+        Ok(found) if found.filesystem_type() == CGROUP2_SUPER_MAGIC => {}
+        Ok(_) => {
+            let why = format!("`{shown}` is no control group of version 2");
+            return Err(absent(make(), why));
+        }
+        Err(error) => {
+            let why = format!("the control group `{shown}` cannot be used: {error}");
+            return Err(absent(make(), why));
+        }
+    }
+    let has = |file: &str| -> Result<Vec<&'static str>, Absent> {
+        let text = fs::read_to_string(parent.join(file))
+            .map_err(|error| absent(make(), format!("`{shown}/{file}` cannot be read: {error}")))?;
+        let lacks = |name: &&str| !text.split_ascii_whitespace().any(|word| word == *name);
+        Ok(CONTROLLERS.into_iter().filter(lacks).collect())
+    };
+    if has("cgroup.subtree_control")?.is_empty() {
+        return Ok(());
+    }
+    let lacking = has("cgroup.controllers")?;
+    if !lacking.is_empty() {
+        let why = format!(
+            "the control group `{shown}` cannot limit {}: cgroup.controllers lacks it",
+            lacking.join(" and ")
+        );
+        return Err(absent(make(), why));
+    }
+    fs::write(parent.join("cgroup.subtree_control"), "+memory +pids").map_err(|error| {
+        let why = format!("memory and pids cannot be limited below `{shown}`: {error}");
+        absent(make(), why)
+    })
+}
+
+/// Removes the groups that killed daemons left, and runtimes with them. One that cannot be removed is reported and left.
+pub(super) fn sweep(parent: &Path) {
+    let Ok(_making) = lock(parent, FlockArg::LockExclusive) else {
+        return;
+    };
+    let Ok(entries) = fs::read_dir(parent) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if !name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+            continue;
+        }
+        let path = entry.path();
+        // Somebody's, while it is locked.
+        if lock(&path, FlockArg::LockExclusiveNonblock).is_ok()
+            && let Err(error) = fs::remove_dir(&path)
+        {
+            tracing::warn!(%error, path = %path.display(), "control group of a daemon that is gone cannot be removed");
+        }
+    }
+}
+
+/// Returns how a runtime is to name the group that it makes for a container of this id, so that a later daemon finds what a
+/// killed runtime left; `None` where it could not name one there.
+pub(super) fn of_runtime(parent: &Path, id: &str) -> Option<String> {
+    let below = parent.strip_prefix(HIERARCHY).ok()?;
+    Some(format!("/{}/{id}", below.to_str()?))
+}
+
+fn lock(group: &Path, how: FlockArg) -> io::Result<Flock<File>> {
+    Flock::lock(File::open(group)?, how).map_err(|(_, errno)| errno.into())
+}
+
+impl Group {
+    /// Makes a group below one that is prepared.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of making it or of setting a limit.
+    pub(super) fn make(parent: &Path, limits: &Limits) -> io::Result<Self> {
+        let path = parent.join(format!("{PREFIX}{}", Uuid::now_v7().simple()));
+        let lock = {
+            // Nobody sweeps away what is just being made.
+            let _making = lock(parent, FlockArg::LockExclusive)?;
+            fs::create_dir(&path)?;
+            lock(&path, FlockArg::LockExclusive)?
+        };
+        let group = Self {
+            _lock: lock,
+            memory: limits.memory,
+            path,
+            tasks: limits.tasks + inside::TASKS,
+        };
+        group.set("pids.max", &group.tasks.to_string())?;
+        if let Some(bytes) = limits.memory {
+            group.set("memory.max", &bytes.to_string())?;
+            // With one of its processes gone, a hook would go on and say what it does not know.
+            group.set("memory.oom.group", "1")?;
+            match group.set("memory.swap.max", "0") {
+                // A kernel without swap has nothing to limit.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                set => set?,
+            }
+        }
+        Ok(group)
+    }
+
+    /// Puts a process into it, and asks the kernel whether it is there and what the limits are.
+    ///
+    /// # Errors
+    ///
+    /// Says what is not as planned.
+    pub(super) fn admit(&self, pid: i32) -> Result<Vec<Evidence>, String> {
+        let shown = self.path.display();
+        self.set("cgroup.procs", &pid.to_string())
+            .map_err(|error| format!("it cannot be put into `{shown}`: {error}"))?;
+        let inside = self
+            .get("cgroup.procs")
+            .map_err(|error| format!("`{shown}/cgroup.procs` cannot be read: {error}"))?;
+        if !inside.lines().any(|line| line == pid.to_string()) {
+            return Err(format!("it is not in `{shown}`"));
+        }
+        let mut seen = Vec::new();
+        let limits = [
+            ("pids_max", "pids.max", Some(self.tasks)),
+            ("memory_max", "memory.max", self.memory),
+        ];
+        for (check, file, planned) in limits {
+            let Some(planned) = planned else { continue };
+            let observed = self
+                .get(file)
+                .map_err(|error| format!("`{shown}/{file}` cannot be read: {error}"))?;
+            // The kernel counts whole pages.
+            let holds = observed.parse().is_ok_and(|limit: u64| limit <= planned);
+            if !holds {
+                return Err(format!(
+                    "`{shown}/{file}` is {observed} instead of {planned}"
+                ));
+            }
+            seen.push(Evidence { check, observed });
+        }
+        Ok(seen)
+    }
+
+    /// Whether the kernel ended what was in it because it needed more memory than it may.
+    pub(super) fn ran_out_of_memory(&self) -> bool {
+        let events = self.get("memory.events").unwrap_or_default();
+        let count = |line: &str| line.strip_prefix("oom_kill ")?.parse::<u64>().ok();
+        events
+            .lines()
+            .find_map(count)
+            .is_some_and(|count| count > 0)
+    }
+
+    fn get(&self, file: &str) -> io::Result<String> {
+        let text = fs::read_to_string(self.path.join(file))?;
+        Ok(text.trim_end().to_owned())
+    }
+
+    /// Never makes a file: there is none in a group that the kernel did not make.
+    fn set(&self, file: &str, value: &str) -> io::Result<()> {
+        let mut file = File::options().write(true).open(self.path.join(file))?;
+        io::Write::write_all(&mut file, value.as_bytes())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Older kernels have no such file; the container's own end has killed everything then.
+        let killed = self.set("cgroup.kill", "1");
+        let (times, pause) = REMOVAL;
+        for _ in 0..times {
+            match fs::remove_dir(&self.path) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => thread::sleep(pause),
+                Ok(()) => return,
+                Err(error) => {
+                    tracing::warn!(%error, path = %self.path.display(), "control group is left behind");
+                    return;
+                }
+            }
+        }
+        tracing::warn!(path = %self.path.display(), ?killed, "control group has processes still, and is left behind");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_group_of_version_2_is_absent_with_what_to_do() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for (path, why) in [
+            (
+                directory.path().to_owned(),
+                "is no control group of version 2",
+            ),
+            (
+                directory.path().join("missing"),
+                "No such file or directory",
+            ),
+        ] {
+            let absent = prepare(&path).expect_err("it is not one");
+            assert!(absent.why.contains(why), "{}", absent.why);
+            assert!(absent.why.contains(path.to_str().expect("it is UTF-8")));
+            assert!(
+                absent.fix.contains("container.control_group"),
+                "{}",
+                absent.fix
+            );
+        }
+    }
+
+    #[test]
+    fn a_runtime_is_told_of_a_group_where_it_looks_for_groups_alone() {
+        let told = |parent: &str| of_runtime(Path::new(parent), "hookjail-1");
+        assert_eq!(
+            told("/sys/fs/cgroup/hooks").as_deref(),
+            Some("/hooks/hookjail-1")
+        );
+        assert_eq!(told("/mnt/groups/hooks"), None);
+    }
+}
