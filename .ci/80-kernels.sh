@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Real kernels, emulated, each with a real hookjail: where Landlock is old (6.1: ABI 2), newer (6.12: ABI 6) or as new as
 # Debian has it (ABI 9 is the newest that hookjail makes use of), `strict` and `pipeline` are confirmed, run, and hold
-# against rows of the escape matrix; where there is none (5.10) or it is switched off, nothing runs.
+# against rows of the escape matrix, and on one of them containers are limited by control groups; where there is none (5.10) or it is switched off, nothing runs.
 #   80-kernels.sh                    all of them
 #   80-kernels.sh NAME...            some: 6.1 6.12 new off none arm64
 . "$(dirname "$0")/lib.sh"
@@ -27,6 +27,14 @@ pack() { # PROGRAM SPEC TOOL-PREFIX
   "${3}gcc" -static -O1 -w -o "$payload/attempt" tests/probes/attempt.c
   cp -r examples/events examples/hooks "$payload/"
   install -m 755 $env/kernel-test.sh "$payload/"
+}
+
+# Adds crun, and what it needs of libraries beside the C library: then control groups are tried, too.
+with_crun() {
+  have crun || fail "crun is not installed"
+  local library
+  mkdir -p "$payload/crun/lib"; cp /usr/bin/crun "$payload/crun/"
+  for library in $(ldd /usr/bin/crun | awk '$3 ~ /^\// && $1 !~ /^libc\./ {print $3}'); do cp -L "$library" "$payload/crun/lib/"; done
 }
 
 # Builds tests with the words that are given, and prints where cargo put the program made of a source.
@@ -55,6 +63,8 @@ native() {
   for name in "$@"; do
     case $name in off) kernel=6.1 ;; none) kernel=5.10 ;; *) kernel=$name ;; esac
     timeout 60 $env/vm-prepare.sh kernel "$kernel" || skip "kernel $kernel cannot be fetched"
+    # On one of them: it takes a while.
+    rm -rf "${payload:?}/crun"; [ "$name" != 6.1 ] || with_crun
     case $name in
       6.1) boot "$name" "$kernel" "ABI 2" -- "sh ./kernel-test.sh 2 ${rows[*]}" ;;
       6.12) boot "$name" "$kernel" "ABI 6" -- "sh ./kernel-test.sh 6 ${rows[*]}" ;;

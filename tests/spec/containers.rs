@@ -236,6 +236,39 @@ async fn the_tree_in_a_container_dies_at_the_deadline_and_with_its_daemon() {
 }
 
 #[tokio::test]
+async fn what_is_no_control_group_is_refused_with_what_to_do() {
+    for (runtime, setup) in setups() {
+        let group = directory();
+        for path in [group.path().to_owned(), group.path().join("missing")] {
+            let setup = Setup {
+                config: format!("{}control_group = {path:?}\n", setup.config),
+                wrapper: setup.wrapper.clone(),
+                ..Setup::default()
+            };
+            let daemon = Daemon::with(setup).await;
+            let status = daemon.run(sh("pipeline", "exit 0")).await.unwrap_err();
+            assert_eq!(reason(&status), "BACKEND_UNCONFIRMED", "{runtime}");
+            let message = status.message();
+            assert!(message.contains(path.to_str().unwrap()), "{message}");
+            assert!(message.contains("container.control_group"), "{message}");
+            assert!(!daemon.records().iter().any(|record| record == "started"));
+        }
+
+        // And without any, a profile that requires what only a group enforces.
+        let text =
+            "description = \"For tests.\"\nextends = \"pipeline\"\naxes.required = [\"memory\"]\n";
+        let setup = Setup {
+            profiles: vec![("bounded".to_owned(), text.to_owned())],
+            ..setup
+        };
+        let daemon = Daemon::with(setup).await;
+        let status = daemon.run(sh("bounded", "exit 0")).await.unwrap_err();
+        assert_eq!(reason(&status), "POLICY_UNENFORCEABLE", "{runtime}");
+        assert!(status.message().contains("`memory`"), "{status:?}");
+    }
+}
+
+#[tokio::test]
 async fn nothing_of_a_container_is_left_when_its_run_has_ended() {
     let _alone = CONTROL_GROUPS.lock().await;
     for (_, setup) in setups() {

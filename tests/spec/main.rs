@@ -20,6 +20,7 @@ mod builtins;
 mod confinement;
 mod containers;
 mod contracts;
+mod control_groups;
 mod denials;
 mod dispatch;
 mod explained;

@@ -77,6 +77,32 @@ if [ -e unit ]; then
   if [ $failed = 0 ]; then echo "  $(grep '^test result' unit.out)"; else cat unit.out; fi
 fi
 
+# Containers below a control group: as root, and as a user to whom one is delegated.
+if [ -e crun ]; then
+  chmod 755 spec crun/crun
+  cp crun/crun /usr/bin/; cp -n crun/lib/* /usr/lib/x86_64-linux-gnu/
+  groups=/sys/fs/cgroup
+  echo '+memory +pids' >$groups/cgroup.subtree_control
+  mkdir $groups/hooks $groups/of-user
+  echo '+memory +pids' >$groups/of-user/cgroup.subtree_control
+  mkdir $groups/of-user/hooks $groups/of-user/daemon
+  for group in of-user of-user/hooks of-user/daemon; do
+    chown 1000:1000 $groups/$group $groups/$group/cgroup.procs $groups/$group/cgroup.subtree_control
+  done
+  in_groups() {
+    who=$1; group=$2; tests=$3; shift 3
+    "$@" HOOKJAIL_TEST_PROGRAM="$PWD/hookjail" HOOKJAIL_CONTROL_GROUP=$group ./spec --test-threads 1 --nocapture $tests >groups.out 2>&1
+    code=$?
+    { [ $code = 0 ] && ! grep -q -e '^skipped' -e ' 0 passed' groups.out; } || wrong "control groups, $who: $code"
+    if [ $failed = 0 ]; then echo "  control groups, $who: $(grep '^test result' groups.out)"; else cat groups.out; fi
+  }
+  in_groups root $groups/hooks control_groups:: env HOME=/root
+  # Between groups of the user's own: from outside nobody may move a process in.
+  (echo 0 >$groups/of-user/daemon/cgroup.procs
+    in_groups user $groups/of-user/hooks control_groups::a_run setpriv --reuid 1000 --regid 1000 --clear-groups env HOME=/tmp/user TMPDIR=/tmp/user
+    exit $failed) || failed=1
+fi
+
 if [ -e spec ] && [ $# -gt 0 ]; then
   chmod 755 spec attempt
   # Each row with a positive control; numbers that mean nothing have none.

@@ -143,6 +143,10 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
         }
     };
     let attempts = matches!(action, Action::Attempt(_));
+    if attempts {
+        // Before the attempts, so that as many tasks are there as with a hook.
+        end_with(daemon.try_clone()?)?;
+    }
     let job = Job::new(JobParts {
         action,
         // Looked at by this process, which sees what the child sees.
