@@ -46,6 +46,11 @@ const WORDS: usize = 4 * 1024;
 pub(in crate::sandbox) struct Started(Running);
 
 impl Started {
+    /// Lets a child run on that was started under a profile.
+    const fn proved(running: Running, _proof: &Proof) -> Self {
+        Self(running)
+    }
+
     /// Feeds the event and waits for the end of the whole process group.
     ///
     /// # Errors
@@ -132,7 +137,7 @@ pub(super) async fn witnessed(
     let running = spawn(start, pipes, place, deadline).await?;
     let running = running.map_err(|errno| not_executed(Path::new(SANDBOX_EXEC), errno))?;
     match timeout_at(deadline.into(), channel.hear(order)).await {
-        Ok(Ok((Ok(()), proof))) => Ok((Ok(Started(running)), proof)),
+        Ok(Ok((Ok(()), proof))) => Ok((Ok(Started::proved(running, &proof)), proof)),
         Ok(Ok((Err(errno), proof))) => {
             running.abort().await;
             Ok((Err(errno), proof))
@@ -184,10 +189,12 @@ async fn unproved(why: Unproved, running: Running) -> Refusal {
     // Large, and nested deep.
     let ended = Box::pin(running.finish(supervision)).await;
     let words = String::from_utf8_lossy(&ended.stderr.head);
-    let message = format!(
-        "the confinement by `{SANDBOX_EXEC}` was not seen: {why}; it printed: {}",
-        words.trim()
-    );
+    let words = match words.trim() {
+        "" => "nothing",
+        words => words,
+    };
+    let message =
+        format!("the confinement by `{SANDBOX_EXEC}` was not seen: {why}; it printed: {words}");
     Refusal::new(Reason::BackendUnconfirmed, message)
 }
 
