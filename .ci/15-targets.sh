@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The library and the program compile for systems that are not here, and clippy has nothing to say. Nothing is linked and
-# nothing runs: neither macOS nor FreeBSD is to be had.
+# The library and the program compile for systems that are not here, and clippy has nothing to say. For macOS on Apple silicon
+# the program is linked, too. Nothing runs: neither macOS nor FreeBSD is to be had.
 . "$(dirname "$0")/lib.sh"
 checked=0
 for target in aarch64-apple-darwin x86_64-apple-darwin x86_64-unknown-freebsd; do
@@ -10,3 +10,33 @@ for target in aarch64-apple-darwin x86_64-apple-darwin x86_64-unknown-freebsd; d
   checked=1
 done
 [ $checked = 1 ] || skip "the compiler's library for none of the targets can be had"
+
+# Zig brings what describes macOS' libraries to a linker, which is all of macOS that linking takes. Both are fetched as they are
+# named here or not at all; Debian's Python takes packages into an environment of their own alone.
+ZIGLANG=0.15.1 CARGO_ZIGBUILD=0.24.0
+get_zig() { # ENVIRONMENT
+  [ ! -e "$1/ok" ] || return 0
+  rm -rf "$1"
+  python3 -m venv "$1" &&
+    timeout 180 "$1/bin/pip" --quiet --disable-pip-version-check install --only-binary :all: \
+      ziglang==$ZIGLANG cargo-zigbuild==$CARGO_ZIGBUILD && touch "$1/ok"
+}
+
+link_for_macos() {
+  local target=aarch64-apple-darwin zig=$CI_WORK/zig-$ZIGLANG-$CARGO_ZIGBUILD program
+  [ -d "$(rustc --print target-libdir --target $target)" ] ||
+    { part_skipped "NOTHING IS LINKED FOR MACOS: the compiler's library for $target cannot be had"; return; }
+  get_zig "$zig" || { part_skipped "NOTHING IS LINKED FOR MACOS: zig $ZIGLANG and cargo-zigbuild $CARGO_ZIGBUILD cannot be had"; return; }
+  program=$CARGO_TARGET_DIR/$target/debug/hookjail
+  # What an earlier run linked must not pass for what this one did.
+  rm -f "$program"
+  # As tier 85 builds: without debug information, so that what runs while dependencies compile is the same.
+  PATH=$zig/bin:$PATH CARGO_ZIGBUILD_CACHE_DIR=$zig/cache ZIG_GLOBAL_CACHE_DIR=$zig/cache CARGO_PROFILE_DEV_DEBUG=0 \
+    cargo zigbuild --locked --bin hookjail --target $target
+  # A Mach-O file of 64 bits (feedfacf) for arm64 (0100000c), and an executable (2).
+  [ "$(od -An -v -tx4 --endian=little -j0 -N8 "$program" | tr -d ' ')" = feedfacf0100000c ] &&
+    [ "$(od -An -v -tx4 --endian=little -j12 -N4 "$program" | tr -d ' ')" = 00000002 ] ||
+    fail "what was linked for macOS is no program for Apple silicon"
+  echo "linked for macOS, not run: $(stat -c %s "$program") bytes"
+}
+link_for_macos

@@ -434,6 +434,7 @@ struct Scene {
     program: PathBuf,
     scratch: PathBuf,
     seen: Vec<Seen>,
+    witness: PathBuf,
 }
 
 /// What of a policy decides, beside its files.
@@ -483,6 +484,7 @@ impl Scene {
             program: "/opt/hooks/program".into(),
             scratch: "/private/var/folders/zz/hookjail/run/tmp".into(),
             seen,
+            witness: "/opt/hookjail/bin/hookjail".into(),
         }
     }
 
@@ -499,6 +501,7 @@ impl Scene {
             own: &own,
             program: &self.program,
             scratch: &self.scratch,
+            witness: &self.witness,
         };
         profile(&policy, &places).unwrap()
     }
@@ -540,11 +543,11 @@ impl Scene {
 
     fn allows(&self, operation: &str, path: &Path, kind: Option<&str>) -> bool {
         let outbound = self.policy.network == Network::Outbound;
-        let run = [Seen {
+        let run = [&self.program, &self.witness].map(|path| Seen {
             access: Access::Execute,
             is_directory: false,
-            path: self.program.clone(),
-        }];
+            path: path.clone(),
+        });
         let is_closed = self.closed.iter().any(|closed| path.starts_with(closed));
         // In what is the daemon's own, only what is the run's own counts.
         let granted = || self.seen.iter().filter(|_| !is_closed);
@@ -631,7 +634,7 @@ impl Scene {
             .chain(&self.own)
             .map(|seen| seen.path.clone());
         let fixed = OF_EVERY_MAC.iter().chain(LIBRARIES).map(PathBuf::from);
-        let run = [self.program.clone(), self.scratch.clone()];
+        let run = [&self.program, &self.scratch, &self.witness].map(PathBuf::clone);
         granted
             .chain(run)
             .chain(self.closed.clone())
@@ -924,11 +927,19 @@ fn shipped() -> Vec<(String, Scene)> {
             let seen = files.filter_map(on_a_mac).collect();
             let scene = Scene {
                 closed: vec!["/Users/user/Library/Application Support/hookjail".into()],
-                own: vec![Seen {
-                    access: Access::Execute,
+                own: [
+                    (Access::Execute, "/Users/user/project/hooks/check.sh"),
+                    (
+                        Access::Read,
+                        "/Users/user/Library/Application Support/hookjail/run/instance-1/granted-1",
+                    ),
+                ]
+                .map(|(access, path)| Seen {
+                    access,
                     is_directory: false,
-                    path: "/Users/user/project/hooks/check.sh".into(),
-                }],
+                    path: path.into(),
+                })
+                .into(),
                 program: "/bin/sh".into(),
                 scratch:
                     "/Users/user/Library/Application Support/hookjail/run/instance-1/run-1/tmp"

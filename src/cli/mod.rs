@@ -90,6 +90,10 @@ enum Command {
     Schema(schema::Schema),
     /// Run the daemon
     Serve(serve::Serve),
+    /// What is executed under a Seatbelt profile before the hook
+    #[cfg(not(target_os = "linux"))]
+    #[command(hide = true)]
+    Witness(crate::sandbox::portable::witness::Witness),
 }
 
 /// What every subcommand gets.
@@ -149,6 +153,8 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Run(run) => run.run(&context),
         Command::Schema(schema) => schema.run(&context),
         Command::Serve(serve) => serve.run(&context),
+        #[cfg(not(target_os = "linux"))]
+        Command::Witness(witness) => Ok(witness.run()),
     };
     done.unwrap_or_else(|failure| {
         output::failure(&failure, json);

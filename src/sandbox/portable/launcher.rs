@@ -6,32 +6,32 @@ use std::{
     fs::File,
     io,
     os::{
-        fd::OwnedFd,
-        unix::{
-            ffi::OsStrExt,
-            fs::{FileExt, MetadataExt},
-        },
+        fd::{AsFd, OwnedFd},
+        unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use nix::sys::resource::{Resource, getrlimit};
-use tokio::{task::spawn_blocking, time::timeout_at};
+use nix::{
+    errno::Errno,
+    sys::resource::{Resource, getrlimit},
+};
 use tokio_util::sync::CancellationToken;
 
-use super::{Known, Mechanism, attempts};
+use super::{
+    Known, Mechanism, attempts,
+    start::{self, Line, Started, not_executed},
+    witness,
+};
 use crate::{
     admission::{
         Kept,
         allowlist::{Digest, Role},
     },
     policy::{Access, Limits, OnOutputLimit, Plan, Policy, rights::Rights},
-    process::{self, Running, Supervision},
+    process::{Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop},
     sandbox::{
         Evidence, Sandbox, SandboxParts, Setup,
@@ -40,9 +40,12 @@ use crate::{
         ground::Ground,
         means::{Execution, copy, pipes, scratch_fd},
         scratch::RunDir,
-        seatbelt::{self, Granted, Places, SANDBOX_EXEC},
+        seatbelt::{
+            self, Generated, Granted, Places, SANDBOX_EXEC,
+            witness::{Order, Proof},
+        },
     },
-    sys::{self, Attempt, Identity, Place, Process},
+    sys::{self, Attempt, Identity},
 };
 
 /// How long one child of a self-test may take.
@@ -51,37 +54,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How much of what a self-test's child says is kept.
 const WORDS: usize = 64 * 1024;
 
-/// How long a child that is stuck before its exec may take to die once killed.
-const STUCK: Duration = Duration::from_secs(5);
-
 /// What starts hooks: this process itself.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Launcher {
     /// The daemon's own places.
     own: Vec<PathBuf>,
+    this: This,
 }
-
-/// A hook that runs.
-#[derive(Debug)]
-pub(in crate::sandbox) struct Started(Running);
 
 /// Would take note of what a run is denied.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Observed(());
-
-impl Started {
-    /// Feeds the event and waits for the end of the whole process group.
-    ///
-    /// # Errors
-    ///
-    /// Never; on Linux a container may end without a word.
-    pub(in crate::sandbox) async fn finish(
-        self,
-        supervision: Supervision,
-    ) -> Result<process::Ended, Stop> {
-        Ok(self.0.finish(supervision).await)
-    }
-}
 
 impl Observed {
     /// Returns what is known of a run: nothing.
@@ -95,7 +78,7 @@ impl Launcher {
     ///
     /// # Errors
     ///
-    /// Never; on Linux there is something to look at.
+    /// Fails where this program's own file is not found: it is what self-tests and profiles execute.
     pub(in crate::sandbox) fn new(parts: &SandboxParts) -> io::Result<Self> {
         if parts.read_audit_log {
             tracing::warn!(
@@ -104,6 +87,7 @@ impl Launcher {
         }
         Ok(Self {
             own: parts.own.clone(),
+            this: This::find()?,
         })
     }
 }
@@ -122,60 +106,48 @@ impl Sandbox {
             pipes,
             stdio,
         } = given;
-        let path = executed(plan, &execution, directory)?;
+        let program = executed(plan, &execution, directory)?;
         let scratch = scratch_fd(directory)?;
-        let confined = match &plan.prepared.mechanism {
+        let Execution {
+            argv,
+            environment,
+            own,
+            program: _,
+        } = execution;
+        let what = What {
+            argv,
+            environment,
+            limits: limits(&plan.policy.limits),
+            pipes,
+            program,
+            stdio,
+            working_dir: plan.opened.working_dir.clone(),
+        };
+        let (begun, proof) = match &plan.prepared.mechanism {
             Mechanism::Seatbelt(_) => {
-                // `sandbox-exec` would give it to a shell.
-                if !has_format(&execution.program) {
-                    let setup = setup(plan, Vec::new());
-                    return Ok((Start::ExecFailed(libc::ENOEXEC), Observed(()), setup));
-                }
+                let canary = self.granted_canary();
                 // The program itself is the last, and named beside these.
-                let own = execution.own.split_last().map_or(&[][..], |(_, own)| own);
-                let command = Command {
-                    arguments: execution.argv.get(1..).unwrap_or_default(),
+                let own = own.split_last().map_or(&[][..], |(_, own)| own);
+                let reach = Reach {
                     closed: self.launcher.closed(),
                     granted: &plan.opened.grants,
-                    own,
-                    program: &path,
-                    scratch: &scratch,
+                    own: own.iter().chain([&canary]).collect(),
+                    scratch,
                 };
-                Some(command.under(&plan.policy)?)
+                let confined = self.start_confined(&plan.policy, what, reach, plan.deadline);
+                let (begun, proof) = confined.await?;
+                (begun, Some(proof))
             }
-            Mechanism::Unconfined => None,
-        };
-        let evidence = confined.as_ref().map(|_| Evidence {
-            check: "started_by",
-            observed: SANDBOX_EXEC.to_owned(),
-        });
-        let (program, argv) = match confined {
-            Some(argv) => (PathBuf::from(SANDBOX_EXEC), argv),
-            None => (path, execution.argv),
-        };
-        let place = self.place()?;
-        let start = sys::Start {
-            argv,
-            environment: execution.environment,
-            group: place.entry(),
-            limits: limits(&plan.policy.limits),
-            program: c_string(program.as_os_str())?,
-            stdio,
-            working_dir: plan.opened.working_dir.clone().unwrap_or(scratch),
-        };
-        let start = match spawn(start, place, plan.deadline).await? {
-            Ok((process, place)) => {
-                let running = Running::new(process.pid(), process, pipes, place)
-                    .map_err(|e| Fault::new("cannot watch the child", e))?;
-                Start::Running(Box::new(Started(running)))
+            Mechanism::Unconfined => {
+                let begun = self.start_unconfined(what, scratch, plan.deadline).await?;
+                (begun, None)
             }
-            Err(errno) if evidence.is_some() => {
-                return Err(not_executed(Path::new(SANDBOX_EXEC), errno).into());
-            }
-            Err(errno) => Start::ExecFailed(errno),
         };
-        let setup = setup(plan, evidence.into_iter().collect());
-        Ok((start, Observed(()), setup))
+        let start = match begun {
+            Ok(started) => Start::Running(Box::new(started)),
+            Err(errno) => Start::ExecFailed(errno as i32),
+        };
+        Ok((start, Observed(()), setup(proof.as_ref())))
     }
 
     /// Has a child under a mechanism make attempts; returns what came of each. The child is this program once more.
@@ -189,47 +161,39 @@ impl Sandbox {
         attempts: Vec<Attempt>,
     ) -> Result<Vec<Option<isize>>, Stop> {
         let broken = |error: io::Error| Fault::new("cannot make attempts", error);
-        let program = env::current_exe()
-            .and_then(|own| own.canonicalize())
-            .map_err(broken)?;
+        let program = self.launcher.this.path()?.to_owned();
         let asked = serde_json::to_vec(&attempts).map_err(|e| broken(e.into()))?;
         let (stdio, pipes) = pipes(&asked.into()).map_err(broken)?;
         let scratch = scratch_fd(directory)?;
-        let arguments = [c_string(attempts::COMMAND.as_ref())?];
-        let (executed, argv) = match mechanism {
+        let what = What {
+            argv: vec![
+                c_string(program.as_os_str())?,
+                c_string(attempts::COMMAND.as_ref())?,
+            ],
+            environment: Vec::new(),
+            limits: limits(&policy.limits),
+            pipes,
+            program: program.clone(),
+            stdio,
+            working_dir: None,
+        };
+        let deadline = Instant::now() + PATIENCE;
+        let begun = match mechanism {
             Mechanism::Seatbelt(_) => {
-                let command = Command {
-                    arguments: &arguments,
+                let canary = self.granted_canary();
+                let reach = Reach {
                     // What these attempts are made on lies in the daemon's own: by their being closed nothing would be shown.
                     closed: Vec::new(),
                     granted: &self.granted(policy, ground)?,
-                    own: &[self.granted_canary()],
-                    program: &program,
-                    scratch: &scratch,
+                    own: vec![&canary],
+                    scratch,
                 };
-                (PathBuf::from(SANDBOX_EXEC), command.under(policy)?)
+                let (begun, _proof) = self.start_confined(policy, what, reach, deadline).await?;
+                begun
             }
-            Mechanism::Unconfined => {
-                let [argument] = arguments;
-                let argv = vec![c_string(program.as_os_str())?, argument];
-                (program, argv)
-            }
+            Mechanism::Unconfined => self.start_unconfined(what, scratch, deadline).await?,
         };
-        let place = self.place()?;
-        let deadline = Instant::now() + PATIENCE;
-        let start = sys::Start {
-            argv,
-            environment: Vec::new(),
-            group: place.entry(),
-            limits: limits(&policy.limits),
-            program: c_string(executed.as_os_str())?,
-            stdio,
-            working_dir: scratch,
-        };
-        let (process, place) = spawn(start, place, deadline)
-            .await?
-            .map_err(|errno| not_executed(&executed, errno))?;
-        let running = Running::new(process.pid(), process, pipes, place).map_err(broken)?;
+        let started = begun.map_err(|errno| not_executed(&program, errno))?;
         let supervision = Supervision {
             cancel: CancellationToken::new(),
             chunks: None,
@@ -238,7 +202,7 @@ impl Sandbox {
             output_bytes: WORDS,
         };
         // Large, and nested deep.
-        let ended = Box::pin(running.finish(supervision)).await;
+        let ended = Box::pin(started.finish(supervision)).await?;
         let results: Option<Vec<isize>> = serde_json::from_slice(&ended.stdout.head)
             .ok()
             .filter(|results: &Vec<isize>| results.len() == attempts.len());
@@ -255,7 +219,72 @@ impl Sandbox {
         }
     }
 
-    /// Returns the file that every confined child of a self-test is granted.
+    async fn start_unconfined(
+        &self,
+        what: What,
+        scratch: Arc<OwnedFd>,
+        deadline: Instant,
+    ) -> Result<Result<Started, Errno>, Stop> {
+        let place = self.place()?;
+        let start = sys::Start {
+            argv: what.argv,
+            environment: what.environment,
+            group: place.entry(),
+            kept: Vec::new(),
+            limits: what.limits,
+            program: c_string(what.program.as_os_str())?,
+            stdio: what.stdio,
+            working_dir: what.working_dir.unwrap_or(scratch),
+        };
+        start::unconfined(start, what.pipes, place, deadline).await
+    }
+
+    /// Has `sandbox-exec` execute this program, and this the other one once it has seen that it is confined.
+    async fn start_confined(
+        &self,
+        policy: &Policy,
+        what: What,
+        reach: Reach<'_>,
+        deadline: Instant,
+    ) -> Result<(Result<Started, Errno>, Proof), Stop> {
+        let (this, program) = (
+            name_at(self.launcher.this.path()?)?,
+            name_at(&what.program)?,
+        );
+        let generated = reach.profile(policy, &this, &program)?;
+        let line = Line::new().map_err(|e| Fault::new("cannot make pipes", e))?;
+        let [order, report] = line.arguments();
+        let instance = &self.parts.instance;
+        let arguments: [&OsStr; 5] = [
+            witness::COMMAND.as_ref(),
+            order.as_ref(),
+            report.as_ref(),
+            instance.canary_granted().as_ref(),
+            instance.canary_denied().as_ref(),
+        ];
+        let argv = generated.command(&this, arguments);
+        let argv = argv.iter().map(|argument| c_string(argument));
+        let place = self.place()?;
+        let start = sys::Start {
+            argv: argv.collect::<Result<_, _>>()?,
+            // The hook's is in the order.
+            environment: Vec::new(),
+            group: place.entry(),
+            kept: Vec::new(),
+            limits: what.limits,
+            program: c_string(SANDBOX_EXEC.as_ref())?,
+            stdio: what.stdio,
+            working_dir: what.working_dir.unwrap_or(reach.scratch),
+        };
+        let order = Order {
+            argv: what.argv,
+            environment: what.environment,
+            program: c_string(program.as_os_str())?,
+        };
+        start::witnessed(start, line, &order, what.pipes, place, deadline).await
+    }
+
+    /// Returns the file that every confined run is granted.
     fn granted_canary(&self) -> OpenGrant {
         let instance = &self.parts.instance;
         OpenGrant {
@@ -278,127 +307,118 @@ impl Launcher {
     }
 }
 
-/// A program to be started under a Seatbelt profile.
-struct Command<'a> {
-    /// All but its name.
-    arguments: &'a [CString],
-    closed: Vec<PathBuf>,
-    granted: &'a [OpenGrant],
-    own: &'a [OpenGrant],
-    program: &'a Path,
-    scratch: &'a OwnedFd,
+/// This program's own file, as it was when the daemon started.
+#[derive(Debug)]
+struct This {
+    mark: (u64, u64, i64, i64),
+    path: PathBuf,
 }
 
-impl Command<'_> {
-    /// Returns the argument vector that starts it under a policy, `sandbox-exec` first.
+impl This {
+    fn find() -> io::Result<Self> {
+        let path = env::current_exe()?.canonicalize()?;
+        let mark = Self::mark(&path)?;
+        Ok(Self { mark, path })
+    }
+
+    /// Returns where it lies.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where it has changed: another program's word would be taken for this one's.
+    fn path(&self) -> Result<&Path, Refusal> {
+        match Self::mark(&self.path) {
+            Ok(mark) if mark == self.mark => Ok(&self.path),
+            _ => {
+                let message = format!(
+                    "`{}` is not the file any more that this daemon was started from; restart it",
+                    self.path.display()
+                );
+                Err(Refusal::new(Reason::BackendUnconfirmed, message))
+            }
+        }
+    }
+
+    /// Which file it is, and when it was changed last: nobody sets that time.
+    fn mark(path: &Path) -> io::Result<(u64, u64, i64, i64)> {
+        let found = path.metadata()?;
+        Ok((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
+    }
+}
+
+/// What is executed, and by what means but confinement.
+struct What {
+    argv: Vec<CString>,
+    environment: Vec<CString>,
+    limits: Vec<(Resource, libc::rlim_t)>,
+    pipes: Pipes,
+    program: PathBuf,
+    stdio: [OwnedFd; 3],
+    /// `None` = in scratch.
+    working_dir: Option<Arc<OwnedFd>>,
+}
+
+/// What a program reaches under a Seatbelt profile.
+struct Reach<'a> {
+    closed: Vec<PathBuf>,
+    granted: &'a [OpenGrant],
+    own: Vec<&'a OpenGrant>,
+    scratch: Arc<OwnedFd>,
+}
+
+impl Reach<'_> {
+    /// Makes the profile of a policy.
     ///
     /// # Errors
     ///
     /// Refuses where a path cannot be named in a profile: `GRANT_MISSING`.
-    fn under(&self, policy: &Policy) -> Result<Vec<CString>, Stop> {
-        let unnamed = |error| Fault::new("cannot ask for the name of an opened file", error);
-        let named = |opened: &[OpenGrant]| -> Result<Vec<Granted>, Stop> {
-            let name = |grant: &OpenGrant| {
-                let path = sys::name_of(&grant.target).map_err(unnamed)?;
-                Ok(Granted {
-                    path,
-                    rights: grant.rights,
-                })
-            };
-            opened.iter().map(name).collect()
+    fn profile(&self, policy: &Policy, this: &Path, program: &Path) -> Result<Generated, Stop> {
+        let named = |grant: &OpenGrant| -> Result<Granted, Stop> {
+            Ok(Granted {
+                path: name_of(&grant.target)?,
+                rights: grant.rights,
+            })
         };
-        let program = File::open(self.program)
-            .and_then(sys::name_of)
-            .map_err(unnamed)?;
-        let generated = seatbelt::profile(
-            policy,
-            &Places {
-                closed: &self.closed,
-                granted: &named(self.granted)?,
-                own: &named(self.own)?,
-                program: &program,
-                scratch: &sys::name_of(self.scratch).map_err(unnamed)?,
-            },
-        )
-        .map_err(Refusal::from)?;
-        let arguments = self.arguments.iter();
-        let arguments = arguments.map(|argument| OsStr::from_bytes(argument.as_bytes()));
-        let argv = generated.command(&program, arguments);
-        argv.iter()
-            .map(|argument| c_string(argument).map_err(Stop::from))
-            .collect()
+        let granted: Vec<_> = self.granted.iter().map(named).collect::<Result<_, _>>()?;
+        let own = self.own.iter().map(|own| named(own));
+        let places = Places {
+            closed: &self.closed,
+            granted: &granted,
+            own: &own.collect::<Result<Vec<_>, _>>()?,
+            program,
+            scratch: &name_of(&self.scratch)?,
+            witness: this,
+        };
+        Ok(seatbelt::profile(policy, &places).map_err(Refusal::from)?)
     }
 }
 
-/// Refuses because what confines a hook, or tests that, could not be executed.
-fn not_executed(path: &Path, errno: i32) -> Refusal {
-    let error = io::Error::from_raw_os_error(errno);
-    let message = format!("`{}` could not be executed: {error}", path.display());
-    Refusal::new(Reason::BackendUnconfirmed, message)
+/// Returns the path of an opened file as the kernel names it.
+fn name_of(file: impl AsFd) -> Result<PathBuf, Fault> {
+    sys::name_of(file).map_err(|e| Fault::new("cannot ask for the name of an opened file", e))
 }
 
-/// Says what set-up came to. That a run is confined was shown by the self-test; of the run itself there is who started it.
-fn setup(plan: &Plan, evidence: Vec<Evidence>) -> Setup {
+/// Returns a file's path as the kernel names it.
+fn name_at(path: &Path) -> Result<PathBuf, Fault> {
+    name_of(File::open(path).map_err(|e| Fault::new("cannot open a program", e))?)
+}
+
+/// Says what set-up came to: that a run is confined takes what was seen from inside.
+fn setup(proof: Option<&Proof>) -> Setup {
+    let evidence = proof.map(|proof| {
+        [
+            ("started_by", SANDBOX_EXEC.to_owned()),
+            ("canary_granted", "opened".to_owned()),
+            ("canary_denied", format!("{:?}", proof.denied())),
+        ]
+        .map(|(check, observed)| Evidence { check, observed })
+    });
     Setup {
         asks: false,
-        confirmed: plan.prepared.confines(),
-        evidence,
+        confirmed: proof.is_some(),
+        evidence: evidence.into_iter().flatten().collect(),
         logged: false,
         released: Instant::now(),
-    }
-}
-
-/// Whether the kernel of macOS executes a file: by its first four bytes, which name a program for one or several processors.
-fn has_format(program: &File) -> bool {
-    let mut magic = [0; 4];
-    program.read_exact_at(&mut magic, 0).is_ok()
-        && [
-            [0xca, 0xfe, 0xba, 0xbe],
-            [0xca, 0xfe, 0xba, 0xbf],
-            [0xcf, 0xfa, 0xed, 0xfe],
-        ]
-        .contains(&magic)
-}
-
-/// Starts a program and waits until it was executed, or the deadline passed. An errno is that of the exec, or of a step before.
-/// The place is the one that the child writes its group to.
-async fn spawn(
-    start: sys::Start,
-    place: Place,
-    deadline: Instant,
-) -> Result<Result<(Process, Place), i32>, Stop> {
-    let group = place.entry();
-    let given_up = Arc::new(AtomicBool::new(false));
-    let nobody_waits = Arc::clone(&given_up);
-    let mut starting = spawn_blocking(move || {
-        let process = sys::start(start)?;
-        if nobody_waits.load(Ordering::Acquire) {
-            // It must not live on unsupervised.
-            sys::discard(process);
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        Ok::<_, io::Error>((process, place))
-    });
-    let started = match timeout_at(deadline.into(), &mut starting).await {
-        Ok(started) => started,
-        Err(_) => {
-            given_up.store(true, Ordering::Release);
-            // It hangs before its exec, or it is not there yet; an error is that there is none.
-            drop(sys::kill_group(group));
-            let late = timeout_at((Instant::now() + STUCK).into(), starting).await;
-            if let Ok(Ok(Ok((process, _place)))) = late {
-                sys::discard(process);
-            }
-            let message = "the deadline passed while the child was started";
-            return Err(Refusal::new(Reason::Deadline, message).into());
-        }
-    };
-    match started.map_err(|e| Fault::new("cannot start a child", e))? {
-        Ok(started) => Ok(Ok(started)),
-        Err(error) => match error.raw_os_error() {
-            Some(errno) => Ok(Err(errno)),
-            None => Err(Fault::new("cannot start a child", error).into()),
-        },
     }
 }
 

@@ -3,6 +3,8 @@
 pub mod attempts;
 mod backend;
 mod launcher;
+mod start;
+pub mod witness;
 
 use std::{
     convert::Infallible,
@@ -16,7 +18,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use self::backend::{Seatbelt, SeatbeltSpec};
-pub(super) use self::launcher::{Launcher, Observed, Started, stays};
+pub(super) use self::{
+    launcher::{Launcher, Observed, stays},
+    start::Started,
+};
 use super::{Backend, BackendName, Noop};
 use crate::{root::RootSpec, sys::Identity};
 

@@ -9,6 +9,7 @@ mod place;
 mod rules;
 #[cfg(test)]
 mod tests;
+pub mod witness;
 
 use std::{
     ffi::{OsStr, OsString},
@@ -101,6 +102,12 @@ pub fn profile(policy: &Policy, places: &Places<'_>) -> Result<Generated, Inexpr
         }
         sections.push(base::daemons_own(closed));
     }
+    sections.push(grant(
+        "this program, which says what it sees before it executes the program",
+        named("WITNESS".to_owned(), places.witness)?,
+        Rights::of(Access::Execute, false),
+        policy.metadata,
+    ));
     sections.push(grant(
         "the program",
         named("PROGRAM".to_owned(), places.program)?,

@@ -27,6 +27,8 @@ pub struct Places<'a> {
     pub program: &'a Path,
     /// The hook's private directory.
     pub scratch: &'a Path,
+    /// This program's own file: what `sandbox-exec` executes.
+    pub witness: &'a Path,
 }
 
 /// One granted path.

@@ -20,6 +20,7 @@ fn places<'a>(program: &'a Path, scratch: &'a Path) -> Places<'a> {
         own: &[],
         program,
         scratch,
+        witness: Path::new("/opt/hookjail"),
     }
 }
 
@@ -57,7 +58,11 @@ fn paths_that_no_rule_can_be_about_are_refused() {
             path: path.clone(),
             problem,
         };
-        for places in [places(&path, fine), places(fine, &path)] {
+        let witness = Places {
+            witness: &path,
+            ..places(fine, fine)
+        };
+        for places in [places(&path, fine), places(fine, &path), witness] {
             assert_eq!(profile(&strict(), &places).unwrap_err(), inexpressible);
         }
         let granted = [Granted {
@@ -138,6 +143,8 @@ fn a_command_ends_its_options_before_the_program() {
             "/usr/bin/sandbox-exec",
             "-p",
             text,
+            "-D",
+            "WITNESS=/opt/hookjail",
             "-D",
             "PROGRAM=/bin/sh",
             "-D",

@@ -1,10 +1,10 @@
 //! Starting a program, in a process group of its own.
 
 use std::{
-    ffi::{CString, OsStr},
+    ffi::{CStr, CString, OsStr},
     io,
     os::{
-        fd::OwnedFd,
+        fd::{FromRawFd, OwnedFd, RawFd},
         unix::{ffi::OsStrExt, process::CommandExt},
     },
     process::{Command, Stdio},
@@ -17,12 +17,13 @@ use std::{
 
 use nix::{
     errno::Errno,
+    fcntl::{FcntlArg, FdFlag, fcntl},
     sys::{
         resource::{Resource, setrlimit},
-        signal::{Signal, killpg},
+        signal::{SigHandler, Signal, killpg, signal},
         stat::{Mode, umask},
     },
-    unistd::{Pid, SysconfVar, fchdir, getpid, sysconf},
+    unistd::{Pid, SysconfVar, execve, fchdir, getpid, sysconf},
 };
 
 use super::{Process, reap_group, shared::PointerList};
@@ -39,6 +40,8 @@ pub struct Start {
     pub environment: Vec<CString>,
     /// Where the child writes its process group, for the keeper.
     pub group: &'static AtomicI32,
+    /// What the program has beside stdin, stdout and stderr, under the numbers that they have here.
+    pub kept: Vec<OwnedFd>,
     /// Hard and soft resource limits.
     pub limits: Vec<(Resource, libc::rlim_t)>,
     /// The file that is executed, by its path: most of these systems have no way to execute a descriptor.
@@ -59,6 +62,7 @@ pub fn start(start: Start) -> io::Result<Process> {
         argv,
         environment,
         group,
+        kept,
         limits,
         program,
         stdio,
@@ -81,7 +85,7 @@ pub fn start(start: Start) -> io::Result<Process> {
         let _owners = (&argv, &environment);
         group.store(getpid().as_raw(), Ordering::Release);
         // SAFETY: no handler is installed, so nothing of ours runs in a signal's context.
-        unsafe { nix::sys::signal::signal(Signal::SIGXFSZ, nix::sys::signal::SigHandler::SigDfl) }?;
+        unsafe { signal(Signal::SIGXFSZ, SigHandler::SigDfl) }?;
         umask(Mode::from_bits_truncate(0o077));
         fchdir(&*working_dir)?;
         for (resource, limit) in &limits {
@@ -90,6 +94,9 @@ pub fn start(start: Start) -> io::Result<Process> {
         for fd in 3..most {
             // SAFETY: takes two integers; a number that is no descriptor is answered with EBADF.
             unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+        }
+        for fd in &kept {
+            fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
         }
         // Not what `Command` would call: that gives a file of no known format to a shell.
         // SAFETY: a string and two lists that end with null, all owned by this closure, for the kernel to read.
@@ -106,6 +113,38 @@ pub fn start(start: Start) -> io::Result<Process> {
     let child = command.spawn()?;
     let pid = i32::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
     Ok(Process { pid })
+}
+
+/// Takes charge of a descriptor that this program was started with. What it executes does not have it.
+///
+/// # Errors
+///
+/// There is none of this number that this program was started with and has not taken charge of, or it is one of the first
+/// three, which are those of the program that is executed.
+pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: takes integers; a number that is no descriptor is answered with EBADF.
+    let flags = Errno::result(unsafe { libc::fcntl(fd, libc::F_GETFD) })?;
+    // What this program opened is closed on exec, and what it took charge of too.
+    if fd < 3 || flags & libc::FD_CLOEXEC != 0 {
+        return Err(Errno::EBADF.into());
+    }
+    // SAFETY: takes three integers.
+    Errno::result(unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    // SAFETY: it is open, and as it was not closed on exec until now, it is nothing that somebody here would close.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Executes a program in place of this one. Returns only where that fails.
+pub fn execute(program: &CStr, argv: &[CString], environment: &[CString]) -> Errno {
+    // Rust's runtime ignores it, and what is ignored stays so.
+    // SAFETY: no handler is installed, so nothing of ours runs in a signal's context.
+    if let Err(errno) = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) } {
+        return errno;
+    }
+    match execve(program, argv, environment) {
+        Ok(never) => match never {},
+        Err(errno) => errno,
+    }
 }
 
 /// Kills the process group of a child that has not executed its program yet.

@@ -13,7 +13,7 @@ mod wait;
 pub(super) use self::keeper::watch_over;
 pub use self::{
     attempt::Attempt,
-    launch::{Start, discard, kill_group, start},
+    launch::{Start, discard, execute, inherited, kill_group, start},
     misc::{FileRights, become_subreaper, keep_writers_out, switch_off_core_images},
     open::{BY_NAME, locate, name_of, open_beneath, open_in_root, pipe},
     wait::{Process, Watched, exited, kill, reap_group, reap_watched, watch},

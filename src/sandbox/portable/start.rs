@@ -1,0 +1,250 @@
+//! The two ways in which a child begins here: unconfined, or under a profile. Nothing but what is in this file makes a
+//! [`Started`], and for a child under a profile it takes a [`Proof`].
+
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, OFlag, fcntl},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::unix::pipe,
+    task::spawn_blocking,
+    time::timeout_at,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    policy::OnOutputLimit,
+    process::{self, Pipes, Running, Supervision},
+    refusal::{Fault, Reason, Refusal, Stop},
+    sandbox::seatbelt::{
+        SANDBOX_EXEC,
+        witness::{Order, Proof, Seen, Unproved, outcome},
+    },
+    sys::{self, Place},
+};
+
+/// How long a child that is stuck before its exec may take to die once killed, or to end by itself.
+const STUCK: Duration = Duration::from_secs(5);
+
+/// How much is kept of what `sandbox-exec` prints.
+const WORDS: usize = 4 * 1024;
+
+/// A child that runs: unconfined as it was meant to, or under a profile, which was seen from inside.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Started(Running);
+
+impl Started {
+    /// Lets a child run on that was started under a profile.
+    const fn proved(running: Running, _proof: &Proof) -> Self {
+        Self(running)
+    }
+
+    /// Feeds the event and waits for the end of the whole process group.
+    ///
+    /// # Errors
+    ///
+    /// Never; on Linux a container may end without a word.
+    pub(in crate::sandbox) async fn finish(
+        self,
+        supervision: Supervision,
+    ) -> Result<process::Ended, Stop> {
+        Ok(self.0.finish(supervision).await)
+    }
+}
+
+/// Starts a child that nothing confines. An errno is that of the exec, or of a step before.
+pub(super) async fn unconfined(
+    start: sys::Start,
+    pipes: Pipes,
+    place: Place,
+    deadline: Instant,
+) -> Result<Result<Started, Errno>, Stop> {
+    Ok(spawn(start, pipes, place, deadline).await?.map(Started))
+}
+
+/// The daemon's ends of what it says to a witness and hears from it.
+#[derive(Debug)]
+struct Channel {
+    order: pipe::Sender,
+    report: pipe::Receiver,
+}
+
+/// Both ends of the pipes between the daemon and a witness.
+#[derive(Debug)]
+pub(super) struct Line {
+    channel: Channel,
+    order: OwnedFd,
+    report: OwnedFd,
+}
+
+impl Line {
+    pub(super) fn new() -> io::Result<Self> {
+        let (order, order_write) = sys::pipe()?;
+        let (report_read, report) = sys::pipe()?;
+        for end in [&order_write, &report_read] {
+            fcntl(end, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        }
+        let channel = Channel {
+            order: pipe::Sender::from_owned_fd_unchecked(order_write)?,
+            report: pipe::Receiver::from_owned_fd_unchecked(report_read)?,
+        };
+        Ok(Self {
+            channel,
+            order,
+            report,
+        })
+    }
+
+    /// Returns the numbers that the witness's ends have, as its arguments: that of the order, that of the report.
+    pub(super) fn arguments(&self) -> [String; 2] {
+        [&self.order, &self.report].map(|fd| fd.as_raw_fd().to_string())
+    }
+}
+
+/// Starts `sandbox-exec`, hears of what it executes that this is confined, and gives the order. Without the proof nothing is
+/// executed, and nothing is returned that runs. An errno is that of the order's exec.
+///
+/// # Errors
+///
+/// Refuses where `sandbox-exec` could not be executed, or the confinement was not seen: `BACKEND_UNCONFIRMED`.
+pub(super) async fn witnessed(
+    mut start: sys::Start,
+    line: Line,
+    order: &Order,
+    pipes: Pipes,
+    place: Place,
+    deadline: Instant,
+) -> Result<(Result<Started, Errno>, Proof), Stop> {
+    let Line {
+        channel,
+        order: order_read,
+        report: report_write,
+    } = line;
+    // In the child they stay open; here they close when it has been started, or the end of the report would never come.
+    start.kept = vec![order_read, report_write];
+    let running = spawn(start, pipes, place, deadline).await?;
+    let running = running.map_err(|errno| not_executed(Path::new(SANDBOX_EXEC), errno))?;
+    match timeout_at(deadline.into(), channel.hear(order)).await {
+        Ok(Ok((Ok(()), proof))) => Ok((Ok(Started::proved(running, &proof)), proof)),
+        Ok(Ok((Err(errno), proof))) => {
+            running.abort().await;
+            Ok((Err(errno), proof))
+        }
+        Ok(Err(why)) => Err(unproved(why, running).await.into()),
+        Err(_) => {
+            running.abort().await;
+            let message = "the deadline passed before the hook's confinement was seen";
+            Err(Refusal::new(Reason::Deadline, message).into())
+        }
+    }
+}
+
+impl Channel {
+    /// Hears what was seen, gives the order for it, and hears what came of that. Whatever happens, the pipes are closed then: who
+    /// still waits for an order hears that there will be none.
+    async fn hear(self, order: &Order) -> Result<(Result<(), Errno>, Proof), Unproved> {
+        let Self {
+            order: mut down,
+            report: mut up,
+        } = self;
+        let mut seen = [0; Seen::LENGTH];
+        let heard = up.read_exact(&mut seen).await;
+        heard.map_err(|_| Unproved::Silent)?;
+        let proof = Proof::of(Seen::decode(seen).ok_or(Unproved::Garbled)?)?;
+        let order = proof.release(order).map_err(|_| Unproved::Undone)?;
+        let given = down.write_all(&order).await;
+        given.map_err(|_| Unproved::Undone)?;
+        // The order ends where the pipe does.
+        drop(down);
+        let mut after = Vec::new();
+        // One byte more than there can be, so that what is too long is seen to be.
+        let most = Seen::AFTER as u64 + 1;
+        let read = up.take(most).read_to_end(&mut after).await;
+        read.map_err(|_| Unproved::Undone)?;
+        Ok((outcome(&after)?, proof))
+    }
+}
+
+/// Ends a child whose confinement was not seen, and refuses with what it printed.
+async fn unproved(why: Unproved, running: Running) -> Refusal {
+    let supervision = Supervision {
+        cancel: CancellationToken::new(),
+        chunks: None,
+        deadline: Instant::now() + STUCK,
+        on_output_limit: OnOutputLimit::Kill,
+        output_bytes: WORDS,
+    };
+    // Large, and nested deep.
+    let ended = Box::pin(running.finish(supervision)).await;
+    let words = String::from_utf8_lossy(&ended.stderr.head);
+    let words = match words.trim() {
+        "" => "nothing",
+        words => words,
+    };
+    let message =
+        format!("the confinement by `{SANDBOX_EXEC}` was not seen: {why}; it printed: {words}");
+    Refusal::new(Reason::BackendUnconfirmed, message)
+}
+
+/// Refuses because what confines a hook, or tests that, could not be executed.
+pub(super) fn not_executed(path: &Path, errno: Errno) -> Refusal {
+    let message = format!("`{}` could not be executed: {errno}", path.display());
+    Refusal::new(Reason::BackendUnconfirmed, message)
+}
+
+/// Starts a program and waits until it was executed, or the deadline passed. An errno is that of the exec, or of a step before.
+/// The place is the one that the child writes its group to.
+async fn spawn(
+    start: sys::Start,
+    pipes: Pipes,
+    place: Place,
+    deadline: Instant,
+) -> Result<Result<Running, Errno>, Stop> {
+    let group = place.entry();
+    let given_up = Arc::new(AtomicBool::new(false));
+    let nobody_waits = Arc::clone(&given_up);
+    let mut starting = spawn_blocking(move || {
+        let process = sys::start(start)?;
+        if nobody_waits.load(Ordering::Acquire) {
+            // It must not live on unsupervised.
+            sys::discard(process);
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok::<_, io::Error>((process, place))
+    });
+    let started = match timeout_at(deadline.into(), &mut starting).await {
+        Ok(started) => started,
+        Err(_) => {
+            given_up.store(true, Ordering::Release);
+            // It hangs before its exec, or it is not there yet; an error is that there is none.
+            drop(sys::kill_group(group));
+            let late = timeout_at((Instant::now() + STUCK).into(), starting).await;
+            if let Ok(Ok(Ok((process, _place)))) = late {
+                sys::discard(process);
+            }
+            let message = "the deadline passed while the child was started";
+            return Err(Refusal::new(Reason::Deadline, message).into());
+        }
+    };
+    match started.map_err(|e| Fault::new("cannot start a child", e))? {
+        Ok((process, place)) => Running::new(process.pid(), process, pipes, place)
+            .map(Ok)
+            .map_err(|e| Fault::new("cannot watch the child", e).into()),
+        Err(error) => match error.raw_os_error() {
+            Some(errno) => Ok(Err(Errno::from_raw(errno))),
+            None => Err(Fault::new("cannot start a child", error).into()),
+        },
+    }
+}

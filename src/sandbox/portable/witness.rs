@@ -1,0 +1,43 @@
+//! `hookjail witness`: what `sandbox-exec` executes. It looks at its confinement, says what it saw, and executes what it is then told
+//! to.
+
+use std::{fs::File, io, os::fd::RawFd, path::PathBuf, process::ExitCode};
+
+use crate::{
+    sandbox::seatbelt::witness::{Seen, attend},
+    sys,
+};
+
+/// What it is called on the command line.
+pub(super) const COMMAND: &str = "witness";
+
+/// What it needs to know before it may know what the hook is.
+#[derive(Debug, clap::Args)]
+pub struct Witness {
+    /// The descriptor to read the order from
+    order: RawFd,
+    /// The descriptor to report by
+    report: RawFd,
+    /// A file that must open
+    granted: PathBuf,
+    /// A file that must not
+    denied: PathBuf,
+}
+
+impl Witness {
+    /// Executes what is ordered; returns only where that could not be.
+    pub fn run(&self) -> ExitCode {
+        // The daemon hears the end of the pipe, which says that nothing was executed, and whatever was said before.
+        drop(self.attend());
+        ExitCode::FAILURE
+    }
+
+    fn attend(&self) -> io::Result<()> {
+        let order = File::from(sys::inherited(self.order)?);
+        let report = File::from(sys::inherited(self.report)?);
+        let seen = Seen::look(&self.granted, &self.denied);
+        attend(seen, order, report, |order| {
+            sys::execute(&order.program, &order.argv, &order.environment)
+        })
+    }
+}
