@@ -14,7 +14,7 @@ fi
 host=$(rustc -vV | sed -n 's/^host: //p')
 target_dir=${CARGO_TARGET_DIR:-target}
 # With an explicit --target these flags reach the targets only, not build scripts.
-RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 -Cllvm-args=-sanitizer-coverage-level=4 \
+RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=8 -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares" \
   cargo build --locked --release --bins --target "$host" --target-dir "$target_dir"
