@@ -18,7 +18,11 @@ use nix::{
 use uuid::Uuid;
 
 use super::{Absent, inside};
-use crate::{policy::Limits, sandbox::Evidence};
+use crate::{
+    policy::Limits,
+    sandbox::Evidence,
+    trusted::{self, Untrusted},
+};
 
 /// What a group of ours must be able to limit.
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];
@@ -46,46 +50,48 @@ pub(in crate::sandbox) struct Group {
 ///
 /// # Errors
 ///
-/// Says what is missing: a group of version 2, one of the controllers, the right to use them.
+/// Says what is missing: a group of version 2 that others cannot change, one of the controllers, the right to use them.
 pub(super) fn prepare(parent: &Path) -> Result<(), Absent> {
     let shown = parent.display();
-    let absent = |fix: String, why: String| Absent { fix, why };
-    let make = || {
-        format!(
+    let absent = |why: String| Absent {
+        fix: format!(
             "make `{shown}` a control group of version 2 that the daemon's user owns and no process is in, below one whose cgroup.subtree_control has `memory` and `pids`, or take `container.control_group` out"
-        )
+        ),
+        why,
     };
-    match statfs(parent) {
-        Ok(found) if found.filesystem_type() == CGROUP2_SUPER_MAGIC => {}
-        Ok(_) => {
-            let why = format!("`{shown}` is no control group of version 2");
-            return Err(absent(make(), why));
-        }
-        Err(error) => {
-            let why = format!("the control group `{shown}` cannot be used: {error}");
-            return Err(absent(make(), why));
-        }
+    let found = fs::metadata(parent).map_err(Untrusted::from);
+    found
+        .and_then(|found| trusted::check_own_or_roots(&found))
+        .map_err(|error| {
+            absent(format!(
+                "the control group `{shown}` cannot be used: {error}"
+            ))
+        })?;
+    if !statfs(parent).is_ok_and(|found| found.filesystem_type() == CGROUP2_SUPER_MAGIC) {
+        return Err(absent(format!(
+            "`{shown}` is no control group of version 2"
+        )));
     }
-    let has = |file: &str| -> Result<Vec<&'static str>, Absent> {
+    let lacking = |file: &str| -> Result<Vec<&str>, Absent> {
         let text = fs::read_to_string(parent.join(file))
-            .map_err(|error| absent(make(), format!("`{shown}/{file}` cannot be read: {error}")))?;
+            .map_err(|error| absent(format!("`{shown}/{file}` cannot be read: {error}")))?;
         let lacks = |name: &&str| !text.split_ascii_whitespace().any(|word| word == *name);
         Ok(CONTROLLERS.into_iter().filter(lacks).collect())
     };
-    if has("cgroup.subtree_control")?.is_empty() {
+    if lacking("cgroup.subtree_control")?.is_empty() {
         return Ok(());
     }
-    let lacking = has("cgroup.controllers")?;
-    if !lacking.is_empty() {
-        let why = format!(
+    let missing = lacking("cgroup.controllers")?;
+    if !missing.is_empty() {
+        return Err(absent(format!(
             "the control group `{shown}` cannot limit {}: cgroup.controllers lacks it",
-            lacking.join(" and ")
-        );
-        return Err(absent(make(), why));
+            missing.join(" and ")
+        )));
     }
     fs::write(parent.join("cgroup.subtree_control"), "+memory +pids").map_err(|error| {
-        let why = format!("memory and pids cannot be limited below `{shown}`: {error}");
-        absent(make(), why)
+        absent(format!(
+            "memory and pids cannot be limited below `{shown}`: {error}"
+        ))
     })
 }
 
@@ -237,16 +243,22 @@ impl Drop for Group {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+
     use super::*;
 
     #[test]
     fn what_is_no_group_of_version_2_is_absent_with_what_to_do() {
         let directory = tempfile::tempdir().expect("a directory");
+        let open = directory.path().join("open");
+        fs::create_dir(&open).expect("it is made");
+        fs::set_permissions(&open, Permissions::from_mode(0o777)).expect("it is opened");
         for (path, why) in [
             (
                 directory.path().to_owned(),
                 "is no control group of version 2",
             ),
+            (open, "others can write it"),
             (
                 directory.path().join("missing"),
                 "No such file or directory",
