@@ -30,8 +30,7 @@ link_for_macos() {
   program=$CARGO_TARGET_DIR/$target/debug/hookjail
   # What an earlier run linked must not pass for what this one did.
   rm -f "$program"
-  # As tier 85 builds: without debug information, so that what runs while dependencies compile is the same.
-  PATH=$zig/bin:$PATH CARGO_ZIGBUILD_CACHE_DIR=$zig/cache ZIG_GLOBAL_CACHE_DIR=$zig/cache CARGO_PROFILE_DEV_DEBUG=0 \
+  PATH=$zig/bin:$PATH CARGO_ZIGBUILD_CACHE_DIR=$zig/cache ZIG_GLOBAL_CACHE_DIR=$zig/cache \
     cargo zigbuild --locked --bin hookjail --target $target
   # A Mach-O file of 64 bits (feedfacf) for arm64 (0100000c), and an executable (2).
   [ "$(od -An -v -tx4 --endian=little -j0 -N8 "$program" | tr -d ' ')" = feedfacf0100000c ] &&

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The README's first command, as root, and as an ordinary user in a fresh clone.
+# The README's first command in a fresh clone, as an ordinary user and as root.
 . "$(dirname "$0")/lib.sh"
 need_root
 command=(run --contract reyn --mode shell_push --point turn_end --event examples/events/turn_end.json -- examples/hooks/decide-next.sh)
@@ -15,7 +15,8 @@ check() {
   jq -e '[.. | objects | select(has("wake")) | .wake] == [true]' <<<"$json" >/dev/null || fail "$who: no wake=true in $json"
 }
 
-# In this checkout: tier 80 runs the same release.
-check root env
-prepare_user
-(cd "$CI_WORK/user/clone" && check user as_user)
+build_release
+cd "$CI_WORK/user/clone"
+check user as_user
+chown -R root:root .
+check root env -u CARGO_TARGET_DIR

@@ -57,9 +57,9 @@ native() {
   timeout 120 $env/vm-prepare.sh deps || skip "packages for the emulator cannot be installed"
   timeout 150 $env/vm-prepare.sh rootfs || skip "the guest's tree cannot be made"
   # Optimised: under emulation a debug build spends minutes in the self-test.
-  cargo build --locked --release --bin hookjail
+  build_release
   spec=$(tests_of tests/spec/main.rs --test spec)
-  pack "$CARGO_TARGET_DIR/release/hookjail" "$spec" ""
+  pack "$RELEASE" "$spec" ""
   for name in "$@"; do
     case $name in off) kernel=6.1 ;; none) kernel=5.10 ;; *) kernel=$name ;; esac
     timeout 60 $env/vm-prepare.sh kernel "$kernel" || skip "kernel $kernel cannot be fetched"
@@ -97,7 +97,7 @@ arm64() {
   { timeout 60 $env/vm-prepare.sh kernel 6.12 && timeout 60 $env/vm-prepare.sh tree; } ||
     { not_here "arm64: the guest's kernel or tree cannot be had"; return; }
   # Not optimised: that would take longer to build than it saves in one guest.
-  export CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+  export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
   spec=$(tests_of tests/spec/main.rs --target $target --test spec)
   unit=$(tests_of src/lib.rs --target $target --lib)
   pack "$CARGO_TARGET_DIR/$target/debug/hookjail" "$spec" aarch64-linux-gnu-

@@ -25,7 +25,7 @@ x86_64() {
     busybox-static musl-tools binutils >/dev/null; } || { not_here "x86_64: packages cannot be installed"; return; }
   # Not optimised: a release takes a quarter of an hour, most of all for what is optimised across crates. What is tested here
   # is what it is linked with.
-  CARGO_PROFILE_DEV_DEBUG=0 cargo build --locked --target $target --bin hookjail
+  cargo build --locked --target $target --bin hookjail
   old=$TESTENV_CACHE/tree-bullseye.tar
   timeout 90 $env/vm-prepare.sh tree bullseye || { part_skipped "x86_64: no tree with an old glibc can be had"; old=; }
   $env/static-test.sh "$CARGO_TARGET_DIR/$target/debug/hookjail" ${old:+"$old"}
@@ -42,7 +42,7 @@ aarch64() {
   { timeout 120 $env/vm-prepare.sh deps && timeout 60 $env/vm-prepare.sh kernel 6.12 && timeout 60 $env/vm-prepare.sh tree; } ||
     { not_here "aarch64: the guest's packages, kernel or tree cannot be had"; return; }
   # The compiler's own linker: no other compiler is needed. Not optimised, as in tier 80.
-  CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
+  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld \
     cargo build --locked --target $target --bin hookjail
   payload=$(mktemp -d); trap 'rm -rf "$payload"' EXIT; chmod 755 "$payload"
   cp "$CARGO_TARGET_DIR/$target/debug/hookjail" "$payload/"

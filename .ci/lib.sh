@@ -9,9 +9,11 @@ CI_USER=hookjail-ci
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CI_WORK/target}
 export TESTENV_CACHE=${TESTENV_CACHE:-$CI_WORK/testenv}
 export CARGO_TERM_COLOR=never NO_COLOR=1 RUST_BACKTRACE=0
-# A release is linked as a whole, which takes minutes and makes it faster, not different.
-QUICK_LINK=(CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16)
-export "${QUICK_LINK[@]}"
+# Everything is compiled once, from nothing, and nobody looks into it with a debugger. A release is linked as a whole, which
+# takes minutes and makes it faster, not different.
+QUICK_BUILD=(CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
+  CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16)
+export "${QUICK_BUILD[@]}"
 
 # Ends the tier as one that could not run, which is not the same as one that passed.
 skip() { echo "SKIP: $*"; exit 77; }
@@ -37,8 +39,19 @@ if [ "$(id -u)" = 0 ]; then share_cargo_home; fi
 # Runs a command as the ordinary user, who has nothing of ours in the environment.
 AS_USER=(setpriv --reuid "$CI_USER" --regid "$CI_USER" --init-groups --no-new-privs
   env -i HOME="$CI_WORK/user" USER="$CI_USER" LANG=C.UTF-8 PATH="$CI_WORK/toolchain/bin:/usr/local/bin:/usr/bin:/bin"
-    "${QUICK_LINK[@]}" CARGO_NET_OFFLINE=true CARGO_TERM_COLOR=never NO_COLOR=1 RUST_BACKTRACE=0)
+    "${QUICK_BUILD[@]}" CARGO_NET_OFFLINE=true CARGO_TERM_COLOR=never NO_COLOR=1 RUST_BACKTRACE=0)
 as_user() { "${AS_USER[@]}" "$@"; }
+
+# Has the tests of a tier make their files in memory, where that can be mounted: they make and remove very many. Tier 30 makes
+# its files on a disk.
+files_in_memory() {
+  local at=$CI_WORK/memory
+  mkdir -p "$at"
+  mountpoint -q "$at" || mount -t tmpfs -o mode=1777,size=2g hookjail-ci "$at" || { echo "files are made on the disk"; return 0; }
+  trap 'umount -l "$CI_WORK/memory"' EXIT
+  export TMPDIR=$at
+  AS_USER+=("TMPDIR=$at")
+}
 
 # Makes the ordinary user, a toolchain and the dependencies he can read, and his fresh clone.
 prepare_user() {
@@ -61,7 +74,6 @@ prepare_user() {
     touch "$user/ready"
   fi
   lend_dependencies debug
-  lend_dependencies release
   chown -R "$CI_USER:$CI_USER" "$user"
 }
 
@@ -73,6 +85,14 @@ lend_dependencies() { # PROFILE
   mkdir -p "$to"
   # Of what lies in deps, only libraries.
   tar -C "$from" --exclude='*hookjail*' --exclude='deps/[!l]*' -cf - .fingerprint build deps | tar -C "$to" -xpf -
+}
+
+# Builds the release once, in the ordinary user's clone, as he would; a copy that only root can write is $RELEASE.
+RELEASE=$CI_WORK/hookjail
+build_release() {
+  prepare_user
+  (cd "$CI_WORK/user/clone" && as_user cargo build --locked --release --bin hookjail)
+  install -m 755 "$CI_WORK/user/clone/target/release/hookjail" "$RELEASE"
 }
 
 # Clones what is committed: a file that was forgotten is missing there.
