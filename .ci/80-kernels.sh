@@ -29,12 +29,17 @@ pack() { # PROGRAM SPEC TOOL-PREFIX
   install -m 755 $env/kernel-test.sh "$payload/"
 }
 
-# Adds crun, and what it needs of libraries beside the C library: then control groups are tried, too.
-with_crun() {
-  have crun || fail "crun is not installed"
-  local library
-  mkdir -p "$payload/crun/lib"; cp /usr/bin/crun "$payload/crun/"
-  for library in $(ldd /usr/bin/crun | awk '$3 ~ /^\// && $1 !~ /^libc\./ {print $3}'); do cp -L "$library" "$payload/crun/lib/"; done
+# Adds crun and runc, and what they need of libraries beside the C library: then control groups are tried, too.
+with_runtimes() {
+  local runtime library
+  mkdir -p "$payload/runtimes/lib"
+  for runtime in crun runc; do
+    have $runtime || fail "$runtime is not installed"
+    cp -L "$(command -v $runtime)" "$payload/runtimes/"
+    for library in $(ldd "$(command -v $runtime)" | awk '$3 ~ /^\// && $1 !~ /^libc\./ {print $3}'); do
+      cp -L "$library" "$payload/runtimes/lib/"
+    done
+  done
 }
 
 # Builds tests with the words that are given, and prints where cargo put the program made of a source.
@@ -64,7 +69,7 @@ native() {
     case $name in off) kernel=6.1 ;; none) kernel=5.10 ;; *) kernel=$name ;; esac
     timeout 60 $env/vm-prepare.sh kernel "$kernel" || skip "kernel $kernel cannot be fetched"
     # On one of them: it takes a while.
-    rm -rf "${payload:?}/crun"; [ "$name" != 6.1 ] || with_crun
+    rm -rf "${payload:?}/runtimes"; [ "$name" != 6.1 ] || with_runtimes
     case $name in
       6.1) boot "$name" "$kernel" "ABI 2" -- "sh ./kernel-test.sh 2 ${rows[*]}" ;;
       6.12) boot "$name" "$kernel" "ABI 6" -- "sh ./kernel-test.sh 6 ${rows[*]}" ;;

@@ -78,9 +78,9 @@ if [ -e unit ]; then
 fi
 
 # Containers below a control group: as root, and as a user to whom one is delegated.
-if [ -e crun ]; then
-  chmod 755 spec crun/crun
-  cp crun/crun /usr/bin/; cp -n crun/lib/* /usr/lib/x86_64-linux-gnu/
+if [ -e runtimes ]; then
+  chmod 755 spec runtimes/crun runtimes/runc
+  cp runtimes/crun runtimes/runc /usr/bin/; cp -n runtimes/lib/* /usr/lib/x86_64-linux-gnu/
   groups=/sys/fs/cgroup
   echo '+memory +pids' >$groups/cgroup.subtree_control
   mkdir $groups/hooks $groups/of-user
@@ -97,6 +97,8 @@ if [ -e crun ]; then
     if [ $failed = 0 ]; then echo "  control groups, $who: $(grep '^test result' groups.out)"; else cat groups.out; fi
   }
   in_groups root $groups/hooks control_groups:: env HOME=/root
+  # Unlike crun, it makes a group of its own, which a daemon that is killed leaves as well.
+  in_groups 'root on runc' $groups/hooks control_groups::groups env HOME=/root HOOKJAIL_TEST_RUNTIME=/usr/bin/runc
   # Between groups of the user's own: from outside nobody may move a process in.
   (echo 0 >$groups/of-user/daemon/cgroup.procs
     in_groups user $groups/of-user/hooks control_groups::a_run setpriv --reuid 1000 --regid 1000 --clear-groups env HOME=/tmp/user TMPDIR=/tmp/user

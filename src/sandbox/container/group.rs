@@ -95,13 +95,17 @@ pub(super) fn prepare(parent: &Path) -> Result<(), Absent> {
     })
 }
 
-/// Removes the groups that killed daemons left, and runtimes with them. One that cannot be removed is reported and left.
+/// Removes the groups that killed daemons left, and runtimes with them. What cannot be removed is reported and left: a runtime of
+/// another daemon may still be in a group of its own, which nobody locks.
 pub(super) fn sweep(parent: &Path) {
-    let Ok(_making) = lock(parent, FlockArg::LockExclusive) else {
-        return;
-    };
-    let Ok(entries) = fs::read_dir(parent) else {
-        return;
+    let look = lock(parent, FlockArg::LockExclusive)
+        .and_then(|making| Ok((making, fs::read_dir(parent)?)));
+    let (_making, entries) = match look {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::warn!(%error, path = %parent.display(), "no control groups of killed daemons can be looked for");
+            return;
+        }
     };
     for entry in entries.flatten() {
         let name = entry.file_name();
@@ -113,7 +117,7 @@ pub(super) fn sweep(parent: &Path) {
         if lock(&path, FlockArg::LockExclusiveNonblock).is_ok()
             && let Err(error) = fs::remove_dir(&path)
         {
-            tracing::warn!(%error, path = %path.display(), "control group of a daemon that is gone cannot be removed");
+            tracing::warn!(%error, path = %path.display(), "control group that no daemon holds cannot be removed");
         }
     }
 }
