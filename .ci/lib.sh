@@ -73,14 +73,14 @@ prepare_user() {
     cargo fetch --quiet --locked
     touch "$user/ready"
   fi
-  lend_dependencies debug
+  lend_dependencies
   chown -R "$CI_USER:$CI_USER" "$user"
 }
 
 # Copies what root compiled of the dependencies, once there is any, to the user's clone. Hookjail itself is another crate at
 # another path, and is compiled there.
-lend_dependencies() { # PROFILE
-  local from=$CARGO_TARGET_DIR/$1 to=$CI_WORK/user/clone/target/$1
+lend_dependencies() {
+  local from=$CARGO_TARGET_DIR/debug to=$CI_WORK/user/clone/target/debug
   [ -d "$from/.fingerprint" ] && [ ! -e "$to" ] || return 0
   mkdir -p "$to"
   # Of what lies in deps, only libraries.
