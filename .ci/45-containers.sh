@@ -15,3 +15,5 @@ HOOKJAIL_TEST_RUNTIME=/usr/bin/podman tests/testenv/hybrid-free.sh \
 cd "$CI_WORK/user/clone"
 tests/testenv/hybrid-free.sh "${AS_USER[@]}" env HOOKJAIL_MUST_HAVE="crun runc" HOOKJAIL_TEST_RUNTIME="$runc" \
   cargo test --locked --test spec -- "${chapters[@]}" containers::
+echo "Axes by backend, as each claims them; a unit test compares this table with the code:"
+sed -n '/<!-- axes: begin -->/,/<!-- axes: end -->/{/<!--/d;p}' docs/backends.md
