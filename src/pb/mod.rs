@@ -6,7 +6,8 @@
     reason = "generated code"
 )]
 
-tonic::include_proto!("hookjail.v1");
+// Written by `proto/codegen`.
+include!("hookjail.v1.rs");
 
 /// The encoded `FileDescriptorSet` of `hookjail.v1` with its imports and comments.
-pub const DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/hookjail.bin"));
+pub const DESCRIPTOR_SET: &[u8] = include_bytes!("descriptors.bin");
