@@ -2,25 +2,37 @@
 default:
     @just --list
 
-# What CI runs; needs root and Debian 12. `just ci 10 30` runs these tiers alone.
+# What must hold before a change lands; as root on Debian 12. `just ci 10 30` runs these tiers alone.
 ci *tiers:
     .ci/run {{tiers}}
 
+# The same and everything that takes longer: kernels, architectures, containers, fuzzing.
+ci-full:
+    .ci/run --full
+
+# What packages and benchmarks use: target/dist/hookjail.
+dist *args:
+    cargo build --locked --profile dist --bin hookjail {{args}}
+
 # All tests, each under a time limit where nextest is installed.
 test *args:
-    if command -v cargo-nextest >/dev/null; then cargo nextest run {{args}} && cargo test --doc; else cargo test {{args}}; fi
+    if command -v cargo-nextest >/dev/null; then cargo nextest run --all-features {{args}} && cargo test --doc; else cargo test --all-features {{args}}; fi
+
+# Writes src/pb anew from the .proto files.
+proto:
+    cargo run --manifest-path proto/codegen/Cargo.toml
 
 # What a hook could try, row by row: as root some more of it can be shown.
 matrix:
-    cargo test --test spec matrix -- --nocapture --test-threads 1
+    cargo test --all-features --test spec matrix -- --nocapture --test-threads 1
 
 # The policy with one element taken out at a time; of N elements the first.
 mutants every="1":
-    HOOKJAIL_MUTANTS={{every}} cargo test --features weaken --test spec mutation -- --nocapture --test-threads 1
+    HOOKJAIL_MUTANTS={{every}} cargo test --all-features --test spec mutation -- --include-ignored --nocapture --test-threads 1
 
 # Formatting, clippy, rustdoc, the .proto files, dependencies.
 lint:
-    .ci/run 10 20 25
+    .ci/run 10 12 14
 
 # Ratios of a whole call to a raw spawn.
 bench *args:
@@ -32,4 +44,4 @@ fuzz seconds="60":
 
 # Hooks that make system calls made up by chance, for so many seconds.
 escape seconds="60":
-    HOOKJAIL_FUZZ_SECONDS={{seconds}} cargo test --test spec escape_fuzz -- --nocapture
+    HOOKJAIL_FUZZ_SECONDS={{seconds}} cargo test --all-features --test spec escape_fuzz -- --nocapture

@@ -1,19 +1,27 @@
 # shellcheck shell=bash
 # Shared by the tiers. Sourced, never run.
+#
+# Everything is built once, by an ordinary user in a fresh clone; what was built then runs as that user, as root, in containers
+# and on other kernels. Where `.ci/run` is not root's, that user is who calls it, and tiers that need root are skipped.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# What tiers share lies where an ordinary user can reach it: a clone and a home below /root are not.
-CI_WORK=${CI_WORK:-/var/tmp/hookjail-ci}
+# Where an ordinary user can reach it: a clone and a home below /root are not.
+CI_WORK=${CI_WORK:-$([ "$(id -u)" = 0 ] && echo /var/tmp/hookjail-ci || echo "$HOME/.cache/hookjail-ci")}
 CI_USER=hookjail-ci
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CI_WORK/target}
+CLONE=$CI_WORK/clone
 export TESTENV_CACHE=${TESTENV_CACHE:-$CI_WORK/testenv}
+# Everything is compiled once, from nothing, and nobody looks into it with a debugger.
+export CARGO_TARGET_DIR=$CI_WORK/target CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
 export CARGO_TERM_COLOR=never NO_COLOR=1 RUST_BACKTRACE=0
-# Everything is compiled once, from nothing, and nobody looks into it with a debugger. A release is linked as a whole, which
-# takes minutes and makes it faster, not different.
-QUICK_BUILD=(CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
-  CARGO_PROFILE_RELEASE_DEBUG=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16)
-export "${QUICK_BUILD[@]}"
+# Runs a command as the ordinary user, who has nothing of ours in the environment.
+AS_USER=()
+if [ "$(id -u)" = 0 ]; then
+  AS_USER=(setpriv --reuid "$CI_USER" --regid "$CI_USER" --init-groups --no-new-privs
+    env -i HOME="$CI_WORK/home" USER="$CI_USER" LANG=C.UTF-8 PATH="$CI_WORK/toolchain/bin:/usr/local/bin:/usr/bin:/bin"
+      CARGO_NET_OFFLINE=true RUST_BACKTRACE=0 CARGO_TARGET_DIR="$CARGO_TARGET_DIR" CARGO_INCREMENTAL=0
+      CARGO_PROFILE_DEV_DEBUG=0 CARGO_TERM_COLOR=never NO_COLOR=1)
+fi
+as_user() { "${AS_USER[@]}" "$@"; }
 
 # Ends the tier as one that could not run, which is not the same as one that passed.
 skip() { echo "SKIP: $*"; exit 77; }
@@ -22,28 +30,88 @@ part_skipped() { echo "PART SKIPPED: $*"; }
 fail() { echo "FAIL: $*" >&2; exit 1; }
 need_root() { [ "$(id -u)" = 0 ] || skip "needs root"; }
 have() { command -v "$1" >/dev/null; }
-
-# Cargo keeps what it fetches where root and the ordinary user see it at one path: what root compiled of the dependencies is
-# then good for the user too, and his build needs no network.
-share_cargo_home() {
-  local own=${CARGO_HOME:-$HOME/.cargo}
-  export CARGO_HOME=$CI_WORK/user/.cargo
-  [ ! -e "$CARGO_HOME/shared" ] || return 0
-  mkdir -p "$CARGO_HOME"
-  [ ! -e "$own/config.toml" ] || cp "$own/config.toml" "$CARGO_HOME/"
-  [ ! -e "$own/registry" ] || cp -a "$own/registry" "$CARGO_HOME/"
-  touch "$CARGO_HOME/shared"
+# Debian packages, beside those that every tier needs.
+packages() {
+  DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 --no-install-recommends install "$@" >/dev/null
 }
-if [ "$(id -u)" = 0 ]; then share_cargo_home; fi
 
-# Runs a command as the ordinary user, who has nothing of ours in the environment.
-AS_USER=(setpriv --reuid "$CI_USER" --regid "$CI_USER" --init-groups --no-new-privs
-  env -i HOME="$CI_WORK/user" USER="$CI_USER" LANG=C.UTF-8 PATH="$CI_WORK/toolchain/bin:/usr/local/bin:/usr/bin:/bin"
-    "${QUICK_BUILD[@]}" CARGO_NET_OFFLINE=true CARGO_TERM_COLOR=never NO_COLOR=1 RUST_BACKTRACE=0)
-as_user() { "${AS_USER[@]}" "$@"; }
+# Whose the clone and what is built of it are. A daemon of root's takes nothing that another user could change.
+belongs_to() { # root, or user
+  [ "$(id -u)" = 0 ] || return 0
+  local owner=root; [ "$1" = root ] || owner=$CI_USER
+  chown -R "$owner:$owner" "$CLONE" "$CARGO_TARGET_DIR"
+}
 
-# Has the tests of a tier make their files in memory, where that can be mounted: they make and remove very many. Tier 30 makes
-# its files on a disk.
+# Makes the ordinary user, a toolchain and dependencies that he can read, and a fresh clone: a file that nobody committed is
+# missing there.
+prepare() { # REPOSITORY
+  mkdir -p "$CI_WORK/home" "$CARGO_TARGET_DIR"
+  rm -rf "$CLONE"
+  git -c safe.directory='*' clone --quiet --no-hardlinks "$1" "$CLONE"
+  local own=${CARGO_HOME:-$HOME/.cargo} manifest
+  if [ "$(id -u)" = 0 ]; then
+    # What root has fetched already, and how.
+    local -x CARGO_HOME=$CI_WORK/home/.cargo
+    mkdir -p "$CARGO_HOME"
+    [ -e "$CARGO_HOME/config.toml" ] || [ ! -e "$own/config.toml" ] || cp "$own/config.toml" "$CARGO_HOME/"
+    [ -e "$CARGO_HOME/registry" ] || [ ! -e "$own/registry" ] || cp -a "$own/registry" "$CARGO_HOME/"
+  fi
+  for manifest in Cargo.toml proto/codegen/Cargo.toml fuzz/Cargo.toml; do
+    (cd "$CLONE" && cargo fetch --quiet --locked --manifest-path "$manifest")
+  done
+  [ "$(id -u)" = 0 ] || return 0
+  id "$CI_USER" >/dev/null 2>&1 || useradd --system --user-group --home-dir "$CI_WORK/home" --shell /bin/sh "$CI_USER"
+  chmod 755 "$CI_WORK" "$CI_WORK/home" "$CLONE"
+  chown -R "$CI_USER:$CI_USER" "$CI_WORK/home"
+  if [ ! -e "$CI_WORK/toolchain/ok" ]; then
+    # Without rustup's proxies: they would look for a toolchain in the user's home.
+    rm -rf "$CI_WORK/toolchain"; mkdir "$CI_WORK/toolchain"
+    local sysroot part; sysroot=$(rustc --print sysroot)
+    for part in bin lib libexec; do
+      [ ! -d "$sysroot/$part" ] || cp -a "$sysroot/$part" "$CI_WORK/toolchain/"
+    done
+    chmod -R go+rX "$CI_WORK/toolchain"; touch "$CI_WORK/toolchain/ok"
+  fi
+}
+
+# Has the compiler's library for another target, for the user too.
+add_target() { # TARGET
+  local library; library=$(rustc --print target-libdir --target "$1")
+  [ -d "$library" ] || timeout 120 rustup target add "$1" || return 1
+  [ "$(id -u)" != 0 ] || [ -d "$CI_WORK/toolchain/lib/rustlib/$1" ] || cp -a "${library%/lib}" "$CI_WORK/toolchain/lib/rustlib/"
+}
+
+# Builds all tests and the program that they test, which can have elements of its policy taken out. No second time: this is
+# what the README's command for the tests builds.
+build_tests() {
+  belongs_to user
+  (cd "$CLONE" && as_user cargo test --locked --all-features --no-run --message-format=json-render-diagnostics) |
+    jq -r 'select(.reason == "compiler-artifact" and .profile.test and .executable != null)
+      | (if .target.kind == ["lib"] then "lib" else .target.name end) + " " + .executable' >"$CI_WORK/tests"
+  [ -s "$CI_WORK/tests" ] || fail "cargo names no tests"
+}
+# Where the tests of that name are: lib, spec, …
+tests_of() { awk -v name="$1" '$1 == name { print $2; found = 1 } END { exit !found }' "$CI_WORK/tests" || fail "no tests are named $1"; }
+all_tests() { cut -d ' ' -f 1 "$CI_WORK/tests"; }
+# The program that these tests test.
+PROGRAM=$CARGO_TARGET_DIR/debug/hookjail
+
+# Rows of the escape matrix that cannot be shown: x32 is not in every kernel, and calls nobody knows have no control; what only
+# root can do at all has no control under another user.
+ROWS_NOT_HERE="ESC-167 ESC-168"
+ROWS_NOT_AS_USER="$ROWS_NOT_HERE ESC-010 ESC-068 ESC-069 ESC-101 ESC-153 ESC-154 ESC-161 ESC-164 ESC-171 ESC-172 ESC-173"
+
+# Builds the release once, as an ordinary user would install it, linked statically: $RELEASE, which only root can write.
+RELEASE=$CI_WORK/hookjail
+build_release() {
+  local target=x86_64-unknown-linux-musl
+  add_target $target || skip "the compiler's library for $target cannot be had"
+  belongs_to user
+  (cd "$CLONE" && as_user cargo install --quiet --locked --no-track --path . --target $target --root "$CI_WORK/home/installed")
+  install -m 755 "$CI_WORK/home/installed/bin/hookjail" "$RELEASE"
+}
+
+# Has the tests of a tier make their files in memory, where that can be mounted: they make and remove very many.
 files_in_memory() {
   local at=$CI_WORK/memory
   mkdir -p "$at"
@@ -53,50 +121,5 @@ files_in_memory() {
   AS_USER+=("TMPDIR=$at")
 }
 
-# Makes the ordinary user, a toolchain and the dependencies he can read, and his fresh clone.
-prepare_user() {
-  need_root
-  local user=$CI_WORK/user
-  id "$CI_USER" >/dev/null 2>&1 || useradd --system --user-group --home-dir "$user" --shell /bin/sh "$CI_USER"
-  install -d -m 755 "$CI_WORK"
-  install -d -m 755 -o "$CI_USER" -g "$CI_USER" "$user"
-  if [ ! -e "$CI_WORK/toolchain/ok" ]; then
-    # Without rustup's proxies: they would look for a toolchain in the user's home.
-    rm -rf "$CI_WORK/toolchain"; mkdir "$CI_WORK/toolchain"
-    local sysroot; sysroot=$(rustc --print sysroot)
-    cp -a "$sysroot/bin" "$sysroot/lib" "$CI_WORK/toolchain/"
-    [ ! -d "$sysroot/libexec" ] || cp -a "$sysroot/libexec" "$CI_WORK/toolchain/"
-    chmod -R go+rX "$CI_WORK/toolchain"; touch "$CI_WORK/toolchain/ok"
-  fi
-  if [ ! -e "$user/ready" ]; then
-    fresh_clone "$user/clone"
-    cargo fetch --quiet --locked
-    touch "$user/ready"
-  fi
-  lend_dependencies
-  chown -R "$CI_USER:$CI_USER" "$user"
-}
-
-# Copies what root compiled of the dependencies, once there is any, to the user's clone. Hookjail itself is another crate at
-# another path, and is compiled there.
-lend_dependencies() {
-  local from=$CARGO_TARGET_DIR/debug to=$CI_WORK/user/clone/target/debug
-  [ -d "$from/.fingerprint" ] && [ ! -e "$to" ] || return 0
-  mkdir -p "$to"
-  # Of what lies in deps, only libraries.
-  tar -C "$from" --exclude='*hookjail*' --exclude='deps/[!l]*' -cf - .fingerprint build deps | tar -C "$to" -xpf -
-}
-
-# Builds the release once, in the ordinary user's clone, as he would; a copy that only root can write is $RELEASE.
-RELEASE=$CI_WORK/hookjail
-build_release() {
-  prepare_user
-  (cd "$CI_WORK/user/clone" && as_user cargo build --locked --release --bin hookjail)
-  install -m 755 "$CI_WORK/user/clone/target/release/hookjail" "$RELEASE"
-}
-
-# Clones what is committed: a file that was forgotten is missing there.
-fresh_clone() {
-  rm -rf "$1"
-  git -c safe.directory='*' clone --quiet --no-hardlinks "$PWD" "$1"
-}
+# Tiers run in the clone; only `.ci/run` itself does not.
+[ "$(basename "$0")" = run ] || cd "$CLONE"

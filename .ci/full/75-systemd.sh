@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The units under a real systemd: started by the socket, called, stopped, restarted.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../lib.sh"
 need_root
 timeout 300 tests/testenv/vm-prepare.sh deps || skip "packages for the container cannot be installed"
 timeout 200 tests/testenv/vm-prepare.sh rootfs || skip "the container's tree cannot be made"
-cargo build --locked --bin hookjail
-tests/testenv/systemd-test.sh "$CARGO_TARGET_DIR/debug/hookjail"
+build_release
+tests/testenv/systemd-test.sh "$RELEASE"

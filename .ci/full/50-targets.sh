@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# The library and the program compile for systems that are not here, and clippy has nothing to say. For macOS on Apple silicon
-# the program is linked, too. Nothing runs: neither macOS nor FreeBSD is to be had.
-. "$(dirname "$0")/lib.sh"
+# The program compiles for macOS and FreeBSD without a warning, and is linked for macOS on Apple silicon. Nothing runs.
+. "$(dirname "$0")/../lib.sh"
+belongs_to user
 checked=0
 for target in aarch64-apple-darwin x86_64-apple-darwin x86_64-unknown-freebsd; do
-  [ -d "$(rustc --print target-libdir --target $target)" ] || timeout 60 rustup target add $target ||
-    { part_skipped "$target: the compiler's library for it cannot be had"; continue; }
-  cargo clippy --locked --lib --bins --target $target -- -D warnings
+  add_target $target || { part_skipped "$target: the compiler's library for it cannot be had"; continue; }
+  as_user cargo clippy --locked --lib --bins --target $target -- -D warnings
   checked=1
 done
 [ $checked = 1 ] || skip "the compiler's library for none of the targets can be had"
@@ -23,14 +22,14 @@ get_zig() { # ENVIRONMENT
 }
 
 link_for_macos() {
-  local target=aarch64-apple-darwin zig=$CI_WORK/zig-$ZIGLANG-$CARGO_ZIGBUILD program
-  [ -d "$(rustc --print target-libdir --target $target)" ] ||
-    { part_skipped "NOTHING IS LINKED FOR MACOS: the compiler's library for $target cannot be had"; return; }
+  local target=aarch64-apple-darwin zig=$CI_WORK/zig-$ZIGLANG-$CARGO_ZIGBUILD cache=$CI_WORK/home/zig program
+  add_target $target || { part_skipped "NOTHING IS LINKED FOR MACOS: the compiler's library for $target cannot be had"; return; }
   get_zig "$zig" || { part_skipped "NOTHING IS LINKED FOR MACOS: zig $ZIGLANG and cargo-zigbuild $CARGO_ZIGBUILD cannot be had"; return; }
   program=$CARGO_TARGET_DIR/$target/debug/hookjail
   # What an earlier run linked must not pass for what this one did.
   rm -f "$program"
-  PATH=$zig/bin:$PATH CARGO_ZIGBUILD_CACHE_DIR=$zig/cache ZIG_GLOBAL_CACHE_DIR=$zig/cache \
+  # shellcheck disable=SC2016
+  as_user env CARGO_ZIGBUILD_CACHE_DIR="$cache" ZIG_GLOBAL_CACHE_DIR="$cache" sh -c 'PATH=$0/bin:$PATH exec "$@"' "$zig" \
     cargo zigbuild --locked --bin hookjail --target $target
   # A Mach-O file of 64 bits (feedfacf) for arm64 (0100000c), and an executable (2).
   [ "$(od -An -v -tx4 --endian=little -j0 -N8 "$program" | tr -d ' ')" = feedfacf0100000c ] &&

@@ -1,13 +1,9 @@
-#!/usr/bin/env bash
+# shellcheck shell=bash
 # Real kernels, emulated, each with a real hookjail: where Landlock is old (6.1: ABI 2), newer (6.12: ABI 6) or as new as
 # Debian has it (ABI 9 is the newest that hookjail makes use of), `strict` and `pipeline` are confirmed, run, and hold
-# against rows of the escape matrix, and on one of them containers are limited by control groups; where there is none (5.10) or it is switched off, nothing runs.
-#   80-kernels.sh                    all of them
-#   80-kernels.sh NAME...            some: 6.1 6.12 new off none arm64
-. "$(dirname "$0")/lib.sh"
-need_root
+# against rows of the escape matrix; where there is none (5.10) or it is switched off, nothing runs. Sourced by the tiers 38
+# and 80.
 env=tests/testenv
-[ $# -gt 0 ] || set -- 6.1 6.12 new off none arm64
 
 # What depends on the kernel: Landlock's rights by files, links, directories and memory; its stand-ins; sockets; signals to
 # others, tracing, leaving the group; namespaces, programs in the kernel, filters and numbers. The rest of the matrix is the
@@ -32,23 +28,14 @@ pack() { # PROGRAM SPEC TOOL-PREFIX
 # Adds crun and runc, and what they need of libraries beside the C library: then control groups are tried, too.
 with_runtimes() {
   local runtime library
+  packages crun runc || fail "crun and runc cannot be installed"
   mkdir -p "$payload/runtimes/lib"
   for runtime in crun runc; do
-    have $runtime || fail "$runtime is not installed"
     cp -L "$(command -v $runtime)" "$payload/runtimes/"
     for library in $(ldd "$(command -v $runtime)" | awk '$3 ~ /^\// && $1 !~ /^libc\./ {print $3}'); do
       cp -L "$library" "$payload/runtimes/lib/"
     done
   done
-}
-
-# Builds tests with the words that are given, and prints where cargo put the program made of a source.
-tests_of() { # SOURCE WORD...
-  local source=$1 path; shift
-  cargo test --locked --no-run "$@" >"$payload/log" 2>&1 || { cat "$payload/log" >&2; fail "the tests of $source do not build"; }
-  path=$(sed -n "s#^ *Executable .*$source (\(.*\))\$#\1#p" "$payload/log")
-  [ -x "$path" ] || { cat "$payload/log" >&2; fail "cargo does not say where the tests of $source are"; }
-  echo "$path"
 }
 
 boot() { # NAME KERNEL EXPECTED [ARGUMENT...]
@@ -58,25 +45,34 @@ boot() { # NAME KERNEL EXPECTED [ARGUMENT...]
   $env/vm-boot.sh -k "$kernel" -t 300 -p "$payload" "$@" || fail "kernel $name (rc $?)"
 }
 
-native() {
+# Most of it needs no systemd: a tree is unpacked over the guest's empty root.
+in_tree() { # WORDS...
+  echo "tar -C / -xf tree.tar; rm tree.tar; chmod 755 /; mkdir -p -m 755 /run /root; ifconfig lo up
+    PATH=/usr/bin:/usr/sbin:/bin:/sbin exec /bin/dash ./kernel-test.sh $*"
+}
+
+native() { # PROGRAM NAME...   of 6.1 6.12 new off none, and groups: control groups on 6.1
+  local program=$1 name kernel; shift
   timeout 120 $env/vm-prepare.sh deps || skip "packages for the emulator cannot be installed"
-  timeout 150 $env/vm-prepare.sh rootfs || skip "the guest's tree cannot be made"
-  # Optimised: under emulation a debug build spends minutes in the self-test.
-  build_release
-  spec=$(tests_of tests/spec/main.rs --test spec)
-  pack "$RELEASE" "$spec" ""
+  timeout 60 $env/vm-prepare.sh tree || skip "the guest's tree cannot be made"
+  pack "$program" "$(tests_of spec)" ""
   for name in "$@"; do
-    case $name in off) kernel=6.1 ;; none) kernel=5.10 ;; *) kernel=$name ;; esac
+    case $name in groups|off) kernel=6.1 ;; none) kernel=5.10 ;; *) kernel=$name ;; esac
     timeout 60 $env/vm-prepare.sh kernel "$kernel" || skip "kernel $kernel cannot be fetched"
-    # On one of them: it takes a while.
-    rm -rf "${payload:?}/runtimes"; [ "$name" != 6.1 ] || with_runtimes
+    cp "$TESTENV_CACHE/tree.tar" "$payload/"
     case $name in
-      6.1) boot "$name" "$kernel" "ABI 2" -- "sh ./kernel-test.sh 2 ${rows[*]}" ;;
-      6.12) boot "$name" "$kernel" "ABI 6" -- "sh ./kernel-test.sh 6 ${rows[*]}" ;;
-      new) boot "$name" "$kernel" "ABI 9 or newer" -- "sh ./kernel-test.sh 9 ${rows[*]}" ;;
-      off) boot "$name" "$kernel" "switched off" -a lsm=lockdown,yama -- "sh ./kernel-test.sh off" ;;
-      none) boot "$name" "$kernel" "no Landlock" -- "sh ./kernel-test.sh none" ;;
-      *) fail "kernel $name? 6.1 6.12 new off none arm64" ;;
+      6.1) boot "$name" "$kernel" "ABI 2" -n -- "$(in_tree 2 "${rows[@]}")" ;;
+      6.12) boot "$name" "$kernel" "ABI 6" -n -- "$(in_tree 6 "${rows[@]}")" ;;
+      new) boot "$name" "$kernel" "ABI 9 or newer" -n -- "$(in_tree 9 "${rows[@]}")" ;;
+      off) boot "$name" "$kernel" "switched off" -a lsm=lockdown,yama -n -- "$(in_tree off)" ;;
+      none) boot "$name" "$kernel" "no Landlock" -n -- "$(in_tree none)" ;;
+      groups)
+        # systemd leaves the controllers to the groups.
+        timeout 150 $env/vm-prepare.sh rootfs || skip "the guest's tree with systemd cannot be made"
+        with_runtimes
+        boot "$name" "$kernel" "ABI 2, control groups" -- "sh ./kernel-test.sh 2"
+        rm -rf "${payload:?}/runtimes" ;;
+      *) fail "kernel $name? 6.1 6.12 new off none groups" ;;
     esac
   done
 }
@@ -88,33 +84,25 @@ foreign() {
   printf '\52\0\240\343\1\160\240\343\0\0\0\357'
 }
 
-# Nothing else to run: then the tier is skipped, and otherwise only this part of it.
-not_here() { [ ${#others[@]} -gt 0 ] || skip "$*"; part_skipped "$*"; }
-
 # Another architecture: built here, run there. Without systemd, in a tree that is unpacked over the guest's empty root.
 arm64() {
   local target=aarch64-unknown-linux-gnu
-  export TESTENV_ARCH=arm64 DEBIAN_FRONTEND=noninteractive
-  [ -d "$(rustc --print target-libdir --target $target)" ] || timeout 120 rustup target add $target ||
-    { not_here "arm64: the compiler's library for $target cannot be had"; return; }
-  { timeout 120 $env/vm-prepare.sh deps && apt-get -qq -y -o DPkg::Lock::Timeout=300 --no-install-recommends install \
-    gcc-aarch64-linux-gnu libc6-dev-arm64-cross >/dev/null; } || { not_here "arm64: packages cannot be installed"; return; }
+  local -x TESTENV_ARCH=arm64
+  add_target $target || { part_skipped "arm64: the compiler's library for $target cannot be had"; return; }
+  { timeout 120 $env/vm-prepare.sh deps && packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross; } ||
+    { part_skipped "arm64: packages cannot be installed"; return; }
   { timeout 60 $env/vm-prepare.sh kernel 6.12 && timeout 60 $env/vm-prepare.sh tree; } ||
-    { not_here "arm64: the guest's kernel or tree cannot be had"; return; }
+    { part_skipped "arm64: the guest's kernel or tree cannot be had"; return; }
   # Not optimised: that would take longer to build than it saves in one guest.
-  export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-  spec=$(tests_of tests/spec/main.rs --target $target --test spec)
-  unit=$(tests_of src/lib.rs --target $target --lib)
+  belongs_to user
+  as_user env CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+    cargo test --locked --target $target --lib --test spec --no-run --message-format=json-render-diagnostics >"$payload/built"
+  test_of() { jq -r "select(.reason == \"compiler-artifact\" and .profile.test and .target.kind == [\"$1\"]).executable" "$payload/built"; }
+  spec=$(test_of test) unit=$(test_of lib)
   pack "$CARGO_TARGET_DIR/$target/debug/hookjail" "$spec" aarch64-linux-gnu-
   aarch64-linux-gnu-strip -o "$payload/unit" "$unit"
   cp "$TESTENV_CACHE/tree-arm64.tar" "$payload/tree.tar"
   foreign >"$payload/foreign"
   # Of the 32-bit rows that program is tried instead: the others are calls of x86.
-  boot arm64 6.12 "ABI 6" -n -- "tar -C / -xf tree.tar; rm tree.tar; chmod 755 /; mkdir -p -m 755 /run /root; ifconfig lo up
-    PATH=/usr/bin:/usr/sbin:/bin:/sbin exec /bin/dash ./kernel-test.sh 6 ${rows[*]}"
+  boot arm64 6.12 "ABI 6" -n -- "$(in_tree 6 "${rows[@]}")"
 }
-
-others=()
-for name in "$@"; do [ "$name" = arm64 ] || others+=("$name"); done
-[ ${#others[@]} = 0 ] || native "${others[@]}"
-case " $* " in *" arm64 "*) arm64 ;; esac

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# What every backend does alike, in containers: as root on crun and podman, as an ordinary user on runc; and the escape matrix there.
+. "$(dirname "$0")/../lib.sh"
+need_root
+packages podman runc
+for runtime in crun podman runc; do have "$runtime" || fail "$runtime is not installed"; done
+build_tests
+spec=$(tests_of spec)
+files_in_memory
+# What is left out says in Landlock's words what a container says in others.
+chapters=(main_job:: output:: deadline:: matrix::nothing matrix::processes)
+runc=$(realpath "$(command -v runc)")
+belongs_to root
+# What is true of containers alone, on every runtime.
+"$spec" --include-ignored containers::
+HOOKJAIL_TEST_RUNTIME=/usr/bin/crun tests/testenv/hybrid-free.sh "$spec" "${chapters[@]}"
+HOOKJAIL_TEST_RUNTIME=/usr/bin/podman tests/testenv/hybrid-free.sh "$spec" "${chapters[@]}"
+belongs_to user
+tests/testenv/hybrid-free.sh "${AS_USER[@]}" env HOOKJAIL_TEST_RUNTIME="$runc" "$spec" "${chapters[@]}" containers::
+echo "Axes by backend, as each claims them; a unit test compares this table with the code:"
+sed -n '/<!-- axes: begin -->/,/<!-- axes: end -->/{/<!--/d;p}' docs/backends.md

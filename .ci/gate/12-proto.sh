@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# The .proto files keep to buf's rules, comments included, and the code in src/pb is what is made of them.
+. "$(dirname "$0")/../lib.sh"
+belongs_to user
+fresh=$(mktemp -d); trap 'rm -rf "$fresh"' EXIT
+[ "$(id -u)" != 0 ] || chown "$CI_USER" "$fresh"
+as_user cargo run --quiet --locked --manifest-path proto/codegen/Cargo.toml -- "$fresh"
+for file in "$fresh"/*; do
+  cmp "$file" "src/pb/$(basename "$file")" || fail "stale: cargo run --manifest-path proto/codegen/Cargo.toml writes src/pb anew"
+done
+echo "src/pb is fresh"
+have npm || skip "buf comes by npm, which is not installed"
+buf() { npm exec --yes --package=@bufbuild/buf@1 -- buf "$@"; }
+timeout 120 npm exec --yes --package=@bufbuild/buf@1 -- buf --version || skip "buf cannot be fetched"
+cd proto
+buf lint

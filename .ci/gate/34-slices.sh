@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# A slice of what takes long: every sixteenth element of the policy taken out, which something must notice.
+. "$(dirname "$0")/../lib.sh"
+need_root
+build_tests
+belongs_to root
+files_in_memory
+HOOKJAIL_MUTANTS=16 "$(tests_of spec)" --include-ignored mutation:: --nocapture --test-threads 1
