@@ -21,8 +21,8 @@ skip() {
 }
 
 if [ -z "${HOOKJAIL:-}" ]; then
-  cargo build --locked --release
-  HOOKJAIL=${CARGO_TARGET_DIR:-target}/release/hookjail
+  cargo build --locked
+  HOOKJAIL=${CARGO_TARGET_DIR:-target}/debug/hookjail
 fi
 HOOKJAIL=$(realpath "$HOOKJAIL")
 

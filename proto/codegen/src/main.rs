@@ -1,7 +1,7 @@
 //! Writes the messages, clients, servers and descriptors of `hookjail.v1` to `src/pb`, without `protoc` on the machine.
 //!
 //! From the repository's root: `cargo run --manifest-path proto/codegen/Cargo.toml [DIRECTORY]`. The generated files are
-//! committed, so that a build of hookjail compiles no protocol compiler; tier 20 of `.ci/run` shows that they are fresh.
+//! committed, so that a build of hookjail compiles no protocol compiler; tier 12 of `.ci/run` shows that they are fresh.
 use std::{env, error::Error, fs, path::PathBuf};
 
 const PROTOS: [&str; 6] = [
