@@ -25,7 +25,7 @@ use tonic::{Code, Request, Status, Streaming, transport::Channel};
 
 use crate::{
     support::{Daemon, Setup, hook, reason, sh},
-    witness::{NOBODY, ask_as, end, hookjail, json as printed, until, wall_time},
+    witness::{NOBODY, a_minute, ask_as, end, hookjail, json as printed, until, wall_time},
 };
 
 async fn daemon(config: &str) -> Daemon {
@@ -351,13 +351,26 @@ async fn the_operators_time_is_not_the_hooks() {
     let daemon = daemon("").await;
     let mut listener = Listener::of(&daemon).await;
     let request = pb::ExecuteRequest {
-        timeout: wall_time(3),
-        ..hook(["/bin/sleep", "1"])
+        timeout: wall_time(2),
+        ..hook(["/bin/true"])
     };
+    // Another hook with as much time, which it uses up.
+    let clock = pb::ExecuteRequest {
+        timeout: wall_time(2),
+        ..hook(["/bin/sleep", &a_minute()])
+    };
+    let allow = pb::AllowRequest {
+        argv: clock.hook.clone().unwrap().argv,
+        profile: "strict".to_owned(),
+        ..pb::AllowRequest::default()
+    };
+    operator(&daemon).allow(allow).await.unwrap();
     let running = begin(&daemon, request.clone());
     let asked = listener.question().await;
-    // With the hook's own second longer than it may run.
-    tokio::time::sleep(Duration::from_millis(2500)).await;
+
+    // It began later than the one that waits, whose time is over with its own.
+    let response = daemon.run(clock).await.unwrap();
+    assert_eq!(end(&response).0, OutcomeKind::TimedOut);
 
     decide(&daemon, &asked.consent_id, ConsentDecision::Once).await;
 
