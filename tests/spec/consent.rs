@@ -544,38 +544,6 @@ async fn a_command_is_allowed_by_digest_before_its_files_are_there() {
     }
 }
 
-#[tokio::test]
-async fn only_who_is_listed_answers_for_the_operator_and_no_hook_does() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: only root can be another user");
-        return;
-    }
-    let a_hooks = 1_879_100_007;
-    let config = format!(
-        "[server]\nallowed_uids = [{NOBODY}, {a_hooks}]\nsocket_mode = \"0660\"\n[consent]\nuids = [{a_hooks}, 4711]\n"
-    );
-    let daemon = daemon(&config).await;
-    for (user, expected) in [(NOBODY, "PEER_NOT_ALLOWED"), (a_hooks, "CALLER_IS_A_HOOK")] {
-        for (command, words) in [
-            ("consent pending", &[][..]),
-            ("consent approve", &["x"]),
-            ("consent watch", &[]),
-        ] {
-            let output = ask_as(user, &daemon, "sock", command, words);
-            assert_eq!(printed(&output)["error"]["reason"], expected, "{output:?}");
-        }
-    }
-    // Who is listed may answer, and run nothing.
-    let output = ask_as(4711, &daemon, "sock", "consent approve", &["x"]);
-    assert_eq!(
-        printed(&output),
-        json!({"counted": false, "id": "x"}),
-        "{output:?}"
-    );
-    let output = ask_as(4711, &daemon, "sock", "run", &["--", "/bin/true"]);
-    assert_eq!(printed(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
-}
-
 /// A person at `hookjail consent watch`.
 struct Person {
     child: Child,
@@ -1043,4 +1011,39 @@ async fn eight_writers_of_two_daemons_and_the_command_line_lose_no_entry() {
     listed.sort();
     expected.sort();
     assert_eq!(listed, expected);
+}
+
+mod as_root {
+    use super::*;
+    use crate::support::needs_root;
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn only_who_is_listed_answers_for_the_operator_and_no_hook_does() {
+        needs_root();
+        let a_hooks = 1_879_100_007;
+        let config = format!(
+            "[server]\nallowed_uids = [{NOBODY}, {a_hooks}]\nsocket_mode = \"0660\"\n[consent]\nuids = [{a_hooks}, 4711]\n"
+        );
+        let daemon = daemon(&config).await;
+        for (user, expected) in [(NOBODY, "PEER_NOT_ALLOWED"), (a_hooks, "CALLER_IS_A_HOOK")] {
+            for (command, words) in [
+                ("consent pending", &[][..]),
+                ("consent approve", &["x"]),
+                ("consent watch", &[]),
+            ] {
+                let output = ask_as(user, &daemon, "sock", command, words);
+                assert_eq!(printed(&output)["error"]["reason"], expected, "{output:?}");
+            }
+        }
+        // Who is listed may answer, and run nothing.
+        let output = ask_as(4711, &daemon, "sock", "consent approve", &["x"]);
+        assert_eq!(
+            printed(&output),
+            json!({"counted": false, "id": "x"}),
+            "{output:?}"
+        );
+        let output = ask_as(4711, &daemon, "sock", "run", &["--", "/bin/true"]);
+        assert_eq!(printed(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
+    }
 }

@@ -277,6 +277,13 @@ pub(crate) fn contained() -> bool {
     on_runtime().is_some()
 }
 
+/// Fails where a test that only root can run is run by another: those are ignored unless asked for, and one that is asked for
+/// never passes without having run.
+#[track_caller]
+pub(crate) fn needs_root() {
+    assert!(nix::unistd::geteuid().is_root(), "this test needs root");
+}
+
 /// Reads the journal of a daemon that had this directory.
 pub(crate) fn journal(directory: &Path) -> Vec<serde_json::Value> {
     let text = fs::read_to_string(directory.join("state/audit/journal.jsonl")).unwrap_or_default();
