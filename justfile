@@ -16,7 +16,7 @@ matrix:
 
 # The policy with one element taken out at a time; of N elements the first.
 mutants every="1":
-    HOOKJAIL_MUTANTS={{every}} cargo test --features weaken --test spec mutation -- --nocapture --test-threads 1
+    HOOKJAIL_MUTANTS={{every}} cargo test --features weaken --test spec mutation -- --include-ignored --nocapture --test-threads 1
 
 # Formatting, clippy, rustdoc, the .proto files, dependencies.
 lint:

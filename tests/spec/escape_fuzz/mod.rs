@@ -66,6 +66,7 @@ async fn calls_made_up_by_chance_are_answered_as_specified_and_change_nothing_ou
 /// after the other.
 #[cfg(feature = "weaken")]
 #[tokio::test]
+#[ignore = "takes minutes: up to one for each element"]
 async fn an_element_that_is_taken_out_of_the_policy_is_found_within_a_minute() {
     let elements = env::var("HOOKJAIL_FUZZ_WEAKEN").unwrap_or_else(|_| ELEMENTS.join(" "));
     for element in elements.split_whitespace() {
