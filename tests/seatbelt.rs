@@ -16,7 +16,7 @@ use std::{
     fs,
     io::{Seek as _, Write as _},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
     sync::LazyLock,
 };
 
@@ -62,367 +62,9 @@ fn the_profiles_in_the_tree_are_those_of_the_code() {
     }
 }
 
-#[test]
-fn every_profile_in_the_tree_loads_and_decides_as_its_policy_says() {
-    let Some(mut model) = Model::new() else {
-        return;
-    };
-    for (name, scene) in shipped() {
-        let read = |kind| fs::read_to_string(fixture(&format!("{name}.{kind}"))).unwrap();
-        let parameters = read("parameters");
-        let parameters = parameters.lines().map(|line| line.split_once('=').unwrap());
-        model.load(&name, &read("sb"), parameters);
-        for asked in scene.questions() {
-            ask(&mut model, &scene, asked);
-        }
-    }
-    model.check();
-}
-
-#[test]
-fn profiles_of_policies_made_up_by_chance_decide_as_those_policies_say() {
-    let mut runner = TestRunner::default();
-    let strategy = (scene(), prop::collection::vec(sketch(), 8));
-    let Some(mut model) = Model::new() else {
-        return;
-    };
-    let mut scenes = Vec::new();
-    for number in 0..CASES {
-        let (scene, sketches) = strategy.new_tree(&mut runner).unwrap().current();
-        model.load_generated(&format!("case {number}"), &scene.generated());
-        for sketch in sketches {
-            ask(&mut model, &scene, sketch.about(&scene));
-        }
-        scenes.push(scene);
-    }
-    let wrong = model.wrong();
-    if let Some((case, text)) = wrong.first() {
-        panic!(
-            "{} are wrong, the first: {text}: {:#?}",
-            wrong.len(),
-            scenes[*case]
-        );
-    }
-    let (allowed, denied) = (model.count("allow"), model.count("deny"));
-    // Neither side may be what chance hardly ever asks about.
-    assert!(
-        allowed * 10 > denied && denied * 10 > allowed,
-        "{allowed} allowed, {denied} denied"
-    );
-}
-
-#[test]
-fn hostile_names_grant_exactly_themselves() {
-    let Some(mut model) = Model::new() else {
-        return;
-    };
-    let long = format!(
-        "/Users/u/{}",
-        ["x".repeat(250), "y".repeat(250), "z".repeat(250)].join("/")
-    );
-    let hostile = HOSTILE
-        .iter()
-        .map(|name| format!("/Users/u/{name}"))
-        .chain([long]);
-    let accesses = [
-        Access::Execute,
-        Access::Read,
-        Access::Write,
-        Access::WriteFile,
-    ];
-    for path in hostile {
-        let path = PathBuf::from(path);
-        for (access, is_directory) in accesses.into_iter().flat_map(|a| [(a, false), (a, true)]) {
-            if is_directory && access == Access::WriteFile {
-                continue;
-            }
-            let seen = Seen {
-                access,
-                is_directory,
-                path: path.clone(),
-            };
-            let scene = Scene::new(Network::None, Spawn::Threads, Metadata::Keep, vec![seen]);
-            let generated = scene.generated();
-            let what = format!("{access} on {path:?}, a directory: {is_directory}");
-            assert!(
-                !generated.text.contains(path.to_str().unwrap()),
-                "{what}: the path is part of the text"
-            );
-            model.load_generated(&what, &generated);
-            let text = path.to_str().unwrap();
-            for about in mistaken_for(text).into_iter().chain([path.clone()]) {
-                for operation in [
-                    "file-read-data",
-                    "file-write-data",
-                    "file-write-create",
-                    "process-exec",
-                ] {
-                    let asked = Asked::Path(operation, about.clone(), Some("REGULAR-FILE"));
-                    ask(&mut model, &scene, asked);
-                }
-            }
-        }
-    }
-    model.check();
-}
-
-#[test]
-fn what_is_closed_stays_closed_whatever_a_rule_above_it_allows() {
-    let Some(mut model) = Model::new() else {
-        return;
-    };
-    for (name, scene) in shipped() {
-        let generated = scene.generated();
-        // The first rules after the default: as wide as rules can be.
-        let everything = "(deny default)\n(allow appleevent-send file-clone file-ioctl file-link file-write-create iokit-open \
-                          ipc-posix* ipc-sysv* job-creation lsopen mach* network* process-fork syscall-unix system-socket)";
-        let wide = generated.text.replacen("(deny default)", everything, 1);
-        assert_ne!(wide, generated.text);
-        let parameters = generated
-            .parameters
-            .iter()
-            .map(|p| (p.key.as_str(), p.path.to_str().unwrap()));
-        model.load(&name, &wide, parameters);
-        let none = scene.policy.network == Network::None;
-        let threads = scene.policy.spawn == Spawn::Threads;
-        let outside = PathBuf::from("/Users/u/outside");
-        for operation in ["file-clone", "file-ioctl", "file-link"] {
-            model.ask(Asked::Path(operation, outside.clone(), None), "deny");
-        }
-        for device in ["BLOCK-DEVICE", "CHARACTER-DEVICE", "FIFO", "SOCKET"] {
-            model.ask(
-                Asked::Path("file-write-create", outside.clone(), Some(device)),
-                "deny",
-            );
-        }
-        for operation in CLOSED {
-            model.ask(Asked::Plain(operation), "deny");
-        }
-        for operation in ["mach-register"]
-            .into_iter()
-            .chain(none.then_some("mach-lookup"))
-        {
-            model.ask(Asked::Service(operation, "com.apple.anything"), "deny");
-        }
-        for operation in ["network-bind", "network-inbound"]
-            .into_iter()
-            .chain(none.then_some("network-outbound"))
-        {
-            model.ask(Asked::Plain(operation), "deny");
-        }
-        if threads {
-            model.ask(Asked::Plain("process-fork"), "deny");
-        }
-        model.ask(Asked::Call("SYS_setsid"), "deny");
-        model.ask(Asked::Call("SYS_setpgid"), "deny");
-        model.ask(Asked::Call("SYS_posix_spawn"), "deny ENOSYS");
-        // The control: the wide rule is in force.
-        model.ask(
-            Asked::Path("file-write-create", outside, Some("REGULAR-FILE")),
-            "allow",
-        );
-    }
-    model.check();
-}
-
-#[test]
-fn every_rule_is_missed_where_it_is_left_out() {
-    let scene = everything();
-    let generated = scene.generated();
-    let rules = rules(&generated.text);
-    assert!(rules.len() > 20, "{}", rules.len());
-    // What the default refuses too: these rules are there for what stands above them, and shown to be in the test above.
-    let insurance = [
-        "(deny file-clone",
-        "(deny appleevent-send",
-        "(deny network-bind",
-        "(deny file-map-executable iokit",
-    ];
-    let Some(mut model) = Model::new() else {
-        return;
-    };
-    let left_out: Vec<_> = rules
-        .into_iter()
-        .filter(|rule| !insurance.iter().any(|start| rule.starts_with(start)))
-        .collect();
-    let questions = scene.questions();
-    for rule in &left_out {
-        let text = generated.text.replacen(rule, "", 1);
-        // A parameter that is not used any more keeps a profile from loading.
-        let parameters = generated
-            .parameters
-            .iter()
-            .filter(|p| text.contains(&format!("\"{}\"", p.key)))
-            .map(|p| (p.key.as_str(), p.path.to_str().unwrap()));
-        model.load(rule, &text, parameters);
-        for asked in &questions {
-            ask(&mut model, &scene, asked.clone());
-        }
-    }
-    let wrong = model.wrong();
-    for (subject, rule) in left_out.iter().enumerate() {
-        let missed = wrong.iter().find(|(of, _)| *of == subject);
-        let (_, missed) = missed.unwrap_or_else(|| panic!("nothing misses {rule}"));
-        assert!(!missed.starts_with("failed"), "{missed}");
-    }
-}
-
-#[test]
-fn the_model_loads_no_profile_that_is_wrong() {
-    let head = "(version 1)\n(deny default)\n";
-    let right = [
-        "(allow file-read* (subpath (param \"KEY\")))",
-        "(allow file-read-data process-exec (literal (param \"KEY\")))",
-        "(deny syscall-unix (syscall-number SYS_setsid) (with errno ENOSYS)) (allow file-read* (literal (param \"KEY\")))",
-    ];
-    let wrong = [
-        (
-            "(allow file-read* (subpath (param \"KEY\"))",
-            "unexpected end",
-        ),
-        (
-            "(allow file-read* (subpath (param \"KEY\"))))",
-            "unexpected",
-        ),
-        (
-            "(allow file-read* (subpath (param \"OTHER\")))",
-            "unset parameter",
-        ),
-        ("(allow file-read* (subpath \"/x\"))", "unused parameter"),
-        (
-            "(allow file-raed* (subpath (param \"KEY\")))",
-            "unknown operation",
-        ),
-        (
-            "(allow file-read* (sub-path (param \"KEY\")))",
-            "unknown filter",
-        ),
-        ("(allow file-read* (subpath KEY))", "neither a string nor"),
-        (
-            "(allow file-read* (subpath \"relative\")) (allow file-read* (subpath (param \"KEY\")))",
-            "no absolute path",
-        ),
-        (
-            "(allow process-fork (subpath (param \"KEY\")))",
-            "does not go with",
-        ),
-        (
-            "(allow signal (target everybody)) (allow file-read* (subpath (param \"KEY\")))",
-            "no such",
-        ),
-        (
-            "(alow file-read* (subpath (param \"KEY\")))",
-            "unknown form",
-        ),
-        (
-            "(allow default) (allow file-read* (subpath (param \"KEY\")))",
-            "set twice",
-        ),
-    ];
-    let Some(mut model) = Model::new() else {
-        return;
-    };
-    for text in right {
-        model.load(text, &format!("{head}{text}"), [("KEY", "/x")]);
-    }
-    model.check();
-    for (text, why) in wrong {
-        let Some(mut model) = Model::new() else {
-            return;
-        };
-        model.load(text, &format!("{head}{text}"), [("KEY", "/x")]);
-        let said = model.wrong();
-        assert!(
-            said.len() == 1 && said[0].1.contains(why),
-            "{text}: {said:?}"
-        );
-    }
-    for head in [
-        "(deny default)",
-        "(version 1)",
-        "(version 2) (deny default)",
-        "(version 1) (allow default)",
-    ] {
-        let Some(mut model) = Model::new() else {
-            return;
-        };
-        model.load(head, head, []);
-        assert_eq!(model.wrong().len(), 1, "{head}");
-    }
-}
-
-#[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a test starts the program that it tests"
-)]
-fn the_launchd_agent_is_well_formed_and_starts_what_this_program_knows() {
-    let plist = Path::new(env!("CARGO_MANIFEST_DIR")).join("launchd/org.hookjail.hookjail.plist");
-    let script =
-        "import json, plistlib, sys; print(json.dumps(plistlib.load(open(sys.argv[1], 'rb'))))";
-    let read = match Command::new("python3")
-        .args(["-c", script])
-        .arg(&plist)
-        .output()
-    {
-        Ok(read) => read,
-        Err(error) if is_required("python3") => {
-            panic!("python3, which is required, cannot be started: {error}")
-        }
-        Err(error) => return eprintln!("skipped: python3 cannot be started ({error})"),
-    };
-    assert!(
-        read.status.success(),
-        "{}",
-        String::from_utf8_lossy(&read.stderr)
-    );
-    let agent: Value = serde_json::from_slice(&read.stdout).unwrap();
-
-    assert_eq!(agent["Label"].as_str(), plist.file_stem().unwrap().to_str());
-    assert_eq!(agent["Umask"], 0o077);
-    let arguments: Vec<&str> = agent["ProgramArguments"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|argument| argument.as_str().unwrap())
-        .collect();
-    assert!(arguments[0].ends_with("/hookjail"), "{arguments:?}");
-    assert_eq!(arguments.last(), Some(&"serve"));
-    // What it does not know it names before it comes to `--help`.
-    let known = |arguments: &[&str]| {
-        let program = Command::new(env!("CARGO_BIN_EXE_hookjail"))
-            .args(arguments)
-            .arg("--help")
-            .output();
-        program.unwrap().status.success()
-    };
-    assert!(known(&arguments[1..]), "{arguments:?}");
-    // The control.
-    assert!(!known(&["--konfig", "x", "serve"]) && !known(&["serf"]));
-}
-
-/// Whether `HOOKJAIL_TEST_REQUIRE` lists a program.
-fn is_required(program: &str) -> bool {
-    let required = std::env::var("HOOKJAIL_TEST_REQUIRE").unwrap_or_default();
-    required.split(',').any(|name| name == program)
-}
-
 fn ask(model: &mut Model, scene: &Scene, asked: Asked) {
     let answer = scene.expected(&asked);
     model.ask(asked, answer);
-}
-
-#[test]
-fn the_model_says_where_it_depends_on_what_nobody_documents() {
-    let Some(mut model) = Model::new() else {
-        return;
-    };
-    let rules = "(allow file-write-data (literal (param \"KEY\"))) (deny file-write* (literal (param \"KEY\")))";
-    let text = format!("(version 1)\n(deny default)\n{rules}");
-    model.load("by name and by class", &text, [("KEY", "/x")]);
-    model.ask(Asked::Path("file-write-data", "/x".into(), None), "depends");
-    model.ask(Asked::Path("file-write-create", "/x".into(), None), "deny");
-    model.check();
 }
 
 /// A policy and the Mac it runs on.
@@ -1048,33 +690,23 @@ struct Expected {
 }
 
 impl Model {
-    /// Returns nothing, and says so, where Guile is not installed. Where `HOOKJAIL_TEST_REQUIRE` lists it, it must be.
+    /// Needs Guile.
     #[expect(clippy::disallowed_methods, reason = "a test starts the model")]
-    #[expect(clippy::print_stderr, reason = "what is skipped is said")]
-    fn new() -> Option<Self> {
+    fn new() -> Self {
         let there = Command::new("guile")
             .arg("--version")
             .stdout(Stdio::null())
             .status();
-        match there {
-            Ok(status) => assert!(status.success(), "guile --version: {status}"),
-            Err(error) if is_required("guile") => {
-                panic!(
-                    "guile, which is required, cannot be started: {error}; Debian has it in guile-3.0"
-                )
-            }
-            Err(error) => {
-                eprintln!(
-                    "skipped: guile cannot be started ({error}), so NO SEATBELT PROFILE IS CHECKED"
-                );
-                return None;
-            }
-        }
-        Some(Self {
+        let works = there.as_ref().is_ok_and(ExitStatus::success);
+        assert!(
+            works,
+            "this test needs guile, which Debian has in guile-3.0: {there:?}"
+        );
+        Self {
             expected: Vec::new(),
             input: String::new(),
             subjects: Vec::new(),
-        })
+        }
     }
 
     fn load<'a>(
@@ -1307,3 +939,349 @@ const HOSTILE: &[&str] = &[
     "\u{1f980}",
     "\u{202e}txt",
 ];
+
+mod with_guile {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs guile"]
+    fn every_profile_in_the_tree_loads_and_decides_as_its_policy_says() {
+        let mut model = Model::new();
+        for (name, scene) in shipped() {
+            let read = |kind| fs::read_to_string(fixture(&format!("{name}.{kind}"))).unwrap();
+            let parameters = read("parameters");
+            let parameters = parameters.lines().map(|line| line.split_once('=').unwrap());
+            model.load(&name, &read("sb"), parameters);
+            for asked in scene.questions() {
+                ask(&mut model, &scene, asked);
+            }
+        }
+        model.check();
+    }
+
+    #[test]
+    #[ignore = "needs guile"]
+    fn profiles_of_policies_made_up_by_chance_decide_as_those_policies_say() {
+        let mut runner = TestRunner::default();
+        let strategy = (scene(), prop::collection::vec(sketch(), 8));
+        let mut model = Model::new();
+        let mut scenes = Vec::new();
+        for number in 0..CASES {
+            let (scene, sketches) = strategy.new_tree(&mut runner).unwrap().current();
+            model.load_generated(&format!("case {number}"), &scene.generated());
+            for sketch in sketches {
+                ask(&mut model, &scene, sketch.about(&scene));
+            }
+            scenes.push(scene);
+        }
+        let wrong = model.wrong();
+        if let Some((case, text)) = wrong.first() {
+            panic!(
+                "{} are wrong, the first: {text}: {:#?}",
+                wrong.len(),
+                scenes[*case]
+            );
+        }
+        let (allowed, denied) = (model.count("allow"), model.count("deny"));
+        // Neither side may be what chance hardly ever asks about.
+        assert!(
+            allowed * 10 > denied && denied * 10 > allowed,
+            "{allowed} allowed, {denied} denied"
+        );
+    }
+
+    #[test]
+    #[ignore = "needs guile"]
+    fn hostile_names_grant_exactly_themselves() {
+        let mut model = Model::new();
+        let long = format!(
+            "/Users/u/{}",
+            ["x".repeat(250), "y".repeat(250), "z".repeat(250)].join("/")
+        );
+        let hostile = HOSTILE
+            .iter()
+            .map(|name| format!("/Users/u/{name}"))
+            .chain([long]);
+        let accesses = [
+            Access::Execute,
+            Access::Read,
+            Access::Write,
+            Access::WriteFile,
+        ];
+        for path in hostile {
+            let path = PathBuf::from(path);
+            for (access, is_directory) in accesses.into_iter().flat_map(|a| [(a, false), (a, true)])
+            {
+                if is_directory && access == Access::WriteFile {
+                    continue;
+                }
+                let seen = Seen {
+                    access,
+                    is_directory,
+                    path: path.clone(),
+                };
+                let scene = Scene::new(Network::None, Spawn::Threads, Metadata::Keep, vec![seen]);
+                let generated = scene.generated();
+                let what = format!("{access} on {path:?}, a directory: {is_directory}");
+                assert!(
+                    !generated.text.contains(path.to_str().unwrap()),
+                    "{what}: the path is part of the text"
+                );
+                model.load_generated(&what, &generated);
+                let text = path.to_str().unwrap();
+                for about in mistaken_for(text).into_iter().chain([path.clone()]) {
+                    for operation in [
+                        "file-read-data",
+                        "file-write-data",
+                        "file-write-create",
+                        "process-exec",
+                    ] {
+                        let asked = Asked::Path(operation, about.clone(), Some("REGULAR-FILE"));
+                        ask(&mut model, &scene, asked);
+                    }
+                }
+            }
+        }
+        model.check();
+    }
+
+    #[test]
+    #[ignore = "needs guile"]
+    fn what_is_closed_stays_closed_whatever_a_rule_above_it_allows() {
+        let mut model = Model::new();
+        for (name, scene) in shipped() {
+            let generated = scene.generated();
+            // The first rules after the default: as wide as rules can be.
+            let everything = "(deny default)\n(allow appleevent-send file-clone file-ioctl file-link file-write-create iokit-open \
+                              ipc-posix* ipc-sysv* job-creation lsopen mach* network* process-fork syscall-unix system-socket)";
+            let wide = generated.text.replacen("(deny default)", everything, 1);
+            assert_ne!(wide, generated.text);
+            let parameters = generated
+                .parameters
+                .iter()
+                .map(|p| (p.key.as_str(), p.path.to_str().unwrap()));
+            model.load(&name, &wide, parameters);
+            let none = scene.policy.network == Network::None;
+            let threads = scene.policy.spawn == Spawn::Threads;
+            let outside = PathBuf::from("/Users/u/outside");
+            for operation in ["file-clone", "file-ioctl", "file-link"] {
+                model.ask(Asked::Path(operation, outside.clone(), None), "deny");
+            }
+            for device in ["BLOCK-DEVICE", "CHARACTER-DEVICE", "FIFO", "SOCKET"] {
+                model.ask(
+                    Asked::Path("file-write-create", outside.clone(), Some(device)),
+                    "deny",
+                );
+            }
+            for operation in CLOSED {
+                model.ask(Asked::Plain(operation), "deny");
+            }
+            for operation in ["mach-register"]
+                .into_iter()
+                .chain(none.then_some("mach-lookup"))
+            {
+                model.ask(Asked::Service(operation, "com.apple.anything"), "deny");
+            }
+            for operation in ["network-bind", "network-inbound"]
+                .into_iter()
+                .chain(none.then_some("network-outbound"))
+            {
+                model.ask(Asked::Plain(operation), "deny");
+            }
+            if threads {
+                model.ask(Asked::Plain("process-fork"), "deny");
+            }
+            model.ask(Asked::Call("SYS_setsid"), "deny");
+            model.ask(Asked::Call("SYS_setpgid"), "deny");
+            model.ask(Asked::Call("SYS_posix_spawn"), "deny ENOSYS");
+            // The control: the wide rule is in force.
+            model.ask(
+                Asked::Path("file-write-create", outside, Some("REGULAR-FILE")),
+                "allow",
+            );
+        }
+        model.check();
+    }
+
+    #[test]
+    #[ignore = "needs guile"]
+    fn every_rule_is_missed_where_it_is_left_out() {
+        let scene = everything();
+        let generated = scene.generated();
+        let rules = rules(&generated.text);
+        assert!(rules.len() > 20, "{}", rules.len());
+        // What the default refuses too: these rules are there for what stands above them, and shown to be in the test above.
+        let insurance = [
+            "(deny file-clone",
+            "(deny appleevent-send",
+            "(deny network-bind",
+            "(deny file-map-executable iokit",
+        ];
+        let mut model = Model::new();
+        let left_out: Vec<_> = rules
+            .into_iter()
+            .filter(|rule| !insurance.iter().any(|start| rule.starts_with(start)))
+            .collect();
+        let questions = scene.questions();
+        for rule in &left_out {
+            let text = generated.text.replacen(rule, "", 1);
+            // A parameter that is not used any more keeps a profile from loading.
+            let parameters = generated
+                .parameters
+                .iter()
+                .filter(|p| text.contains(&format!("\"{}\"", p.key)))
+                .map(|p| (p.key.as_str(), p.path.to_str().unwrap()));
+            model.load(rule, &text, parameters);
+            for asked in &questions {
+                ask(&mut model, &scene, asked.clone());
+            }
+        }
+        let wrong = model.wrong();
+        for (subject, rule) in left_out.iter().enumerate() {
+            let missed = wrong.iter().find(|(of, _)| *of == subject);
+            let (_, missed) = missed.unwrap_or_else(|| panic!("nothing misses {rule}"));
+            assert!(!missed.starts_with("failed"), "{missed}");
+        }
+    }
+
+    #[test]
+    #[ignore = "needs guile"]
+    fn the_model_loads_no_profile_that_is_wrong() {
+        let head = "(version 1)\n(deny default)\n";
+        let right = [
+            "(allow file-read* (subpath (param \"KEY\")))",
+            "(allow file-read-data process-exec (literal (param \"KEY\")))",
+            "(deny syscall-unix (syscall-number SYS_setsid) (with errno ENOSYS)) (allow file-read* (literal (param \"KEY\")))",
+        ];
+        let wrong = [
+            (
+                "(allow file-read* (subpath (param \"KEY\"))",
+                "unexpected end",
+            ),
+            (
+                "(allow file-read* (subpath (param \"KEY\"))))",
+                "unexpected",
+            ),
+            (
+                "(allow file-read* (subpath (param \"OTHER\")))",
+                "unset parameter",
+            ),
+            ("(allow file-read* (subpath \"/x\"))", "unused parameter"),
+            (
+                "(allow file-raed* (subpath (param \"KEY\")))",
+                "unknown operation",
+            ),
+            (
+                "(allow file-read* (sub-path (param \"KEY\")))",
+                "unknown filter",
+            ),
+            ("(allow file-read* (subpath KEY))", "neither a string nor"),
+            (
+                "(allow file-read* (subpath \"relative\")) (allow file-read* (subpath (param \"KEY\")))",
+                "no absolute path",
+            ),
+            (
+                "(allow process-fork (subpath (param \"KEY\")))",
+                "does not go with",
+            ),
+            (
+                "(allow signal (target everybody)) (allow file-read* (subpath (param \"KEY\")))",
+                "no such",
+            ),
+            (
+                "(alow file-read* (subpath (param \"KEY\")))",
+                "unknown form",
+            ),
+            (
+                "(allow default) (allow file-read* (subpath (param \"KEY\")))",
+                "set twice",
+            ),
+        ];
+        let mut model = Model::new();
+        for text in right {
+            model.load(text, &format!("{head}{text}"), [("KEY", "/x")]);
+        }
+        model.check();
+        for (text, why) in wrong {
+            let mut model = Model::new();
+            model.load(text, &format!("{head}{text}"), [("KEY", "/x")]);
+            let said = model.wrong();
+            assert!(
+                said.len() == 1 && said[0].1.contains(why),
+                "{text}: {said:?}"
+            );
+        }
+        for head in [
+            "(deny default)",
+            "(version 1)",
+            "(version 2) (deny default)",
+            "(version 1) (allow default)",
+        ] {
+            let mut model = Model::new();
+            model.load(head, head, []);
+            assert_eq!(model.wrong().len(), 1, "{head}");
+        }
+    }
+
+    #[test]
+    #[ignore = "needs guile"]
+    fn the_model_says_where_it_depends_on_what_nobody_documents() {
+        let mut model = Model::new();
+        let rules = "(allow file-write-data (literal (param \"KEY\"))) (deny file-write* (literal (param \"KEY\")))";
+        let text = format!("(version 1)\n(deny default)\n{rules}");
+        model.load("by name and by class", &text, [("KEY", "/x")]);
+        model.ask(Asked::Path("file-write-data", "/x".into(), None), "depends");
+        model.ask(Asked::Path("file-write-create", "/x".into(), None), "deny");
+        model.check();
+    }
+}
+
+mod with_tools {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs python3"]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test starts the program that it tests"
+    )]
+    fn the_launchd_agent_is_well_formed_and_starts_what_this_program_knows() {
+        let plist =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("launchd/org.hookjail.hookjail.plist");
+        let script =
+            "import json, plistlib, sys; print(json.dumps(plistlib.load(open(sys.argv[1], 'rb'))))";
+        let read = Command::new("python3")
+            .args(["-c", script])
+            .arg(&plist)
+            .output()
+            .expect("this test needs python3");
+        assert!(
+            read.status.success(),
+            "{}",
+            String::from_utf8_lossy(&read.stderr)
+        );
+        let agent: Value = serde_json::from_slice(&read.stdout).unwrap();
+
+        assert_eq!(agent["Label"].as_str(), plist.file_stem().unwrap().to_str());
+        assert_eq!(agent["Umask"], 0o077);
+        let arguments: Vec<&str> = agent["ProgramArguments"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|argument| argument.as_str().unwrap())
+            .collect();
+        assert!(arguments[0].ends_with("/hookjail"), "{arguments:?}");
+        assert_eq!(arguments.last(), Some(&"serve"));
+        // What it does not know it names before it comes to `--help`.
+        let known = |arguments: &[&str]| {
+            let program = Command::new(env!("CARGO_BIN_EXE_hookjail"))
+                .args(arguments)
+                .arg("--help")
+                .output();
+            program.unwrap().status.success()
+        };
+        assert!(known(&arguments[1..]), "{arguments:?}");
+        // The control.
+        assert!(!known(&["--konfig", "x", "serve"]) && !known(&["serf"]));
+    }
+}

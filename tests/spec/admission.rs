@@ -142,38 +142,6 @@ async fn a_daemon_does_not_start_with_a_list_that_it_cannot_use() {
     assert!(error.contains("is not a list of entries"), "{error}");
 }
 
-/// As root the daemon can open everything, but a caller who cannot must not learn what is there.
-#[tokio::test]
-async fn a_listed_caller_learns_nothing_about_files_it_cannot_reach() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: only root serves other users");
-        return;
-    }
-    let daemon = Daemon::with(Setup {
-        config: "[server]\nallowed_uids = [65534]\nsocket_mode = \"0660\"\n".to_owned(),
-        ask_for_consent: true,
-        ..Setup::default()
-    })
-    .await;
-    let private = daemon.outside("private");
-    fs::create_dir(&private).unwrap();
-    fs::set_permissions(&private, Permissions::from_mode(0o700)).unwrap();
-    let script = private.join("script");
-    fs::write(&script, "echo secret").unwrap();
-    let digests = |path: &Path| {
-        let output = run_as_nobody(&daemon, &["/bin/sh", path.to_str().unwrap()]);
-        let error = json(&output)["error"].clone();
-        assert_eq!(error["reason"], "CONSENT_REQUIRED", "{error}");
-        error["metadata"]["digests"].clone()
-    };
-
-    assert_eq!(digests(&script), digests(&private.join("none")));
-
-    // The control: where the caller can go, the script is among what is hashed.
-    fs::set_permissions(&private, Permissions::from_mode(0o755)).unwrap();
-    assert!(digests(&script).to_string().contains("script"));
-}
-
 #[tokio::test]
 async fn a_script_that_changed_since_is_refused_whatever_its_time_says() {
     let daemon = asking().await;
@@ -300,22 +268,6 @@ async fn a_script_that_is_rewritten_meanwhile_runs_as_it_was_allowed_or_not_at_a
 #[tokio::test]
 async fn a_program_that_is_rewritten_meanwhile_runs_as_it_was_allowed_or_not_at_all() {
     only_the_right_program_ran(&asking().await).await;
-}
-
-#[tokio::test]
-async fn a_program_that_cannot_be_leased_is_copied_and_hashed_again() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: only root has files of others, and a capability to give up");
-        return;
-    }
-    let wrapper = ["setpriv", "--bounding-set", "-lease"];
-    let daemon = Daemon::with(Setup {
-        ask_for_consent: true,
-        wrapper: wrapper.map(str::to_owned).to_vec(),
-        ..Setup::default()
-    })
-    .await;
-    only_the_right_program_ran(&daemon).await;
 }
 
 /// Runs a program over and over that is rewritten in place all the time.
@@ -540,73 +492,118 @@ async fn hooks_that_lead_to_hooks_without_end_are_refused_at_some_depth() {
     }
 }
 
-#[tokio::test]
-async fn a_hook_that_reaches_the_daemon_is_refused_even_where_its_user_is_listed() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: only root can be the user of a hook");
-        return;
-    }
-    // No shipped profile lets a hook come so far: somebody with a hook's uid stands in for one.
-    let hook_user = 1_879_100_007;
-    let daemon = Daemon::with(Setup {
-        config: format!(
-            "[server]\nallowed_uids = [{NOBODY}, {hook_user}]\nsocket_mode = \"0660\"\n"
-        ),
-        ..Setup::default()
-    })
-    .await;
-    let control = ask_as(NOBODY, &daemon, "sock", "doctor", &["--profile", "strict"]);
-    assert_eq!(control.status.code(), Some(0), "{control:?}");
+mod as_root {
+    use super::*;
+    use crate::support::needs_root;
 
-    for (command, words) in [
-        ("run", ["--", "/bin/true"]),
-        ("run", ["--dry-run", "/bin/true"]),
-        ("doctor", ["--profile", "strict"]),
-        ("audit query", ["--limit", "1"]),
-        ("audit tail", ["--follow", "--lines=1"]),
-    ] {
-        let output = ask_as(hook_user, &daemon, "sock", command, &words);
+    /// As root the daemon can open everything, but a caller who cannot must not learn what is there.
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_listed_caller_learns_nothing_about_files_it_cannot_reach() {
+        needs_root();
+        let daemon = Daemon::with(Setup {
+            config: "[server]\nallowed_uids = [65534]\nsocket_mode = \"0660\"\n".to_owned(),
+            ask_for_consent: true,
+            ..Setup::default()
+        })
+        .await;
+        let private = daemon.outside("private");
+        fs::create_dir(&private).unwrap();
+        fs::set_permissions(&private, Permissions::from_mode(0o700)).unwrap();
+        let script = private.join("script");
+        fs::write(&script, "echo secret").unwrap();
+        let digests = |path: &Path| {
+            let output = run_as_nobody(&daemon, &["/bin/sh", path.to_str().unwrap()]);
+            let error = json(&output)["error"].clone();
+            assert_eq!(error["reason"], "CONSENT_REQUIRED", "{error}");
+            error["metadata"]["digests"].clone()
+        };
+
+        assert_eq!(digests(&script), digests(&private.join("none")));
+
+        // The control: where the caller can go, the script is among what is hashed.
+        fs::set_permissions(&private, Permissions::from_mode(0o755)).unwrap();
+        assert!(digests(&script).to_string().contains("script"));
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_program_that_cannot_be_leased_is_copied_and_hashed_again() {
+        needs_root();
+        let wrapper = ["setpriv", "--bounding-set", "-lease"];
+        let daemon = Daemon::with(Setup {
+            ask_for_consent: true,
+            wrapper: wrapper.map(str::to_owned).to_vec(),
+            ..Setup::default()
+        })
+        .await;
+        only_the_right_program_ran(&daemon).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_hook_that_reaches_the_daemon_is_refused_even_where_its_user_is_listed() {
+        needs_root();
+        // No shipped profile lets a hook come so far: somebody with a hook's uid stands in for one.
+        let hook_user = 1_879_100_007;
+        let daemon = Daemon::with(Setup {
+            config: format!(
+                "[server]\nallowed_uids = [{NOBODY}, {hook_user}]\nsocket_mode = \"0660\"\n"
+            ),
+            ..Setup::default()
+        })
+        .await;
+        let control = ask_as(NOBODY, &daemon, "sock", "doctor", &["--profile", "strict"]);
+        assert_eq!(control.status.code(), Some(0), "{control:?}");
+
+        for (command, words) in [
+            ("run", ["--", "/bin/true"]),
+            ("run", ["--dry-run", "/bin/true"]),
+            ("doctor", ["--profile", "strict"]),
+            ("audit query", ["--limit", "1"]),
+            ("audit tail", ["--follow", "--lines=1"]),
+        ] {
+            let output = ask_as(hook_user, &daemon, "sock", command, &words);
+            assert_eq!(
+                json(&output)["error"]["reason"],
+                "CALLER_IS_A_HOOK",
+                "{output:?}"
+            );
+        }
+        assert_eq!(daemon.records(), ["refused"]);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn another_user_is_refused_unless_the_operator_lists_it() {
+        needs_root();
+        let daemon = Daemon::start().await;
+        let output = run_as_nobody(&daemon, &["/bin/true"]);
+        assert_eq!(output.status.code(), Some(125), "{output:?}");
+        let error = &json(&output)["error"];
         assert_eq!(
-            json(&output)["error"]["reason"],
-            "CALLER_IS_A_HOOK",
-            "{output:?}"
+            (&error["code"], &error["reason"]),
+            (&"PERMISSION_DENIED".into(), &"PEER_NOT_ALLOWED".into())
         );
-    }
-    assert_eq!(daemon.records(), ["refused"]);
-}
+        assert_eq!(daemon.records(), ["refused"]);
+        assert_eq!(daemon.journal()[0]["peer"]["uid"], 65_534);
+        for (command, words) in [
+            ("doctor", vec![]),
+            ("run", vec!["--dry-run", "--", "/bin/true"]),
+        ] {
+            let output = ask_as(NOBODY, &daemon, "sock", command, &words);
+            assert_eq!(json(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
+        }
 
-#[tokio::test]
-async fn another_user_is_refused_unless_the_operator_lists_it() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: only root can be another user");
-        return;
+        let daemon = Daemon::with(Setup {
+            config: "[server]\nallowed_uids = [65534]\nsocket_mode = \"0660\"\n".to_owned(),
+            ..Setup::default()
+        })
+        .await;
+        let output = run_as_nobody(&daemon, &["/bin/true"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert_eq!(daemon.records(), ["started", "ended"]);
+        let output = ask_as(NOBODY, &daemon, "sock", "doctor", &["--profile", "strict"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
     }
-    let daemon = Daemon::start().await;
-    let output = run_as_nobody(&daemon, &["/bin/true"]);
-    assert_eq!(output.status.code(), Some(125), "{output:?}");
-    let error = &json(&output)["error"];
-    assert_eq!(
-        (&error["code"], &error["reason"]),
-        (&"PERMISSION_DENIED".into(), &"PEER_NOT_ALLOWED".into())
-    );
-    assert_eq!(daemon.records(), ["refused"]);
-    assert_eq!(daemon.journal()[0]["peer"]["uid"], 65_534);
-    for (command, words) in [
-        ("doctor", vec![]),
-        ("run", vec!["--dry-run", "--", "/bin/true"]),
-    ] {
-        let output = ask_as(NOBODY, &daemon, "sock", command, &words);
-        assert_eq!(json(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
-    }
-
-    let daemon = Daemon::with(Setup {
-        config: "[server]\nallowed_uids = [65534]\nsocket_mode = \"0660\"\n".to_owned(),
-        ..Setup::default()
-    })
-    .await;
-    let output = run_as_nobody(&daemon, &["/bin/true"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert_eq!(daemon.records(), ["started", "ended"]);
-    let output = ask_as(NOBODY, &daemon, "sock", "doctor", &["--profile", "strict"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
 }

@@ -104,44 +104,6 @@ async fn an_end_record_that_does_not_fit_is_said_everywhere_and_found_interrupte
     assert_verifies(next.path());
 }
 
-#[tokio::test]
-async fn on_a_full_disk_every_hook_that_ran_has_its_start_and_the_chain_holds() {
-    let directory = directory();
-    let disk = audit(directory.path());
-    fs::create_dir_all(&disk).unwrap();
-    let Some(mount) = Mount::tmpfs(&disk, "size=64k,mode=0700") else {
-        println!("skipped: only root outside of containers can mount a small disk");
-        return;
-    };
-    let daemon = Daemon::in_directory(directory, Setup::default())
-        .await
-        .unwrap();
-    let mut ran = 0;
-    let refusal = loop {
-        let request = writing(&daemon, &format!("echo >ran-{ran}"));
-        match daemon.run(named(request, ran)).await {
-            Ok(_) => ran += 1,
-            Err(refusal) => break refusal,
-        }
-        assert!(ran < 100, "the disk does not fill up");
-    };
-
-    assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
-    assert!(ran > 3, "{ran}");
-    let records = records(daemon.path());
-    assert_every_run_has_its_start(daemon.path(), &records);
-    let verified = verify_journal(&disk).unwrap();
-    assert_eq!(verified.records, u64::try_from(records.len()).unwrap());
-
-    let directory = daemon.kill();
-    mount.make_read_only();
-    let why = Daemon::in_directory(directory, Setup::default())
-        .await
-        .unwrap_err();
-    assert!(why.contains("open the audit journal"), "{why}");
-    drop(mount);
-}
-
 /// The long form: `HOOKJAIL_CRASH_RUNS=1000 cargo test --test spec audit_failure::`; `HOOKJAIL_CRASH_SEED` repeats one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_daemon_that_is_killed_at_any_moment_leaves_a_chain_that_tells_of_every_hook() {
@@ -297,14 +259,17 @@ async fn problem(daemon: &Daemon) -> String {
 struct Mount(PathBuf);
 
 impl Mount {
-    fn tmpfs(at: &Path, options: &str) -> Option<Self> {
+    fn tmpfs(at: &Path, options: &str) -> Self {
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", options, "tmpfs"])
             .arg(at)
-            .output();
-        mounted
-            .is_ok_and(|mounted| mounted.status.success())
-            .then(|| Self(at.to_owned()))
+            .output()
+            .unwrap();
+        assert!(
+            mounted.status.success(),
+            "this test needs a root that may mount: {mounted:?}"
+        );
+        Self(at.to_owned())
     }
 
     fn make_read_only(&self) {
@@ -319,5 +284,47 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         drop(Command::new("umount").arg("-l").arg(&self.0).status());
+    }
+}
+
+mod as_root {
+    use super::*;
+    use crate::support::needs_root;
+
+    #[tokio::test]
+    #[ignore = "needs root that may mount"]
+    async fn on_a_full_disk_every_hook_that_ran_has_its_start_and_the_chain_holds() {
+        needs_root();
+        let directory = directory();
+        let disk = audit(directory.path());
+        fs::create_dir_all(&disk).unwrap();
+        let mount = Mount::tmpfs(&disk, "size=64k,mode=0700");
+        let daemon = Daemon::in_directory(directory, Setup::default())
+            .await
+            .unwrap();
+        let mut ran = 0;
+        let refusal = loop {
+            let request = writing(&daemon, &format!("echo >ran-{ran}"));
+            match daemon.run(named(request, ran)).await {
+                Ok(_) => ran += 1,
+                Err(refusal) => break refusal,
+            }
+            assert!(ran < 100, "the disk does not fill up");
+        };
+
+        assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
+        assert!(ran > 3, "{ran}");
+        let records = records(daemon.path());
+        assert_every_run_has_its_start(daemon.path(), &records);
+        let verified = verify_journal(&disk).unwrap();
+        assert_eq!(verified.records, u64::try_from(records.len()).unwrap());
+
+        let directory = daemon.kill();
+        mount.make_read_only();
+        let why = Daemon::in_directory(directory, Setup::default())
+            .await
+            .unwrap_err();
+        assert!(why.contains("open the audit journal"), "{why}");
+        drop(mount);
     }
 }

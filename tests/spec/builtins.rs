@@ -613,38 +613,6 @@ async fn a_workspace_that_no_hook_may_have_is_not_looked_at() {
     );
 }
 
-/// A root daemon could read everything, and says nothing to a caller who cannot read it.
-#[tokio::test]
-async fn a_listed_caller_is_told_of_no_file_that_it_cannot_read() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: only root serves other users");
-        return;
-    }
-    let hook = entry(
-        "turn_start",
-        "add_prompt_files",
-        "args = [\"PRIVATE.md\", \"PUBLIC.md\"]",
-    );
-    let server = format!("[server]\nallowed_uids = [{NOBODY}]\nsocket_mode = \"0660\"\n");
-    let daemon = Daemon::with_hooks(&format!("{hook}{server}")).await;
-    let workspace = daemon.workspace();
-    for (name, mode) in [("PRIVATE.md", 0o600), ("PUBLIC.md", 0o644)] {
-        fs::write(workspace.join(name), name.to_lowercase()).unwrap();
-        fs::set_permissions(workspace.join(name), fs::Permissions::from_mode(mode)).unwrap();
-    }
-
-    let workspace = workspace.to_str().unwrap();
-    let words = ["--point", "turn_start", "--workspace", workspace];
-    let output = ask_as(NOBODY, &daemon, "sock", "dispatch", &words);
-    let control = dispatch(&daemon, "turn_start", &json!({})).await;
-
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let context = answer["answer"]["additionalContext"].to_string();
-    assert!(context.contains("public.md"), "{answer}");
-    assert!(!answer.to_string().contains("private.md"), "{answer}");
-    assert!(self::context(control).contains("private.md"));
-}
-
 #[tokio::test]
 async fn a_built_in_at_another_point_does_nothing_and_says_so() {
     let directory = support::directory();
@@ -747,4 +715,39 @@ async fn looms_save_json_appends_events_to_a_file_of_the_profiles_directory_and_
     assert_eq!(text.lines().count(), 2);
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
     assert_eq!(daemon.records(), Vec::<String>::new());
+}
+
+mod as_root {
+    use super::*;
+    use crate::support::needs_root;
+
+    /// A root daemon could read everything, and says nothing to a caller who cannot read it.
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_listed_caller_is_told_of_no_file_that_it_cannot_read() {
+        needs_root();
+        let hook = entry(
+            "turn_start",
+            "add_prompt_files",
+            "args = [\"PRIVATE.md\", \"PUBLIC.md\"]",
+        );
+        let server = format!("[server]\nallowed_uids = [{NOBODY}]\nsocket_mode = \"0660\"\n");
+        let daemon = Daemon::with_hooks(&format!("{hook}{server}")).await;
+        let workspace = daemon.workspace();
+        for (name, mode) in [("PRIVATE.md", 0o600), ("PUBLIC.md", 0o644)] {
+            fs::write(workspace.join(name), name.to_lowercase()).unwrap();
+            fs::set_permissions(workspace.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+
+        let workspace = workspace.to_str().unwrap();
+        let words = ["--point", "turn_start", "--workspace", workspace];
+        let output = ask_as(NOBODY, &daemon, "sock", "dispatch", &words);
+        let control = dispatch(&daemon, "turn_start", &json!({})).await;
+
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let context = answer["answer"]["additionalContext"].to_string();
+        assert!(context.contains("public.md"), "{answer}");
+        assert!(!answer.to_string().contains("private.md"), "{answer}");
+        assert!(self::context(control).contains("private.md"));
+    }
 }

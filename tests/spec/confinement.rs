@@ -354,54 +354,6 @@ async fn a_script_that_names_no_interpreter_is_not_handed_to_a_shell() {
 }
 
 #[tokio::test]
-async fn a_set_uid_program_gains_nothing() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: only root can make a program set-uid root");
-        return;
-    }
-    let (probe, directory) = (Probe::build(), support::directory());
-    let program = directory.path().join("set-uid");
-    fs::copy(probe.path(), &program).unwrap();
-    fs::set_permissions(
-        &program,
-        std::os::unix::fs::PermissionsExt::from_mode(0o4755),
-    )
-    .unwrap();
-    let grant = format!(
-        "description = \"pipeline and a program\"\nextends = \"pipeline\"\n[files]\nsystem = [{{ path = {:?}, access = \"execute\" }}]\n",
-        directory.path()
-    );
-    let daemon = Daemon::with(Setup {
-        profiles: vec![("with-program".to_owned(), grant)],
-        ..Setup::default()
-    })
-    .await;
-    let ids = |said: &[u8]| {
-        let said = String::from_utf8_lossy(said);
-        let line = said.lines().next().unwrap_or_default();
-        line.split(' ')
-            .skip(1)
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
-
-    let mut control = Command::new(&program);
-    let control = control
-        .arg("state")
-        .uid(65_534)
-        .gid(65_534)
-        .output()
-        .unwrap();
-    let mut request = support::hook([program.to_str().unwrap(), "state"]);
-    request.profile = "with-program".to_owned();
-    let confined = daemon.run(request).await.unwrap();
-
-    assert_eq!(ids(&control.stdout), ["65534", "0", "0"]);
-    let user = probe.user(&daemon).await.to_string();
-    assert_eq!(ids(&confined.stdout), [&*user, &*user, &*user]);
-}
-
-#[tokio::test]
 async fn a_program_that_the_dynamic_loader_runs_has_no_more_rights() {
     let daemon = Daemon::start().await;
     let secret = daemon.outside("secret");
@@ -420,4 +372,55 @@ async fn a_program_that_the_dynamic_loader_runs_has_no_more_rights() {
 
     assert_eq!(control.stdout, b"ran\nsecret\n");
     assert_eq!(confined.stdout, b"ran\n".as_slice());
+}
+
+mod as_root {
+    use super::*;
+    use crate::support::needs_root;
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_set_uid_program_gains_nothing() {
+        needs_root();
+        let (probe, directory) = (Probe::build(), support::directory());
+        let program = directory.path().join("set-uid");
+        fs::copy(probe.path(), &program).unwrap();
+        fs::set_permissions(
+            &program,
+            std::os::unix::fs::PermissionsExt::from_mode(0o4755),
+        )
+        .unwrap();
+        let grant = format!(
+            "description = \"pipeline and a program\"\nextends = \"pipeline\"\n[files]\nsystem = [{{ path = {:?}, access = \"execute\" }}]\n",
+            directory.path()
+        );
+        let daemon = Daemon::with(Setup {
+            profiles: vec![("with-program".to_owned(), grant)],
+            ..Setup::default()
+        })
+        .await;
+        let ids = |said: &[u8]| {
+            let said = String::from_utf8_lossy(said);
+            let line = said.lines().next().unwrap_or_default();
+            line.split(' ')
+                .skip(1)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+
+        let mut control = Command::new(&program);
+        let control = control
+            .arg("state")
+            .uid(65_534)
+            .gid(65_534)
+            .output()
+            .unwrap();
+        let mut request = support::hook([program.to_str().unwrap(), "state"]);
+        request.profile = "with-program".to_owned();
+        let confined = daemon.run(request).await.unwrap();
+
+        assert_eq!(ids(&control.stdout), ["65534", "0", "0"]);
+        let user = probe.user(&daemon).await.to_string();
+        assert_eq!(ids(&confined.stdout), [&*user, &*user, &*user]);
+    }
 }

@@ -25,7 +25,7 @@ use tonic::{Code, Request, Status, Streaming, transport::Channel};
 
 use crate::{
     support::{Daemon, Setup, hook, reason, sh},
-    witness::{NOBODY, ask_as, end, hookjail, json as printed, until, wall_time},
+    witness::{NOBODY, a_minute, ask_as, end, hookjail, json as printed, until, wall_time},
 };
 
 async fn daemon(config: &str) -> Daemon {
@@ -351,13 +351,26 @@ async fn the_operators_time_is_not_the_hooks() {
     let daemon = daemon("").await;
     let mut listener = Listener::of(&daemon).await;
     let request = pb::ExecuteRequest {
-        timeout: wall_time(3),
-        ..hook(["/bin/sleep", "1"])
+        timeout: wall_time(2),
+        ..hook(["/bin/true"])
     };
+    // Another hook with as much time, which it uses up.
+    let clock = pb::ExecuteRequest {
+        timeout: wall_time(2),
+        ..hook(["/bin/sleep", &a_minute()])
+    };
+    let allow = pb::AllowRequest {
+        argv: clock.hook.clone().unwrap().argv,
+        profile: "strict".to_owned(),
+        ..pb::AllowRequest::default()
+    };
+    operator(&daemon).allow(allow).await.unwrap();
     let running = begin(&daemon, request.clone());
     let asked = listener.question().await;
-    // With the hook's own second longer than it may run.
-    tokio::time::sleep(Duration::from_millis(2500)).await;
+
+    // It began later than the one that waits, whose time is over with its own.
+    let response = daemon.run(clock).await.unwrap();
+    assert_eq!(end(&response).0, OutcomeKind::TimedOut);
 
     decide(&daemon, &asked.consent_id, ConsentDecision::Once).await;
 
@@ -529,38 +542,6 @@ async fn a_command_is_allowed_by_digest_before_its_files_are_there() {
         assert_eq!(status.code(), Code::InvalidArgument);
         assert_eq!(crate::support::field(&status), field);
     }
-}
-
-#[tokio::test]
-async fn only_who_is_listed_answers_for_the_operator_and_no_hook_does() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: only root can be another user");
-        return;
-    }
-    let a_hooks = 1_879_100_007;
-    let config = format!(
-        "[server]\nallowed_uids = [{NOBODY}, {a_hooks}]\nsocket_mode = \"0660\"\n[consent]\nuids = [{a_hooks}, 4711]\n"
-    );
-    let daemon = daemon(&config).await;
-    for (user, expected) in [(NOBODY, "PEER_NOT_ALLOWED"), (a_hooks, "CALLER_IS_A_HOOK")] {
-        for (command, words) in [
-            ("consent pending", &[][..]),
-            ("consent approve", &["x"]),
-            ("consent watch", &[]),
-        ] {
-            let output = ask_as(user, &daemon, "sock", command, words);
-            assert_eq!(printed(&output)["error"]["reason"], expected, "{output:?}");
-        }
-    }
-    // Who is listed may answer, and run nothing.
-    let output = ask_as(4711, &daemon, "sock", "consent approve", &["x"]);
-    assert_eq!(
-        printed(&output),
-        json!({"counted": false, "id": "x"}),
-        "{output:?}"
-    );
-    let output = ask_as(4711, &daemon, "sock", "run", &["--", "/bin/true"]);
-    assert_eq!(printed(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
 }
 
 /// A person at `hookjail consent watch`.
@@ -1030,4 +1011,39 @@ async fn eight_writers_of_two_daemons_and_the_command_line_lose_no_entry() {
     listed.sort();
     expected.sort();
     assert_eq!(listed, expected);
+}
+
+mod as_root {
+    use super::*;
+    use crate::support::needs_root;
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn only_who_is_listed_answers_for_the_operator_and_no_hook_does() {
+        needs_root();
+        let a_hooks = 1_879_100_007;
+        let config = format!(
+            "[server]\nallowed_uids = [{NOBODY}, {a_hooks}]\nsocket_mode = \"0660\"\n[consent]\nuids = [{a_hooks}, 4711]\n"
+        );
+        let daemon = daemon(&config).await;
+        for (user, expected) in [(NOBODY, "PEER_NOT_ALLOWED"), (a_hooks, "CALLER_IS_A_HOOK")] {
+            for (command, words) in [
+                ("consent pending", &[][..]),
+                ("consent approve", &["x"]),
+                ("consent watch", &[]),
+            ] {
+                let output = ask_as(user, &daemon, "sock", command, words);
+                assert_eq!(printed(&output)["error"]["reason"], expected, "{output:?}");
+            }
+        }
+        // Who is listed may answer, and run nothing.
+        let output = ask_as(4711, &daemon, "sock", "consent approve", &["x"]);
+        assert_eq!(
+            printed(&output),
+            json!({"counted": false, "id": "x"}),
+            "{output:?}"
+        );
+        let output = ask_as(4711, &daemon, "sock", "run", &["--", "/bin/true"]);
+        assert_eq!(printed(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
+    }
 }

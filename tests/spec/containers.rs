@@ -1,20 +1,19 @@
 //! The container backend: what holds for it beside what holds for every backend.
 //!
 //! What every backend does alike is shown by running the other chapters with `HOOKJAIL_TEST_RUNTIME`, which has all daemons
-//! confine by that OCI runtime. `HOOKJAIL_MUST_HAVE`, where it is set, lists the runtimes that must be there, by blanks: a
-//! test that could not try one of them fails then, and says so otherwise.
+//! confine by that OCI runtime. Here most tests are made once for each runtime, and are ignored unless asked for: those of
+//! `with_crun`, `with_podman` and `with_runc` need that runtime. Podman also needs root, and so does crun where control groups
+//! are hybrid.
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "tests start the command line itself, and what lays a root, never a hook"
+    clippy::panic,
+    reason = "tests start the command line itself, and what lays a root, never a hook, and fail by panicking"
 )]
-#![expect(
-    clippy::print_stdout,
-    reason = "says which runtimes could not be tried"
-)]
+#![expect(clippy::print_stdout, reason = "says how often each side won a race")]
 
 use std::{
-    env, fs,
+    fs,
     io::Write,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
@@ -30,57 +29,27 @@ use nix::{
 use tokio::sync::Mutex;
 
 use crate::{
-    support::{Daemon, Setup, directory, hook, in_containers, program, reason, sh},
+    support::{Daemon, Setup, directory, hook, in_containers, needs_root, program, reason, sh},
     witness::{Again, a_minute, end, event, processes_with, until, until_gone, wall_time, writing},
 };
 
-/// Where distributions have OCI runtimes and engines.
-const RUNTIMES: [&str; 5] = [
-    "/usr/bin/crun",
-    "/usr/bin/podman",
-    "/usr/bin/runc",
-    "/usr/sbin/runc",
-    "/usr/bin/youki",
-];
-
-/// Returns a set-up for each runtime that can be tried here.
-fn setups() -> Vec<(String, Setup)> {
-    let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
-    let paths = RUNTIMES.map(Path::new).into_iter();
-    let mut found: Vec<_> = paths
-        // One that is a link is refused, and stands for one of the others.
-        .filter(|path| path.symlink_metadata().is_ok_and(|found| found.is_file()))
-        .filter(|path| {
-            let root = nix::unistd::geteuid().is_root();
-            match &*name(path) {
-                "crun" => root || !hybrid(),
-                // An ordinary user's is refused, which has a test of its own.
-                "podman" => root,
-                _ => true,
-            }
-        })
-        .map(|path| {
-            let setup = Setup {
-                config: in_containers(path),
-                wrapper: wrapper(),
-                ..Setup::default()
-            };
-            (name(path), setup)
-        })
-        .collect();
-    found.dedup_by(|one, other| one.0 == other.0);
-    for runtime in ["crun", "podman", "runc"] {
-        if found.iter().any(|(name, _)| name == runtime) {
-            continue;
-        }
-        let must = env::var("HOOKJAIL_MUST_HAVE").unwrap_or_default();
-        assert!(
-            !must.split_whitespace().any(|name| name == runtime),
-            "{runtime} must be here"
-        );
-        println!("skipped: {runtime} is not installed, or does not start here");
+/// Returns a set-up that confines by a runtime, which must be there and start here.
+fn setup(runtime: &str) -> Setup {
+    // Where distributions have it. One that is a link is refused, and stands for another.
+    let paths = ["/usr/bin", "/usr/sbin"].map(|directory| Path::new(directory).join(runtime));
+    let is_there = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_file());
+    let found = paths.into_iter().find(is_there);
+    let path = found.unwrap_or_else(|| panic!("this test needs {runtime}"));
+    match runtime {
+        "crun" if hybrid() => needs_root(),
+        "podman" => needs_root(),
+        _ => {}
     }
-    found
+    Setup {
+        config: in_containers(&path),
+        wrapper: wrapper(),
+        ..Setup::default()
+    }
 }
 
 /// Whether crun refuses this host for its control groups.
@@ -97,200 +66,188 @@ fn wrapper() -> Vec<String> {
     vec![script.display().to_string()]
 }
 
-#[tokio::test]
-async fn a_hook_in_a_container_is_told_and_recorded_as_such() {
-    for (runtime, setup) in setups() {
-        let daemon = Daemon::with(setup).await;
-        let mut request = sh("pipeline", "cat; echo problem >&2; exit 7");
-        request.event = event(r#"{"a":1}"#);
-        let response = daemon.run(request).await.unwrap();
+async fn a_hook_in_a_container_is_told_and_recorded_as_such(runtime: &str) {
+    let setup = setup(runtime);
+    let daemon = Daemon::with(setup).await;
+    let mut request = sh("pipeline", "cat; echo problem >&2; exit 7");
+    request.event = event(r#"{"a":1}"#);
+    let response = daemon.run(request).await.unwrap();
 
-        assert_eq!(
-            end(&response),
-            (pb::OutcomeKind::Exited, Some(7), None),
-            "{runtime}"
-        );
-        assert_eq!(&response.stdout[..], br#"{"a":1}"#);
-        assert_eq!(&response.stderr[..], b"problem\n");
-        let confinement = response.confinement.unwrap();
-        assert_eq!(confinement.backend, "container");
-        assert!(confinement.confirmed);
-        let seen = |check: &str| {
-            let found = confinement.evidence.iter().find(|seen| seen.check == check);
-            found
-                .unwrap_or_else(|| panic!("{check}: {confinement:?}"))
-                .observed
-                .clone()
-        };
-        assert!(seen("namespaces").starts_with("ipc mnt pid uts net"));
-        assert_eq!(seen("canary_denied"), "ENOENT");
-        assert_eq!(seen("capabilities"), "none");
-        assert!(seen("seccomp_filters").parse::<u32>().unwrap() > 0);
-        let journal = daemon.journal();
-        let started = journal
-            .iter()
-            .find(|record| record["record"] == "started")
-            .unwrap();
+    assert_eq!(
+        end(&response),
+        (pb::OutcomeKind::Exited, Some(7), None),
+        "{runtime}"
+    );
+    assert_eq!(&response.stdout[..], br#"{"a":1}"#);
+    assert_eq!(&response.stderr[..], b"problem\n");
+    let confinement = response.confinement.unwrap();
+    assert_eq!(confinement.backend, "container");
+    assert!(confinement.confirmed);
+    let seen = |check: &str| {
+        let found = confinement.evidence.iter().find(|seen| seen.check == check);
+        found
+            .unwrap_or_else(|| panic!("{check}: {confinement:?}"))
+            .observed
+            .clone()
+    };
+    assert!(seen("namespaces").starts_with("ipc mnt pid uts net"));
+    assert_eq!(seen("canary_denied"), "ENOENT");
+    assert_eq!(seen("capabilities"), "none");
+    assert!(seen("seccomp_filters").parse::<u32>().unwrap() > 0);
+    let journal = daemon.journal();
+    let started = journal
+        .iter()
+        .find(|record| record["record"] == "started")
+        .unwrap();
+    assert!(
+        started.to_string().contains(r#""backend":"container""#),
+        "{started}"
+    );
+}
+
+async fn what_is_not_granted_is_not_there(runtime: &str) {
+    let setup = setup(runtime);
+    let daemon = Daemon::with(setup).await;
+    let outside = daemon.outside("secret");
+    fs::write(&outside, "secret").unwrap();
+    let script = format!(
+        "ls -a / | tr '\\n' ' '; cat {}; ls /dev /proc | grep -v '^[0-9]' | tr '\\n' ' '; find /sys /run /etc/hostname -type f -size +0 >&2",
+        outside.display()
+    );
+    let response = daemon.run(sh("pipeline", &script)).await.unwrap();
+
+    let said = String::from_utf8_lossy(&response.stdout).into_owned();
+    let (root, rest) = said.split_at(said.find("/dev:").unwrap_or(said.len()));
+    for name in ["home", "root", "boot", "sys", "srv", "var"] {
+        // A test's own directory may lie there; and what podman would mount, something empty stands in for.
+        let own = daemon.path().starts_with(Path::new("/").join(name))
+            || (runtime == "podman" && name == "sys");
         assert!(
-            started.to_string().contains(r#""backend":"container""#),
-            "{started}"
+            own || !root.split(' ').any(|there| there == name),
+            "{runtime}: {said}"
         );
     }
+    assert!(!said.contains("secret"), "{said}");
+    let full = String::from_utf8_lossy(&response.stderr).into_owned();
+    assert!(!full.lines().any(|line| line.starts_with('/')), "{full}");
+    assert_eq!(
+        rest.split_whitespace().collect::<Vec<_>>().join(" "),
+        "/dev: null urandom /proc: self thread-self"
+    );
 }
 
-#[tokio::test]
-async fn what_is_not_granted_is_not_there() {
-    for (runtime, setup) in setups() {
-        let daemon = Daemon::with(setup).await;
-        let outside = daemon.outside("secret");
-        fs::write(&outside, "secret").unwrap();
-        let script = format!(
-            "ls -a / | tr '\\n' ' '; cat {}; ls /dev /proc | grep -v '^[0-9]' | tr '\\n' ' '; find /sys /run /etc/hostname -type f -size +0 >&2",
-            outside.display()
-        );
-        let response = daemon.run(sh("pipeline", &script)).await.unwrap();
+async fn what_is_written_to_a_granted_workspace_stays_and_what_is_written_to_scratch_goes(
+    runtime: &str,
+) {
+    let setup = setup(runtime);
+    let daemon = Daemon::with(setup).await;
+    let script = "echo kept > kept; echo gone > $HOME/gone; cat kept $HOME/gone; pwd";
+    let response = daemon.run(writing(&daemon, script)).await.unwrap();
 
-        let said = String::from_utf8_lossy(&response.stdout).into_owned();
-        let (root, rest) = said.split_at(said.find("/dev:").unwrap_or(said.len()));
-        for name in ["home", "root", "boot", "sys", "srv", "var"] {
-            // A test's own directory may lie there; and what podman would mount, something empty stands in for.
-            let own = daemon.path().starts_with(Path::new("/").join(name))
-                || (runtime == "podman" && name == "sys");
-            assert!(
-                own || !root.split(' ').any(|there| there == name),
-                "{runtime}: {said}"
-            );
-        }
-        assert!(!said.contains("secret"), "{said}");
-        let full = String::from_utf8_lossy(&response.stderr).into_owned();
-        assert!(!full.lines().any(|line| line.starts_with('/')), "{full}");
-        assert_eq!(
-            rest.split_whitespace().collect::<Vec<_>>().join(" "),
-            "/dev: null urandom /proc: self thread-self"
-        );
-    }
+    let expected = format!("kept\ngone\n{}\n", daemon.workspace().display());
+    assert_eq!(
+        String::from_utf8_lossy(&response.stdout),
+        expected,
+        "{runtime}: {response:?}"
+    );
+    let kept = fs::read_to_string(daemon.workspace().join("kept"));
+    assert_eq!(kept.unwrap(), "kept\n");
+    assert!(daemon.scratch_directories().is_empty());
 }
 
-#[tokio::test]
-async fn what_is_written_to_a_granted_workspace_stays_and_what_is_written_to_scratch_goes() {
-    for (runtime, setup) in setups() {
-        let daemon = Daemon::with(setup).await;
-        let script = "echo kept > kept; echo gone > $HOME/gone; cat kept $HOME/gone; pwd";
-        let response = daemon.run(writing(&daemon, script)).await.unwrap();
+async fn a_script_is_read_by_the_interpreter_of_its_first_line(runtime: &str) {
+    let setup = setup(runtime);
+    let daemon = Daemon::with(setup).await;
+    let script = daemon.workspace().join("hook.sh");
+    fs::write(&script, "#!/bin/sh -u\necho \"$0 $1\"; exit 6\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut request = writing(&daemon, "");
+    let asked = request.hook.as_mut().unwrap();
+    asked.argv = vec![script.display().to_string(), "word".to_owned()];
+    let response = daemon.run(request).await.unwrap();
 
-        let expected = format!("kept\ngone\n{}\n", daemon.workspace().display());
-        assert_eq!(
-            String::from_utf8_lossy(&response.stdout),
-            expected,
-            "{runtime}: {response:?}"
-        );
-        let kept = fs::read_to_string(daemon.workspace().join("kept"));
-        assert_eq!(kept.unwrap(), "kept\n");
-        assert!(daemon.scratch_directories().is_empty());
-    }
-}
-
-#[tokio::test]
-async fn a_script_is_read_by_the_interpreter_of_its_first_line() {
-    for (runtime, setup) in setups() {
-        let daemon = Daemon::with(setup).await;
-        let script = daemon.workspace().join("hook.sh");
-        fs::write(&script, "#!/bin/sh -u\necho \"$0 $1\"; exit 6\n").unwrap();
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut request = writing(&daemon, "");
-        let asked = request.hook.as_mut().unwrap();
-        asked.argv = vec![script.display().to_string(), "word".to_owned()];
-        let response = daemon.run(request).await.unwrap();
-
-        let said = String::from_utf8_lossy(&response.stdout).into_owned();
-        assert!(said.ends_with("/hook.sh word\n"), "{runtime}: {response:?}");
-        assert_eq!(end(&response).1, Some(6));
-    }
+    let said = String::from_utf8_lossy(&response.stdout).into_owned();
+    assert!(said.ends_with("/hook.sh word\n"), "{runtime}: {response:?}");
+    assert_eq!(end(&response).1, Some(6));
 }
 
 /// A runtime that is killed with its daemon leaves an empty control group: what looks for those must be alone.
 static CONTROL_GROUPS: Mutex<()> = Mutex::const_new(());
 
-#[tokio::test]
-async fn the_tree_in_a_container_dies_at_the_deadline_and_with_its_daemon() {
+async fn the_tree_in_a_container_dies_at_the_deadline_and_with_its_daemon(runtime: &str) {
     let _alone = CONTROL_GROUPS.lock().await;
-    for (_, setup) in setups() {
-        let mut daemon = Daemon::with(setup).await;
-        let (first, second) = (a_minute(), a_minute());
-        let script = |time: &str| format!("sleep {time} & (sleep {time} &) ; sleep {time}");
-        let mut request = sh("pipeline", &script(&first));
-        request.timeout = wall_time(3);
-        let response = daemon.run(request).await.unwrap();
-        assert_eq!(end(&response).0, pb::OutcomeKind::TimedOut);
-        until_gone(&format!("sleep {first}")).await;
+    let setup = setup(runtime);
+    let mut daemon = Daemon::with(setup).await;
+    let (first, second) = (a_minute(), a_minute());
+    let script = |time: &str| format!("sleep {time} & (sleep {time} &) ; sleep {time}");
+    let mut request = sh("pipeline", &script(&first));
+    request.timeout = wall_time(3);
+    let response = daemon.run(request).await.unwrap();
+    assert_eq!(end(&response).0, pb::OutcomeKind::TimedOut);
+    until_gone(&format!("sleep {first}")).await;
 
-        let (mut client, request) = (daemon.client(), sh("pipeline", &script(&second)));
-        let running = tokio::spawn(async move { client.execute(request).await });
-        let there = || processes_with(&format!("sleep {second}")).len() >= 3;
-        until("the hook to run", there).await;
-        daemon.child().kill().unwrap();
-        until_gone(&format!("sleep {second}")).await;
-        until_gone(&daemon.path().display().to_string()).await;
-        assert!(running.await.unwrap().is_err());
-    }
+    let (mut client, request) = (daemon.client(), sh("pipeline", &script(&second)));
+    let running = tokio::spawn(async move { client.execute(request).await });
+    let there = || processes_with(&format!("sleep {second}")).len() >= 3;
+    until("the hook to run", there).await;
+    daemon.child().kill().unwrap();
+    until_gone(&format!("sleep {second}")).await;
+    until_gone(&daemon.path().display().to_string()).await;
+    assert!(running.await.unwrap().is_err());
 }
 
-#[tokio::test]
-async fn what_is_no_control_group_is_refused_with_what_to_do() {
-    for (runtime, setup) in setups() {
-        let group = directory();
-        for path in [group.path().to_owned(), group.path().join("missing")] {
-            let setup = Setup {
-                config: format!("{}control_group = {path:?}\n", setup.config),
-                wrapper: setup.wrapper.clone(),
-                ..Setup::default()
-            };
-            let daemon = Daemon::with(setup).await;
-            let status = daemon.run(sh("pipeline", "exit 0")).await.unwrap_err();
-            assert_eq!(reason(&status), "BACKEND_UNCONFIRMED", "{runtime}");
-            let message = status.message();
-            assert!(message.contains(path.to_str().unwrap()), "{message}");
-            assert!(message.contains("container.control_group"), "{message}");
-            assert!(!daemon.records().iter().any(|record| record == "started"));
-        }
-
-        // And without any, a profile that requires what only a group enforces.
-        let text =
-            "description = \"For tests.\"\nextends = \"pipeline\"\naxes.required = [\"memory\"]\n";
+async fn what_is_no_control_group_is_refused_with_what_to_do(runtime: &str) {
+    let setup = setup(runtime);
+    let group = directory();
+    for path in [group.path().to_owned(), group.path().join("missing")] {
         let setup = Setup {
-            profiles: vec![("bounded".to_owned(), text.to_owned())],
-            ..setup
+            config: format!("{}control_group = {path:?}\n", setup.config),
+            wrapper: setup.wrapper.clone(),
+            ..Setup::default()
         };
         let daemon = Daemon::with(setup).await;
-        let status = daemon.run(sh("bounded", "exit 0")).await.unwrap_err();
-        assert_eq!(reason(&status), "POLICY_UNENFORCEABLE", "{runtime}");
-        assert!(status.message().contains("`memory`"), "{status:?}");
+        let status = daemon.run(sh("pipeline", "exit 0")).await.unwrap_err();
+        assert_eq!(reason(&status), "BACKEND_UNCONFIRMED", "{runtime}");
+        let message = status.message();
+        assert!(message.contains(path.to_str().unwrap()), "{message}");
+        assert!(message.contains("container.control_group"), "{message}");
+        assert!(!daemon.records().iter().any(|record| record == "started"));
     }
+
+    // And without any, a profile that requires what only a group enforces.
+    let text =
+        "description = \"For tests.\"\nextends = \"pipeline\"\naxes.required = [\"memory\"]\n";
+    let setup = Setup {
+        profiles: vec![("bounded".to_owned(), text.to_owned())],
+        ..setup
+    };
+    let daemon = Daemon::with(setup).await;
+    let status = daemon.run(sh("bounded", "exit 0")).await.unwrap_err();
+    assert_eq!(reason(&status), "POLICY_UNENFORCEABLE", "{runtime}");
+    assert!(status.message().contains("`memory`"), "{status:?}");
 }
 
-#[tokio::test]
-async fn nothing_of_a_container_is_left_when_its_run_has_ended() {
+async fn nothing_of_a_container_is_left_when_its_run_has_ended(runtime: &str) {
     let _alone = CONTROL_GROUPS.lock().await;
-    for (_, setup) in setups() {
-        let before = control_groups(Path::new("/sys/fs/cgroup"));
-        let daemon = Daemon::with(setup).await;
-        for script in ["exit 0", "kill -KILL $$", "sleep 100"] {
-            let mut request = sh("pipeline", script);
-            request.timeout = wall_time(2);
-            daemon.run(request).await.unwrap();
-        }
-        let missing = daemon.run(hook(["/usr/bin/nowhere"])).await;
-        assert_eq!(reason(&missing.unwrap_err()), "INVALID_REQUEST");
-        assert!(daemon.scratch_directories().is_empty());
-        // A runtime gives a hook's user what its container has as standard input.
-        let null = fs::metadata("/dev/null").unwrap();
-        assert_eq!((null.uid(), null.mode() & 0o777), (0, 0o666));
-        until("the end of all control groups", || {
-            let now = control_groups(Path::new("/sys/fs/cgroup"));
-            now.iter().all(|group| before.contains(group))
-        })
-        .await;
+    let setup = setup(runtime);
+    let before = control_groups(Path::new("/sys/fs/cgroup"));
+    let daemon = Daemon::with(setup).await;
+    for script in ["exit 0", "kill -KILL $$", "sleep 100"] {
+        let mut request = sh("pipeline", script);
+        request.timeout = wall_time(2);
+        daemon.run(request).await.unwrap();
     }
+    let missing = daemon.run(hook(["/usr/bin/nowhere"])).await;
+    assert_eq!(reason(&missing.unwrap_err()), "INVALID_REQUEST");
+    assert!(daemon.scratch_directories().is_empty());
+    // A runtime gives a hook's user what its container has as standard input.
+    let null = fs::metadata("/dev/null").unwrap();
+    assert_eq!((null.uid(), null.mode() & 0o777), (0, 0o666));
+    until("the end of all control groups", || {
+        let now = control_groups(Path::new("/sys/fs/cgroup"));
+        now.iter().all(|group| before.contains(group))
+    })
+    .await;
 }
 
 /// Returns control groups that a runtime has made for our containers.
@@ -308,45 +265,38 @@ fn control_groups(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-#[tokio::test]
-async fn a_container_that_breaks_under_its_hook_is_a_fault() {
-    for (_, setup) in setups() {
-        let daemon = Daemon::with(setup).await;
-        let time = a_minute();
-        let (mut client, request) = (daemon.client(), sh("strict", &format!("exec sleep {time}")));
-        let running = tokio::spawn(async move { client.execute(request).await });
-        let marker = format!("sleep {time}");
-        until("the hook to run", || first_of(&marker).is_some()).await;
-        // Its first process, as the host sees it: the parent of the hook. Its third task waits for the daemon's end, which it
-        // starts once the daemon has looked at the hook.
-        let first = first_of(&marker).unwrap();
-        let tasks = || fs::read_dir(format!("/proc/{first}/task")).map_or(0, Iterator::count);
-        until("the daemon to have looked", || tasks() == 3).await;
-        kill(first, Signal::SIGKILL).unwrap();
+async fn a_container_that_breaks_under_its_hook_is_a_fault(runtime: &str) {
+    let setup = setup(runtime);
+    let daemon = Daemon::with(setup).await;
+    let time = a_minute();
+    let (mut client, request) = (daemon.client(), sh("strict", &format!("exec sleep {time}")));
+    let running = tokio::spawn(async move { client.execute(request).await });
+    let marker = format!("sleep {time}");
+    until("the hook to run", || first_of(&marker).is_some()).await;
+    // Its first process, as the host sees it: the parent of the hook. Its third task waits for the daemon's end, which it
+    // starts once the daemon has looked at the hook.
+    let first = first_of(&marker).unwrap();
+    let tasks = || fs::read_dir(format!("/proc/{first}/task")).map_or(0, Iterator::count);
+    until("the daemon to have looked", || tasks() == 3).await;
+    kill(first, Signal::SIGKILL).unwrap();
 
-        let status = running.await.unwrap().unwrap_err();
-        assert_eq!(status.code(), tonic::Code::Internal, "{status:?}");
-        assert!(
-            daemon
-                .log()
-                .contains("ended without saying how the hook did"),
-            "{}",
-            daemon.log()
-        );
-        until_gone(&marker).await;
-        assert_eq!(daemon.records().last().unwrap(), "refused");
-        let next = daemon.run(hook(["/bin/echo", "next"])).await.unwrap();
-        assert_eq!(&next.stdout[..], b"next\n");
-    }
+    let status = running.await.unwrap().unwrap_err();
+    assert_eq!(status.code(), tonic::Code::Internal, "{status:?}");
+    assert!(
+        daemon
+            .log()
+            .contains("ended without saying how the hook did"),
+        "{}",
+        daemon.log()
+    );
+    until_gone(&marker).await;
+    assert_eq!(daemon.records().last().unwrap(), "refused");
+    let next = daemon.run(hook(["/bin/echo", "next"])).await.unwrap();
+    assert_eq!(&next.stdout[..], b"next\n");
 }
 
-#[tokio::test]
-async fn an_engine_that_is_killed_changes_no_answer_and_leaves_nothing() {
-    let podman = setups().into_iter().find(|(name, _)| name == "podman");
-    let Some((_, setup)) = podman else {
-        return;
-    };
-    let daemon = Daemon::with(setup).await;
+async fn an_engine_that_is_killed_changes_no_answer_and_leaves_nothing(runtime: &str) {
+    let daemon = Daemon::with(setup(runtime)).await;
     let ours = daemon.path().display().to_string();
     for part in ["/usr/bin/podman --", "/usr/bin/conmon --"] {
         let time = a_minute();
@@ -408,82 +358,78 @@ fn first_of(marker: &str) -> Option<Pid> {
     parents.last().map(Pid::from_raw)
 }
 
-#[tokio::test]
-async fn names_of_any_kind_stay_names() {
-    for (runtime, setup) in setups() {
-        let daemon = Daemon::with(setup).await;
-        for name in [
-            "--privileged",
-            "a,ro",
-            "a:b",
-            "quote\"brace}",
-            "line\nbreak",
-            "back\\slash\\040",
-            "blank and \u{e9}",
-        ] {
-            let workspace = daemon.workspace().join(name);
-            fs::create_dir(&workspace).unwrap();
-            fs::set_permissions(&workspace, fs::Permissions::from_mode(0o777)).unwrap();
-            let mut request = sh("workspace-rw", "printf '%s\\n' \"$1\" > kept; exit 3");
-            let asked = request.hook.as_mut().unwrap();
-            asked.workspace = workspace.display().to_string();
-            asked.argv.extend(["--rootfs".to_owned(), name.to_owned()]);
-            // Its command line knows no quoting.
-            if runtime == "podman" && name.contains([',', ':', '"', '\n']) {
-                let refused = daemon.run(request).await.unwrap_err();
-                assert_eq!(reason(&refused), "GRANT_MISSING", "{refused:?}");
-                assert!(
-                    refused.message().contains("podman's command line"),
-                    "{refused:?}"
-                );
-                assert!(!workspace.join("kept").exists());
-                continue;
-            }
-            let response = daemon.run(request).await.unwrap();
-
-            assert_eq!(
-                end(&response).1,
-                Some(3),
-                "{runtime}: {name:?} {response:?}"
+async fn names_of_any_kind_stay_names(runtime: &str) {
+    let setup = setup(runtime);
+    let daemon = Daemon::with(setup).await;
+    for name in [
+        "--privileged",
+        "a,ro",
+        "a:b",
+        "quote\"brace}",
+        "line\nbreak",
+        "back\\slash\\040",
+        "blank and \u{e9}",
+    ] {
+        let workspace = daemon.workspace().join(name);
+        fs::create_dir(&workspace).unwrap();
+        fs::set_permissions(&workspace, fs::Permissions::from_mode(0o777)).unwrap();
+        let mut request = sh("workspace-rw", "printf '%s\\n' \"$1\" > kept; exit 3");
+        let asked = request.hook.as_mut().unwrap();
+        asked.workspace = workspace.display().to_string();
+        asked.argv.extend(["--rootfs".to_owned(), name.to_owned()]);
+        // Its command line knows no quoting.
+        if runtime == "podman" && name.contains([',', ':', '"', '\n']) {
+            let refused = daemon.run(request).await.unwrap_err();
+            assert_eq!(reason(&refused), "GRANT_MISSING", "{refused:?}");
+            assert!(
+                refused.message().contains("podman's command line"),
+                "{refused:?}"
             );
-            assert_eq!(
-                fs::read_to_string(workspace.join("kept")).unwrap(),
-                format!("{name}\n")
-            );
+            assert!(!workspace.join("kept").exists());
+            continue;
         }
+        let response = daemon.run(request).await.unwrap();
+
+        assert_eq!(
+            end(&response).1,
+            Some(3),
+            "{runtime}: {name:?} {response:?}"
+        );
+        assert_eq!(
+            fs::read_to_string(workspace.join("kept")).unwrap(),
+            format!("{name}\n")
+        );
     }
 }
 
-#[tokio::test]
-async fn a_workspace_that_is_swapped_for_a_link_is_never_mounted() {
-    for (_, setup) in setups() {
-        let daemon = Daemon::with(setup).await;
-        let (workspace, link) = (daemon.workspace().join("w"), daemon.workspace().join("l"));
-        let outside = daemon.outside("o");
-        for directory in [&workspace, &outside] {
-            fs::create_dir(directory).unwrap();
-            fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
-        }
-        fs::write(workspace.join("file"), "granted").unwrap();
-        fs::write(outside.join("file"), "secret").unwrap();
-        symlink(&outside, &link).unwrap();
-        let swapping = Again::swap(workspace.clone(), link);
-        let (mut ran, mut refused) = (0, 0);
-        for _ in 0..40 {
-            let mut request = sh("workspace-ro", "cat file");
-            request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
-            match daemon.run(request).await {
-                Ok(response) => {
-                    assert_eq!(&response.stdout[..], b"granted", "{response:?}");
-                    ran += 1;
-                }
-                Err(_) => refused += 1,
-            }
-        }
-        drop(swapping);
-        println!("{ran} ran, {refused} were refused");
-        assert!(refused > 0);
+async fn a_workspace_that_is_swapped_for_a_link_is_never_mounted(runtime: &str) {
+    let setup = setup(runtime);
+    let daemon = Daemon::with(setup).await;
+    let (workspace, link) = (daemon.workspace().join("w"), daemon.workspace().join("l"));
+    let outside = daemon.outside("o");
+    for directory in [&workspace, &outside] {
+        fs::create_dir(directory).unwrap();
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
     }
+    fs::write(workspace.join("file"), "granted").unwrap();
+    fs::write(outside.join("file"), "secret").unwrap();
+    symlink(&outside, &link).unwrap();
+    let swapping = Again::swap(workspace.clone(), link);
+    let (mut ran, mut refused) = (0, 0);
+    for _ in 0..40 {
+        let mut request = sh("workspace-ro", "cat file");
+        request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+        match daemon.run(request).await {
+            Ok(response) => {
+                assert_eq!(&response.stdout[..], b"granted", "{response:?}");
+                ran += 1;
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    drop(swapping);
+    println!("{ran} ran, {refused} were refused");
+    assert!(refused > 0);
 }
 
 /// Makes a system of a few programs, each with the libraries that it names: a root of containers.
@@ -542,78 +488,79 @@ fn with_root(config: &str, root: &Path, digest: &str) -> String {
     format!("{config}root = {root:?}\nroot_digest = {digest:?}\n")
 }
 
-#[tokio::test]
-async fn a_root_stands_in_for_the_hosts_system_and_its_programs_are_what_is_admitted() {
+async fn a_root_stands_in_for_the_hosts_system_and_its_programs_are_what_is_admitted(
+    runtime: &str,
+) {
     let place = directory();
     let root = place.path().join("root");
     lay_root(&root);
     let digest = root_digest(&root);
-    for (runtime, setup) in setups() {
-        let script = "cat /usr/share/marker; for tool in cat ls only-here; do command -v $tool; done; exit 4";
-        // The control: on the host there is no such file, and there is `ls`.
-        let host = Daemon::with(Setup {
-            config: setup.config.clone(),
-            wrapper: setup.wrapper.clone(),
-            ..Setup::default()
-        })
-        .await;
-        let response = host.run(sh("pipeline", script)).await.unwrap();
-        let said = String::from_utf8_lossy(&response.stdout).into_owned();
-        assert!(
-            said.contains("/ls\n") && !said.contains("of the root"),
-            "{runtime}: {said}"
-        );
+    let setup = setup(runtime);
+    let script =
+        "cat /usr/share/marker; for tool in cat ls only-here; do command -v $tool; done; exit 4";
+    // The control: on the host there is no such file, and there is `ls`.
+    let host = Daemon::with(Setup {
+        config: setup.config.clone(),
+        wrapper: setup.wrapper.clone(),
+        ..Setup::default()
+    })
+    .await;
+    let response = host.run(sh("pipeline", script)).await.unwrap();
+    let said = String::from_utf8_lossy(&response.stdout).into_owned();
+    assert!(
+        said.contains("/ls\n") && !said.contains("of the root"),
+        "{runtime}: {said}"
+    );
 
-        let setup = Setup {
-            config: with_root(&setup.config, &root, &digest),
-            ..setup
-        };
-        let daemon = Daemon::with(setup).await;
-        let response = daemon.run(sh("pipeline", script)).await.unwrap();
-        assert_eq!(
-            String::from_utf8_lossy(&response.stdout),
-            "of the root\n/bin/cat\n/usr/bin/only-here\n",
-            "{runtime}: {response:?}"
-        );
-        assert_eq!(end(&response).1, Some(4));
-        let evidence = response.confinement.unwrap().evidence;
-        let seen = evidence.iter().find(|seen| seen.check == "root").unwrap();
-        assert_eq!(seen.observed, digest);
+    let setup = Setup {
+        config: with_root(&setup.config, &root, &digest),
+        ..setup
+    };
+    let daemon = Daemon::with(setup).await;
+    let response = daemon.run(sh("pipeline", script)).await.unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&response.stdout),
+        "of the root\n/bin/cat\n/usr/bin/only-here\n",
+        "{runtime}: {response:?}"
+    );
+    assert_eq!(end(&response).1, Some(4));
+    let evidence = response.confinement.unwrap().evidence;
+    let seen = evidence.iter().find(|seen| seen.check == "root").unwrap();
+    assert_eq!(seen.observed, digest);
 
-        let admitted = fs::File::open(root.join("bin/dash")).unwrap();
-        let admitted = hash_file(&admitted).unwrap();
-        let journal = daemon.journal();
-        let started = journal
-            .iter()
-            .find(|record| record["record"] == "started")
-            .unwrap();
-        assert!(started.to_string().contains(&admitted), "{started}");
+    let admitted = fs::File::open(root.join("bin/dash")).unwrap();
+    let admitted = hash_file(&admitted).unwrap();
+    let journal = daemon.journal();
+    let started = journal
+        .iter()
+        .find(|record| record["record"] == "started")
+        .unwrap();
+    assert!(started.to_string().contains(&admitted), "{started}");
 
-        // A program that is only there, by its name; and a script of the host's by an interpreter of the root's.
-        let mut request = hook(["only-here"]);
-        request.event = event(r#"{"b":2}"#);
-        let response = daemon.run(request).await.unwrap();
-        assert_eq!(
-            &response.stdout[..],
-            br#"{"b":2}"#,
-            "{runtime}: {response:?}"
-        );
-        let script = daemon.workspace().join("hook.sh");
-        fs::write(&script, "#!/bin/sh\ncat /usr/share/marker\n").unwrap();
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut request = sh("pipeline", "");
-        request.hook.as_mut().unwrap().argv = vec![script.display().to_string()];
-        let response = daemon.run(request).await.unwrap();
-        assert_eq!(
-            &response.stdout[..],
-            b"of the root\n",
-            "{runtime}: {response:?}"
-        );
+    // A program that is only there, by its name; and a script of the host's by an interpreter of the root's.
+    let mut request = hook(["only-here"]);
+    request.event = event(r#"{"b":2}"#);
+    let response = daemon.run(request).await.unwrap();
+    assert_eq!(
+        &response.stdout[..],
+        br#"{"b":2}"#,
+        "{runtime}: {response:?}"
+    );
+    let script = daemon.workspace().join("hook.sh");
+    fs::write(&script, "#!/bin/sh\ncat /usr/share/marker\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut request = sh("pipeline", "");
+    request.hook.as_mut().unwrap().argv = vec![script.display().to_string()];
+    let response = daemon.run(request).await.unwrap();
+    assert_eq!(
+        &response.stdout[..],
+        b"of the root\n",
+        "{runtime}: {response:?}"
+    );
 
-        // What the host has and the root has not is not there.
-        let missing = daemon.run(hook(["/usr/bin/env"])).await.unwrap_err();
-        assert_eq!(reason(&missing), "INVALID_REQUEST");
-    }
+    // What the host has and the root has not is not there.
+    let missing = daemon.run(hook(["/usr/bin/env"])).await.unwrap_err();
+    assert_eq!(reason(&missing), "INVALID_REQUEST");
 }
 
 /// Returns what `hookjail doctor` says of a configuration that it refuses.
@@ -739,4 +686,45 @@ async fn a_runtime_that_fails_or_makes_nothing_has_no_hook_run() {
             assert!(message.contains(&words), "{message}");
         }
     }
+}
+
+/// Makes tests on a runtime.
+macro_rules! on_a_runtime {
+    ($module:ident, $runtime:literal, $needs:literal: $($test:ident)+) => {
+        mod $module {
+            $(
+                #[tokio::test]
+                #[ignore = $needs]
+                async fn $test() {
+                    super::$test($runtime).await;
+                }
+            )+
+        }
+    };
+}
+
+/// Makes tests on each runtime, and those that only an engine needs on Podman.
+macro_rules! on_each_runtime {
+    (all: $($test:ident)+; podman: $($of_podman:ident)+) => {
+        on_a_runtime!(with_crun, "crun", "needs crun": $($test)+);
+        on_a_runtime!(with_podman, "podman", "needs root and podman": $($test)+ $($of_podman)+);
+        on_a_runtime!(with_runc, "runc", "needs runc": $($test)+);
+    };
+}
+
+on_each_runtime! {
+    all:
+    a_hook_in_a_container_is_told_and_recorded_as_such
+    what_is_not_granted_is_not_there
+    what_is_written_to_a_granted_workspace_stays_and_what_is_written_to_scratch_goes
+    a_script_is_read_by_the_interpreter_of_its_first_line
+    the_tree_in_a_container_dies_at_the_deadline_and_with_its_daemon
+    what_is_no_control_group_is_refused_with_what_to_do
+    nothing_of_a_container_is_left_when_its_run_has_ended
+    a_container_that_breaks_under_its_hook_is_a_fault
+    names_of_any_kind_stay_names
+    a_workspace_that_is_swapped_for_a_link_is_never_mounted
+    a_root_stands_in_for_the_hosts_system_and_its_programs_are_what_is_admitted;
+    podman:
+    an_engine_that_is_killed_changes_no_answer_and_leaves_nothing
 }

@@ -4,7 +4,7 @@ use std::{fs, os::fd::AsRawFd, path::Path};
 
 use hookjail::pb;
 use nix::{
-    fcntl::{Flock, FlockArg},
+    fcntl::Flock,
     sys::socket::{
         AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, recv, sendto,
         socket,
@@ -15,11 +15,11 @@ use crate::{
     attempts::Probe,
     doors::{Denial, Door, doors},
     fail_closed::FakeKernel,
-    support::{Daemon, Setup, sh},
+    support::{Daemon, Setup, alone, needs_root, sh},
 };
 
-/// Returns the calls that the daemon refused, as operation, axis and how often. What the audit log says comes with them where
-/// somebody, such as a test below, has switched auditing on.
+/// Returns the calls that the daemon refused, as operation, axis and how often. What the audit log says comes with them where a
+/// host audits.
 fn denials(response: &pb::ExecuteResponse) -> Vec<(String, pb::Axis, u64)> {
     let denial = |of: &pb::Denial| (of.operation.clone(), of.axis(), of.times);
     let asked = response.denials.iter();
@@ -202,42 +202,34 @@ async fn under_a_filter_that_listens_already_calls_are_refused_and_that_is_not_s
     assert!(!response.denials_observable);
 }
 
-/// Auditing, switched on until this is dropped. One test has it at a time, whatever process it runs in.
+/// Auditing, switched on until this is dropped, and of no other test meanwhile: the log is of the whole machine, and of a call
+/// for which a stranger was killed no daemon can tell whether it was of its own hooks.
 struct Auditing {
     was_on: bool,
-    _turn: Flock<fs::File>,
+    _alone: Flock<fs::File>,
 }
 
 impl Auditing {
-    /// Switches it on; `None`, said aloud, where that cannot be had.
-    fn on() -> Option<Self> {
-        if !nix::unistd::geteuid().is_root() {
-            return skip("only root may read the kernel's audit log");
-        }
+    /// Switches it on. Needs root, outside of containers, and a kernel that writes what Landlock refuses into its audit log.
+    fn on() -> Self {
+        needs_root();
         let pids = fs::read_link("/proc/self/ns/pid").unwrap();
-        let logs = hookjail::sys::landlock_abi().is_ok_and(|abi| abi >= 7);
-        if pids != Path::new("pid:[4026531836]") || !logs {
-            return skip("nothing about Landlock is logged here that a daemon could understand");
-        }
-        let turn = Self::turn();
-        let Some(was_on) = is_auditing() else {
-            return skip("the kernel does not say whether it audits");
-        };
+        assert_eq!(
+            pids,
+            Path::new("pid:[4026531836]"),
+            "this test needs the first process id namespace, whose ids are in the audit log"
+        );
+        let abi = hookjail::sys::landlock_abi().unwrap();
+        assert!(abi >= 7, "this test needs Landlock ABI 7: this is {abi}");
+        let alone = alone();
         let auditing = Self {
-            was_on,
-            _turn: turn,
+            was_on: is_auditing().expect("this test needs a kernel that audits"),
+            _alone: alone,
         };
         audit(true);
-        if is_auditing() != Some(true) {
-            return skip("auditing cannot be switched on here");
-        }
-        Some(auditing)
-    }
-
-    fn turn() -> Flock<fs::File> {
-        // A directory that is there anyway: tests leave nothing behind.
-        let lock = fs::File::open(std::env::temp_dir()).unwrap();
-        Flock::lock(lock, FlockArg::LockExclusive).unwrap()
+        let on = is_auditing();
+        assert_eq!(on, Some(true), "this test needs auditing to be switched on");
+        auditing
     }
 }
 
@@ -245,15 +237,6 @@ impl Drop for Auditing {
     fn drop(&mut self) {
         audit(self.was_on);
     }
-}
-
-#[expect(
-    clippy::print_stdout,
-    reason = "whoever reads the tests' output must see what was not tested"
-)]
-fn skip(why: &str) -> Option<Auditing> {
-    println!("SKIP: {why}");
-    None
 }
 
 fn is_auditing() -> Option<bool> {
@@ -305,188 +288,175 @@ fn of_files(response: &pb::ExecuteResponse) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// Starts a daemon that reads the log.
+/// Starts a daemon that reads the log, in a test that has `Auditing`.
 async fn reading() -> Daemon {
     Daemon::with(Setup {
+        alone: true,
         config: "[hooks]\nread_audit_log = true\n".to_owned(),
         ..Setup::default()
     })
     .await
 }
 
-/// Runs a hook until all that it was refused was told in time: a busy kernel may be late with its log, and says so.
-async fn whole(daemon: &Daemon, request: &pb::ExecuteRequest) -> pb::ExecuteResponse {
-    for left in (0..200).rev() {
-        let response = daemon.run(request.clone()).await.unwrap();
-        if response.denials_observable {
-            return response;
-        }
-        assert!(left > 0, "never all of it was told: {}", daemon.log());
-    }
-    unreachable!("the last try returns or fails")
+/// Runs a hook of which all that it was refused is told: nothing else is logged meanwhile that could make a daemon doubt.
+async fn whole(daemon: &Daemon, request: pb::ExecuteRequest) -> pb::ExecuteResponse {
+    let response = daemon.run(request).await.unwrap();
+    assert!(
+        response.denials_observable,
+        "{response:?}\n{}",
+        daemon.log()
+    );
+    response
 }
 
-#[tokio::test]
-async fn a_refused_redirection_is_told_from_a_hook_that_blocks() {
-    let Some(_auditing) = Auditing::on() else {
-        return;
-    };
-    let daemon = reading().await;
+mod with_audit_log {
+    use super::*;
 
-    let target = "/etc/hookjail-test";
-    let refused = whole(&daemon, &sh("strict", &format!("echo x > {target}"))).await;
-    let blocking = whole(&daemon, &sh("strict", "exit 2")).await;
+    #[tokio::test]
+    #[ignore = "needs root, Landlock ABI 7 and auditing"]
+    async fn a_refused_redirection_is_told_from_a_hook_that_blocks() {
+        let _auditing = Auditing::on();
+        let daemon = reading().await;
 
-    let code = |response: &pb::ExecuteResponse| response.outcome.unwrap().exit_code;
-    assert_eq!((code(&refused), code(&blocking)), (Some(2), Some(2)));
-    assert!(!Path::new(target).exists());
-    assert!(refused.verdict.as_ref().unwrap().sandbox_denied);
-    assert!(!blocking.verdict.as_ref().unwrap().sandbox_denied);
-    assert_eq!(refused.denial_sources, ["seccomp", "sigsys", "audit_log"]);
-    // It is the directory that may not be changed.
-    assert_eq!(of_files(&refused), [("make_reg", "/etc")]);
-    assert_eq!(of_files(&blocking), []);
-    let denial = &refused.denials[0];
-    assert_eq!((denial.axis(), denial.times), (pb::Axis::Write, 1));
-    assert_eq!(denial.confidence, "certain");
-    assert_eq!(denial.rule, "no grant lets a hook make files at `/etc`");
-    let journal = daemon.journal();
-    let denied = |response: &pb::ExecuteResponse| {
-        let sequence = response.audit.as_ref().unwrap().sequence;
-        let mut records = journal
-            .iter()
-            .filter(|record| record["sequence"] == sequence);
-        records.next().unwrap().get("denied").cloned()
-    };
-    assert_eq!(denied(&refused), Some(serde_json::json!(["make_reg"])));
-    assert_eq!(denied(&blocking), None);
-}
+        let target = "/etc/hookjail-test";
+        let refused = whole(&daemon, sh("strict", &format!("echo x > {target}"))).await;
+        let blocking = whole(&daemon, sh("strict", "exit 2")).await;
 
-#[tokio::test]
-async fn a_refused_read_comes_with_the_smallest_grant_whatever_the_file_is_named() {
-    let Some(_auditing) = Auditing::on() else {
-        return;
-    };
-    let daemon = reading().await;
-
-    let names = [
-        "plain",
-        "with a space",
-        "forged\" domain=1 path=\"x",
-        "\u{e9}\n",
-    ];
-    for name in names {
-        let file = daemon.outside(name);
-        fs::write(&file, "secret\n").unwrap();
-        let quoted = shlex::try_quote(file.to_str().unwrap()).unwrap();
-        let script = format!("read line < {quoted}; exit 0");
-        let response = whole(&daemon, &sh("strict", &script)).await;
-
-        let path = file.to_str().unwrap();
-        assert_eq!(of_files(&response), [("read_file", path)], "{name:?}");
-        let denial = &response.denials[0];
-        // Below the daemon's own directory in no way, so that it can be granted.
-        let granted = toml::Value::String(path.to_owned());
-        assert_eq!(
-            denial.suggestion,
-            format!("files.named = [{{ path = {granted}, access = \"read\" }}]")
-        );
-        assert_eq!(denial.axis(), pb::Axis::Read);
-        assert!(response.verdict.unwrap().sandbox_denied);
-    }
-}
-
-#[tokio::test]
-async fn many_hooks_at_once_are_each_told_their_own_files() {
-    let Some(_auditing) = Auditing::on() else {
-        return;
-    };
-    let daemon = reading().await;
-    let runs: Vec<_> = (0..24)
-        .map(|number| {
-            let file = daemon.outside(&number.to_string());
-            fs::write(&file, "secret\n").unwrap();
-            let path = file.to_str().unwrap().to_owned();
-            // One in two is denied something.
-            let script = match number % 2 {
-                0 => format!("read line < {path}"),
-                _ => "exit 0".to_owned(),
-            };
-            let mut client = daemon.client();
-            let request = sh("strict", &script);
-            let again = request.clone();
-            let run =
-                tokio::spawn(async move { client.execute(request).await.unwrap().into_inner() });
-            (number, path, again, run)
-        })
-        .collect();
-
-    for (number, path, again, run) in runs {
-        let mut response = run.await.unwrap();
-        if !response.denials_observable {
-            // Nothing of another's all the same.
-            assert!(
-                of_files(&response).iter().all(|(_, of)| *of == path),
-                "{number}"
-            );
-            response = whole(&daemon, &again).await;
-        }
-        let expected = match number % 2 {
-            0 => vec![("read_file", &*path)],
-            _ => Vec::new(),
+        let code = |response: &pb::ExecuteResponse| response.outcome.unwrap().exit_code;
+        assert_eq!((code(&refused), code(&blocking)), (Some(2), Some(2)));
+        assert!(!Path::new(target).exists());
+        assert!(refused.verdict.as_ref().unwrap().sandbox_denied);
+        assert!(!blocking.verdict.as_ref().unwrap().sandbox_denied);
+        assert_eq!(refused.denial_sources, ["seccomp", "sigsys", "audit_log"]);
+        // It is the directory that may not be changed.
+        assert_eq!(of_files(&refused), [("make_reg", "/etc")]);
+        assert_eq!(of_files(&blocking), []);
+        let denial = &refused.denials[0];
+        assert_eq!((denial.axis(), denial.times), (pb::Axis::Write, 1));
+        assert_eq!(denial.confidence, "certain");
+        assert_eq!(denial.rule, "no grant lets a hook make files at `/etc`");
+        let journal = daemon.journal();
+        let denied = |response: &pb::ExecuteResponse| {
+            let sequence = response.audit.as_ref().unwrap().sequence;
+            let mut records = journal
+                .iter()
+                .filter(|record| record["sequence"] == sequence);
+            records.next().unwrap().get("denied").cloned()
         };
-        assert_eq!(of_files(&response), expected, "{number}");
+        assert_eq!(denied(&refused), Some(serde_json::json!(["make_reg"])));
+        assert_eq!(denied(&blocking), None);
     }
-}
 
-/// Other tests' daemons and hooks can make a daemon doubt what it saw, but not for ever.
-#[tokio::test]
-async fn where_all_sources_told_all_an_empty_list_means_something_and_where_not_it_does_not() {
-    let Some(auditing) = Auditing::on() else {
-        return;
-    };
-    let daemon = reading().await;
+    #[tokio::test]
+    #[ignore = "needs root, Landlock ABI 7 and auditing"]
+    async fn a_refused_read_comes_with_the_smallest_grant_whatever_the_file_is_named() {
+        let _auditing = Auditing::on();
+        let daemon = reading().await;
 
-    let mut observable = false;
-    for _ in 0..200 {
-        let response = daemon.run(sh("strict", "exit 0")).await.unwrap();
-        assert_eq!(response.denials, []);
-        observable = response.denials_observable;
-        if observable {
-            break;
+        let names = [
+            "plain",
+            "with a space",
+            "forged\" domain=1 path=\"x",
+            "\u{e9}\n",
+        ];
+        for name in names {
+            let file = daemon.outside(name);
+            fs::write(&file, "secret\n").unwrap();
+            let quoted = shlex::try_quote(file.to_str().unwrap()).unwrap();
+            let script = format!("read line < {quoted}; exit 0");
+            let response = whole(&daemon, sh("strict", &script)).await;
+
+            let path = file.to_str().unwrap();
+            assert_eq!(of_files(&response), [("read_file", path)], "{name:?}");
+            let denial = &response.denials[0];
+            // Below the daemon's own directory in no way, so that it can be granted.
+            let granted = toml::Value::String(path.to_owned());
+            assert_eq!(
+                denial.suggestion,
+                format!("files.named = [{{ path = {granted}, access = \"read\" }}]")
+            );
+            assert_eq!(denial.axis(), pb::Axis::Read);
+            assert!(response.verdict.unwrap().sandbox_denied);
         }
     }
-    assert!(observable, "{}", daemon.log());
 
-    if auditing.was_on {
-        return;
+    #[tokio::test]
+    #[ignore = "needs root, Landlock ABI 7 and auditing"]
+    async fn many_hooks_at_once_are_each_told_their_own_files() {
+        let _auditing = Auditing::on();
+        let daemon = reading().await;
+        let runs: Vec<_> = (0..24)
+            .map(|number| {
+                let file = daemon.outside(&number.to_string());
+                fs::write(&file, "secret\n").unwrap();
+                let path = file.to_str().unwrap().to_owned();
+                // One in two is denied something.
+                let script = match number % 2 {
+                    0 => format!("read line < {path}"),
+                    _ => "exit 0".to_owned(),
+                };
+                let mut client = daemon.client();
+                let request = sh("strict", &script);
+                let run =
+                    tokio::spawn(
+                        async move { client.execute(request).await.unwrap().into_inner() },
+                    );
+                (number, path, run)
+            })
+            .collect();
+
+        for (number, path, run) in runs {
+            let response = run.await.unwrap();
+            assert!(response.denials_observable, "{number}: {}", daemon.log());
+            let expected = match number % 2 {
+                0 => vec![("read_file", &*path)],
+                _ => Vec::new(),
+            };
+            assert_eq!(of_files(&response), expected, "{number}");
+        }
     }
-    drop(auditing);
-    // While nobody else switches it on.
-    let _turn = Auditing::turn();
-    if is_auditing() == Some(false) {
+
+    #[tokio::test]
+    #[ignore = "needs root, Landlock ABI 7 and auditing"]
+    async fn where_all_sources_told_all_an_empty_list_means_that_nothing_was_refused() {
+        let _auditing = Auditing::on();
+        let daemon = reading().await;
+
+        let response = whole(&daemon, sh("strict", "exit 0")).await;
+
+        assert_eq!(response.denials, []);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root, Landlock ABI 7 and auditing"]
+    async fn where_auditing_was_switched_off_meanwhile_an_empty_list_means_nothing() {
+        let _auditing = Auditing::on();
+        let daemon = reading().await;
+        audit(false);
+
         let response = daemon.run(sh("strict", "exit 0")).await.unwrap();
+
+        assert_eq!(response.denials, []);
         assert!(!response.denials_observable);
     }
-}
 
-#[tokio::test]
-async fn calls_that_only_the_closing_filter_refuses_are_in_the_log() {
-    let Some(_auditing) = Auditing::on() else {
-        return;
-    };
-    let (probe, daemon) = (Probe::build(), reading().await);
+    #[tokio::test]
+    #[ignore = "needs root, Landlock ABI 7 and auditing"]
+    async fn calls_that_only_the_closing_filter_refuses_are_in_the_log() {
+        let _auditing = Auditing::on();
+        let (probe, daemon) = (Probe::build(), reading().await);
 
-    // `setpgid`, which the set-up needs and a hook must not have.
-    let words = ["call", "setpgid", "0"].map(str::to_owned);
-    let response = whole(&daemon, &probe.hook("strict", &words)).await;
+        // `setpgid`, which the set-up needs and a hook must not have.
+        let words = ["call", "setpgid", "0"].map(str::to_owned);
+        let response = whole(&daemon, probe.hook("strict", &words)).await;
 
-    let setpgid: Vec<_> = response
-        .denials
-        .iter()
-        .filter(|denial| denial.operation == "setpgid")
-        .collect();
-    assert_eq!(setpgid.len(), 1);
-    assert_eq!((&*setpgid[0].source, setpgid[0].times), ("audit_log", 1));
-    assert!(response.verdict.unwrap().sandbox_denied);
+        let setpgid: Vec<_> = response
+            .denials
+            .iter()
+            .filter(|denial| denial.operation == "setpgid")
+            .collect();
+        assert_eq!(setpgid.len(), 1);
+        assert_eq!((&*setpgid[0].source, setpgid[0].times), ("audit_log", 1));
+        assert!(response.verdict.unwrap().sandbox_denied);
+    }
 }

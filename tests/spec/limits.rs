@@ -239,14 +239,16 @@ async fn address_space_is_limited_where_the_profile_says() {
     );
 }
 
-#[tokio::test]
-async fn a_hook_of_a_root_daemon_starts_no_more_tasks_than_the_profile_says() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: without root the user's own limit counts");
-        return;
-    }
-    // Processes and threads count alike. A bounded bomb: forty, none of which starts any more.
-    let processes = r#"
+mod as_root {
+    use super::*;
+    use crate::support::needs_root;
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_hook_of_a_root_daemon_starts_no_more_tasks_than_the_profile_says() {
+        needs_root();
+        // Processes and threads count alike. A bounded bomb: forty, none of which starts any more.
+        let processes = r#"
 import os, time
 started = 0
 for _ in range(40):
@@ -260,7 +262,7 @@ for _ in range(40):
         break
 print(started)
 "#;
-    let threads = r#"
+        let threads = r#"
 import threading, time
 started = 0
 for _ in range(40):
@@ -272,23 +274,24 @@ for _ in range(40):
         break
 print(started)
 "#;
-    let daemon = with_limits("tasks = 16").await;
-    for (script, name) in [(processes, "processes"), (threads, "threads")] {
-        let python = |profile: &str| {
-            let mut request = hook(["/usr/bin/python3", "-c", script]);
-            request.profile = profile.to_owned();
-            request
-        };
+        let daemon = with_limits("tasks = 16").await;
+        for (script, name) in [(processes, "processes"), (threads, "threads")] {
+            let python = |profile: &str| {
+                let mut request = hook(["/usr/bin/python3", "-c", script]);
+                request.profile = profile.to_owned();
+                request
+            };
 
-        let control = daemon.run(python("pipeline")).await.unwrap();
-        let limited = daemon.run(python("limited")).await.unwrap();
+            let control = daemon.run(python("pipeline")).await.unwrap();
+            let limited = daemon.run(python("limited")).await.unwrap();
 
-        assert_eq!(String::from_utf8_lossy(&control.stdout), "40\n", "{name}");
-        // EAGAIN; the first of the sixteen is the hook itself.
-        assert_eq!(
-            String::from_utf8_lossy(&limited.stdout),
-            "11\n15\n",
-            "{name}"
-        );
+            assert_eq!(String::from_utf8_lossy(&control.stdout), "40\n", "{name}");
+            // EAGAIN; the first of the sixteen is the hook itself.
+            assert_eq!(
+                String::from_utf8_lossy(&limited.stdout),
+                "11\n15\n",
+                "{name}"
+            );
+        }
     }
 }

@@ -1,14 +1,16 @@
 //! A daemon inside what others confine it with: it works, or says what stands in its way and what to do about it.
 //!
-//! `docs/nesting.md` is made here. As an ordinary user only that user's lines are made and compared.
+//! `docs/nesting.md` is made here, a line by each test. Places that only root can make, and those of an ordinary user when root
+//! runs the tests, are made by tests of `as_root`; `with_user_namespaces` needs a host where anybody can make one.
 
 #![expect(
     clippy::disallowed_methods,
     reason = "tests start hookjail inside sandboxes, never a hook"
 )]
-#![expect(clippy::print_stdout, reason = "a place that cannot be made is named")]
 
 use std::{
+    cell::OnceCell,
+    collections::BTreeMap,
     env,
     fmt::Write as _,
     fs,
@@ -17,10 +19,12 @@ use std::{
     process::{Command, Output},
 };
 
+use nix::fcntl::{Flock, FlockArg};
+
 use crate::{
     attempts::Probe,
     fail_closed::FakeKernel,
-    support::{directory, program},
+    support::{among_others, directory, program},
 };
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/nesting.md");
@@ -89,21 +93,28 @@ const DOCKER_LEAVES: &str = "-all,+chown,+dac_override,+fowner,+fsetid,+kill,+se
                              +net_raw,+sys_chroot,+mknod,+audit_write,+setfcap";
 
 /// As whom the daemon finds itself in a place.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Who {
     Root,
     User,
 }
 
-/// Where a daemon is started.
-#[derive(Debug)]
-struct Place {
-    name: &'static str,
-    who: Who,
-    /// What root alone can put around it.
+impl Who {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::User => "user",
+        }
+    }
+}
+
+/// What is around a daemon.
+#[derive(Debug, Default)]
+struct Around {
+    /// What root alone can put there.
     by_root: Vec<String>,
     /// What anybody can.
-    around: Vec<String>,
+    by_anybody: Vec<String>,
     /// Lines of `[hooks]`.
     config: &'static str,
 }
@@ -126,205 +137,109 @@ fn refused(calls: &[libc::c_long], errno: i32) -> Vec<String> {
     calls.iter().flat_map(flaw).collect()
 }
 
-fn places(kernel: &FakeKernel, probe: &Probe) -> Vec<Place> {
-    let filtered = |flaws: &[String]| {
-        let flaws: Vec<_> = flaws.iter().map(String::as_str).collect();
-        kernel.around(&flaws)
-    };
-    let landlock = [
+/// A filter that refuses Landlock's calls with this errno.
+fn without_landlock(errno: i32) -> Vec<String> {
+    let calls = [
         libc::SYS_landlock_create_ruleset,
         libc::SYS_landlock_add_rule,
         libc::SYS_landlock_restrict_self,
     ];
-    let docker = {
-        let mut flaws = refused(DOCKER_REFUSES, libc::EPERM);
-        flaws.extend(refused(&[libc::SYS_clone3], libc::ENOSYS));
-        // AF_VSOCK.
-        flaws.extend(words(["--errno", &format!("{}/40=1", libc::SYS_socket)]));
-        flaws
-    };
-    let mut docker_without = docker.clone();
-    docker_without.extend(refused(&landlock, libc::EPERM));
-    let no_sockets = format!("{}/{}=97", libc::SYS_socket, libc::AF_INET);
-    let domains = |count: &str| words([&probe.path().display().to_string(), "nest", count]);
-    let mounted = |script: &str| words(["unshare", "--mount", "sh", "-ec", script, "sh"]);
-
-    let mut places = Vec::new();
-    for who in [Who::Root, Who::User] {
-        let capabilities = match who {
-            Who::Root => words([
-                "setpriv",
-                "--inh-caps",
-                "-all",
-                "--bounding-set",
-                DOCKER_LEAVES,
-            ]),
-            Who::User => Vec::new(),
-        };
-        let mut place = |name, by_root: Vec<String>, around: Vec<String>| {
-            places.push(Place {
-                name,
-                who,
-                by_root,
-                around,
-                config: "",
-            });
-        };
-        place("nothing", Vec::new(), Vec::new());
-        place(
-            "Docker's default seccomp profile and capabilities",
-            capabilities.clone(),
-            filtered(&docker),
-        );
-        place(
-            "the same as it was before it let Landlock through (moby/moby#43199, 2022)",
-            capabilities,
-            filtered(&docker_without),
-        );
-        place(
-            "a filter that refuses Landlock with `EPERM`, as systemd-nspawn's of systemd 252",
-            Vec::new(),
-            filtered(&refused(&landlock, libc::EPERM)),
-        );
-        place(
-            "a filter that says Landlock is missing, as hookjail's own",
-            Vec::new(),
-            filtered(&refused(&landlock, libc::ENOSYS)),
-        );
-        place(
-            "a filter that refuses the call `seccomp`",
-            Vec::new(),
-            filtered(&refused(&[libc::SYS_seccomp], libc::EPERM)),
-        );
-        place(
-            "a filter with a listener (`EBUSY` for another), as under WSL 2",
-            Vec::new(),
-            // No call has this number: the listener is never asked.
-            filtered(&words(["--hang", "1000"])),
-        );
-        place(
-            "a filter that refuses internet sockets, as `RestrictAddressFamilies=AF_UNIX`",
-            Vec::new(),
-            filtered(&words(["--errno", &no_sockets])),
-        );
-        place("another Landlock domain", Vec::new(), domains("1"));
-        place("15 Landlock domains", Vec::new(), domains("15"));
-        place("16 Landlock domains", Vec::new(), domains("16"));
-        place(
-            "no `/proc`",
-            mounted("mount -t tmpfs none /proc; exec \"$@\""),
-            Vec::new(),
-        );
-    }
-    let root = |name, by_root: Vec<String>, around: Vec<String>, config| Place {
-        name,
-        who: Who::Root,
-        by_root,
-        around,
-        config,
-    };
-    places.extend([
-        root(
-            "root without capabilities (`--cap-drop ALL`)",
-            words(["setpriv", "--inh-caps", "-all", "--bounding-set", "-all"]),
-            Vec::new(),
-            "",
-        ),
-        root(
-            "a `/run` that cannot be written",
-            mounted("mount -t tmpfs -o ro none /run; exec \"$@\""),
-            Vec::new(),
-            "",
-        ),
-        root(
-            "a pid namespace of its own with the host's `/proc`",
-            words(["unshare", "--pid", "--fork", "--kill-child"]),
-            Vec::new(),
-            "",
-        ),
-        root(
-            "a pid namespace of its own with its own `/proc`",
-            words(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]),
-            Vec::new(),
-            "",
-        ),
-        root(
-            "a user namespace that has every id, in which no other can be made",
-            words([concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/tests/testenv/nested-userns.sh"
-            )]),
-            Vec::new(),
-            "",
-        ),
-        root(
-            "a user namespace that has root alone (`unshare --map-root-user`)",
-            Vec::new(),
-            words(["unshare", "--map-root-user"]),
-            "",
-        ),
-        Place {
-            name: "a user namespace that has nobody but the user (`unshare --map-current-user`)",
-            who: Who::User,
-            by_root: Vec::new(),
-            around: words(["unshare", "--map-current-user"]),
-            config: "",
-        },
-        Place {
-            name: "a user namespace without any id (`unshare --user`)",
-            who: Who::User,
-            by_root: Vec::new(),
-            around: words(["unshare", "--user"]),
-            config: "",
-        },
-    ]);
-    for (name, config) in [
-        ("a container's user namespace, ids 0 to 65535", ""),
-        (
-            "the same with `hooks.uid_range = [60000, 65000]`",
-            "uid_range = [60000, 65000]",
-        ),
-    ] {
-        let map = ["env".to_owned(), "USERNS_IDS=65536".to_owned()];
-        let nested = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/testenv/nested-userns.sh"
-        );
-        let by_root = map.into_iter().chain([nested.to_owned()]).collect();
-        places.push(root(name, by_root, Vec::new(), config));
-    }
-    places
+    refused(&calls, errno)
 }
 
-/// Runs one hook in a place, and has `doctor` say what it thinks; `None` where the place cannot be made.
-fn look(place: &Place) -> Option<Seen> {
-    let home = directory();
-    let is_root = nix::unistd::geteuid().is_root();
-    let mut around = Vec::new();
-    if is_root {
-        around.extend(place.by_root.clone());
-        if place.who == Who::User {
-            let id = USER.to_string();
-            around.extend(words([
-                "setpriv",
-                "--reuid",
-                &id,
-                "--regid",
-                &id,
-                "--clear-groups",
-            ]));
+fn dockers_filter() -> Vec<String> {
+    let mut flaws = refused(DOCKER_REFUSES, libc::EPERM);
+    flaws.extend(refused(&[libc::SYS_clone3], libc::ENOSYS));
+    // AF_VSOCK.
+    flaws.extend(words(["--errno", &format!("{}/40=1", libc::SYS_socket)]));
+    flaws
+}
+
+/// The programs that play what is around a daemon, compiled where one is needed.
+#[derive(Debug, Default)]
+struct Players {
+    kernel: OnceCell<FakeKernel>,
+    probe: OnceCell<Probe>,
+}
+
+impl Players {
+    fn filter(&self, flaws: &[String]) -> Around {
+        let flaws: Vec<_> = flaws.iter().map(String::as_str).collect();
+        Around {
+            by_anybody: self.kernel.get_or_init(FakeKernel::build).around(&flaws),
+            ..Around::default()
         }
-    } else if !place.by_root.is_empty() {
-        return None;
-    }
-    around.extend(place.around.clone());
-    let works = in_place(&around, &["/bin/true"], home.path());
-    if !works.status.success() {
-        println!("SKIP: {} cannot be made here: {works:?}", place.name);
-        return None;
     }
 
-    lay(place, home.path(), is_root);
+    /// A filter, and for root the capabilities that Docker leaves.
+    fn docker(&self, who: Who, flaws: &[String]) -> Around {
+        let mut around = self.filter(flaws);
+        if who == Who::Root {
+            around.by_root = words(["setpriv", "--inh-caps", "-all"]);
+            around
+                .by_root
+                .extend(words(["--bounding-set", DOCKER_LEAVES]));
+        }
+        around
+    }
+
+    fn domains(&self, count: &str) -> Around {
+        let probe = self.probe.get_or_init(Probe::build).path();
+        by_anybody([&probe.display().to_string(), "nest", count])
+    }
+}
+
+fn by_anybody<const N: usize>(around: [&str; N]) -> Around {
+    Around {
+        by_anybody: words(around),
+        ..Around::default()
+    }
+}
+
+fn by_root<const N: usize>(around: [&str; N]) -> Around {
+    Around {
+        by_root: words(around),
+        ..Around::default()
+    }
+}
+
+/// Mounts of its own.
+fn mounted(script: &str) -> Around {
+    by_root(["unshare", "--mount", "sh", "-ec", script, "sh"])
+}
+
+/// A user namespace, in which no other can be made.
+const NESTED: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/testenv/nested-userns.sh"
+);
+
+/// As who runs the tests.
+fn own() -> Who {
+    match nix::unistd::geteuid().is_root() {
+        true => Who::Root,
+        false => Who::User,
+    }
+}
+
+/// Runs one hook in a place, and has `doctor` say what it thinks.
+fn look(name: &str, who: Who, place: &Around) -> Seen {
+    let _among_others = among_others();
+    let home = directory();
+    let mut around = place.by_root.clone();
+    if own() == Who::Root && who == Who::User {
+        let id = USER.to_string();
+        around.extend(words(["setpriv", "--reuid", &id, "--regid", &id]));
+        around.push("--clear-groups".to_owned());
+    }
+    around.extend(place.by_anybody.clone());
+    let works = in_place(&around, &["/bin/true"], home.path());
+    assert!(
+        works.status.success(),
+        "{name} cannot be made here: {works:?}"
+    );
+
+    lay(place, who, home.path());
     let hookjail = program().display().to_string();
     let config = home.path().join("hookjail.toml").display().to_string();
     let workspace = home.path().join("workspace").display().to_string();
@@ -346,46 +261,33 @@ fn look(place: &Place) -> Option<Seen> {
 
     let witness = home.path().join("workspace/witness").exists();
     let reply = serde_json::from_slice::<serde_json::Value>(&ran.stdout);
-    assert!(reply.is_ok(), "{}: {ran:?}", place.name);
+    assert!(reply.is_ok(), "{}: {ran:?}", name);
     let reply = reply.unwrap();
     let doctor = String::from_utf8_lossy(&examined.stdout);
     let seen = read(&reply);
     // Refused, it left nothing; and `doctor` agrees, and says what helps.
     let refused = seen.happens.starts_with("refused") || seen.happens == "does not start";
-    assert_eq!(witness, !refused, "{}: {reply}", place.name);
-    assert_eq!(
-        examined.status.success(),
-        !refused,
-        "{}: {doctor}",
-        place.name
-    );
+    assert_eq!(witness, !refused, "{}: {reply}", name);
+    assert_eq!(examined.status.success(), !refused, "{}: {doctor}", name);
     if refused {
-        assert_eq!(ran.status.code(), Some(125), "{}: {reply}", place.name);
+        assert_eq!(ran.status.code(), Some(125), "{}: {reply}", name);
         assert!(
             !seen.cause.is_empty() && !seen.fix.is_empty(),
             "{}: {reply}",
-            place.name
+            name
         );
         let fix = serde_json::to_string(&seen.fix).unwrap();
-        assert!(
-            doctor.contains(fix.trim_matches('"')),
-            "{}: {doctor}",
-            place.name
-        );
+        assert!(doctor.contains(fix.trim_matches('"')), "{}: {doctor}", name);
     } else {
         // Killed by the signal that it sent itself: also inside, hooks and their ends are the daemon's to see.
-        assert_eq!(reply["outcome"]["signal"], 9, "{}: {reply}", place.name);
-        assert_eq!(
-            reply["confinement"]["confirmed"], true,
-            "{}: {reply}",
-            place.name
-        );
+        assert_eq!(reply["outcome"]["signal"], 9, "{}: {reply}", name);
+        assert_eq!(reply["confinement"]["confirmed"], true, "{}: {reply}", name);
     }
-    Some(seen)
+    seen
 }
 
 /// Lays configuration and directories so that the daemon's user owns them.
-fn lay(place: &Place, home: &Path, is_root: bool) {
+fn lay(place: &Around, who: Who, home: &Path) {
     let workspace = home.join("workspace");
     fs::create_dir(&workspace).unwrap();
     fs::set_permissions(&workspace, fs::Permissions::from_mode(0o777)).unwrap();
@@ -403,7 +305,7 @@ fn lay(place: &Place, home: &Path, is_root: bool) {
         fs::Permissions::from_mode(0o600),
     )
     .unwrap();
-    if is_root && place.who == Who::User {
+    if own() == Who::Root && who == Who::User {
         for path in [home, &workspace, &home.join("hookjail.toml")] {
             chown(path, Some(USER), Some(USER)).unwrap();
         }
@@ -465,96 +367,221 @@ fn read(reply: &serde_json::Value) -> Seen {
     }
 }
 
-/// Returns a line of the table.
-fn line(name: &str, who: &str, seen: &Seen) -> String {
-    let Seen {
-        happens,
-        cause,
-        fix,
-    } = seen;
-    format!("| {name} | {who} | {happens} | {cause} | {fix} |\n")
-}
+/// What is known of places, by name and user.
+type Known = BTreeMap<(String, Who), Seen>;
 
-#[test]
-fn it_works_inside_what_others_confine_it_with_or_names_cause_and_fix() {
-    let (kernel, probe) = (FakeKernel::build(), Probe::build());
-    let places = places(&kernel, &probe);
-    let seen: Vec<_> = places.iter().map(|place| (place, look(place))).collect();
-
-    // The control: what is refused elsewhere is not because of these tests.
-    for (place, seen) in &seen {
-        if let (
-            Place {
-                name: "nothing", ..
-            },
-            Some(seen),
-        ) = (place, seen)
-        {
-            assert_eq!(seen.happens, "works", "{seen:?}");
-        }
-    }
-
-    let page = fs::read_to_string(PAGE).unwrap();
-    let (before, rest) = page.split_once(BEGIN).unwrap();
-    let (written, after) = rest.split_once(END).unwrap();
-    let whole = seen.iter().all(|(_, seen)| seen.is_some());
-    if env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
-        assert!(
-            whole,
-            "the whole table is made as root, where nothing is skipped"
-        );
-        let table = table(&seen);
-        fs::write(PAGE, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
-        return;
-    }
-    let hint = "this writes it, as root: UPDATE_DOCS=1 cargo test --test spec nesting";
-    if whole {
-        assert_eq!(
-            written,
-            table(&seen),
-            "docs/nesting.md is not what happens; {hint}"
-        );
-        return;
-    }
-    for (place, seen) in seen {
-        let Some(seen) = seen else {
-            println!("SKIP: {}: not compared", place.name);
+/// Reads the table.
+fn known(table: &str) -> Known {
+    let mut known = Known::new();
+    let lines = table.lines().filter_map(|line| line.strip_prefix("| "));
+    for line in lines.skip(1) {
+        let cells: Vec<_> = line.split('|').map(str::trim).collect();
+        let &[name, who, happens, cause, fix, ""] = cells.as_slice() else {
             continue;
         };
-        let own = match place.who {
-            Who::Root => "root",
-            Who::User => "user",
+        let seen = Seen {
+            happens: happens.to_owned(),
+            cause: cause.to_owned(),
+            fix: fix.to_owned(),
         };
-        let written = [own, "either"]
-            .iter()
-            .any(|who| written.contains(&line(place.name, who, &seen)));
-        assert!(
-            written,
-            "{} of `{own}` is not in docs/nesting.md: {seen:?}; {hint}",
-            place.name
-        );
+        for one in [Who::Root, Who::User] {
+            if who == "either" || who == one.word() {
+                known.insert((name.to_owned(), one), seen.clone());
+            }
+        }
     }
+    known
 }
 
-fn table(seen: &[(&Place, Option<Seen>)]) -> String {
+/// Writes the table: of the places that there are, what is known.
+fn table(known: &Known) -> String {
     let mut text = String::from(
         "\n| around it | the daemon is | what happens | cause, as it is named | fix, as it is named |\n|---|---|---|---|---|\n",
     );
-    for (index, (place, result)) in seen.iter().enumerate() {
-        let Some(result) = result else { continue };
-        let same = |(other, seen): &(&Place, Option<Seen>)| {
-            other.name == place.name && other.who != place.who && seen.as_ref() == Some(result)
+    for name in NAMES {
+        let of = |who| known.get(&((*name).to_owned(), who));
+        let (root, user) = (of(Who::Root), of(Who::User));
+        let lines = match (root, user) {
+            (Some(root), Some(user)) if root == user => vec![("either", root)],
+            _ => [("root", root), ("user", user)]
+                .into_iter()
+                .filter_map(|(who, seen)| Some((who, seen?)))
+                .collect(),
         };
-        if seen[..index].iter().any(same) {
-            continue;
+        for (who, seen) in lines {
+            let Seen {
+                happens,
+                cause,
+                fix,
+            } = seen;
+            writeln!(text, "| {name} | {who} | {happens} | {cause} | {fix} |").unwrap();
         }
-        let who = match (seen[index..].iter().any(same), place.who) {
-            (true, _) => "either",
-            (false, Who::Root) => "root",
-            (false, Who::User) => "user",
-        };
-        text.write_str(&line(place.name, who, result)).unwrap();
     }
     text.push('\n');
     text
+}
+
+/// Starts a daemon in a place and compares what happens with the page, or writes it there.
+fn is_as_written(name: &str, who: Who, around: &Around) {
+    let seen = look(name, who, around);
+    // The control: what is refused elsewhere is not because of these tests.
+    if name == NAMES[0] {
+        assert_eq!(seen.happens, "works", "{seen:?}");
+    }
+    let update = env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1");
+    // Tests of other places write it as well, in threads or processes of their own.
+    let page = fs::File::open(PAGE).unwrap();
+    let page = match update {
+        true => Flock::lock(page, FlockArg::LockExclusive).unwrap(),
+        false => Flock::lock(page, FlockArg::LockShared).unwrap(),
+    };
+    let text = fs::read_to_string(PAGE).unwrap();
+    let (before, rest) = text.split_once(BEGIN).unwrap();
+    let (written, after) = rest.split_once(END).unwrap();
+    let mut known = known(written);
+    known.insert((name.to_owned(), who), seen);
+    let table = table(&known);
+    if update {
+        fs::write(PAGE, format!("{before}{BEGIN}{table}{END}{after}")).unwrap();
+    } else {
+        assert_eq!(
+            written, table,
+            "docs/nesting.md is not what happens; this writes it, as root: \
+             UPDATE_DOCS=1 cargo test --test spec nesting -- --include-ignored"
+        );
+    }
+    drop(page);
+}
+
+/// Makes the tests of places, and the list of their names in the order of the page.
+macro_rules! places {
+    (
+        anybody { $($test:ident $name:literal |$places:ident, $who:ident| $around:expr;)+ }
+        both_by_root { $($both:ident $of_both:literal: $around_both:expr;)+ }
+        root { $($by_root:ident $of_root:literal: $around_root:expr;)+ }
+        namespaces { $($inside:ident $of_inside:literal, $user:ident: $around_inside:expr;)+ }
+    ) => {
+        const NAMES: &[&str] = &[$($name,)+ $($of_both,)+ $($of_root,)+ $($of_inside,)+];
+
+        $(
+            #[test]
+            fn $test() {
+                let ($places, $who) = (&Players::default(), own());
+                is_as_written($name, $who, &$around);
+            }
+        )+
+
+        mod as_root {
+            use super::*;
+            use crate::support::needs_root;
+
+            $(
+                #[test]
+                #[ignore = "needs root"]
+                fn $by_root() {
+                    needs_root();
+                    is_as_written($of_root, Who::Root, &$around_root);
+                }
+            )+
+
+            $(
+                #[test]
+                #[ignore = "needs root"]
+                fn $both() {
+                    needs_root();
+                    for who in [Who::Root, Who::User] {
+                        is_as_written($of_both, who, &$around_both);
+                    }
+                }
+            )+
+
+            mod by_an_ordinary_user {
+                use super::*;
+
+                $(
+                    #[test]
+                    #[ignore = "needs root"]
+                    fn $test() {
+                        needs_root();
+                        let ($places, $who) = (&Players::default(), Who::User);
+                        is_as_written($name, $who, &$around);
+                    }
+                )+
+            }
+        }
+
+        mod with_user_namespaces {
+            use super::*;
+
+            $(
+                #[test]
+                #[ignore = "needs user namespaces that anybody can make"]
+                fn $inside() {
+                    is_as_written($of_inside, Who::$user, &$around_inside);
+                }
+            )+
+        }
+    };
+}
+
+places! {
+    anybody {
+        nothing_around_it "nothing" |_players, _who| Around::default();
+        inside_dockers_filter "Docker's default seccomp profile and capabilities" |players, who|
+            players.docker(who, &dockers_filter());
+        inside_dockers_filter_of_before_2022
+            "the same as it was before it let Landlock through (moby/moby#43199, 2022)" |players, who|
+            players.docker(who, &[dockers_filter(), without_landlock(libc::EPERM)].concat());
+        inside_a_filter_that_refuses_landlock
+            "a filter that refuses Landlock with `EPERM`, as systemd-nspawn's of systemd 252" |players, _who|
+            players.filter(&without_landlock(libc::EPERM));
+        inside_a_filter_that_hides_landlock
+            "a filter that says Landlock is missing, as hookjail's own" |players, _who|
+            players.filter(&without_landlock(libc::ENOSYS));
+        inside_a_filter_that_refuses_filters "a filter that refuses the call `seccomp`" |players, _who|
+            players.filter(&refused(&[libc::SYS_seccomp], libc::EPERM));
+        // No call has this number: the listener is never asked.
+        inside_a_filter_with_a_listener
+            "a filter with a listener (`EBUSY` for another), as under WSL 2" |players, _who|
+            players.filter(&words(["--hang", "1000"]));
+        inside_a_filter_that_refuses_internet_sockets
+            "a filter that refuses internet sockets, as `RestrictAddressFamilies=AF_UNIX`" |players, _who|
+            players.filter(&words(["--errno", &format!("{}/{}=97", libc::SYS_socket, libc::AF_INET)]));
+        inside_a_landlock_domain "another Landlock domain" |players, _who| players.domains("1");
+        inside_15_landlock_domains "15 Landlock domains" |players, _who| players.domains("15");
+        inside_16_landlock_domains "16 Landlock domains" |players, _who| players.domains("16");
+    }
+    both_by_root {
+        without_proc "no `/proc`": mounted("mount -t tmpfs none /proc; exec \"$@\"");
+    }
+    root {
+        without_capabilities "root without capabilities (`--cap-drop ALL`)":
+            by_root(["setpriv", "--inh-caps", "-all", "--bounding-set", "-all"]);
+        with_a_run_that_cannot_be_written "a `/run` that cannot be written":
+            mounted("mount -t tmpfs -o ro none /run; exec \"$@\"");
+        in_a_pid_namespace_with_the_hosts_proc "a pid namespace of its own with the host's `/proc`":
+            by_root(["unshare", "--pid", "--fork", "--kill-child"]);
+        in_a_pid_namespace_with_its_own_proc "a pid namespace of its own with its own `/proc`":
+            by_root(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+        in_a_user_namespace_that_has_every_id
+            "a user namespace that has every id, in which no other can be made": by_root([NESTED]);
+        in_a_containers_user_namespace "a container's user namespace, ids 0 to 65535":
+            by_root(["env", "USERNS_IDS=65536", NESTED]);
+        in_a_containers_user_namespace_with_a_range_of_ids_in_it
+            "the same with `hooks.uid_range = [60000, 65000]`":
+            Around {
+                config: "uid_range = [60000, 65000]",
+                ..by_root(["env", "USERNS_IDS=65536", NESTED])
+            };
+    }
+    namespaces {
+        with_root_alone
+            "a user namespace that has root alone (`unshare --map-root-user`)", Root:
+            by_anybody(["unshare", "--map-root-user"]);
+        with_nobody_but_the_user
+            "a user namespace that has nobody but the user (`unshare --map-current-user`)", User:
+            by_anybody(["unshare", "--map-current-user"]);
+        without_any_id "a user namespace without any id (`unshare --user`)", User:
+            by_anybody(["unshare", "--user"]);
+    }
 }

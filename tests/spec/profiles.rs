@@ -21,26 +21,6 @@ use crate::{
     witness::Again,
 };
 
-/// Where the shipped profiles look for programs.
-const PATH: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
-
-/// Whether a program is installed. Where `HOOKJAIL_TEST_REQUIRE` lists it, it must be.
-#[expect(clippy::print_stderr, reason = "what is skipped is said")]
-fn installed(program: &str) -> bool {
-    let found = PATH
-        .iter()
-        .any(|directory| Path::new(directory).join(program).exists());
-    let required = std::env::var("HOOKJAIL_TEST_REQUIRE").unwrap_or_default();
-    assert!(
-        found || !required.split(',').any(|name| name == program),
-        "`{program}` is required and not installed"
-    );
-    if !found {
-        eprintln!("skipped: `{program}` is not installed");
-    }
-    found
-}
-
 /// Runs a command under a profile; returns exit code, stdout and stderr.
 async fn outcome(
     daemon: &Daemon,
@@ -77,89 +57,13 @@ fn open_to_all(path: &Path) {
 }
 
 #[tokio::test]
-async fn shells_work_under_strict() {
+async fn a_shell_works_under_strict() {
     let daemon = Daemon::start().await;
 
     let script = r#"set -eu; x=1; while [ $x -lt 4 ]; do x=$((x+1)); done; case $x in 4) printf '%s\n' "${x}th";; esac"#;
     let built_ins = outcome(&daemon, hook(["/bin/sh", "-c", script]), "strict", None).await;
+
     assert_eq!(built_ins, said("4th\n"));
-
-    if installed("bash") {
-        let script = r#"a=(one two); [[ ${a[1]} =~ ^t ]] && mapfile -t lines <<< $'x\ny'; echo "${a[@]^^} ${#lines[@]}""#;
-        let bash = outcome(&daemon, hook(["bash", "-c", script]), "strict", None).await;
-        assert_eq!(bash, said("ONE TWO 2\n"));
-    }
-}
-
-#[tokio::test]
-async fn python_with_threads_json_and_sqlite_works_under_strict() {
-    if !installed("python3") {
-        return;
-    }
-    let daemon = Daemon::start().await;
-    let script = "
-import json, sqlite3, sys, tempfile, threading
-event = json.load(sys.stdin)
-sums = []
-threads = [threading.Thread(target=lambda n=n: sums.append(n)) for n in event['numbers']]
-[t.start() for t in threads]; [t.join() for t in threads]
-with tempfile.NamedTemporaryFile() as file:
-    db = sqlite3.connect(file.name)
-    db.execute('create table t (n)')
-    db.executemany('insert into t values (?)', [(n,) for n in sums])
-    db.commit()
-    print(json.dumps({'sum': db.execute('select sum(n) from t').fetchone()[0]}))
-";
-    let mut request = hook(["python3", "-c", script]);
-    request.event = Some(pb::Event {
-        json: br#"{"numbers":[1,2,3]}"#.to_vec().into(),
-        ..pb::Event::default()
-    });
-
-    let python = outcome(&daemon, request, "strict", None).await;
-
-    assert_eq!(python, said("{\"sum\": 6}\n"));
-}
-
-#[tokio::test]
-async fn jq_works_under_strict() {
-    if !installed("jq") {
-        return;
-    }
-    let daemon = Daemon::start().await;
-    let mut request = hook(["jq", "-c", "{name, n: (.list | length)}"]);
-    request.event = Some(pb::Event {
-        json: br#"{"name":"x","list":[1,2]}"#.to_vec().into(),
-        ..pb::Event::default()
-    });
-
-    let jq = outcome(&daemon, request, "strict", None).await;
-
-    assert_eq!(jq, said("{\"name\":\"x\",\"n\":2}\n"));
-}
-
-#[tokio::test]
-async fn node_works_under_strict() {
-    if !installed("node") {
-        return;
-    }
-    let daemon = Daemon::start().await;
-    let script = "
-let text = '';
-process.stdin.on('data', part => text += part).on('end', async () => {
-  const fs = require('fs/promises');
-  await fs.writeFile('file', JSON.stringify({ got: JSON.parse(text).n + 1 }));
-  console.log(await fs.readFile('file', 'utf8'));
-});";
-    let mut request = hook(["node", "-e", script]);
-    request.event = Some(pb::Event {
-        json: br#"{"n":41}"#.to_vec().into(),
-        ..pb::Event::default()
-    });
-
-    let node = outcome(&daemon, request, "strict", None).await;
-
-    assert_eq!(node, said("{\"got\":42}\n"));
 }
 
 #[tokio::test]
@@ -174,37 +78,6 @@ async fn pipes_substitution_and_background_jobs_work_under_pipeline() {
     // What `pipeline` adds is what `strict` lacks.
     assert_ne!(strict.0, Some(0));
     assert_eq!(strict.1, "");
-}
-
-#[tokio::test]
-async fn git_can_be_read_in_a_workspace() {
-    if !installed("git") {
-        return;
-    }
-    let daemon = Daemon::start().await;
-    let workspace = daemon.workspace().join("repository");
-    fs::create_dir(&workspace).unwrap();
-    fs::write(workspace.join("file"), "one\n").unwrap();
-    let git = |words: &[&str]| {
-        let mut git = Command::new("git");
-        git.args(["-c", "user.name=a", "-c", "user.email=a@b"]);
-        git.args(words).current_dir(&workspace);
-        git.env("GIT_CONFIG_GLOBAL", "/dev/null");
-        let output = git.env("GIT_CONFIG_NOSYSTEM", "1").output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-    };
-    git(&["init", "-q", "-b", "main"]);
-    git(&["add", "file"]);
-    git(&["commit", "-q", "-m", "first"]);
-    fs::write(workspace.join("file"), "two\n").unwrap();
-    open_to_all(&workspace);
-
-    let script = "git log --format=%s && git status --short && git diff --stat && git ls-files && git rev-parse --abbrev-ref HEAD";
-    let request = hook(["/bin/sh", "-c", script]);
-    let read = outcome(&daemon, request, "workspace-ro", Some(&workspace)).await;
-
-    let expected = "first\n M file\n file | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)\nfile\nmain\n";
-    assert_eq!(read, said(expected));
 }
 
 #[tokio::test]
@@ -536,4 +409,130 @@ async fn a_workspace_that_is_swapped_for_a_link_meanwhile_never_leads_outside() 
         inside > 0 && refused > 0,
         "{inside} inside, {refused} refused"
     );
+}
+
+mod with_tools {
+    use super::*;
+
+    /// Where the shipped profiles look for programs.
+    const PATH: [&str; 5] = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"];
+
+    /// Fails where a program is not installed that a test needs.
+    #[track_caller]
+    fn needs(program: &str) {
+        let found = PATH
+            .iter()
+            .any(|directory| Path::new(directory).join(program).exists());
+        assert!(found, "this test needs `{program}` in one of {PATH:?}");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs bash"]
+    async fn bash_works_under_strict() {
+        needs("bash");
+        let daemon = Daemon::start().await;
+        let script = r#"a=(one two); [[ ${a[1]} =~ ^t ]] && mapfile -t lines <<< $'x\ny'; echo "${a[@]^^} ${#lines[@]}""#;
+
+        let bash = outcome(&daemon, hook(["bash", "-c", script]), "strict", None).await;
+
+        assert_eq!(bash, said("ONE TWO 2\n"));
+    }
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn python_with_threads_json_and_sqlite_works_under_strict() {
+        needs("python3");
+        let daemon = Daemon::start().await;
+        let script = "
+import json, sqlite3, sys, tempfile, threading
+event = json.load(sys.stdin)
+sums = []
+threads = [threading.Thread(target=lambda n=n: sums.append(n)) for n in event['numbers']]
+[t.start() for t in threads]; [t.join() for t in threads]
+with tempfile.NamedTemporaryFile() as file:
+    db = sqlite3.connect(file.name)
+    db.execute('create table t (n)')
+    db.executemany('insert into t values (?)', [(n,) for n in sums])
+    db.commit()
+    print(json.dumps({'sum': db.execute('select sum(n) from t').fetchone()[0]}))
+";
+        let mut request = hook(["python3", "-c", script]);
+        request.event = Some(pb::Event {
+            json: br#"{"numbers":[1,2,3]}"#.to_vec().into(),
+            ..pb::Event::default()
+        });
+
+        let python = outcome(&daemon, request, "strict", None).await;
+
+        assert_eq!(python, said("{\"sum\": 6}\n"));
+    }
+
+    #[tokio::test]
+    #[ignore = "needs jq"]
+    async fn jq_works_under_strict() {
+        needs("jq");
+        let daemon = Daemon::start().await;
+        let mut request = hook(["jq", "-c", "{name, n: (.list | length)}"]);
+        request.event = Some(pb::Event {
+            json: br#"{"name":"x","list":[1,2]}"#.to_vec().into(),
+            ..pb::Event::default()
+        });
+
+        let jq = outcome(&daemon, request, "strict", None).await;
+
+        assert_eq!(jq, said("{\"name\":\"x\",\"n\":2}\n"));
+    }
+
+    #[tokio::test]
+    #[ignore = "needs node"]
+    async fn node_works_under_strict() {
+        needs("node");
+        let daemon = Daemon::start().await;
+        let script = "
+let text = '';
+process.stdin.on('data', part => text += part).on('end', async () => {
+  const fs = require('fs/promises');
+  await fs.writeFile('file', JSON.stringify({ got: JSON.parse(text).n + 1 }));
+  console.log(await fs.readFile('file', 'utf8'));
+});";
+        let mut request = hook(["node", "-e", script]);
+        request.event = Some(pb::Event {
+            json: br#"{"n":41}"#.to_vec().into(),
+            ..pb::Event::default()
+        });
+
+        let node = outcome(&daemon, request, "strict", None).await;
+
+        assert_eq!(node, said("{\"got\":42}\n"));
+    }
+
+    #[tokio::test]
+    #[ignore = "needs git"]
+    async fn git_can_be_read_in_a_workspace() {
+        needs("git");
+        let daemon = Daemon::start().await;
+        let workspace = daemon.workspace().join("repository");
+        fs::create_dir(&workspace).unwrap();
+        fs::write(workspace.join("file"), "one\n").unwrap();
+        let git = |words: &[&str]| {
+            let mut git = Command::new("git");
+            git.args(["-c", "user.name=a", "-c", "user.email=a@b"]);
+            git.args(words).current_dir(&workspace);
+            git.env("GIT_CONFIG_GLOBAL", "/dev/null");
+            let output = git.env("GIT_CONFIG_NOSYSTEM", "1").output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+        };
+        git(&["init", "-q", "-b", "main"]);
+        git(&["add", "file"]);
+        git(&["commit", "-q", "-m", "first"]);
+        fs::write(workspace.join("file"), "two\n").unwrap();
+        open_to_all(&workspace);
+
+        let script = "git log --format=%s && git status --short && git diff --stat && git ls-files && git rev-parse --abbrev-ref HEAD";
+        let request = hook(["/bin/sh", "-c", script]);
+        let read = outcome(&daemon, request, "workspace-ro", Some(&workspace)).await;
+
+        let expected = "first\n M file\n file | 2 +-\n 1 file changed, 1 insertion(+), 1 deletion(-)\nfile\nmain\n";
+        assert_eq!(read, said(expected));
+    }
 }

@@ -19,10 +19,10 @@ use std::{
 };
 
 use hookjail::{audit::verify::verify_journal, pb};
-use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use nix::fcntl::{AT_FDCWD, Flock, RenameFlags, renameat2};
 use tempfile::TempDir;
 
-use crate::support::{Daemon, directory, program, sh};
+use crate::support::{Daemon, among_others, directory, program, sh};
 
 /// How long anything may take that does not depend on a hook's own time. Hooks that must be killed sleep far longer.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -127,6 +127,7 @@ pub(crate) fn assert_verifies(directory: &Path) {
 #[derive(Debug)]
 pub(crate) struct CommandLine {
     directory: TempDir,
+    _among_others: Flock<fs::File>,
 }
 
 impl CommandLine {
@@ -139,7 +140,10 @@ impl CommandLine {
             root.join("run"),
         );
         fs::write(root.join("hookjail.toml"), config).unwrap();
-        Self { directory }
+        Self {
+            directory,
+            _among_others: among_others(),
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -422,28 +422,6 @@ fn a_fifo_is_refused_without_waiting() {
 }
 
 #[test]
-fn a_file_of_another_owner_is_refused() {
-    if !nix::unistd::geteuid().is_root() {
-        eprintln!("skipped: only root can give a file away");
-        return;
-    }
-    let dir = TempDir::new().unwrap();
-    drop(open(dir.path()).unwrap());
-    std::os::unix::fs::chown(path(&dir), Some(12345), None).unwrap();
-
-    let error = open(dir.path()).unwrap_err();
-
-    let JournalError::Untrusted {
-        source: Untrusted::Owner { found, .. },
-        ..
-    } = error
-    else {
-        panic!("{error}")
-    };
-    assert_eq!(found, 12345);
-}
-
-#[test]
 fn a_removed_record_is_named() {
     let dir = five();
     edit(&dir, |lines| drop(lines.remove(2)));
@@ -1113,4 +1091,28 @@ fn refusal(message: &str, run_id: Option<String>) -> Record {
         profile: None,
         session: String::new(),
     }))
+}
+
+mod as_root {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs root"]
+    fn a_file_of_another_owner_is_refused() {
+        assert!(nix::unistd::geteuid().is_root(), "this test needs root");
+        let dir = TempDir::new().unwrap();
+        drop(open(dir.path()).unwrap());
+        std::os::unix::fs::chown(path(&dir), Some(12345), None).unwrap();
+
+        let error = open(dir.path()).unwrap_err();
+
+        let JournalError::Untrusted {
+            source: Untrusted::Owner { found, .. },
+            ..
+        } = error
+        else {
+            panic!("{error}")
+        };
+        assert_eq!(found, 12345);
+    }
 }

@@ -15,6 +15,7 @@ use std::{
 
 use hookjail::pb::{self, hook_service_client::HookServiceClient};
 use hyper_util::rt::TokioIo;
+use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 use tokio::net::UnixStream;
 use tonic::{
@@ -29,11 +30,14 @@ pub(crate) struct Daemon {
     channel: Channel,
     child: Child,
     directory: TempDir,
+    _among_others: Option<Flock<fs::File>>,
 }
 
 /// How a daemon is started.
 #[derive(Debug, Default)]
 pub(crate) struct Setup {
+    /// Its test is `alone()`.
+    pub(crate) alone: bool,
     /// Lines added to the configuration.
     pub(crate) config: String,
     /// Files with profiles: name and text.
@@ -64,6 +68,7 @@ impl Daemon {
 
     /// Starts a daemon with the state of an earlier one.
     pub(crate) async fn in_directory(directory: TempDir, setup: Setup) -> Result<Self, String> {
+        let among_others = (!setup.alone).then(among_others);
         let root = directory.path().to_owned();
         let path = |name: &str| root.join(name).display().to_string();
         let profiles = root.join("profiles");
@@ -118,6 +123,7 @@ impl Daemon {
                 channel,
                 child,
                 directory,
+                _among_others: among_others,
             }),
             None => {
                 child.kill().ok();
@@ -275,6 +281,31 @@ pub(crate) fn in_containers(runtime: &Path) -> String {
 /// Whether the tests' daemons confine by containers.
 pub(crate) fn contained() -> bool {
     on_runtime().is_some()
+}
+
+/// Fails where a test that only root can run is run by another: those are ignored unless asked for, and one that is asked for
+/// never passes without having run.
+#[track_caller]
+pub(crate) fn needs_root() {
+    assert!(nix::unistd::geteuid().is_root(), "this test needs root");
+}
+
+/// Has a test do what no other may do meanwhile, as to change what holds for the whole machine: waits until none has a daemon
+/// or runs a hook, and keeps them from it.
+pub(crate) fn alone() -> Flock<fs::File> {
+    turn(FlockArg::LockExclusive)
+}
+
+/// Waits while a test is `alone()`.
+pub(crate) fn among_others() -> Flock<fs::File> {
+    turn(FlockArg::LockShared)
+}
+
+/// Other tests may be in threads and in processes of their own.
+fn turn(of: FlockArg) -> Flock<fs::File> {
+    // A directory that is there anyway: tests leave nothing behind.
+    let lock = fs::File::open(env::temp_dir()).unwrap();
+    Flock::lock(lock, of).unwrap()
 }
 
 /// Reads the journal of a daemon that had this directory.
