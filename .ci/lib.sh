@@ -14,10 +14,11 @@ export TESTENV_CACHE=${TESTENV_CACHE:-$CI_WORK/testenv}
 export CARGO_TARGET_DIR=$CI_WORK/target CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
 export CARGO_TERM_COLOR=never NO_COLOR=1 RUST_BACKTRACE=0
 # Runs a command as the ordinary user, who has nothing of ours in the environment.
-AS_USER=()
+AS_USER=() USER_PATH=$PATH
 if [ "$(id -u)" = 0 ]; then
+  USER_PATH=$CI_WORK/toolchain/bin:/usr/local/bin:/usr/bin:/bin
   AS_USER=(setpriv --reuid "$CI_USER" --regid "$CI_USER" --init-groups --no-new-privs
-    env -i HOME="$CI_WORK/home" USER="$CI_USER" LANG=C.UTF-8 PATH="$CI_WORK/toolchain/bin:/usr/local/bin:/usr/bin:/bin"
+    env -i HOME="$CI_WORK/home" USER="$CI_USER" LANG=C.UTF-8 PATH="$USER_PATH"
       CARGO_NET_OFFLINE=true RUST_BACKTRACE=0 CARGO_TARGET_DIR="$CARGO_TARGET_DIR" CARGO_INCREMENTAL=0
       CARGO_PROFILE_DEV_DEBUG=0 CARGO_TERM_COLOR=never NO_COLOR=1)
 fi
@@ -107,7 +108,7 @@ build_release() {
   local target=x86_64-unknown-linux-musl
   add_target $target || skip "the compiler's library for $target cannot be had"
   belongs_to user
-  (cd "$CLONE" && as_user cargo install --quiet --locked --no-track --path . --target $target --root "$CI_WORK/home/installed")
+  (cd "$CLONE" && as_user cargo install --quiet --locked --force --no-track --path . --target $target --root "$CI_WORK/home/installed")
   install -m 755 "$CI_WORK/home/installed/bin/hookjail" "$RELEASE"
 }
 

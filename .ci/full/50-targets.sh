@@ -28,8 +28,9 @@ link_for_macos() {
   program=$CARGO_TARGET_DIR/$target/debug/hookjail
   # What an earlier run linked must not pass for what this one did.
   rm -f "$program"
-  # shellcheck disable=SC2016
-  as_user env CARGO_ZIGBUILD_CACHE_DIR="$cache" ZIG_GLOBAL_CACHE_DIR="$cache" sh -c 'PATH=$0/bin:$PATH exec "$@"' "$zig" \
+  # By path: Python would be asked where it is, and the user may not be able to start root's.
+  as_user env CARGO_ZIGBUILD_CACHE_DIR="$cache" ZIG_GLOBAL_CACHE_DIR="$cache" PATH="$zig/bin:$USER_PATH" \
+    CARGO_ZIGBUILD_ZIG_PATH="$(echo "$zig"/lib/python3*/site-packages/ziglang/zig)" \
     cargo zigbuild --locked --bin hookjail --target $target
   # A Mach-O file of 64 bits (feedfacf) for arm64 (0100000c), and an executable (2).
   [ "$(od -An -v -tx4 --endian=little -j0 -N8 "$program" | tr -d ' ')" = feedfacf0100000c ] &&

@@ -1,9 +1,4 @@
-//! Configurations as operators write them.
+//! See `hookjail_fuzz::config`.
 #![no_main]
 
-use hookjail::config::{Config, Surroundings};
-
-libfuzzer_sys::fuzz_target!(|text: &str| {
-    let surroundings = Surroundings { home: Some("/home/user".into()), ..Surroundings::default() };
-    drop(Config::parse(text, &surroundings));
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| hookjail_fuzz::config(bytes));

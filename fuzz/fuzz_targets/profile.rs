@@ -1,6 +1,4 @@
-//! Profiles as operators write them.
+//! See `hookjail_fuzz::profile`.
 #![no_main]
 
-use hookjail::policy::profile::ProfileFile;
-
-libfuzzer_sys::fuzz_target!(|text: &str| drop(ProfileFile::parse(text)));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| hookjail_fuzz::profile(bytes));
