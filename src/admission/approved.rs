@@ -9,9 +9,14 @@ use std::{
     io::{self, Read, Write},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
-use similar::TextDiff;
+use similar::{
+    algorithms::{Capture, Replace, myers},
+    group_diff_ops,
+    udiff::UnifiedHunkHeader,
+};
 
 use super::{
     allowlist::{Allowlist, Digest},
@@ -24,6 +29,9 @@ const MAX_TEXT_BYTES: usize = 256 * 1024;
 
 /// The largest diff that is shown.
 const MAX_DIFF_BYTES: usize = 64 * 1024;
+
+/// What stands behind a last line without an end.
+const NO_NEWLINE: &str = "\n\\ No newline at end of file\n";
 
 /// Where texts are kept.
 #[derive(Clone, Debug)]
@@ -121,14 +129,25 @@ fn text(file: &File) -> io::Result<Option<String>> {
         .filter(|text| !text.contains('\0')))
 }
 
+/// Returns the unified diff of two texts. By hand from one algorithm's parts: `TextDiff` compiles every algorithm, which is a
+/// twentieth of the program.
 fn unified(old: &str, new: &str, path: &str) -> String {
-    let diff = TextDiff::configure()
-        .timeout(std::time::Duration::from_millis(200))
-        .diff_lines(old, new);
-    let mut text = diff
-        .unified_diff()
-        .header(&format!("{path} (approved)"), &format!("{path} (now)"))
-        .to_string();
+    let old: Vec<_> = old.split_inclusive('\n').collect();
+    let new: Vec<_> = new.split_inclusive('\n').collect();
+    let deadline = Instant::now() + Duration::from_millis(200);
+    let mut hook = Replace::new(Capture::new());
+    let (all_old, all_new) = (0..old.len(), 0..new.len());
+    let Ok(()) = myers::diff_deadline(&mut hook, &old, all_old, &new, all_new, Some(deadline));
+    let mut text = format!("--- {path} (approved)\n+++ {path} (now)\n");
+    for hunk in group_diff_ops(hook.into_inner().into_ops(), 3) {
+        text.push_str(&format!("{}\n", UnifiedHunkHeader::new(&hunk)));
+        for (tag, lines) in hunk.iter().flat_map(|op| op.iter_slices(&old, &new)) {
+            for line in lines {
+                let end = if line.ends_with('\n') { "" } else { NO_NEWLINE };
+                text.push_str(&format!("{tag}{line}{end}"));
+            }
+        }
+    }
     if text.len() > MAX_DIFF_BYTES {
         let end = (0..=MAX_DIFF_BYTES)
             .rev()
@@ -137,4 +156,21 @@ fn unified(old: &str, new: &str, path: &str) -> String {
         text.push_str("\n… the rest of the diff is not shown\n");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diff_shows_what_changed_with_three_lines_around_it() {
+        let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\nend";
+        let new = "1\n2\n3\n4\nfive\n6\n7\n8\n9\nend\n";
+
+        let diff = unified(old, new, "/hook");
+
+        let expected = "--- /hook (approved)\n+++ /hook (now)\n@@ -2,9 +2,9 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n 9\n-end\n\
+            \\ No newline at end of file\n+end\n";
+        assert_eq!(diff, expected);
+    }
 }
