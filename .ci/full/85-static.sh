@@ -10,7 +10,7 @@ x86_64() {
   build_release
   size=$(stat -c %s "$RELEASE")
   echo "installed: $size bytes"
-  [ "$size" -le 16000000 ] || fail "the installed program takes more than 16 MB"
+  [ "$size" -le $((16 << 20)) ] || fail "the installed program takes more than 16 MiB"
   old=$TESTENV_CACHE/tree-bullseye.tar
   timeout 90 $env/vm-prepare.sh tree bullseye || { part_skipped "x86_64: no tree with an old glibc can be had"; old=; }
   $env/static-test.sh "$RELEASE" ${old:+"$old"}
