@@ -14,4 +14,5 @@ belongs_to user
 tests/testenv/nested-userns.sh "${AS_USER[@]}" env HOOKJAIL_MAY_SKIP="ESC-150 $ROWS_NOT_AS_USER" \
   "$spec" matrix --nocapture --test-threads 1
 as_user env HOOKJAIL_MAY_SKIP="$ROWS_NOT_AS_USER" "$spec" --ignored with_landlock_6:: with_user_namespaces::
+as_user "$(tests_of seatbelt)" --ignored
 as_user env HOOKJAIL_FUZZ_SECONDS=20 "$spec" escape_fuzz --nocapture
