@@ -102,13 +102,14 @@ PROGRAM=$CARGO_TARGET_DIR/debug/hookjail
 ROWS_NOT_HERE="ESC-167 ESC-168"
 ROWS_NOT_AS_USER="$ROWS_NOT_HERE ESC-010 ESC-068 ESC-069 ESC-101 ESC-153 ESC-154 ESC-161 ESC-164 ESC-171 ESC-172 ESC-173"
 
-# Builds the release once, as an ordinary user would install it, linked statically: $RELEASE, which only root can write.
+# Builds the release once, as an ordinary user would install it: $RELEASE, which only root can write. Linked statically, where the
+# compiler's library for that can be had.
 RELEASE=$CI_WORK/hookjail
 build_release() {
   local target=x86_64-unknown-linux-musl
-  add_target $target || skip "the compiler's library for $target cannot be had"
+  add_target $target || { part_skipped "a static release: the compiler's library for $target cannot be had"; target=$(rustc -vV | sed -n 's/^host: //p'); }
   belongs_to user
-  (cd "$CLONE" && as_user cargo install --quiet --locked --force --no-track --path . --target $target --root "$CI_WORK/home/installed")
+  (cd "$CLONE" && as_user cargo install --quiet --locked --force --no-track --path . --target "$target" --root "$CI_WORK/home/installed")
   install -m 755 "$CI_WORK/home/installed/bin/hookjail" "$RELEASE"
 }
 

@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
 # The code is formatted; neither clippy nor rustdoc has anything to say; the other lock files know every dependency.
 . "$(dirname "$0")/../lib.sh"
-cargo_user() { as_user cargo "$@"; }
 belongs_to user
-cargo_user fmt --check
-cargo_user fmt --check --manifest-path proto/codegen/Cargo.toml
+as_user cargo fmt --check
+as_user cargo fmt --check --manifest-path proto/codegen/Cargo.toml
 # A test that was renamed and is still named by a document would only show in tier 30, which asks the tests themselves.
 for name in $(grep -ohE '`([a-z0-9_]+::)+[a-z0-9_]+`' docs/specification.md docs/escape-matrix.md | tr -d '`' | sed 's/.*:://' | sort -u); do
   [ "$name" = name ] || grep -rqE "(fn|mod) $name\b|^ *$name\b" src tests fuzz || fail "a document names the test $name, which is not there"
 done
-cargo_user metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
-cargo_user clippy --locked --all-targets --all-features -- -D warnings
+as_user cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
+as_user cargo clippy --locked --all-targets --all-features -- -D warnings
 # The program alone as it is installed, without what is for tests.
-cargo_user clippy --locked --lib --bins -- -D warnings
+as_user cargo clippy --locked --lib --bins -- -D warnings
 as_user env RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --document-private-items
