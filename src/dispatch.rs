@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsString,
+    panic,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -9,7 +10,7 @@ use std::{
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use tokio::task::JoinSet;
+use tokio::task::{self, JoinError, JoinSet};
 use uuid::Uuid;
 
 use crate::{
@@ -19,10 +20,10 @@ use crate::{
     },
     audit::{Answer, Recorded},
     contract::{
-        AgentMode, ContractEvent, Course, Decision, End, EndKind, Entry, Envelope, Folded, Mode,
-        Push, Skip, Verdict,
+        AgentMode, ContractEvent, Course, Decision, End, EndKind, Entry, Envelope, Folded, Members,
+        Mode, Push, Skip, Verdict,
     },
-    hooks::{Action, Configured, Lists, Occasion, Registered, Scope},
+    hooks::{Action, Configured, Lists, Occasion, Registered, Scope, Subjects},
     pipeline::Pipeline,
     refusal::{Reason, Refusal},
     request::{
@@ -125,14 +126,35 @@ impl Dispatch {
     ///
     /// # Errors
     ///
-    /// Refuses where the due hooks speak different contracts and none is named, and a point that the contract does not have.
+    /// Refuses where the due hooks speak different contracts and none is named, a point that the contract does not have, and an
+    /// event that is no object.
     pub async fn run(
         self,
         pipeline: &Arc<Pipeline>,
-        hooks: &Configured,
+        hooks: Arc<Configured>,
         call: &Call,
     ) -> Result<Dispatched, Refusal> {
-        let due = self.due(hooks);
+        let lists = Arc::clone(&hooks);
+        // Matchers take time by the length of what they look at, and a request brings both.
+        let looked = task::spawn_blocking(move || (self.due(&hooks), self)).await;
+        let (due, this) = match looked.map_err(JoinError::try_into_panic) {
+            Ok(looked) => looked,
+            Err(Ok(panicked)) => panic::resume_unwind(panicked),
+            Err(Err(_)) => {
+                let message = "the daemon is shutting down; ask again later";
+                return Err(Refusal::new(Reason::Draining, message));
+            }
+        };
+        this.reach_all(due?, lists.lists(), pipeline, call).await
+    }
+
+    async fn reach_all(
+        self,
+        due: Vec<Registered>,
+        lists: &Lists,
+        pipeline: &Arc<Pipeline>,
+        call: &Call,
+    ) -> Result<Dispatched, Refusal> {
         let Some(mode) = self.spoken(&due)? else {
             return Ok(Dispatched::nothing(""));
         };
@@ -140,7 +162,7 @@ impl Dispatch {
         if due.is_empty() {
             return Ok(Dispatched::nothing(mode.version()));
         }
-        let due = self.in_order(mode, due, hooks.lists());
+        let due = self.in_order(mode, due, lists);
         let reached = self.reach(mode, due, pipeline, call).await;
         let hooks: Vec<_> = reached
             .iter()
@@ -165,19 +187,20 @@ impl Dispatch {
     }
 
     /// Returns the hooks that are due, those of the request last.
-    fn due(&self, hooks: &Configured) -> Vec<Registered> {
-        let event = members(&self.event);
+    fn due(&self, hooks: &Configured) -> Result<Vec<Registered>, InvalidField> {
+        let event = Members::of_event(&self.event.json)?;
+        let tool = self.envelope.tool.as_ref();
         let occasion = Occasion {
             contract: self.contract.map(Mode::contract_name),
             event: &event,
             point: &self.event.point,
             preempt: self.preempt,
             scope: &self.scope,
-            tool: self.envelope.tool.as_ref().map(|tool| tool.name.as_str()),
+            subjects: Subjects::of(tool.map(|tool| tool.name.as_str()), &event),
         };
         let inline = self.inline.iter().filter(|hook| hook.is_due(&occasion));
         let due = hooks.due(&occasion).into_iter().chain(inline);
-        due.cloned().collect()
+        Ok(due.cloned().collect())
     }
 
     /// Puts hooks into the order in which they run, equal ones once where the contract has it so, each as far as its
@@ -401,7 +424,10 @@ impl One {
                 }
             },
             Action::Log(log) => {
-                let verdict = log.write(&hook.name, &point, &read(&request));
+                let event = request.contract.stdin(&request.event, &request.envelope);
+                let verdict = event
+                    .and_then(|event| Ok(log.write(&hook.name, &point, &values(&event)?)))
+                    .unwrap_or_else(|error| not_run(&error.to_string(), None).0);
                 return Reached::in_process(hook.name, verdict);
             }
             Action::Save(save) => {
@@ -412,7 +438,9 @@ impl One {
                 return Reached::in_process(hook.name, verdict);
             }
             Action::Template(template) => {
-                let verdict = template.render(&hook.name, &point, &members(&request.event));
+                let verdict = values(&request.event.json)
+                    .map(|event| template.render(&hook.name, &point, &event))
+                    .unwrap_or_else(|error| not_run(&error.to_string(), None).0);
                 return Reached::in_process(hook.name, verdict);
             }
             Action::Unsupported(why) => {
@@ -472,16 +500,7 @@ const fn skip_of(reason: Option<Reason>) -> Option<Skip> {
     }
 }
 
-/// Returns the members of what a command would read; none of an event that is no object.
-fn read(request: &Request) -> Map<String, Value> {
-    let event = request.contract.stdin(&request.event, &request.envelope);
-    let event = event.ok();
-    event
-        .and_then(|event| serde_json::from_slice(&event).ok())
-        .unwrap_or_default()
-}
-
-/// Returns the event's members, for matchers; none of an event that is no object.
-fn members(event: &Event) -> Map<String, Value> {
-    serde_json::from_slice(&event.json).unwrap_or_default()
+/// Returns the members of an event as values.
+fn values(event: &[u8]) -> Result<Map<String, Value>, InvalidField> {
+    Ok(Members::of_event(event)?.values())
 }

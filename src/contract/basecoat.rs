@@ -130,7 +130,7 @@ impl Rules for Basecoat {
         for (name, value) in rewritten {
             let Some(value) = value else { continue };
             // What the envelope knows of the tool would be hidden by the event's own `tool`.
-            let known = tool(envelope).filter(|_| !has_tool(&String::from_utf8_lossy(&event.json)));
+            let known = tool(envelope).filter(|_| !has_tool(event));
             if let Some(tool) = known {
                 stdin::put(event, &["tool"], &tool);
             }
@@ -177,8 +177,8 @@ impl Rules for Basecoat {
     }
 }
 
-fn has_tool(event: &str) -> bool {
-    Members::parse(event).is_ok_and(|members| members.last("tool").is_some())
+fn has_tool(event: &Event) -> bool {
+    Members::of_event(&event.json).is_ok_and(|members| members.last("tool").is_some())
 }
 
 /// Returns the place of a hook among others.

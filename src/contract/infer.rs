@@ -130,12 +130,7 @@ fn own(event: &Event) -> Result<Own, InvalidField> {
             "must name the lifecycle point",
         ));
     }
-    // An event that was not given has no members.
-    if event.json.is_empty() {
-        return Ok(own);
-    }
-    let text = String::from_utf8_lossy(&event.json);
-    let members = Members::parse(&text).map_err(|_| invalid("must be one JSON object"))?;
+    let members = Members::of_event(&event.json)?;
     for (key, value) in members.iter() {
         match key.as_ref() {
             "hook" if typed::<String>(value).as_deref() == Some(event.point.as_str()) => {}

@@ -9,9 +9,9 @@ use serde::{
     Deserialize, Deserializer,
     de::{Error, MapAccess, Visitor},
 };
-use serde_json::value::RawValue;
+use serde_json::{Map, Value, value::RawValue};
 
-use crate::json;
+use crate::{json, request::InvalidField};
 
 /// A text is not one JSON object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -28,18 +28,109 @@ pub(crate) enum Fault {
 #[derive(Debug, Default)]
 pub(crate) struct Members<'a>(Vec<(Key, &'a RawValue)>);
 
-/// A key; half of a surrogate pair, which is valid JSON, is kept in a form of its own.
+/// A key; half of a surrogate pair, which is valid JSON, is kept as the three bytes that UTF-8 would have for it.
 #[derive(Debug, PartialEq)]
-struct Key(Vec<u8>);
+pub(super) struct Key(Vec<u8>);
+
+impl Key {
+    /// Says whether it is this name.
+    pub(super) fn is(&self, name: &str) -> bool {
+        self.0 == name.as_bytes()
+    }
+
+    /// Returns it as text, with U+FFFD for half of a surrogate pair.
+    pub(super) fn text(&self) -> Cow<'_, str> {
+        lossy(&self.0)
+    }
+
+    /// Appends it as a JSON string that every reader takes for this key.
+    pub(super) fn write(&self, out: &mut String) {
+        out.push('"');
+        pieces(&self.0, |piece| match piece {
+            Piece::Half(half) => out.push_str(&format!("\\u{half:04x}")),
+            Piece::Text(text) => {
+                let quoted = Value::from(text).to_string();
+                out.push_str(&quoted[1..quoted.len() - 1]);
+            }
+        });
+        out.push('"');
+    }
+}
+
+/// A piece of a decoded string.
+enum Piece<'a> {
+    /// Half of a surrogate pair.
+    Half(u16),
+    /// Text in between.
+    Text(&'a str),
+}
+
+/// Takes the bytes of a decoded string apart, in which half of a surrogate pair is the three bytes that UTF-8 would have for
+/// it.
+fn pieces(mut bytes: &[u8], mut each: impl FnMut(Piece<'_>)) {
+    while !bytes.is_empty() {
+        let half = bytes
+            .windows(3)
+            .position(|window| window[0] == 0xed && window[1] >= 0xa0);
+        let (text, rest) = bytes.split_at(half.unwrap_or(bytes.len()));
+        if !text.is_empty() {
+            each(Piece::Text(&String::from_utf8_lossy(text)));
+        }
+        if let [_, high, low, rest @ ..] = rest {
+            let bits = |byte: u8| u16::from(byte & 0x3f);
+            each(Piece::Half(0xd000 | (bits(*high) << 6) | bits(*low)));
+            bytes = rest;
+        } else {
+            bytes = &[];
+        }
+    }
+}
+
+/// Returns the bytes of a decoded string as text, with U+FFFD for half of a surrogate pair.
+fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    str::from_utf8(bytes).map_or_else(
+        |_| {
+            let mut text = String::with_capacity(bytes.len());
+            pieces(bytes, |piece| match piece {
+                Piece::Half(_) => text.push(char::REPLACEMENT_CHARACTER),
+                Piece::Text(piece) => text.push_str(piece),
+            });
+            Cow::Owned(text)
+        },
+        Cow::Borrowed,
+    )
+}
 
 impl<'a> Members<'a> {
     /// Takes a document apart. White space around it is JSON's own; a repeated key is no fault here.
     pub(crate) fn parse(text: &'a str) -> Result<Self, Fault> {
-        let document: &RawValue = serde_json::from_str(text).map_err(|_| Fault::NotJson)?;
-        if json::first_too_deep(document.get()).is_some() {
+        if serde_json::from_str(text)
+            .is_ok_and(|document: &RawValue| json::first_too_deep(document.get()).is_some())
+        {
             return Err(Fault::TooDeep);
         }
+        Self::parse_at_any_depth(text)
+    }
+
+    /// Takes a document apart that was accepted, or of which the members alone are looked at.
+    pub(crate) fn parse_at_any_depth(text: &'a str) -> Result<Self, Fault> {
+        let document: &RawValue = serde_json::from_str(text).map_err(|_| Fault::NotJson)?;
         Self::of(document).ok_or(Fault::NotObject)
+    }
+
+    /// Takes an accepted event apart; one that was not given has no members. This is how every matcher, template, built-in
+    /// hook and contract reads an event: whatever is accepted is read, and nothing in one member hides another.
+    ///
+    /// # Errors
+    ///
+    /// The event is no object.
+    pub(crate) fn of_event(event: &'a [u8]) -> Result<Self, InvalidField> {
+        let wrong = || InvalidField::new("event.json", "must be one JSON object");
+        if event.is_empty() {
+            return Ok(Self::default());
+        }
+        let text = str::from_utf8(event).map_err(|_| wrong())?;
+        Self::parse_at_any_depth(text).map_err(|_| wrong())
     }
 
     /// Takes a value of a document apart; `None` if it is no object.
@@ -54,8 +145,26 @@ impl<'a> Members<'a> {
 
     /// Returns the members in order, with their names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, &'a RawValue)> {
-        let members = self.0.iter();
-        members.map(|(key, value)| (String::from_utf8_lossy(&key.0), *value))
+        self.entries().map(|(key, value)| (key.text(), value))
+    }
+
+    /// Returns the members in order, with their keys as they are.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&Key, &'a RawValue)> {
+        self.0.iter().map(|(key, value)| (key, *value))
+    }
+
+    /// Returns the members as values. One that has no [`Value`] (half of a surrogate pair, a number beyond `f64`) is a text:
+    /// its own where it is a string, else as it is written.
+    pub(crate) fn values(&self) -> Map<String, Value> {
+        let value = |value: &RawValue| {
+            serde_json::from_str(value.get()).unwrap_or_else(|_| {
+                Value::from(text(value).unwrap_or_else(|| value.get().to_owned()))
+            })
+        };
+        let members = self.iter();
+        members
+            .map(|(key, member)| (key.into_owned(), value(member)))
+            .collect()
     }
 
     /// Says whether two members have one name.
@@ -89,17 +198,7 @@ pub(super) fn number(value: &RawValue) -> Option<f64> {
 /// Reads a string. Half of a surrogate pair is no Unicode and cannot be delivered: it becomes U+FFFD.
 pub(crate) fn text(value: &RawValue) -> Option<String> {
     let Text(bytes) = serde_json::from_str(value.get()).ok()?;
-    Some(String::from_utf8(bytes).unwrap_or_else(|error| {
-        let mut text = String::with_capacity(error.as_bytes().len());
-        for chunk in error.as_bytes().utf8_chunks() {
-            text.push_str(chunk.valid());
-            // Only a half is invalid here. It is three bytes, of which each alone would be replaced; the first is 0xed.
-            if chunk.invalid().starts_with(b"\xed") {
-                text.push(char::REPLACEMENT_CHARACTER);
-            }
-        }
-        text
-    }))
+    Some(lossy(&bytes).into_owned())
 }
 
 /// Reads an array of strings.

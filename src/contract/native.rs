@@ -1,8 +1,11 @@
 //! Runtimes as their own hooks see them: whose payload it is, and how each is told no.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Decision, End, EndKind, Mode, Stop};
+use super::{
+    Decision, End, EndKind, Mode, Stop,
+    members::{Members, number, text},
+};
 use crate::request::OnFailure;
 
 /// Whoever starts a hook and reads its end.
@@ -54,16 +57,17 @@ impl Runtime {
 
     /// Tells from a payload whose it is; `None` where that cannot be told.
     pub fn recognise(payload: &[u8]) -> Option<Self> {
-        let members: Map<String, Value> = serde_json::from_slice(payload).ok()?;
-        let text = |name: &str| members.get(name).and_then(Value::as_str);
-        let has = |name: &str| members.contains_key(name);
+        let payload = String::from_utf8_lossy(payload);
+        let members = Members::parse_at_any_depth(&payload).ok()?;
+        let named = |name: &str| members.last(name).and_then(text);
+        let has = |name: &str| members.last(name).is_some();
         let knows = |mode: Mode, point: &str| mode.points().iter().any(|known| known.name == point);
-        let mode = if let Some(point) = text("hook_event_name") {
+        let mode = if let Some(point) = named("hook_event_name") {
             if has("cursor_version") || has("conversation_id") {
                 Mode::Cursor
-            } else if knows(Mode::DockerAgent, point) {
+            } else if knows(Mode::DockerAgent, &point) {
                 Mode::DockerAgent
-            } else if knows(Mode::GeminiCli, point) && has("timestamp") {
+            } else if knows(Mode::GeminiCli, &point) && has("timestamp") {
                 Mode::GeminiCli
             } else if has("timestamp") {
                 Mode::Copilot
@@ -72,13 +76,17 @@ impl Runtime {
             } else {
                 Mode::ClaudeCode
             }
-        } else if has("sessionId") && members.get("timestamp").is_some_and(Value::is_number) {
+        } else if has("sessionId")
+            && members
+                .last("timestamp")
+                .is_some_and(|timestamp| number(timestamp).is_some())
+        {
             Mode::Copilot
-        } else if text("event").is_some_and(|point| knows(Mode::Loom, point)) {
+        } else if named("event").is_some_and(|point| knows(Mode::Loom, &point)) {
             Mode::Loom
-        } else if text("hook").is_some_and(|point| knows(Mode::Infer, point)) {
+        } else if named("hook").is_some_and(|point| knows(Mode::Infer, &point)) {
             Mode::Infer
-        } else if text("hook").is_some_and(|point| knows(Mode::Basecoat, point)) {
+        } else if named("hook").is_some_and(|point| knows(Mode::Basecoat, &point)) {
             Mode::Basecoat
         } else if has("point") {
             Mode::ReynPush
@@ -90,7 +98,8 @@ impl Runtime {
 
     /// Returns the lifecycle point that a payload names; `None` where it names none.
     pub fn point(self, payload: &[u8]) -> Option<String> {
-        let members: Map<String, Value> = serde_json::from_slice(payload).ok()?;
+        let payload = String::from_utf8_lossy(payload);
+        let members = Members::parse_at_any_depth(&payload).ok()?;
         let name = match self {
             Self::Git => return None,
             Self::Of(Mode::Loom) => "event",
@@ -98,8 +107,8 @@ impl Runtime {
             Self::Of(Mode::ReynExec | Mode::ReynPush) => "point",
             Self::Of(_) => "hook_event_name",
         };
-        match members.get(name) {
-            Some(point) => point.as_str().map(str::to_owned),
+        match members.last(name) {
+            Some(point) => text(point),
             None if self == Self::Of(Mode::Copilot) => copilots(&members).map(str::to_owned),
             None => None,
         }
@@ -268,8 +277,8 @@ fn answers(point: &str, why: &str) -> impl Iterator<Item = Value> {
 }
 
 /// Returns the point of one of Copilot's payloads that name none.
-fn copilots(members: &Map<String, Value>) -> Option<&'static str> {
-    let has = |name: &str| members.contains_key(name);
+fn copilots(members: &Members<'_>) -> Option<&'static str> {
+    let has = |name: &str| members.last(name).is_some();
     if has("toolResult") {
         Some("postToolUse")
     } else if has("toolArgs") && has("error") {
@@ -323,6 +332,28 @@ mod tests {
             }
         }
         assert_eq!(base_coats("turn_end"), "turn_end");
+    }
+
+    #[test]
+    fn a_payload_is_recognised_whatever_a_model_wrote_into_it() {
+        let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+        for input in [
+            r#""\ud800""#,
+            "1e999",
+            r#"{"\udc00":0}"#,
+            &deep,
+            r#""\u0000""#,
+        ] {
+            let payload =
+                format!(r#"{{"tool_input":{input},"hook_event_name":"PreToolUse","turn_id":"1"}}"#);
+            let runtime = Runtime::recognise(payload.as_bytes());
+            assert_eq!(runtime, Some(Runtime::Of(Mode::Codex)), "{input:.20}");
+            let point = runtime.unwrap().point(payload.as_bytes());
+            assert_eq!(point.as_deref(), Some("PreToolUse"), "{input:.20}");
+        }
+        let latin = b"{\"hook_event_name\":\"PreToolUse\",\"turn_id\":\"1\",\"a\":\"\xe9\"}";
+        let codex = Runtime::recognise(latin).unwrap();
+        assert_eq!(codex.point(latin).as_deref(), Some("PreToolUse"));
     }
 
     #[test]

@@ -48,8 +48,7 @@ pub(super) fn patched<'a>(objects: impl IntoIterator<Item = &'a Json>) -> Option
 
 /// Lays an object over a tool's input: the event's own, else what the envelope knows.
 pub(super) fn over_input(patch: &Json, event: &Event, envelope: &Envelope) -> Json {
-    let json = String::from_utf8_lossy(&event.json);
-    let members = Members::parse(&json).unwrap_or_default();
+    let members = Members::of_event(&event.json).unwrap_or_default();
     let known = || envelope.tool.as_ref()?.input.clone();
     let input = members.last("tool_input").map(Json::of).or_else(known);
     let mut whole = Patch::default();

@@ -1,15 +1,12 @@
 //! What hooks read: one object, made of the event's own members and of what the contract puts beside them.
 
-use std::fmt;
-
 use bytes::Bytes;
-use serde::{
-    Deserializer,
-    de::{DeserializeSeed, MapAccess, Visitor},
-};
 use serde_json::{Value, value::RawValue};
 
-use super::{members::Members, verdict::Json};
+use super::{
+    members::{Members, text},
+    verdict::Json,
+};
 use crate::{
     json,
     request::{Event, InvalidField},
@@ -68,38 +65,39 @@ fn write(
             "must name the lifecycle point",
         ));
     }
-    let mut own = Own {
-        beside: beside.iter().map(|(key, _)| (*key, false)).collect(),
-        conflict: false,
-        keeps,
-        name,
-        out: String::with_capacity(event.json.len()),
-        point: &event.point,
-    };
-    // An event that was not given has no members.
-    if !event.json.is_empty() {
-        let mut source = serde_json::Deserializer::from_slice(&event.json);
-        let read = (&mut own)
-            .deserialize(&mut source)
-            .and_then(|()| source.end());
-        let added = name.map_or_else(|| "its own".to_owned(), |name| format!("`{name}`"));
-        if own.conflict {
-            let problem = format!("has a {added} that is not `event.point`");
-            return Err(InvalidField::new("event.json", problem));
+    let mut has: Vec<_> = beside.iter().map(|_| false).collect();
+    let mut own = String::with_capacity(event.json.len());
+    let added = name.map_or_else(|| "its own".to_owned(), |name| format!("`{name}`"));
+    let members = Members::of_event(&event.json).map_err(|error| {
+        let problem = format!("{}: {contract} adds {added} to its members", error.problem);
+        InvalidField::new("event.json", problem)
+    })?;
+    for (key, value) in members.entries() {
+        if name.is_some_and(|name| key.is(name)) {
+            if text(value).as_deref() != Some(&event.point) {
+                let problem = format!("has a {added} that is not `event.point`");
+                return Err(InvalidField::new("event.json", problem));
+            }
+            continue;
         }
-        read.map_err(|_| {
-            let problem =
-                format!("must be one JSON object: {contract} adds {added} to its members");
-            InvalidField::new("event.json", problem)
-        })?;
+        for ((other, _), has) in beside.iter().zip(&mut has) {
+            *has |= key.is(other);
+        }
+        if !keeps(&key.text(), value) {
+            continue;
+        }
+        own.push(',');
+        key.write(&mut own);
+        own.push(':');
+        json::compact_into(value.get(), &mut own);
     }
-    let mut out = String::with_capacity(own.out.len() + 256);
+    let mut out = String::with_capacity(own.len() + 256);
     out.push('{');
     if let Some(name) = name {
         member(&mut out, name);
         out.push_str(&Value::from(event.point.as_str()).to_string());
     }
-    for ((key, value), (_, is_own)) in beside.iter().zip(&own.beside) {
+    for ((key, value), is_own) in beside.iter().zip(has) {
         if let (Some(value), false) = (value, is_own) {
             if out.len() > 1 {
                 out.push(',');
@@ -110,7 +108,7 @@ fn write(
     }
     // Each of the event's own members comes with a comma before it.
     let is_first = out.len() == 1;
-    out.push_str(&own.out[usize::from(is_first && !own.out.is_empty())..]);
+    out.push_str(&own[usize::from(is_first && !own.is_empty())..]);
     out.push('}');
     Ok(out.into())
 }
@@ -133,54 +131,6 @@ fn member(out: &mut String, key: &str) {
     out.push(':');
 }
 
-/// Collects the event's own members.
-struct Own<'a> {
-    /// Keys of the contract, and whether the event has them itself.
-    beside: Vec<(&'static str, bool)>,
-    conflict: bool,
-    keeps: fn(&str, &RawValue) -> bool,
-    /// The key of the point, if the object has it.
-    name: Option<&'static str>,
-    out: String,
-    point: &'a str,
-}
-
-impl<'de> DeserializeSeed<'de> for &mut Own<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for &mut Own<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
-            if self.name == Some(key.as_str()) {
-                self.conflict |=
-                    serde_json::from_str::<String>(value.get()).ok().as_deref() != Some(self.point);
-                continue;
-            }
-            for (other, is_own) in &mut self.beside {
-                *is_own |= *other == key;
-            }
-            if !(self.keeps)(&key, value) {
-                continue;
-            }
-            self.out.push(',');
-            member(&mut self.out, &key);
-            json::compact_into(value.get(), &mut self.out);
-        }
-        Ok(())
-    }
-}
-
 /// Puts a value into an event, at a path of member names. An event that is empty becomes an object.
 pub(super) fn put(event: &mut Event, path: &[&str], value: &Json) {
     let json = match event.json.is_empty() {
@@ -196,19 +146,20 @@ fn with_member(object: &str, path: &[&str], value: &Json) -> String {
     let Some((name, rest)) = path.split_first() else {
         return value.as_str().to_owned();
     };
-    let Ok(members) = Members::parse(object) else {
+    let Ok(members) = Members::parse_at_any_depth(object) else {
         return object.to_owned();
     };
     let old = members.last(name).map_or("{}", RawValue::get);
     let new = with_member(old, rest, value);
     let mut out = String::from("{");
     let mut is_there = false;
-    for (key, value) in members.iter() {
+    for (key, value) in members.entries() {
         if out.len() > 1 {
             out.push(',');
         }
-        member(&mut out, &key);
-        if key == *name {
+        key.write(&mut out);
+        out.push(':');
+        if key.is(name) {
             is_there = true;
             out.push_str(&new);
         } else {

@@ -2,12 +2,10 @@
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
-use serde_json::{Map, Value};
-
 use crate::{
     admission::allowlist::command_line,
     config::Config,
-    contract::{AgentMode, Entry, Mode},
+    contract::{AgentMode, Entry, Members, Mode},
     request::{Command, InvalidField, ProfileName},
 };
 
@@ -22,6 +20,7 @@ pub mod show;
 pub mod template;
 pub mod valve;
 
+pub(crate) use self::matcher::Subjects;
 pub use self::{
     builtin::{Builtin, Scene, git::Question},
     lists::Lists,
@@ -206,20 +205,20 @@ pub fn configured(config: &Config, switches: &Switches) -> Result<Loaded, LoadEr
 }
 
 /// Which hooks of a point are looked for.
-#[derive(Clone, Debug)]
-pub struct Occasion<'a> {
+#[derive(Debug)]
+pub(crate) struct Occasion<'a> {
     /// The contract, if it is said.
-    pub contract: Option<&'a str>,
-    /// The event, as far as it is an object.
-    pub event: &'a Map<String, Value>,
+    pub(crate) contract: Option<&'a str>,
+    /// The event.
+    pub(crate) event: &'a Members<'a>,
     /// The lifecycle point.
-    pub point: &'a str,
+    pub(crate) point: &'a str,
     /// Whether the stage before the others is meant.
-    pub preempt: bool,
+    pub(crate) preempt: bool,
     /// Whose hooks.
-    pub scope: &'a Scope,
-    /// The tool's name, if a tool is concerned.
-    pub tool: Option<&'a str>,
+    pub(crate) scope: &'a Scope,
+    /// What matchers look at.
+    pub(crate) subjects: Subjects<'a>,
 }
 
 /// All hooks that are configured, in the order of their registration.
@@ -241,7 +240,7 @@ impl Configured {
     }
 
     /// Returns those that are due, in the order of their registration.
-    pub fn due(&self, occasion: &Occasion<'_>) -> Vec<&Registered> {
+    pub(crate) fn due(&self, occasion: &Occasion<'_>) -> Vec<&Registered> {
         self.all
             .iter()
             .filter(|hook| hook.is_due(occasion))
@@ -287,15 +286,14 @@ impl Registered {
     }
 
     /// Says whether it is due.
-    pub fn is_due(&self, occasion: &Occasion<'_>) -> bool {
-        let subject = matcher::subject(occasion.tool, occasion.event);
+    pub(crate) fn is_due(&self, occasion: &Occasion<'_>) -> bool {
         self.point == occasion.point
             && occasion
                 .contract
                 .is_none_or(|contract| contract == self.mode.contract_name())
             && self.entry.preempt == occasion.preempt
             && occasion.scope.has(&self.owner)
-            && self.matcher.matches(subject, occasion.event)
+            && self.matcher.matches(&occasion.subjects, occasion.event)
     }
 }
 

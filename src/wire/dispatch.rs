@@ -71,7 +71,7 @@ impl Hooks {
                 dispatch.event.point.clone(),
                 dispatch.envelope.session.clone(),
             );
-            match dispatch.run(&pipeline, &configured, &call).await {
+            match dispatch.run(&pipeline, configured, &call).await {
                 Ok(dispatched) => {
                     let wakes = dispatched.pushes.iter().any(|push| push.wake);
                     // Only reyn has one.

@@ -157,7 +157,7 @@ command = "cat >&2"
 }
 
 #[tokio::test]
-async fn what_a_built_in_cannot_read_counts_as_its_contracts_failure() {
+async fn a_built_in_that_stops_is_named_and_listed() {
     let hooks = r#"
 [[hook]]
 name = "redact"
@@ -173,14 +173,8 @@ args = ["2"]
 "#;
     let daemon = Daemon::with_hooks(hooks).await;
 
-    let unread = dispatch(&daemon, "pre_tool_use", &json!(["no object"])).await;
     let third = dispatch(&daemon, "before_llm_call", &json!({"iteration": 3})).await;
 
-    let answer = unread.answer.unwrap();
-    assert_eq!(
-        (answer.decision(), answer.failed),
-        (pb::Decision::Deny, true)
-    );
     assert_eq!(third.blocked_by_hook, "cap");
     assert_eq!(third.answer.unwrap().decision(), pb::Decision::Block);
     let mut client = daemon.client();

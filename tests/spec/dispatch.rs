@@ -208,6 +208,135 @@ async fn the_same_id_again_runs_nothing_twice() {
     assert_eq!(&*reason(&conflict), "REQUEST_ID_CONFLICT");
 }
 
+// Each event is one that some readers of JSON take and others do not.
+#[tokio::test]
+async fn a_guard_is_due_whatever_else_the_event_holds() {
+    let guard = |contract: &str, point: &str, matcher: &str| {
+        format!(
+            "[[hook]]\ncontract = \"{contract}\"\npoint = \"{point}\"\nmatcher = \"{matcher}\"\n\
+             command = \"echo no >&2; exit 2\"\n"
+        )
+    };
+    let gates = [
+        ("claude_code", "PreToolUse", "Bash"),
+        ("codex", "PreToolUse", "^Bash$"),
+        ("gemini_cli", "BeforeTool", "Bash"),
+        ("loom", "tool.pre", "Ba*"),
+    ];
+    let all: String = gates
+        .map(|(c, point, matcher)| guard(c, point, matcher))
+        .concat();
+    let daemon = Daemon::with_hooks(&all).await;
+    let deep = format!("{}{}", "[".repeat(126), "]".repeat(126));
+    let long = format!("\"{}\"", "x".repeat(1 << 20));
+    let values = [
+        r#""rm -rf /""#,
+        r#""rm -rf / \ud800""#,
+        r#""\udc00\ud800""#,
+        r#""\u0000""#,
+        "1e999",
+        "-1E+400",
+        "123456789012345678901234567890.5",
+        r#"{"\ud800":1,"\ud801":2,"":3}"#,
+        deep.as_str(),
+        long.as_str(),
+    ];
+    let mut tried = 0;
+    for (contract, point, _) in gates {
+        for value in values {
+            for name in [
+                r#""tool_name":"Bash""#,
+                r#""tool\u005fname":"\u0042ash""#,
+                r#""tool_name":7"#,
+                r#""x":1"#,
+            ] {
+                let event = format!(
+                    r#"{{"a":{value},{name},"tool_input":{{"command":{value}}},"\ud800":{value}}}"#
+                );
+                let response = daemon
+                    .dispatch(pb::DispatchRequest {
+                        contract: pb::Contract::from_str_name(&format!(
+                            "CONTRACT_{}",
+                            contract.to_uppercase()
+                        ))
+                        .unwrap()
+                        .into(),
+                        event: Some(pb::Event {
+                            json: event.clone().into(),
+                            point: point.to_owned(),
+                            raw: false,
+                        }),
+                        ..pb::DispatchRequest::default()
+                    })
+                    .await;
+                let shown: String = event.chars().take(120).collect();
+                assert_eq!(response.hooks.len(), 1, "{contract} {shown}");
+                assert_eq!(
+                    response.answer.unwrap().decision(),
+                    pb::Decision::Deny,
+                    "{contract} {shown}"
+                );
+                tried += 1;
+            }
+        }
+        // Another tool's name is one that is read.
+        let other = at(point, &json!({"tool_name": "Read"}));
+        let other = pb::DispatchRequest {
+            contract: pb::Contract::from_str_name(&format!("CONTRACT_{}", contract.to_uppercase()))
+                .unwrap()
+                .into(),
+            ..other
+        };
+        assert_eq!(daemon.dispatch(other).await.hooks, [], "{contract}");
+    }
+    assert_eq!(tried, 160);
+}
+
+#[tokio::test]
+async fn an_event_that_cannot_be_read_is_refused_and_never_due_for_nothing() {
+    let daemon = Daemon::with_hooks(
+        "[[hook]]\ncontract = \"loom\"\npoint = \"tool.pre\"\nmatcher = \"Bash\"\ncommand = \"exit 2\"\n",
+    )
+    .await;
+    let deep = format!(
+        r#"{{"toolName":"Bash","a":{}{}}}"#,
+        "[".repeat(128),
+        "]".repeat(128)
+    );
+    for event in [
+        &b"[{\"toolName\":\"Bash\"}]"[..],
+        b"\"Bash\"",
+        b"null",
+        b"{\"toolName\":\"Bash\",\"a\":\"\xff\"}",
+        b"{\"toolName\":\"Bash\",\"a\":1,\"\\u0061\":2}",
+        b"{\"toolName\":\"Read\",\"toolName\":\"Bash\"}",
+        b"{\"toolName\":\"Bash\",\"a\":\"\0\"}",
+        b"{\"toolName\":\"Bash\"} {}",
+        b"{\"toolName\":\"Bash\",\"a\":NaN}",
+        deep.as_bytes(),
+    ] {
+        let request = pb::DispatchRequest {
+            event: Some(pb::Event {
+                json: event.to_vec().into(),
+                point: "tool.pre".to_owned(),
+                raw: false,
+            }),
+            ..pb::DispatchRequest::default()
+        };
+        let refused = daemon.client().dispatch(request).await;
+        let shown = String::from_utf8_lossy(event);
+        let refused = refused
+            .err()
+            .unwrap_or_else(|| panic!("{shown} is dispatched"));
+        assert_eq!(&*reason(&refused), "INVALID_REQUEST", "{shown}");
+        assert!(
+            refused.message().contains("event.json"),
+            "{}",
+            refused.message()
+        );
+    }
+}
+
 /// Returns the configuration of a file with a Gemini CLI hook that denies with what a variable of its own says.
 fn file_of_hooks(directory: &Path) -> String {
     let path = directory.join("settings.json");

@@ -6,9 +6,9 @@
 
 use std::{collections::BTreeMap, ffi::OsString, num::NonZeroU32, path::Path};
 
-use super::{directory, does_nothing, members, sees_nothing};
+use super::{directory, does_nothing, sees_nothing};
 use crate::{
-    contract::{Report, Verdict},
+    contract::{Members, Report, Verdict},
     request::{InvalidField, Request},
 };
 
@@ -151,7 +151,7 @@ impl Question {
     /// The event is not one JSON object.
     pub fn put(self, request: &mut Request) -> Result<Option<Verdict>, InvalidField> {
         let event = request.contract.stdin(&request.event, &request.envelope)?;
-        let event = members(&event)?;
+        let event = Members::of_event(&event)?;
         if request.event.point != self.point() {
             return Ok(Some(does_nothing(self.name())));
         }

@@ -174,7 +174,7 @@ impl Builtin {
         event: &[u8],
         scene: &Scene<'_>,
     ) -> Result<Verdict, InvalidField> {
-        let event = members(event)?;
+        let event = Members::of_event(event)?;
         if !self.points().contains(&point) {
             return Ok(does_nothing(self.name()));
         }
@@ -220,12 +220,6 @@ impl Builtin {
             ),
         }
     }
-}
-
-fn members(event: &[u8]) -> Result<Members<'_>, InvalidField> {
-    let wrong = || InvalidField::new("event.json", "must be one JSON object");
-    let event = str::from_utf8(event).map_err(|_| wrong())?;
-    Members::parse(event).map_err(|_| wrong())
 }
 
 /// Returns where the runtime works, as its event says.

@@ -27,7 +27,7 @@ pub(super) fn verdict(point: &str, event: &Members<'_>) -> Verdict {
 /// Rewrites those members of a tool's input that hold a secret; the others stay what they are without being named.
 fn input(event: &Members<'_>) -> Verdict {
     let input = event.last("tool_input");
-    let members = input.and_then(|input| Members::parse(input.get()).ok());
+    let members = input.and_then(|input| Members::parse_at_any_depth(input.get()).ok());
     let redacted: Vec<_> = members
         .unwrap_or_default()
         .iter()

@@ -6,13 +6,14 @@ use crate::contract::{Decision, Json, Members, Verdict, text};
 /// The tool that runs shell commands.
 const TOOL: &str = "shell";
 
-/// Asks about a command that destroys something or that nothing is known of. About one that reads only, and about other
-/// tools, it says nothing.
+/// Asks about a command that destroys something or that nothing is known of, which one is that cannot be read. About one that
+/// reads only, and about other tools, it says nothing.
 pub(super) fn verdict(event: &Members<'_>) -> Verdict {
-    if event.last("tool_name").and_then(text).as_deref() != Some(TOOL) {
+    let tool = event.last("tool_name").and_then(text);
+    if tool.is_some_and(|tool| tool != TOOL) {
         return Verdict::default();
     }
-    match class(&command(event).unwrap_or_default()) {
+    match command(event).map_or(Class::Unknown, |command| class(&command)) {
         Class::Safe => Verdict::default(),
         Class::Destructive(operation) => ask(
             operation.radius.as_str(),
@@ -31,7 +32,7 @@ pub(super) fn verdict(event: &Members<'_>) -> Verdict {
 }
 
 fn command(event: &Members<'_>) -> Option<String> {
-    let input = Members::parse(event.last("tool_input")?.get()).ok()?;
+    let input = Members::parse_at_any_depth(event.last("tool_input")?.get()).ok()?;
     let string = |name| input.last(name).and_then(text);
     string("cmd").or_else(|| string("command"))
 }

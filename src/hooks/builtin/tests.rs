@@ -174,7 +174,7 @@ fn a_flag_stands_for_hooks_at_their_points() {
 
 #[test]
 fn an_event_that_is_no_object_and_a_point_that_is_another_are_said() {
-    for event in ["", "[]", "null", "{", "{}{}"] {
+    for event in ["[]", "null", "{", "{}{}"] {
         assert!(
             Builtin::AddDate
                 .run("turn_start", event.as_bytes(), &scene())
@@ -641,5 +641,19 @@ proptest! {
     ) {
         let command = format!("{before}{syntax}{behind}");
         prop_assert_ne!(class(&command), Class::Safe, "{}", command);
+    }
+}
+
+#[test]
+fn a_shell_command_that_cannot_be_read_is_asked_about() {
+    for event in [
+        r#"{"tool_name":"shell","tool_input":"rm"}"#,
+        r#"{"tool_name":"shell"}"#,
+        r#"{"tool_name":"shell","tool_input":{"cmd":["rm"]}}"#,
+        r#"{"tool_name":1,"tool_input":{"cmd":"rm -rf /"}}"#,
+        r#"{"tool_name":"shell","tool_input":{"cmd":"rm -rf / \ud800","n":1e999}}"#,
+    ] {
+        let verdict = run(&Builtin::SaferShell, "pre_tool_use", event);
+        assert_eq!(verdict.decision, Decision::Ask, "{event}");
     }
 }

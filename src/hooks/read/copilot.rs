@@ -35,9 +35,7 @@ pub(super) fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadE
         file.check_point(&list, event)?;
         for entry in list.entries()? {
             let hook = hook(file, &entry, event)?;
-            let Some((matcher, matching)) = matcher(file, &entry)? else {
-                continue;
-            };
+            let (matcher, matching) = matcher(file, &entry)?;
             file.push(Registered {
                 matcher,
                 matching,

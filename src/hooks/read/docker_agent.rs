@@ -153,9 +153,7 @@ fn group(
     let entries = list.entries()?;
     let hooks = entries.iter().map(|entry| hook(file, entry, event));
     let hooks: Vec<_> = hooks.collect::<Result<_, _>>()?;
-    let Some((matcher, matching)) = matcher(file, group)? else {
-        return Ok(());
-    };
+    let (matcher, matching) = matcher(file, group)?;
     for hook in hooks {
         let mut entry = hook.entry;
         entry.preempt = preempt;
@@ -170,21 +168,21 @@ fn group(
     Ok(())
 }
 
-/// Reads a group's matcher; with one that does not compile the group is passed over, as its system does.
+/// Reads a matcher. One that does not compile is for every event, with a warning: its system may know expressions that we do
+/// not, and a guard must not be off where it would have run.
 pub(super) fn matcher(
     file: &mut Gathered<'_>,
     item: &Item<'_>,
-) -> Result<Option<(Matcher, String)>, ReadError> {
-    if let Some(matcher) = item.field("matcher") {
-        matcher.text()?;
-    }
-    match item.matcher(file.mode) {
-        Ok(matcher) => Ok(Some(matcher)),
-        Err(error) => {
-            file.warn(item, &format!("passed over: `matcher` {}", error.problem));
-            Ok(None)
-        }
-    }
+) -> Result<(Matcher, String), ReadError> {
+    let text = item
+        .field("matcher")
+        .map(|matcher| matcher.text())
+        .transpose()?;
+    Ok(item.matcher(file.mode).unwrap_or_else(|error| {
+        let problem = format!("runs at every event: `matcher` {}", error.problem);
+        file.warn(item, &problem);
+        (Matcher::Always, text.unwrap_or_default().to_owned())
+    }))
 }
 
 fn hook(file: &Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Registered, ReadError> {
