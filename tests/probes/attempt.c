@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -186,6 +187,74 @@ static int device_file(char **a) { (void)a; TRY(mknod("device", S_IFCHR | 0600, 
 static int block_file(char **a) { (void)a; TRY(mknod("block", S_IFBLK | 0600, 0x700)); say("made"); return 0; }
 /* The one device file that needs no privilege. */
 static int whiteout(char **a) { TRY(mknod(a[0], S_IFCHR | 0600, 0)); say("made"); return 0; }
+/* The same by a call that is for something else. */
+static int whiteout_by_rename(char **a)
+{
+	char *own[] = { "moved" };
+	struct stat left;
+	int error = write_file(own);
+	(void)a;
+	if (error) return error;
+	TRY(syscall(SYS_renameat2, AT_FDCWD, "moved", AT_FDCWD, "moved-away", 4));
+	TRY(stat("moved", &left));
+	if (!S_ISCHR(left.st_mode)) return ENOTSUP;
+	say("made");
+	return 0;
+}
+/* Makes a file that lends whoever executes it the rights of this process's user or group. */
+static int lend(char **a)
+{
+	struct stat made;
+	mode_t mode = strtoul(a[1], NULL, 8);
+	char *own[] = { "lent" };
+	int fd = -1, error = 0;
+	if (strstr(a[0], "chmod")) error = write_file(own);
+	if (error) return error;
+	if (!strcmp(a[0], "open")) {
+#ifdef SYS_open
+		TRY(fd = (int)syscall(SYS_open, "lent", O_WRONLY | O_CREAT, mode));
+#else
+		TRY(fd = openat(AT_FDCWD, "lent", O_WRONLY | O_CREAT, mode));
+#endif
+	} else if (!strcmp(a[0], "openat")) TRY(fd = openat(AT_FDCWD, "lent", O_WRONLY | O_CREAT, mode));
+	else if (!strcmp(a[0], "unnamed")) TRY(fd = openat(AT_FDCWD, ".", O_TMPFILE | O_WRONLY, mode));
+	else if (!strcmp(a[0], "openat2")) {
+		uint64_t how[3] = { O_WRONLY | O_CREAT, mode, 0 };
+		TRY(fd = (int)syscall(437, AT_FDCWD, "lent", how, sizeof how));
+	} else if (!strcmp(a[0], "creat")) TRY(fd = creat("lent", mode));
+	else if (!strcmp(a[0], "chmod")) TRY(chmod("lent", mode));
+	else if (!strcmp(a[0], "chmod-descriptor")) {
+		TRY(fd = open("lent", O_RDONLY));
+		TRY(fchmod(fd, mode));
+	} else if (!strcmp(a[0], "chmod-at2")) TRY(syscall(452, AT_FDCWD, "lent", mode, 0));
+	else TRY(fchmodat(AT_FDCWD, "lent", mode, 0));
+	if (fd < 0) TRY(fd = open("lent", O_RDONLY));
+	TRY(fstat(fd, &made));
+	if ((made.st_mode & (S_ISUID | S_ISGID)) == 0) return ENOTSUP;
+	say("lent");
+	return 0;
+}
+/* Takes room on the disk beyond the end of a file, which stays as small as it is. */
+static int allocate(char **a)
+{
+	struct stat grown;
+	int fd;
+	signal(SIGXFSZ, SIG_IGN);
+	TRY(fd = open("allocated", O_WRONLY | O_CREAT, 0600));
+	TRY(fallocate(fd, atoi(a[0]), 0, atol(a[1])));
+	TRY(fstat(fd, &grown));
+	if (grown.st_blocks == 0) return ENOTSUP;
+	say("allocated");
+	return 0;
+}
+static int lock(char **a)
+{
+	int fd;
+	TRY(fd = open(a[0], O_RDONLY));
+	TRY(flock(fd, LOCK_EX | LOCK_NB));
+	say("locked");
+	return 0;
+}
 static int pipe_file(char **a) { TRY(mkfifo(a[0], 0600)); say("made"); return 0; }
 static int socket_file_at(char **a) { TRY(mknod(a[0], S_IFSOCK | 0600, 0)); say("made"); return 0; }
 /* A request that means nothing to this device: what is told is whether it gets as far as its driver. */
@@ -1054,6 +1123,7 @@ static int raise_signal(char **a) { raise(atoi(a[0])); say("survived"); return 0
 
 static const struct name NAMES[] = {
 	{ "advise", advise }, { "another-filter", another_filter }, { "any-socket", any_socket }, { "become", become },
+	{ "allocate", allocate }, { "lend", lend }, { "lock", lock }, { "whiteout-by-rename", whiteout_by_rename },
 	{ "become-group", become_group }, { "blame", blame }, { "block-file", block_file }, { "call", call },
 	{ "calls", calls },
 	{ "change-mode", change_mode }, { "change-mode-at2", change_mode_at2 },

@@ -108,6 +108,7 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     root(refused("ESC-010", &["device-file"], DENIED)),
     root(refused("ESC-010", &["block-file"], DENIED)),
     optional(refused("ESC-010", &["whiteout", "{outside}/new"], &[EPERM])),
+    optional(refused("ESC-010", &["whiteout-by-rename"], &[EPERM])),
     refused("ESC-011", &["fifo"], DENIED),
     refused("ESC-011", &["socket-file"], DENIED),
     refused("ESC-012", &["read-reopened", "{outside}/secret"], &[EACCES]),
@@ -136,7 +137,13 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     optional(refused("ESC-036", &["open-to-read", "/dev/ptmx"], &[EACCES, ENOENT])),
     reaches(ENOTTY, refused("ESC-037", &["device-request", "/dev/null"], &[EPERM])),
     reaches(ENOTTY, refused("ESC-038", &["type-in"], &[EPERM])),
+    // Documented, as locks of hooks that write what they lock are of use.
+    open("ESC-020", &["lock", "/bin/sh"]),
     refused("ESC-039", &["grow-file", "68719476736"], &[EFBIG]),
+    // FALLOC_FL_KEEP_SIZE, and with it FALLOC_FL_ZERO_RANGE.
+    optional(refused("ESC-039", &["allocate", "1", "1048576"], &[EPERM])),
+    optional(refused("ESC-039", &["allocate", "17", "1048576"], &[EPERM])),
+    optional(refused("ESC-039", &["allocate", "0", "83886080"], &[EFBIG])),
     refused("ESC-043", &["shared-memory"], &[EPERM]),
     refused("ESC-043", &["semaphore"], &[EPERM]),
     refused("ESC-043", &["message-queue"], &[EPERM]),
@@ -152,6 +159,16 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     refused("ESC-048", &["open-for-neither-by-openat2", "{outside}/secret"], &[ENOSYS]),
     optional(refused("ESC-048", &["unnamed-file", "{outside}"], &[EPERM])),
     // B. The network and local sockets.
+    refused("ESC-049", &["lend", "open", "4755"], &[EPERM]),
+    refused("ESC-049", &["lend", "open", "2755"], &[EPERM]),
+    refused("ESC-049", &["lend", "openat", "6755"], &[EPERM]),
+    optional(refused("ESC-049", &["lend", "openat2", "4755"], &[ENOSYS])),
+    optional(refused("ESC-049", &["lend", "unnamed", "4755"], &[EPERM])),
+    refused("ESC-049", &["lend", "creat", "4755"], &[EPERM]),
+    refused("ESC-049", &["lend", "chmod", "4755"], &[EPERM]),
+    refused("ESC-049", &["lend", "chmod-at", "2755"], &[EPERM]),
+    optional(refused("ESC-049", &["lend", "chmod-at2", "4755"], &[EPERM])),
+    refused("ESC-049", &["lend", "chmod-descriptor", "4755"], &[EPERM]),
     refused("ESC-060", &["tcp", "{tcp}"], DENIED),
     refused("ESC-061", &["tcp-bind"], DENIED),
     refused("ESC-062", &["tcp-listen"], DENIED),
@@ -338,6 +355,20 @@ async fn nothing_outside_the_grants_can_be_had_under_strict() {
 async fn processes_of_a_hook_have_no_more_rights_and_cannot_leave_its_group() {
     let daemon = Daemon::start().await;
     hold(&daemon, "pipeline", ALWAYS.iter().chain(WITH_PROCESSES)).await;
+}
+
+#[tokio::test]
+async fn a_hook_that_changes_modes_lends_nobody_its_rights() {
+    let changes = "description = \"changes\"\nextends = \"pipeline\"\nmetadata = \"change\"\n";
+    let daemon = Daemon::with(Setup {
+        profiles: vec![("changes".to_owned(), changes.to_owned())],
+        ..Setup::default()
+    })
+    .await;
+    let rows = ["ESC-010", "ESC-039", "ESC-049"];
+    let rest = ALWAYS.iter().filter(|attempt| rows.contains(&attempt.row));
+
+    hold(&daemon, "changes", rest).await;
 }
 
 #[test]

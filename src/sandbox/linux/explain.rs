@@ -218,12 +218,13 @@ fn by_grants(
     }
 }
 
-/// Returns the call by which programs do something with a path; arguments that no rule looks at are left open.
+/// Returns the call by which programs do something with a path; arguments that no rule looks at are left open, and a mode is
+/// an ordinary one.
 fn call_of(operation: Operation) -> (u32, Arguments) {
+    const MODE: Option<u64> = Some(0o644);
     let open = |flags: i32| {
-        let mut arguments = Arguments::default();
-        arguments[2] = Some(u64::from(flags.cast_unsigned()));
-        (nr::openat, arguments)
+        let flags = Some(u64::from(flags.cast_unsigned()));
+        (nr::openat, [None, None, flags, MODE, None, None])
     };
     let call = |number| (number, Arguments::default());
     match operation {
@@ -236,10 +237,10 @@ fn call_of(operation: Operation) -> (u32, Arguments) {
         Operation::MakeDevice | Operation::MakeFifo => call(nr::mknodat),
         Operation::MakeDirectory => call(nr::mkdirat),
         Operation::MakeLink => call(nr::symlinkat),
-        Operation::Metadata => call(nr::fchmodat),
+        Operation::Metadata => (nr::fchmodat, [None, None, MODE, None, None, None]),
         Operation::Read => open(libc::O_RDONLY),
         Operation::Remove | Operation::RemoveDirectory => call(nr::unlinkat),
-        Operation::Rename => call(nr::renameat2),
+        Operation::Rename => (nr::renameat2, [None, None, None, None, Some(0), None]),
         Operation::See => call(nr::newfstatat),
         Operation::Truncate => call(nr::truncate),
         Operation::Write => open(libc::O_WRONLY),
@@ -408,9 +409,13 @@ fn remedy(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Remedy {
             Remedy::Setting("network", "outbound"),
         ),
     ];
-    others
+    // A key that leaves the answer to arguments that are not known is better than none.
+    [Verdict::Allowed, Verdict::Depends]
         .into_iter()
-        .find(|(other, _)| called(other, number, arguments).verdict == Verdict::Allowed)
+        .find_map(|wanted| {
+            let mut others = others.iter().cloned();
+            others.find(|(other, _)| called(other, number, arguments).verdict == wanted)
+        })
         .map_or_else(
             || Remedy::Never("no profile opens it to a hook".to_owned()),
             |(_, remedy)| remedy,

@@ -100,11 +100,16 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
         return Rule::Allow;
     }
     match nr {
+        nr::chmod | nr::fchmod if spec.metadata == Metadata::Change => unprivileged_mode(1),
         nr::clone => Rule::AllowWhen(vec![vec![clone_flags(spec.spawn)]]),
+        nr::creat => unprivileged_mode(1),
+        // Only to allocate what is to be written anyhow: with `FALLOC_FL_KEEP_SIZE` it passes the limit on a file's size.
+        nr::fallocate => one_of(1, &[0]),
+        nr::fchmodat | nr::fchmodat2 if spec.metadata == Metadata::Change => unprivileged_mode(2),
         nr::fcntl => one_of(1, &FCNTL_COMMANDS),
         nr::ioctl => one_of(1, &IOCTL_REQUESTS),
-        nr::open => Rule::AllowWhen(opens_that_need_a_right(1)),
-        nr::openat => Rule::AllowWhen(opens_that_need_a_right(2)),
+        nr::open => opens(1, &opens_that_need_a_right(1)),
+        nr::openat => opens(2, &opens_that_need_a_right(2)),
         nr::prctl => one_of(0, &PRCTL_OPTIONS),
         // Of itself only, and only to ask: with a limit to set, it would reach every process of the same user.
         nr::prlimit64 => Rule::AllowWhen(vec![vec![ArgTest::int(0, 0), ArgTest::null(2)]]),
@@ -113,6 +118,12 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
             int(0, libc::AF_UNIX),
             socket_type(libc::SOCK_STREAM),
         ]]),
+        // A whiteout is a device file, the one that needs no privilege.
+        nr::renameat2 => Rule::AllowWhen(vec![vec![ArgTest::bits(
+            4,
+            libc::RENAME_WHITEOUT.into(),
+            0,
+        )]]),
         nr::fork | nr::vfork => allow_if(spec.spawn == Spawn::Processes),
         // Without an address it is `send`, on what is connected already.
         nr::sendto if spec.network == Network::None => {
@@ -133,7 +144,14 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
 
 /// Whether a call names files by path, so that what it reaches is for the grants to say.
 pub fn is_about_paths(nr: u32) -> bool {
-    let others = [nr::execve, nr::execveat, nr::open, nr::openat];
+    let others = [
+        nr::creat,
+        nr::execve,
+        nr::execveat,
+        nr::open,
+        nr::openat,
+        nr::renameat2,
+    ];
     PATHS.contains(&nr) || others.contains(&nr)
 }
 
@@ -195,8 +213,8 @@ fn stand_in(landlock_abi: u32, nr: u32) -> Option<Rule> {
     let no_truncate = landlock_abi < 3;
     let no_signal_scope = landlock_abi < 6;
     match nr {
-        nr::open if no_truncate => Some(Rule::AllowWhen(opens_that_keep_content(1))),
-        nr::openat if no_truncate => Some(Rule::AllowWhen(opens_that_keep_content(2))),
+        nr::open if no_truncate => Some(opens(1, &opens_that_keep_content(1))),
+        nr::openat if no_truncate => Some(opens(2, &opens_that_keep_content(2))),
         nr::truncate if no_truncate => Some(Rule::Errno(libc::EPERM)),
         nr::kill if no_signal_scope => Some(Rule::AllowWhen(vec![
             vec![ArgTest::own_pid(0)],
@@ -233,6 +251,27 @@ fn opens_that_keep_content(flags: u8) -> Vec<Vec<ArgTest>> {
         is(ACCESS_MODE, libc::O_WRONLY),
         is(ACCESS_MODE, libc::O_RDWR),
     ]
+}
+
+/// Mode bits by which a file gives whoever executes it the rights of the hook's user or group, after the hook too.
+const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
+
+/// Returns these ways to open a file, each without making one whose mode has a bit of [`SET_ID`]. The mode stands behind the
+/// flags, and means something only where a file is made.
+fn opens(flags: u8, ways: &[Vec<ArgTest>]) -> Rule {
+    // `O_TMPFILE` without `O_DIRECTORY`, which it has in it.
+    const MAKES: u64 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u64;
+    let makes_none = ArgTest::bits(flags, MAKES, 0);
+    let unprivileged = ArgTest::bits(flags + 1, SET_ID, 0);
+    let with = |way: &Vec<ArgTest>| {
+        [makes_none, unprivileged].map(|test| way.iter().copied().chain([test]).collect())
+    };
+    Rule::AllowWhen(ways.iter().flat_map(with).collect())
+}
+
+/// Returns the rule for a call that sets the mode of a file, which the kernel takes from the argument at `index`.
+fn unprivileged_mode(index: u8) -> Rule {
+    Rule::AllowWhen(vec![vec![ArgTest::bits(index, SET_ID, 0)]])
 }
 
 /// Returns the test on what `clone` may make. The exit signal, in the lowest byte, is free: it goes to the parent, which

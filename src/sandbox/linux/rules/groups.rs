@@ -95,7 +95,7 @@ const CLOCKS: [u32; 15] = [
 ];
 
 /// Work on descriptors that are open already, `fcntl` and `ioctl` apart.
-const DESCRIPTORS: [u32; 45] = [
+const DESCRIPTORS: [u32; 44] = [
     nr::close,
     nr::close_range,
     nr::copy_file_range,
@@ -111,7 +111,6 @@ const DESCRIPTORS: [u32; 45] = [
     nr::eventfd,
     nr::eventfd2,
     nr::fadvise64,
-    nr::fallocate,
     nr::fdatasync,
     nr::flock,
     nr::fsync,
@@ -194,10 +193,9 @@ const MEMORY: [u32; 12] = [
 ];
 
 /// Calls on paths and directories. Landlock decides which; looking at metadata it does not see.
-pub(super) const PATHS: [u32; 32] = [
+pub(super) const PATHS: [u32; 30] = [
     nr::access,
     nr::chdir,
-    nr::creat,
     nr::faccessat,
     nr::faccessat2,
     nr::fchdir,
@@ -216,7 +214,6 @@ pub(super) const PATHS: [u32; 32] = [
     nr::readlinkat,
     nr::rename,
     nr::renameat,
-    nr::renameat2,
     nr::rmdir,
     nr::stat,
     nr::statfs,

@@ -172,7 +172,7 @@ fn strict_allows_what_shells_and_interpreters_live_on() {
         nr::statx,
         nr::getdents64,
         nr::unlinkat,
-        nr::renameat2,
+        nr::renameat,
         nr::ftruncate,
         nr::truncate,
         nr::wait4,
@@ -411,6 +411,14 @@ fn tested_arguments_are_those_the_table_names() {
     for refused in [8, 10, 15, 1024, 1026, 1031, 1033] {
         assert!(!allows(&STRICT, nr::fcntl, &[0, refused]), "{refused}");
     }
+    assert!(allows(&STRICT, nr::fallocate, &[3, 0, 0, 1 << 40]));
+    for refused in 1..0x80 {
+        assert!(!allows(&STRICT, nr::fallocate, &[3, refused, 0, 1]));
+    }
+    for (flags, allowed) in [(0, true), (1, true), (2, true), (4, false), (5, false)] {
+        let call = [3, 0, 3, 0, flags];
+        assert_eq!(allows(&STRICT, nr::renameat2, &call), allowed, "{flags}");
+    }
     for allowed in [3, 15, 16, 21, 23, 38, 39, 0x5356_4d41] {
         assert!(allows(&STRICT, nr::prctl, &[allowed]), "{allowed}");
     }
@@ -590,5 +598,58 @@ fn allows(spec: &FilterSpec, nr: u32, arguments: &[u64]) -> bool {
             })
         }),
         Rule::Errno(_) | Rule::Kill => false,
+    }
+}
+
+#[test]
+fn no_file_gets_a_mode_that_lends_the_hooks_rights() {
+    let flags = |flags: libc::c_int| u64::from(flags.cast_unsigned());
+    let makes = [
+        flags(libc::O_CREAT | libc::O_WRONLY),
+        flags(libc::O_CREAT),
+        flags(libc::O_TMPFILE | libc::O_RDWR),
+        // As an old kernel takes it, and as the next one might.
+        flags(libc::O_TMPFILE & !libc::O_DIRECTORY) | 2,
+    ];
+    for (mode, allowed) in [
+        (0, true),
+        (0o1777, true),
+        (0o4755, false),
+        (0o2755, false),
+        (0o6000, false),
+        (0o4000 | 1 << 32, false),
+        (0o755 | 1 << 32, true),
+    ] {
+        for (nr, call) in [
+            (nr::chmod, vec![0, mode]),
+            (nr::fchmod, vec![3, mode]),
+            (nr::fchmodat, vec![3, 0, mode]),
+            (nr::fchmodat2, vec![3, 0, mode, 0]),
+        ] {
+            let allowed = allowed && name(nr).is_some();
+            assert_eq!(allows(&WORKSPACE, nr, &call), allowed, "{nr} {mode:o}");
+            assert!(!allows(&PIPELINE, nr, &call), "{nr} {mode:o}");
+        }
+        for landlock_abi in [1, 7] {
+            for spec in [STRICT, WORKSPACE] {
+                let spec = FilterSpec {
+                    landlock_abi,
+                    ..spec
+                };
+                let by_path = name(nr::open).is_some();
+                let creat = allows(&spec, nr::creat, &[0, mode]);
+                assert_eq!(creat, allowed && by_path, "{mode:o}");
+                for made in makes {
+                    let open = [0, made, mode];
+                    let opened = allows(&spec, nr::open, &open);
+                    assert_eq!(opened, allowed && by_path, "{open:?}");
+                    let openat = [3, 0, made, mode];
+                    assert_eq!(allows(&spec, nr::openat, &openat), allowed, "{openat:?}");
+                }
+                // Without a file to make, what stands in the mode's place is nothing.
+                assert_eq!(allows(&spec, nr::open, &[0, 0, mode]), by_path);
+                assert!(allows(&spec, nr::openat, &[3, 0, 1, mode]));
+            }
+        }
     }
 }
