@@ -1,7 +1,7 @@
 //! Keeps what the operator consented to: one JSON file that reyn can read, and reyn's own file as well.
 //!
 //! The file is an array of entries. An entry of reyn has `command`, `approved_at` and `script_mtime`; those written
-//! here add the digests and the profile the consent is bound to. Keys that are not known here are kept as they are,
+//! here add the digests and the profile that the consent is bound to, the profile by its name and its digest. Keys that are not known here are kept as they are,
 //! since reyn and later versions may add their own: none of them can make an entry count for more.
 
 use std::{
@@ -21,7 +21,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::digest::{Stamp, settled};
-use crate::trusted::{self, Untrusted};
+use crate::{
+    policy::Policy,
+    trusted::{self, Untrusted},
+};
 
 /// The consents as the file held them when it was read.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -133,8 +136,8 @@ impl Allowlist {
                     .as_deref()
                     .is_none_or(|name| name == asked.profile)
             })
-            .filter(|entry| entry.is_for(asked.working_dir))
-            .map(|entry| entry.check(asked.digests, asked.now))
+            .filter(|entry| entry.is_for(asked.working_dir, asked.workspace))
+            .map(|entry| entry.check(asked))
             // There may be several entries for a command, for different directories: one that fits is enough.
             .reduce(|first, next| if next == Check::Hit { next } else { first })
             .unwrap_or(Check::Missing)
@@ -144,6 +147,14 @@ impl Allowlist {
     pub fn binds(&self, command: &str) -> bool {
         let bound = |entry: &Entry| !entry.is_reyns() && entry.command == command;
         self.entries.iter().any(bound)
+    }
+
+    /// Says whether there is a consent by which a command might run, whatever its files and its profile contain.
+    pub fn names(&self, command: &str, profile: &str) -> bool {
+        self.entries.iter().any(|entry| {
+            let of_profile = entry.profile.as_deref();
+            entry.command == command && of_profile.is_none_or(|name| name == profile)
+        })
     }
 
     /// Returns the entries that reyn made for a command, which is spelled as its configuration spells it.
@@ -209,8 +220,12 @@ pub struct Asked<'a> {
     pub now: Timestamp,
     /// The profile it would run under.
     pub profile: &'a str,
-    /// Where it would start, or the workspace it would get; `None` = a directory of its own.
+    /// SHA-256 of that profile, resolved.
+    pub profile_digest: &'a str,
+    /// Where the request has it start.
     pub working_dir: Option<&'a Path>,
+    /// The workspace that it would get.
+    pub workspace: Option<&'a Path>,
 }
 
 /// One consent.
@@ -229,6 +244,10 @@ pub struct Entry {
     /// The profile the consent is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// SHA-256 of that profile as it was then, resolved. An entry with a profile and without this one counts no more: what it
+    /// was given for is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_digest: Option<String>,
     /// Who gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_by: Option<String>,
@@ -236,7 +255,7 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "timestamp")]
     #[schemars(with = "Option<String>")]
     pub expires_at: Option<Timestamp>,
-    /// Below which directory it counts; everywhere where there is none.
+    /// Below which directory its working directory and its workspace must lie; anywhere where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_dir_scope: Option<PathBuf>,
     /// Keys that mean nothing here.
@@ -249,7 +268,7 @@ impl Entry {
     pub fn new(
         command: String,
         digests: Vec<Digest>,
-        profile: Option<String>,
+        policy: Option<&Policy>,
         approved_by: String,
     ) -> Self {
         // The script as reyn sees it: the first word, if it is a file.
@@ -270,7 +289,8 @@ impl Entry {
             digests,
             expires_at: None,
             other: Map::new(),
-            profile,
+            profile: policy.map(|policy| policy.name.to_string()),
+            profile_digest: policy.map(|policy| policy.digest.clone()),
             script_mtime,
             working_dir_scope: None,
         }
@@ -281,21 +301,20 @@ impl Entry {
         self.digests.is_empty()
     }
 
-    fn is_for(&self, working_dir: Option<&Path>) -> bool {
+    fn is_for(&self, working_dir: Option<&Path>, workspace: Option<&Path>) -> bool {
         let Some(scope) = &self.working_dir_scope else {
             return true;
         };
-        working_dir.is_some_and(|directory| directory.starts_with(scope))
+        // Both: a hook that starts in it and is given more could do its work there.
+        let mut places = working_dir.into_iter().chain(workspace).peekable();
+        places.peek().is_some() && places.all(|place| place.starts_with(scope))
     }
 
-    fn check(&self, asked: &[Digest], now: Timestamp) -> Check {
-        if self.expires_at.is_some_and(|end| end <= now) {
+    fn check(&self, asked: &Asked<'_>) -> Check {
+        if self.expires_at.is_some_and(|end| end <= asked.now) {
             return Check::Expired;
         }
-        // A file that the consent does not name is as much a change as one that is gone.
-        let new = asked.iter().find(|digest| !self.digests.contains(digest));
-        let gone = || self.digests.iter().find(|digest| !asked.contains(digest));
-        match new.or_else(gone) {
+        match difference(&self.digests, asked.digests) {
             Some(digest) => Check::Changed {
                 path: digest.path.clone(),
                 role: digest.role,
@@ -305,9 +324,24 @@ impl Entry {
                     .find(|old| old.path == digest.path)
                     .map(|old| old.sha256.clone()),
             },
+            None if self.profile.is_some()
+                && self.profile_digest.as_deref() != Some(asked.profile_digest) =>
+            {
+                Check::OtherProfile {
+                    was: self.profile_digest.clone(),
+                }
+            }
             None => Check::Hit,
         }
     }
+}
+
+/// Returns a file that is in one of two lists and not, with the same content, in the other: one that a consent does not name is as
+/// much a change as one that is gone.
+pub(super) fn difference<'a>(old: &'a [Digest], new: &'a [Digest]) -> Option<&'a Digest> {
+    let added = new.iter().find(|digest| !old.contains(digest));
+    let gone = || old.iter().find(|digest| !new.contains(digest));
+    added.or_else(gone)
 }
 
 /// What a file contained when the consent was given.
@@ -369,6 +403,11 @@ pub enum Check {
     Hit,
     /// There is none, for this profile at least.
     Missing,
+    /// There is one for exactly these files, under the profile of this name as it was then.
+    OtherProfile {
+        /// The profile's digest then; `None` in an entry that was made before entries had one.
+        was: Option<String>,
+    },
 }
 
 /// Reads the list anew only when its file has changed.

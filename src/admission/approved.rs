@@ -18,10 +18,7 @@ use similar::{
     udiff::UnifiedHunkHeader,
 };
 
-use super::{
-    allowlist::{Allowlist, Digest},
-    digest::is_sha256,
-};
+use super::{allowlist::Allowlist, digest::is_sha256};
 use crate::trusted;
 
 /// The largest text that is kept.
@@ -47,23 +44,42 @@ impl Approved {
         }
     }
 
-    /// Keeps the text of a script under its digest, and drops those that no entry names any more.
+    /// Keeps a profile and the texts of scripts under their digests, and drops those that no entry names any more.
     ///
     /// # Errors
     ///
-    /// Fails where the directory cannot be written; a consent counts without its text, so this is to be told and no more.
-    pub(super) fn keep(&self, script: &File, digest: &Digest, list: &Allowlist) -> io::Result<()> {
+    /// Fails where the directory cannot be written; a consent counts without its texts, so this is to be told and no more.
+    pub(super) fn keep(
+        &self,
+        scripts: &[(File, String)],
+        (profile, digest): (&str, &str),
+        list: &Allowlist,
+    ) -> io::Result<()> {
         trusted::directory(&self.directory).map_err(io::Error::other)?;
         self.drop_unnamed(list)?;
-        let Some(text) = text(script)? else {
-            return Ok(());
-        };
-        let path = self.directory.join(&digest.sha256);
+        self.write(digest, profile)?;
+        for (script, sha256) in scripts {
+            if let Some(text) = text(script)? {
+                self.write(sha256, &text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, sha256: &str, text: &str) -> io::Result<()> {
+        let path = self.directory.join(sha256);
         let new = self.directory.join(format!("{}.new", uuid::Uuid::now_v7()));
         let mut file = trusted::open(&new, OpenOptions::new().write(true).create_new(true))
             .map_err(io::Error::other)?;
         file.write_all(text.as_bytes())?;
         fs::rename(new, path)
+    }
+
+    /// Returns what changed in a profile since the one with this digest was approved, as a unified diff; empty where that is
+    /// not kept.
+    pub(super) fn profile_diff(&self, was: &str, now: &str) -> String {
+        let old = self.kept(was);
+        old.map_or_else(String::new, |old| unified(&old, now, "profile"))
     }
 
     /// Returns what changed in a script since the content with this digest was approved, as a unified diff; empty where
@@ -91,8 +107,11 @@ impl Approved {
     }
 
     fn drop_unnamed(&self, list: &Allowlist) -> io::Result<()> {
-        let digests = list.entries().iter().flat_map(|entry| &entry.digests);
-        let named: HashSet<_> = digests.map(|digest| digest.sha256.as_str()).collect();
+        let entries = list.entries();
+        let digests = entries.iter().flat_map(|entry| &entry.digests);
+        let digests = digests.map(|digest| digest.sha256.as_str());
+        let profiles = entries.iter().flat_map(|entry| &entry.profile_digest);
+        let named: HashSet<_> = digests.chain(profiles.map(String::as_str)).collect();
         for entry in fs::read_dir(&self.directory)? {
             let entry = entry?;
             let name = entry.file_name();

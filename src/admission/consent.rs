@@ -4,18 +4,24 @@ use std::{
     fs::File,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use jiff::Timestamp;
+use tokio::{
+    sync::{Mutex, OwnedMutexGuard},
+    task::spawn_blocking,
+};
 
 use super::{
     Call, Peer,
-    allowlist::{self, Allowlist, AllowlistError, Asked as Sought, Check, Digest, Entry},
+    allowlist::{
+        self, Allowlist, AllowlistError, Asked as Sought, Check, Digest, Entry, difference,
+    },
     approved::Approved,
     pending::{Decided, Decision, NotAsked, Pending, Question, Subject},
-    program::Program,
+    program::{Program, Script},
 };
 use crate::{
     audit::record::Consent,
@@ -57,8 +63,8 @@ pub struct Consents {
     allowlist: allowlist::Reader,
     approved: Option<Approved>,
     pub(super) pending: Pending,
-    /// Serialises changes of the allowlist within this daemon: each reads it again.
-    recording: Mutex<()>,
+    /// Serialises changes of the allowlist within this daemon: each reads it again, on a thread that may wait for the disk.
+    recording: Arc<Mutex<()>>,
     reyn_allowlist: allowlist::Reader,
     rule: ConsentRule,
 }
@@ -70,13 +76,33 @@ pub(super) struct Case<'a> {
     pub(super) command: &'a str,
     /// Who asks.
     pub(super) peer: &'a Peer,
-    pub(super) policy: &'a std::sync::Arc<Policy>,
+    pub(super) policy: &'a Arc<Policy>,
     /// Whether this is only to tell what would happen: nothing is recorded, nobody is asked.
     pub(super) preview: bool,
     pub(super) program: &'a Program,
     pub(super) request: &'a Request,
     /// The command as the request spells it, for entries of reyn's.
     pub(super) spelled: Option<String>,
+}
+
+/// A command of which it is only known how it is spelled.
+#[derive(Debug)]
+pub(super) struct Unhashed<'a> {
+    /// The command, as the allowlist spells it.
+    pub(super) command: &'a str,
+    pub(super) policy: &'a Policy,
+    /// Whether this is only to tell what would happen.
+    pub(super) preview: bool,
+    pub(super) request: &'a Request,
+}
+
+impl Unhashed<'_> {
+    /// Refuses a command that nobody has allowed, without a word about what its files contain.
+    pub(super) fn refuse(&self) -> Refusal {
+        let why = "nobody has allowed this command, and its files are too large to be hashed before somebody does";
+        let profile = self.policy.name.as_str();
+        refuse(Reason::ConsentRequired, why, self.command, &[], profile)
+    }
 }
 
 /// What is decided about a command.
@@ -135,10 +161,18 @@ const fn rule(check: &Check, on_reyns_list: bool, accept_all: bool, listened_to:
     match check {
         Check::Hit => Ruling::Run,
         Check::Missing if on_reyns_list => Ruling::Pin,
-        Check::Expired | Check::Missing if accept_all => Ruling::Record,
-        Check::Changed { .. } | Check::Expired | Check::Missing if listened_to => Ruling::Ask,
+        Check::Expired | Check::Missing | Check::OtherProfile { .. } if accept_all => {
+            Ruling::Record
+        }
+        Check::Changed { .. } | Check::Expired | Check::Missing | Check::OtherProfile { .. }
+            if listened_to =>
+        {
+            Ruling::Ask
+        }
         Check::Changed { .. } => Ruling::Refuse(Reason::DigestMismatch),
-        Check::Expired | Check::Missing => Ruling::Refuse(Reason::ConsentRequired),
+        Check::Expired | Check::Missing | Check::OtherProfile { .. } => {
+            Ruling::Refuse(Reason::ConsentRequired)
+        }
     }
 }
 
@@ -152,7 +186,7 @@ impl Consents {
             allowlist: allowlist::Reader::default(),
             approved,
             pending: Pending::default(),
-            recording: Mutex::default(),
+            recording: Arc::default(),
             reyn_allowlist: allowlist::Reader::default(),
             rule,
         }
@@ -184,8 +218,8 @@ impl Consents {
     /// # Errors
     ///
     /// As [`Consents::allowed`], and where the list cannot be written.
-    pub fn allow(&self, entry: Entry) -> Result<(), Stop> {
-        self.write(self.operator()?, entry).map(drop)
+    pub async fn allow(&self, entry: Entry) -> Result<(), Stop> {
+        self.write(self.operator()?, entry, |_| ()).await
     }
 
     /// Takes back every consent to a command, reyn's too, and returns how many there were.
@@ -193,14 +227,18 @@ impl Consents {
     /// # Errors
     ///
     /// As [`Consents::allow`].
-    pub fn revoke(&self, command: &str) -> Result<usize, Stop> {
-        let operator = self.operator()?;
-        revoke(
-            &operator.allowlist,
-            operator.reyn_allowlist.as_deref(),
-            command,
-        )
-        .map_err(|error| Fault::new("cannot revoke a consent", error).into())
+    pub async fn revoke(&self, command: String) -> Result<usize, Stop> {
+        let operator = self.operator()?.clone();
+        let revoke = move || {
+            revoke(
+                &operator.allowlist,
+                operator.reyn_allowlist.as_deref(),
+                &command,
+            )
+        };
+        beside(self.turn().await, revoke)
+            .await?
+            .map_err(|error| Fault::new("cannot revoke a consent", error).into())
     }
 
     fn operator(&self) -> Result<&Operator, Refusal> {
@@ -213,12 +251,31 @@ impl Consents {
         }
     }
 
+    /// Whether a command may come to run, whatever its files contain: somebody has allowed it once, or everything is allowed,
+    /// or somebody can be asked.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where the list cannot be used.
+    pub(super) fn may_run(&self, sought: &Unhashed<'_>) -> Result<bool, Refusal> {
+        let ConsentRule::Operator(operator) = &self.rule else {
+            return Ok(true);
+        };
+        let request = sought.request;
+        let is_reyns = request.contract.contract_name() == "reyn";
+        Ok(operator.accept_all
+            || is_reyns && (operator.reyn_accept_all || operator.reyn_allowlist.is_some())
+            || (!sought.preview && self.pending.is_listened_to(&request.id))
+            || load(&self.allowlist, &operator.allowlist)?
+                .names(sought.command, sought.policy.name.as_str()))
+    }
+
     /// Decides about a command in the order of the specification.
     ///
     /// # Errors
     ///
     /// Refuses what is not allowed, with the command that allows it.
-    pub(super) fn decide(&self, case: &Case<'_>) -> Result<Decree, Stop> {
+    pub(super) async fn decide(&self, case: &Case<'_>) -> Result<Decree, Stop> {
         let operator = match &self.rule {
             ConsentRule::Typed => return Ok(Decree::Run(Consent::Typed)),
             ConsentRule::Operator(operator) => operator,
@@ -240,7 +297,8 @@ impl Consents {
             Ruling::Pin => {
                 let approved = reyns.map(|entry| entry.approved_at).unwrap_or_default();
                 if !case.preview {
-                    self.record(operator, case, format!("reyn, {approved}"))?;
+                    let by = format!("reyn, {approved}");
+                    self.record(operator, case, by).await?;
                     tracing::info!(command = case.command, "consent of reyn's bound to content");
                 }
                 Ok(Decree::Run(Consent::Allowlist))
@@ -248,7 +306,7 @@ impl Consents {
             Ruling::Record => {
                 if !case.preview {
                     let by = format!("HOOKJAIL_ACCEPT_HOOKS for {}", case.peer);
-                    self.record(operator, case, by)?;
+                    self.record(operator, case, by).await?;
                     tracing::warn!(
                         command = case.command,
                         profile = case.policy.name.as_str(),
@@ -258,7 +316,8 @@ impl Consents {
                 Ok(Decree::Run(Consent::Environment))
             }
             Ruling::Ask if case.preview => {
-                let why = format!("{}; an operator who listens would be asked", why(&check));
+                let why = why(&check, case.policy);
+                let why = format!("{why}; an operator who listens would be asked");
                 Err(case.refuse(reason(&check), &why).into())
             }
             Ruling::Ask => Ok(Decree::Ask(Box::new(Asking {
@@ -270,7 +329,7 @@ impl Consents {
                 },
                 wait: operator.wait,
             }))),
-            Ruling::Refuse(reason) => Err(case.refuse(reason, &why(&check)).into()),
+            Ruling::Refuse(reason) => Err(case.refuse(reason, &why(&check, case.policy)).into()),
         }
     }
 
@@ -279,7 +338,7 @@ impl Consents {
     /// # Errors
     ///
     /// Refuses where the answer is no, or none came, or a file is not what was asked about any more.
-    pub(super) fn answered(
+    pub(super) async fn answered(
         &self,
         case: &Case<'_>,
         shown: &Shown,
@@ -288,16 +347,16 @@ impl Consents {
         let ConsentRule::Operator(operator) = &self.rule else {
             return Ok(Consent::Typed);
         };
-        // What is recorded and run is what was shown.
-        let now = &case.program.digests;
-        let changed = now.iter().find(|digest| !shown.digests.contains(digest));
-        if let Some(digest) = changed {
+        // What is recorded and run is what was shown: nothing else, and nothing less, since what is absent at this moment is not
+        // bound and may be back at the next.
+        if let Some(digest) = difference(&shown.digests, &case.program.digests) {
             let message = format!("`{}` changed while the operator was asked", digest.path);
             return Err(case.refuse(Reason::DigestMismatch, &message).into());
         }
         match answer.decision {
             Decision::Always => {
-                self.record(operator, case, format!("{} when asked", answer.by))?;
+                let by = format!("{} when asked", answer.by);
+                self.record(operator, case, by).await?;
                 Ok(Consent::ListenerAlways)
             }
             Decision::Once => Ok(Consent::ListenerOnce),
@@ -346,34 +405,49 @@ impl Consents {
         Ok(case.entry_of_reyn(&*load(&self.reyn_allowlist, path)?))
     }
 
-    fn record(&self, operator: &Operator, case: &Case<'_>, by: String) -> Result<(), Stop> {
+    async fn record(&self, operator: &Operator, case: &Case<'_>, by: String) -> Result<(), Stop> {
         let entry = Entry::new(
             case.command.to_owned(),
             case.program.digests.clone(),
-            Some(case.policy.name.to_string()),
+            Some(case.policy),
             by,
         );
-        let list = self.write(operator, entry)?;
-        if let (Some(approved), Some((file, digest))) = (&self.approved, case.program.text())
-            && let Err(error) = approved.keep(file, digest, &list)
-        {
-            tracing::warn!(%error, "the text of an approved script cannot be kept");
-        }
-        Ok(())
+        let script = |script: &Script| Ok((script.file.try_clone()?, script.sha256.clone()));
+        let scripts: std::io::Result<Vec<_>> = case.program.scripts.iter().map(script).collect();
+        let (approved, policy) = (self.approved.clone(), Arc::clone(case.policy));
+        self.write(operator, entry, move |list| {
+            let keep = |approved: Approved| {
+                approved.keep(&scripts?, (&policy.to_toml(), &policy.digest), list)
+            };
+            if let Some(Err(error)) = approved.map(keep) {
+                tracing::warn!(%error, "the texts of an approved script and its profile cannot be kept");
+            }
+        })
+        .await
     }
 
-    fn write(&self, operator: &Operator, entry: Entry) -> Result<Allowlist, Stop> {
+    /// Waits until nobody else of this daemon changes the list.
+    async fn turn(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.recording).lock_owned().await
+    }
+
+    /// Adds an entry to the list, and does something with the list as it is then.
+    async fn write(
+        &self,
+        operator: &Operator,
+        entry: Entry,
+        then: impl FnOnce(&Allowlist) + Send + 'static,
+    ) -> Result<(), Stop> {
+        let path = operator.allowlist.clone();
         // Two requests for the same new command must not both rewrite the file.
-        let _recording = self
-            .recording
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        Allowlist::record(&operator.allowlist, entry)
+        let record = move || Allowlist::record(&path, entry).map(|list| then(&list));
+        beside(self.turn().await, record)
+            .await?
             .map_err(|error| Fault::new("cannot record a consent", error).into())
     }
 
     fn question(&self, case: &Case<'_>, check: &Check) -> Question {
-        let diff = match (check, &self.approved, case.program.text()) {
+        let diff = match (check, &self.approved) {
             (
                 Check::Changed {
                     was: Some(was),
@@ -381,8 +455,14 @@ impl Consents {
                     ..
                 },
                 Some(approved),
-                Some((file, digest)),
-            ) if *path == digest.path => approved.diff(was, path, file),
+            ) => {
+                let scripts = &case.program.scripts;
+                let script = scripts.iter().find(|it| it.path.to_str() == Some(path));
+                script.map_or_else(String::new, |it| approved.diff(was, path, &it.file))
+            }
+            (Check::OtherProfile { was: Some(was) }, Some(approved)) => {
+                approved.profile_diff(was, &case.policy.to_toml())
+            }
             _ => String::new(),
         };
         let hook = &case.request.hook;
@@ -396,7 +476,7 @@ impl Consents {
                 digests: case.program.digests.clone(),
                 policy: case.policy.clone(),
             },
-            why: why(check),
+            why: why(check, case.policy),
             workspace: hook
                 .workspace
                 .as_ref()
@@ -414,7 +494,9 @@ impl Case<'_> {
             digests: &self.program.digests,
             now: Timestamp::now(),
             profile: self.policy.name.as_str(),
-            working_dir: hook.working_dir.as_deref().or(hook.workspace.as_deref()),
+            profile_digest: &self.policy.digest,
+            working_dir: hook.working_dir.as_deref(),
+            workspace: hook.workspace.as_deref(),
         }
     }
 
@@ -473,20 +555,25 @@ fn refuse(reason: Reason, why: &str, command: &str, digests: &[Digest], profile:
 impl Program {
     /// Returns the file that a request names as its program.
     fn file(&self) -> &File {
-        match &self.script {
+        match self.scripts.first() {
             // Its first line gave it an interpreter, which is what is executed.
             Some(script) if script.path == self.path => &script.file,
             Some(_) | None => &self.executable,
         }
     }
+}
 
-    /// Returns the script, whose text an operator can read, and its digest.
-    fn text(&self) -> Option<(&File, &Digest)> {
-        let script = self.script.as_ref()?;
-        let path = script.path.to_str()?;
-        let digest = self.digests.iter().find(|digest| digest.path == path)?;
-        Some((&script.file, digest))
-    }
+/// Does on another thread what may wait for a disk, and holds its turn until that is done.
+async fn beside<T: Send + 'static>(
+    turn: OwnedMutexGuard<()>,
+    act: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Fault> {
+    let acted = spawn_blocking(move || {
+        let _turn = turn;
+        act()
+    });
+    let acted = acted.await;
+    acted.map_err(|error| Fault::new("the thread that keeps consents ended", error))
 }
 
 /// Takes back every consent to a command, of the allowlist and of reyn's own, and returns how many there were.
@@ -508,7 +595,7 @@ pub fn revoke(
 }
 
 /// Loads a list.
-fn load(reader: &allowlist::Reader, path: &Path) -> Result<std::sync::Arc<Allowlist>, Refusal> {
+fn load(reader: &allowlist::Reader, path: &Path) -> Result<Arc<Allowlist>, Refusal> {
     reader.load(path).map_err(|error: AllowlistError| {
         let why = chain(&error);
         tracing::error!(error = why, "allowlist cannot be used");
@@ -519,12 +606,15 @@ fn load(reader: &allowlist::Reader, path: &Path) -> Result<std::sync::Arc<Allowl
 const fn reason(check: &Check) -> Reason {
     match check {
         Check::Changed { .. } => Reason::DigestMismatch,
-        Check::Expired | Check::Hit | Check::Missing => Reason::ConsentRequired,
+        Check::Expired | Check::Hit | Check::Missing | Check::OtherProfile { .. } => {
+            Reason::ConsentRequired
+        }
     }
 }
 
 /// Says what a check found, where that is no hit.
-fn why(check: &Check) -> String {
+fn why(check: &Check, policy: &Policy) -> String {
+    let profile = &policy.name;
     match check {
         Check::Changed { path, role, .. } => format!(
             "`{path}` ({}) changed since the command was allowed",
@@ -534,6 +624,15 @@ fn why(check: &Check) -> String {
         Check::Hit | Check::Missing => {
             "nobody has allowed this command under this profile".to_owned()
         }
+        Check::OtherProfile { was: Some(was) } => format!(
+            "the profile `{profile}` changed since the command was allowed under it, from {was} to {}; `hookjail profile show \
+             {profile}` has it as it is now",
+            policy.digest
+        ),
+        Check::OtherProfile { was: None } => format!(
+            "the consent does not say what the profile `{profile}` was when it was given, as those of earlier versions do not; \
+             it counts once the command is allowed again"
+        ),
     }
 }
 
@@ -549,6 +648,7 @@ mod tests {
             role: Role::Program,
             was: None,
         };
+        let profile = || Check::OtherProfile { was: None };
         let refuse = |reason| Ruling::Refuse(reason);
         let (consent, digest) = (Reason::ConsentRequired, Reason::DigestMismatch);
         for (check, reyns, accept, listened, expected) in [
@@ -563,6 +663,10 @@ mod tests {
             (Check::Expired, false, true, true, Ruling::Record),
             (Check::Expired, false, false, true, Ruling::Ask),
             (Check::Expired, false, false, false, refuse(consent)),
+            (profile(), true, false, false, refuse(consent)),
+            (profile(), false, true, true, Ruling::Record),
+            (profile(), false, false, true, Ruling::Ask),
+            (profile(), false, false, false, refuse(consent)),
             // Content that changed is never run because everything is accepted, nor because reyn's own list has it.
             (changed(), true, true, false, refuse(digest)),
             (changed(), true, true, true, Ruling::Ask),

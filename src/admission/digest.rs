@@ -7,14 +7,19 @@ use std::{
     fs::{File, Metadata},
     io,
     os::unix::fs::{FileExt, MetadataExt},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use sha2::{Digest, Sha256};
 
-/// The largest file that is hashed. A sparse file of a terabyte would otherwise cost its owner nothing and us hours.
-pub const MAX_FILE_BYTES: u64 = 1 << 30;
+use crate::sys::stores_change_times;
+
+/// The largest file that is hashed, 512 MiB. A sparse file of a terabyte would otherwise cost its owner nothing and us hours.
+pub const MAX_FILE_BYTES: u64 = 512 << 20;
 
 /// Hashes a regular file from its first byte, wherever its offset stands, and returns lower-case hex.
 ///
@@ -22,6 +27,11 @@ pub const MAX_FILE_BYTES: u64 = 1 << 30;
 ///
 /// Fails if the file is no regular file, is larger than [`MAX_FILE_BYTES`], or was changed while it was read.
 pub fn hash_file(file: &File) -> Result<String, HashError> {
+    hash_unless(file, &AtomicBool::new(false))
+}
+
+/// As [`hash_file`], and fails soon after `stop` is set.
+fn hash_unless(file: &File, stop: &AtomicBool) -> Result<String, HashError> {
     let before = file.metadata()?;
     if !before.is_file() {
         return Err(HashError::Irregular);
@@ -35,6 +45,9 @@ pub fn hash_file(file: &File) -> Result<String, HashError> {
     let mut offset = 0;
     // The end is read as well: a file that grows all the time ends here nevertheless.
     while offset <= size {
+        if stop.load(Ordering::Relaxed) {
+            return Err(HashError::Abandoned);
+        }
         match file.read_at(&mut chunk, offset) {
             Ok(0) => break,
             Ok(read) => {
@@ -60,6 +73,9 @@ pub fn is_sha256(text: &str) -> bool {
 /// Hashing a file failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HashError {
+    /// Nobody waits for it any more.
+    #[error("the deadline passed while the file was read")]
+    Abandoned,
     /// It was changed meanwhile.
     #[error("the file was changed while it was read; try again")]
     Changed,
@@ -77,12 +93,15 @@ pub enum HashError {
     },
 }
 
-/// Remembers the digests of files that cannot have changed unnoticed: programs and interpreters of the system.
+/// Remembers the digests of files that cannot have changed unnoticed.
 ///
 /// A digest is remembered only for a file that
 ///
-/// - *root alone can write.* A store through a shared mapping leaves the times alone: on tmpfs always, elsewhere as
-///   long as the page is dirty. Whoever may write a file can thus change it under an equal stamp.
+/// - *root alone can write*, or *that is leased*, when it is hashed and whenever its digest is asked for, *on a file system
+///   whose times tell of every store.* A store through a shared mapping leaves the times alone on tmpfs, and elsewhere where
+///   the page was written through that mapping before. There is no lease while anybody has the file open or mapped for
+///   writing; so who writes to it between two leases opens it anew, and both a write and the first store to a page of a new
+///   mapping set the change time, which nobody but a clock can set to what it was.
 /// - *was last changed more than two seconds ago.* The kernel takes times from a clock that ticks every few
 ///   milliseconds (two seconds on the coarsest file systems): a change within the tick in which it was read leaves
 ///   the times equal.
@@ -94,26 +113,42 @@ pub struct DigestCache {
 }
 
 impl DigestCache {
-    /// Returns the digest of a file, as [`hash_file`] does.
+    /// Returns the digest of a file, as [`hash_file`] does; `leased` says whether writers are kept out of it by a lease.
     ///
     /// # Errors
     ///
-    /// As [`hash_file`].
-    pub fn digest(&self, file: &File) -> Result<String, HashError> {
+    /// As [`hash_file`], and soon after `stop` is set.
+    pub fn digest(
+        &self,
+        file: &File,
+        leased: bool,
+        stop: &AtomicBool,
+    ) -> Result<String, HashError> {
         let metadata = file.metadata()?;
-        if !steady(&metadata, SystemTime::now()) {
-            return hash_file(file);
+        if !steady(file, &metadata, leased, SystemTime::now()) {
+            return hash_unless(file, stop);
         }
         let stamp = Stamp::of(&metadata);
         if let Some(digest) = self.known().digests.get(&stamp) {
             return Ok(digest.clone());
         }
-        let digest = hash_file(file)?;
+        let digest = hash_unless(file, stop)?;
         // What was hashed must be what the stamp was taken of.
         if Stamp::of(&file.metadata()?) == stamp {
             self.known().insert(stamp, digest.clone());
         }
         Ok(digest)
+    }
+
+    /// Returns how many bytes have to be read for a file's digest; none where it is remembered.
+    pub fn unknown_bytes(&self, file: &File, leased: bool) -> u64 {
+        // One that cannot be examined is not read either.
+        let Ok(metadata) = file.metadata() else {
+            return 0;
+        };
+        let is_known = steady(file, &metadata, leased, SystemTime::now())
+            && self.known().digests.contains_key(&Stamp::of(&metadata));
+        if is_known { 0 } else { metadata.len() }
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
@@ -165,9 +200,9 @@ impl Stamp {
 }
 
 /// Whether every change of the file after `now` shows in its stamp.
-fn steady(metadata: &Metadata, now: SystemTime) -> bool {
+fn steady(file: &File, metadata: &Metadata, leased: bool, now: SystemTime) -> bool {
     let root_alone = metadata.uid() == 0 && metadata.mode() & 0o022 == 0;
-    root_alone && settled(metadata, now)
+    settled(metadata, now) && (root_alone || (leased && stores_change_times(file)))
 }
 
 /// Whether a file was last changed so long before `now` that another change would give it other times.

@@ -19,10 +19,10 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Peer,
     allowlist::command_line,
-    consent::{Asking, Case, ConsentRule, Consents, Decree, Shown},
-    digest::DigestCache,
+    consent::{Asking, Case, ConsentRule, Consents, Decree, Shown, Unhashed},
+    hashing::{Hashing, UNALLOWED_BYTES},
     pending::Decided,
-    program::{OpenedFor, Program},
+    program::{Opened, OpenedFor, Program},
 };
 use crate::{
     audit::record::Consent,
@@ -32,7 +32,7 @@ use crate::{
     process::Chunk,
     refusal::{Reason, Refusal, Stop},
     request::{Command, InvalidField, ProfileName, Request},
-    sandbox::{BackendName, Sandbox},
+    sandbox::{BackendName, Sandbox, starts_in},
 };
 
 /// How much earlier than the caller's own timer a run ends, so that the answer still arrives: the server library answers
@@ -186,8 +186,8 @@ impl Rules {
 #[derive(Debug)]
 pub struct Gate {
     consents: Consents,
-    digests: DigestCache,
     draining: AtomicBool,
+    hashing: Hashing,
     max_concurrent: usize,
     max_queued: usize,
     places: Arc<Semaphore>,
@@ -206,8 +206,8 @@ impl Gate {
         } = parts;
         Self {
             consents: Consents::new(consent),
-            digests: DigestCache::default(),
             draining: AtomicBool::new(false),
+            hashing: Hashing::default(),
             max_concurrent,
             max_queued,
             places: Arc::new(Semaphore::new(max_concurrent)),
@@ -237,9 +237,14 @@ impl Gate {
         &self.consents
     }
 
-    /// Returns what is known of files' content.
-    pub const fn digests(&self) -> &DigestCache {
-        &self.digests
+    /// Hashes a program for a user, in turn with others, until a moment at the latest.
+    ///
+    /// # Errors
+    ///
+    /// As [`Opened::hash`](super::Opened::hash).
+    pub async fn hash(&self, opened: Opened, uid: u32, deadline: Instant) -> Result<Program, Stop> {
+        let never_gone = CancellationToken::new();
+        self.hashing.hash(opened, uid, deadline, &never_gone).await
     }
 
     /// Returns how many hooks run.
@@ -299,6 +304,13 @@ impl Gate {
             )
         })?;
         let configured = rules.hooks.iter().find(|hook| hook.command == command);
+        granted(policy, configured, &command)?;
+        let sought = Unhashed {
+            command: &command,
+            policy,
+            preview: call.purpose == Purpose::Preview,
+            request: &request,
+        };
         let timeout = timeout(&request, configured, policy)?;
         let opened_for = if sandbox.switches_uid() {
             OpenedFor::Peer(&call.peer)
@@ -315,8 +327,14 @@ impl Gate {
             let waiting = Instant::now();
             let place = self.place(deadline).await?;
             queued += waiting.elapsed();
-            let program = Program::open(path.clone(), &argv, &self.digests, opened_for, view)?;
-            granted(policy, configured, &command)?;
+            let starts_in = starts_in(policy, &request.hook);
+            let opened = Program::open(path.clone(), &argv, starts_in, opened_for, view)?;
+            let unknown_bytes = opened.unknown_bytes(self.hashing.cache());
+            if unknown_bytes > UNALLOWED_BYTES && !self.consents.may_run(&sought)? {
+                return Err(sought.refuse().into());
+            }
+            let (hashing, uid) = (&self.hashing, call.peer.uid);
+            let program = hashing.hash(opened, uid, deadline, &call.cancel).await?;
             let case = Case {
                 command: &command,
                 peer: &call.peer,
@@ -327,9 +345,9 @@ impl Gate {
                 spelled: command_line(&argv),
             };
             let decree = match &answer {
-                None => self.consents.decide(&case)?,
+                None => self.consents.decide(&case).await?,
                 Some((shown, answer)) => {
-                    Decree::Run(self.consents.answered(&case, shown, *answer)?)
+                    Decree::Run(self.consents.answered(&case, shown, *answer).await?)
                 }
             };
             let Asking {

@@ -7,6 +7,8 @@ mod approved;
 mod consent;
 pub mod digest;
 mod gate;
+mod hashing;
+mod interpreter;
 mod peer;
 pub mod pending;
 mod program;
@@ -15,5 +17,7 @@ pub use self::{
     consent::{ConsentRule, Consents, Operator, revoke},
     gate::{Admitted, Call, Gate, GateParts, OperatorHook, Purpose, Rules},
     peer::Peer,
-    program::{Kept, OpenedFor, Program, Script},
+    program::{Kept, Opened, OpenedFor, Program, Script},
 };
+
+pub(crate) use self::program::only_roots;

@@ -1,7 +1,8 @@
-//! The program of a hook, opened once: what is hashed here is what runs.
+//! The program of a hook and its scripts, opened once: what is hashed here is what runs.
 
 use std::{
-    ffi::OsString,
+    cmp::Reverse,
+    ffi::{OsStr, OsString},
     fs::{File, Metadata},
     io,
     os::unix::{
@@ -9,6 +10,7 @@ use std::{
         fs::{FileExt, MetadataExt, PermissionsExt},
     },
     path::{Path, PathBuf},
+    sync::atomic::AtomicBool,
 };
 
 use nix::fcntl::OFlag;
@@ -16,25 +18,20 @@ use nix::fcntl::OFlag;
 use super::{
     Peer,
     allowlist::{Digest, Role},
-    digest::DigestCache,
+    digest::{DigestCache, HashError},
+    interpreter::{self, Named, Spot, Use},
 };
 use crate::{
-    refusal::{Fault, Refusal, Stop},
+    refusal::{Fault, Reason, Refusal, Stop},
     request::{InvalidField, is_plain},
     root::View,
     sys::{FileRights, keep_writers_out},
 };
 
-/// Programs that take a script as their first argument that is no option.
-const INTERPRETERS: [&str; 16] = [
-    "bash", "bun", "dash", "deno", "fish", "ksh", "lua", "node", "nodejs", "perl", "php", "pwsh",
-    "ruby", "sh", "tclsh", "zsh",
-];
-
 /// The longest `#!` line that Linux reads.
 const SHEBANG_MAX: usize = 255;
 
-/// A hook's program and script, opened, with the digests of their content.
+/// A hook's program and scripts, opened, with the digests of their content.
 #[derive(Debug)]
 pub struct Program {
     /// What is executed, and the arguments it gets; the first is its own name.
@@ -47,15 +44,17 @@ pub struct Program {
     pub kept: Kept,
     /// The program's absolute path.
     pub path: PathBuf,
-    /// The script, where one is read by an interpreter, and its place in `argv`.
-    pub script: Option<Script>,
+    /// The files of code that an interpreter reads by a path in `argv`.
+    pub scripts: Vec<Script>,
+    /// What it runs that is bound to no content, in words.
+    pub unbound: Vec<String>,
+    /// Files that are bound, and read by their paths: as long as these are open, nobody writes them.
+    _held: Vec<File>,
 }
 
 /// A script that an interpreter reads.
 #[derive(Debug)]
 pub struct Script {
-    /// Where in `argv` its path stands.
-    pub argument: usize,
     /// The file.
     pub file: File,
     /// Its absolute path.
@@ -64,6 +63,30 @@ pub struct Script {
     pub kept: Kept,
     /// SHA-256 of its content when it was admitted, lower-case hex.
     pub sha256: String,
+    /// The words that have it executed, where a shell's line does so by its path: its interpreter and that one's argument.
+    interpreter: Vec<OsString>,
+    /// Where in `argv` its path stands.
+    spot: Spot,
+}
+
+/// A program that is opened and not yet hashed.
+#[derive(Debug)]
+pub struct Opened {
+    argv: Vec<OsString>,
+    /// The program itself, or its interpreter.
+    executable: usize,
+    files: Vec<OpenedFile>,
+    path: PathBuf,
+    unbound: Vec<String>,
+}
+
+#[derive(Debug)]
+struct OpenedFile {
+    file: File,
+    kept: Kept,
+    path: PathBuf,
+    role: Role,
+    script: Option<(Spot, Vec<OsString>)>,
 }
 
 /// What keeps a file's content as it was hashed until it has been run.
@@ -120,26 +143,32 @@ impl Program {
             })
     }
 
-    /// Opens and hashes the program that [`Program::find`] has found, its interpreter and its script.
+    /// Opens the program that [`Program::find`] has found, its interpreter, and the files of code that its words name; those
+    /// that are relative, in `working_dir`.
     ///
     /// # Errors
     ///
-    /// Refuses a program that is not there, not a regular file, not executable or not readable by the caller; a file that
-    /// cannot be read while it is hashed is a fault.
+    /// Refuses a program that is not there, not a regular file, not executable or not readable by the caller, and a script
+    /// that its interpreter would look for and that cannot be opened: `INVALID_REQUEST`.
     pub fn open(
         path: PathBuf,
         argv: &[OsString],
-        cache: &DigestCache,
+        working_dir: Option<&Path>,
         opened_for: OpenedFor<'_>,
         view: View<'_>,
-    ) -> Result<Self, Stop> {
+    ) -> Result<Opened, Refusal> {
         let (name, arguments) = program_and_arguments(argv)?;
         // What the caller cannot reach, by its directories too, is as good as absent.
         let _as_peer = match opened_for {
             OpenedFor::Oneself => None,
             OpenedFor::Peer(peer) => Some(FileRights::of(peer.uid, peer.gid)),
         };
-        let (file, metadata) = open(&path, "hook.argv[0]", opened_for, view)?;
+        let opener = Opener {
+            opened_for,
+            view,
+            working_dir,
+        };
+        let (file, metadata) = opener.open(&path, "hook.argv[0]")?;
         // Before it is hashed.
         let kept = keep(&file, &metadata);
         if metadata.permissions().mode() & 0o111 == 0 {
@@ -149,79 +178,94 @@ impl Program {
             )
             .into());
         }
-        let digest = |file: &File, path: &Path, role| -> Result<Digest, Stop> {
-            let sha256 = cache
-                .digest(file)
-                .map_err(|cause| Fault::new(format!("cannot read `{}`", path.display()), cause))?;
-            Ok(Digest {
-                path: path.display().to_string(),
-                role,
-                sha256,
-            })
-        };
-        let mut digests = vec![digest(&file, &path, Role::Program)?];
-
-        if let Some(shebang) = Shebang::read(&file)
-            && let Ok((interpreter, metadata)) =
-                open(&shebang.interpreter, "hook.argv[0]", opened_for, view)
-            // A script whose interpreter is a script is left to the kernel, which will say what it thinks of it.
-            && Shebang::read(&interpreter).is_none()
-        {
-            let interpreter_kept = keep(&interpreter, &metadata);
-            digests.push(digest(
-                &interpreter,
-                &shebang.interpreter,
-                Role::Interpreter,
-            )?);
-            let mut argv = vec![shebang.interpreter.into_os_string()];
-            argv.extend(shebang.argument);
-            let script = Script {
-                argument: argv.len(),
+        let shebang = Shebang::read(&file);
+        let mut opened = Opened {
+            argv: Vec::new(),
+            executable: 0,
+            files: vec![OpenedFile {
                 file,
                 kept,
                 path: path.clone(),
-                sha256: digests[0].sha256.clone(),
-            };
-            argv.push(path.clone().into_os_string());
-            argv.extend_from_slice(arguments);
-            return Ok(Self {
-                argv,
-                digests,
-                executable: interpreter,
-                kept: interpreter_kept,
-                path,
-                script: Some(script),
+                role: Role::Program,
+                script: None,
+            }],
+            path: path.clone(),
+            unbound: Vec::new(),
+        };
+        if let Some(shebang) = shebang
+            && let Ok((interpreter, metadata)) = opener.open(&shebang.interpreter, "hook.argv[0]")
+            // A script whose interpreter is a script is left to the kernel, which will say what it thinks of it.
+            && Shebang::read(&interpreter).is_none()
+        {
+            opened.executable = opened.files.len();
+            opened.files.push(OpenedFile {
+                kept: keep(&interpreter, &metadata),
+                file: interpreter,
+                path: shebang.interpreter.clone(),
+                role: Role::Interpreter,
+                script: None,
             });
+            let before = shebang.words();
+            opened.files[0].script = Some((Spot::argument(before.len()), Vec::new()));
+            opened.argv = before;
+            opened.argv.push(path.into_os_string());
+            let own = opened.argv.len();
+            opened.argv.extend_from_slice(arguments);
+            // The first line's own argument may be a file, and so may what the script is given.
+            let named = (1..opened.argv.len()).filter(|at| *at != own - 1);
+            let named = named.map(|at| Named {
+                path: opened.argv[at].clone(),
+                spot: Spot::argument(at),
+                used: if at < own {
+                    Use::Perhaps
+                } else {
+                    Use::Trailing
+                },
+            });
+            for named in named.collect::<Vec<_>>() {
+                opened.bind(&named, &opener)?;
+            }
+            return Ok(opened);
         }
+        opened.argv = vec![name.clone()];
+        opened.argv.extend_from_slice(arguments);
+        let mut named = opened.argv.clone();
+        named[0] = path.into_os_string();
+        let reading = interpreter::read(&named);
+        opened.unbound = reading.unbound;
+        for named in reading.named {
+            opened.bind(&named, &opener)?;
+        }
+        Ok(opened)
+    }
 
-        let script = script_argument(&path, arguments, view)
-            .map(|(index, path)| {
-                let argument = index + 1;
-                let (file, metadata) =
-                    open(&path, &format!("hook.argv[{argument}]"), opened_for, view)?;
-                let kept = keep(&file, &metadata);
-                let digest = digest(&file, &path, Role::Argument)?;
-                let sha256 = digest.sha256.clone();
-                digests.push(digest);
-                Ok::<_, Stop>(Script {
-                    argument,
-                    file,
-                    kept,
-                    path,
-                    sha256,
-                })
-            })
-            .transpose()?;
-        let mut argv = vec![name.clone()];
-        argv.extend_from_slice(arguments);
-        Ok(Self {
-            argv,
-            digests,
-            executable: file,
-            kept,
-            path,
-            script,
-        })
+    /// Returns what is executed, and its arguments, with other files in the places of scripts; each by its index.
+    pub fn argv_with(&self, mut others: Vec<(usize, PathBuf)>) -> Vec<OsString> {
+        let mut argv = self.argv.clone();
+        // From the end of a line to its beginning: what comes before keeps its place.
+        let start = |index: usize| self.scripts[index].spot.line.as_ref().map(|it| it.start);
+        others.sort_by_key(|(index, _)| Reverse(start(*index)));
+        for (index, path) in others {
+            let script = &self.scripts[index];
+            let Spot {
+                argument,
+                line,
+                prefix,
+            } = &script.spot;
+            let mut word = prefix.clone();
+            word.push(path);
+            argv[*argument] = match line {
+                None => word,
+                Some(range) => {
+                    let before = script.interpreter.iter().map(|it| shell_quoted(it));
+                    let words: Vec<_> = before.chain([shell_quoted(&word)]).collect();
+                    let mut text = argv[*argument].as_bytes().to_vec();
+                    text.splice(range.clone(), words.join(&b' '));
+                    OsString::from_vec(text)
+                }
+            };
+        }
+        argv
     }
 
     /// Returns the path of what is executed: the program, or its interpreter.
@@ -239,6 +283,219 @@ impl Program {
         let executed = self.digests.iter().find(is_executed);
         executed.map_or(&self.digests[0].sha256, |digest| &digest.sha256)
     }
+}
+
+impl Opened {
+    /// Returns how many bytes have to be read to hash it.
+    pub fn unknown_bytes(&self, cache: &DigestCache) -> u64 {
+        let unknown = self.files.iter();
+        let unknown = unknown.map(|it| cache.unknown_bytes(&it.file, it.kept == Kept::ByLease));
+        unknown.fold(0, u64::saturating_add)
+    }
+
+    /// Hashes it.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a file that is too large (`INVALID_REQUEST`) or was changed or renamed meanwhile (`DIGEST_MISMATCH`), and all
+    /// of it where `stop` is set (`DEADLINE`). A file that cannot be read is a fault.
+    pub fn hash(self, cache: &DigestCache, stop: &AtomicBool) -> Result<Program, Stop> {
+        let Self {
+            argv,
+            executable,
+            files,
+            path,
+            unbound,
+        } = self;
+        let mut digests: Vec<Digest> = Vec::new();
+        let (mut scripts, mut held, mut executed) = (Vec::new(), Vec::new(), None);
+        for (index, opened) in files.into_iter().enumerate() {
+            let OpenedFile {
+                file,
+                kept,
+                path,
+                role,
+                script,
+            } = opened;
+            let sha256 = cache
+                .digest(&file, kept == Kept::ByLease, stop)
+                .map_err(|error| not_hashed(&path, error))?;
+            let digest = Digest {
+                path: path.display().to_string(),
+                role,
+                sha256: sha256.clone(),
+            };
+            if !digests.contains(&digest) {
+                digests.push(digest);
+            }
+            match script {
+                Some((spot, interpreter)) => scripts.push(Script {
+                    file,
+                    interpreter,
+                    kept,
+                    path,
+                    sha256,
+                    spot,
+                }),
+                None if index == executable => executed = Some((file, kept)),
+                None => held.push(file),
+            }
+        }
+        let (executable, kept) = executed.ok_or_else(|| {
+            let problem = "names a program that its own words replace";
+            InvalidField::new("hook.argv", problem)
+        })?;
+        Ok(Program {
+            _held: held,
+            argv,
+            digests,
+            executable,
+            kept,
+            path,
+            scripts,
+            unbound,
+        })
+    }
+
+    /// Opens a file that a word names, if it is one and is code.
+    fn bind(&mut self, named: &Named, opener: &Opener<'_>) -> Result<(), Refusal> {
+        let written = Path::new(&named.path);
+        let shown = written.display();
+        let is_certain = matches!(named.used, Use::Executed | Use::Library | Use::Script);
+        let is_path = written.is_absolute()
+            || named.used == Use::Script
+            || [".", ".."].iter().any(|dots| written.starts_with(dots))
+            || (named.used != Use::Library && named.path.as_bytes().contains(&b'/'));
+        if !is_path || (named.used == Use::Trailing && !written.is_absolute()) {
+            if named.used == Use::Library {
+                self.unbound.push(format!("the library `{shown}`"));
+            }
+            return Ok(());
+        }
+        let path = match opener.working_dir {
+            _ if written.is_absolute() => written.to_owned(),
+            Some(directory) => directory.join(written).components().collect(),
+            None if is_certain => {
+                let why = format!("`{shown}`: where the hook starts is not known here");
+                self.unbound.push(why);
+                return Ok(());
+            }
+            None => return Ok(()),
+        };
+        let field = format!("hook.argv[{}]", named.spot.argument);
+        let found = opener.view.metadata(&path);
+        match &found {
+            Ok(found) if found.is_file() => {}
+            Ok(found) if found.is_dir() && is_certain => {
+                self.unbound.push(format!("the directory `{shown}`"));
+                return Ok(());
+            }
+            // What is looked for and not found now may be there a moment later.
+            Ok(_) | Err(_) if is_certain => {}
+            Ok(_) | Err(_) => return Ok(()),
+        }
+        let (file, metadata) = match opener.open(&path, &field) {
+            Ok(opened) => opened,
+            // It may be data that nobody but the hook may read.
+            Err(_) if named.used == Use::Trailing => return Ok(()),
+            Err(refusal) => return Err(refusal),
+        };
+        let shebang = Shebang::read(&file);
+        if named.used == Use::Trailing
+            && shebang.is_none()
+            && !interpreter::ends_like_a_script(&path)
+        {
+            return Ok(());
+        }
+        let mut script = Some((named.spot.clone(), Vec::new()));
+        if named.used == Use::Executed {
+            // The kernel takes it by its path, and so it does its interpreter. In a shell's line, the interpreter can be told to
+            // read the very file; elsewhere there is no place for it.
+            script = None;
+            if let Some(shebang) = &shebang {
+                let (file, metadata) = opener.open(&shebang.interpreter, &field)?;
+                let kept = keep(&file, &metadata);
+                if kept != Kept::ByRoot {
+                    let what = shebang.interpreter.display();
+                    self.unbound.push(format!(
+                        "`{what}` for the moment in which it is opened again"
+                    ));
+                }
+                self.files.push(OpenedFile {
+                    file,
+                    kept,
+                    path: shebang.interpreter.clone(),
+                    role: Role::Argument,
+                    script: None,
+                });
+                if named.spot.line.is_some() {
+                    script = Some((named.spot.clone(), shebang.words()));
+                }
+            }
+        }
+        let kept = keep(&file, &metadata);
+        if script.is_none() && only_roots(&path, &file).is_none() {
+            let what = path.display();
+            self.unbound.push(format!(
+                "`{what}` for the moment in which it is opened again"
+            ));
+        }
+        self.files.push(OpenedFile {
+            file,
+            kept,
+            path,
+            role: Role::Argument,
+            script,
+        });
+        Ok(())
+    }
+}
+
+/// Says why a file could not be hashed.
+fn not_hashed(path: &Path, error: HashError) -> Stop {
+    let shown = path.display();
+    match error {
+        HashError::Abandoned => {
+            let message = format!("the deadline passed while `{shown}` was hashed");
+            Refusal::new(Reason::Deadline, message).into()
+        }
+        HashError::Changed => {
+            let message =
+                format!("`{shown}` was changed or renamed while it was hashed; try again");
+            Refusal::new(Reason::DigestMismatch, message).into()
+        }
+        HashError::Irregular | HashError::TooLarge { .. } => {
+            InvalidField::new("hook.argv", format!("names `{shown}`: {error}")).into()
+        }
+        HashError::Io(_) => Fault::new(format!("cannot read `{shown}`"), error).into(),
+    }
+}
+
+/// Returns the path of an opened file without links, if it is the one there and nobody but root can change what is.
+pub(crate) fn only_roots(named: &Path, opened: &File) -> Option<PathBuf> {
+    let path = named.canonicalize().ok()?;
+    let (found, opened) = (path.metadata().ok()?, opened.metadata().ok()?);
+    if (found.dev(), found.ino()) != (opened.dev(), opened.ino()) {
+        return None;
+    }
+    let roots = |path: &Path| {
+        path.metadata()
+            .is_ok_and(|metadata| metadata.uid() == 0 && metadata.mode() & 0o022 == 0)
+    };
+    path.ancestors().all(roots).then_some(path)
+}
+
+/// Quotes a word for a shell.
+fn shell_quoted(word: &OsStr) -> Vec<u8> {
+    let mut quoted = vec![b'\''];
+    for byte in word.as_bytes() {
+        match byte {
+            b'\'' => quoted.extend_from_slice(br"'\''"),
+            byte => quoted.push(*byte),
+        }
+    }
+    quoted.push(b'\'');
+    quoted
 }
 
 /// Sees to it that a file is not changed between its hash and its run.
@@ -259,61 +516,40 @@ fn program_and_arguments(argv: &[OsString]) -> Result<(&OsString, &[OsString]), 
         .ok_or_else(|| InvalidField::new("hook.argv", "is empty"))
 }
 
-fn open(
-    path: &Path,
-    field: &str,
-    opened_for: OpenedFor<'_>,
-    view: View<'_>,
-) -> Result<(File, Metadata), Refusal> {
-    let refuse = |problem: String| Refusal::from(InvalidField::new(field, problem));
-    // Nonblocking, so that a FIFO cannot hang the daemon; it is refused below.
-    let file = view
-        .open(path, OFlag::O_NONBLOCK | OFlag::O_NOCTTY)
-        .map_err(|error| refuse(format!("`{}` cannot be opened: {error}", path.display())))?;
-    let metadata = file
-        .metadata()
-        .map_err(|error| refuse(format!("`{}` cannot be examined: {error}", path.display())))?;
-    if !metadata.is_file() {
-        return Err(refuse(format!(
-            "`{}` is not a regular file",
-            path.display()
-        )));
-    }
-    if let OpenedFor::Peer(peer) = opened_for
-        && !peer.may_read(metadata.uid(), metadata.permissions().mode())
-    {
-        return Err(refuse(format!(
-            "`{}` is not readable by the caller",
-            path.display()
-        )));
-    }
-    Ok((file, metadata))
+/// How files are opened.
+struct Opener<'a> {
+    opened_for: OpenedFor<'a>,
+    view: View<'a>,
+    working_dir: Option<&'a Path>,
 }
 
-/// Returns the argument that an interpreter reads as its script, if it names an existing file by absolute path.
-fn script_argument(
-    program: &Path,
-    arguments: &[OsString],
-    view: View<'_>,
-) -> Option<(usize, PathBuf)> {
-    let name = program.file_name()?.to_str()?;
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    if !INTERPRETERS.contains(&stem) && stem != "python" {
-        return None;
+impl Opener<'_> {
+    fn open(&self, path: &Path, field: &str) -> Result<(File, Metadata), Refusal> {
+        let refuse = |problem: String| Refusal::from(InvalidField::new(field, problem));
+        // Nonblocking, so that a FIFO cannot hang the daemon; it is refused below.
+        let file = self
+            .view
+            .open(path, OFlag::O_NONBLOCK | OFlag::O_NOCTTY)
+            .map_err(|error| refuse(format!("`{}` cannot be opened: {error}", path.display())))?;
+        let metadata = file
+            .metadata()
+            .map_err(|error| refuse(format!("`{}` cannot be examined: {error}", path.display())))?;
+        if !metadata.is_file() {
+            return Err(refuse(format!(
+                "`{}` is not a regular file",
+                path.display()
+            )));
+        }
+        if let OpenedFor::Peer(peer) = self.opened_for
+            && !peer.may_read(metadata.uid(), metadata.permissions().mode())
+        {
+            return Err(refuse(format!(
+                "`{}` is not readable by the caller",
+                path.display()
+            )));
+        }
+        Ok((file, metadata))
     }
-    // The first file, not the first word without a dash: that may belong to an option (`python3 -W ignore FILE`).
-    let (index, path) = arguments
-        .iter()
-        .map(Path::new)
-        .enumerate()
-        .find(|(_, argument)| {
-            argument.is_absolute() && view.metadata(argument).is_ok_and(|found| found.is_file())
-        })?;
-    // `sh -c TEXT FILE`: the text is the script, and it came with the request.
-    let inline = arguments[..index]
-        .iter()
-        .any(|a| matches!(a.as_bytes(), b"-c" | b"-e" | b"-m" | b"--eval"));
-    (!inline).then(|| (index, path.to_owned()))
 }
 
 /// The first line of a script.
@@ -324,6 +560,15 @@ struct Shebang {
 }
 
 impl Shebang {
+    /// Returns the words that come before the script's own path.
+    fn words(&self) -> Vec<OsString> {
+        let interpreter = self.interpreter.clone().into_os_string();
+        [interpreter]
+            .into_iter()
+            .chain(self.argument.clone())
+            .collect()
+    }
+
     fn read(file: &File) -> Option<Self> {
         let mut buffer = [0; SHEBANG_MAX + 1];
         let count = read_up_to(file, &mut buffer).ok()?;
@@ -399,29 +644,83 @@ mod tests {
         assert_eq!(parse(&long[..SHEBANG_MAX + 1]), None);
     }
 
+    /// Opens a command; what is named is on this system.
+    fn opened(argv: &[&OsStr], working_dir: Option<&Path>) -> Result<Opened, Refusal> {
+        let argv: Vec<_> = argv.iter().map(|word| (*word).to_owned()).collect();
+        let path = PathBuf::from(&argv[0]);
+        Program::open(path, &argv, working_dir, OpenedFor::Oneself, View::HOST)
+    }
+
+    fn hashed(opened: Opened) -> Program {
+        let stop = AtomicBool::new(false);
+        opened.hash(&DigestCache::default(), &stop).unwrap()
+    }
+
     #[test]
-    fn only_interpreters_have_script_arguments() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let path = file.path().as_os_str().to_owned();
-        let found = |program: &str, arguments: &[OsString]| {
-            script_argument(Path::new(program), arguments, View::HOST)
+    fn files_of_code_are_bound_and_data_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for name in ["hook.sh", "pre.js", "script.js", "state.json"] {
+            std::fs::write(path(name), name).unwrap();
+        }
+        let bound = |argv: &[&OsStr]| {
+            let digests = hashed(opened(argv, Some(directory.path())).unwrap()).digests;
+            let arguments = digests.iter().filter(|it| it.role == Role::Argument);
+            let name = |it: &Digest| Path::new(&it.path).file_name().unwrap().to_owned();
+            arguments.map(name).collect::<Vec<_>>()
         };
+        let [hook, data] = ["hook.sh", "state.json"].map(|name| path(name).into_os_string());
+        let word = OsStr::new;
+        assert_eq!(bound(&[word("/bin/sh"), word("-e"), &hook]), ["hook.sh"]);
+        assert_eq!(bound(&[word("/bin/sh"), word("hook.sh")]), ["hook.sh"]);
+        assert_eq!(bound(&[word("/bin/sh"), &hook, &data]), ["hook.sh"]);
         assert_eq!(
-            found("/usr/bin/python3.11", &["-u".into(), path.clone()]),
-            Some((1, file.path().to_owned()))
+            bound(&[word("/bin/sh"), &hook, path("script.js").as_os_str()]),
+            ["hook.sh", "script.js"]
         );
+        assert_eq!(bound(&[word("/bin/cat"), &data]), [""; 0]);
+        let line = format!("exec /bin/sh {}", path("hook.sh").display());
         assert_eq!(
-            found("/bin/sh", std::slice::from_ref(&path)),
-            Some((0, file.path().to_owned()))
+            bound(&[word("/bin/sh"), word("-c"), word(&line)]),
+            ["sh", "hook.sh"]
         );
-        assert_eq!(
-            found(
-                "/usr/bin/python3",
-                &["-W".into(), "ignore".into(), path.clone()]
-            ),
-            Some((2, file.path().to_owned()))
-        );
-        assert_eq!(found("/bin/cat", std::slice::from_ref(&path)), None);
-        assert_eq!(found("/bin/sh", &["-c".into(), path]), None);
+    }
+
+    #[test]
+    fn a_script_that_is_not_there_is_refused_and_what_cannot_be_bound_is_said() {
+        let directory = tempfile::tempdir().unwrap();
+        let word = OsStr::new;
+        let missing = directory.path().join("missing.sh");
+        for argv in [
+            vec![word("/bin/sh"), missing.as_os_str()],
+            vec![word("/bin/sh"), word("-e"), word("missing.sh")],
+            vec![word("/bin/bash"), word("--rcfile"), missing.as_os_str()],
+        ] {
+            let refusal = opened(&argv, Some(directory.path())).unwrap_err();
+            assert_eq!(refusal.reason, Reason::InvalidRequest, "{argv:?}");
+        }
+        for argv in [
+            vec![word("/bin/sh"), word("-c"), word("a; b")],
+            vec![word("/bin/sh"), word("hook.sh")],
+            vec![word("/bin/sh"), directory.path().as_os_str()],
+        ] {
+            assert_eq!(opened(&argv, None).unwrap().unbound.len(), 1, "{argv:?}");
+        }
+        assert_eq!(opened(&[word("/bin/true")], None).unwrap().unbound, [""; 0]);
+    }
+
+    #[test]
+    fn other_files_take_the_places_of_scripts() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("a b.sh"), "#!/bin/sh -e\n").unwrap();
+        let word = OsStr::new;
+        let line = format!("A=1 '{}' x", path("a b.sh").display());
+        let program = hashed(opened(&[word("/bin/sh"), word("-c"), word(&line)], None).unwrap());
+
+        let argv = program.argv_with(vec![(0, PathBuf::from("/it's"))]);
+
+        assert_eq!(argv[2], word(r"A=1 '/bin/sh' '-e' '/it'\''s' x"));
+        assert_eq!(program.argv[2], word(&line));
     }
 }

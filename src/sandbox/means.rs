@@ -19,11 +19,10 @@ use tokio::net::unix::pipe;
 
 use super::{
     grants::{self, OpenGrant},
-    host::stays,
     scratch::RunDir,
 };
 use crate::{
-    admission::{Kept, digest::hash_file},
+    admission::{Kept, digest::hash_file, only_roots},
     policy::{Access, Plan, rights::Rights},
     process::Pipes,
     refusal::{Fault, Reason, Refusal, Stop},
@@ -53,27 +52,29 @@ impl Execution {
         identity: Option<Identity>,
     ) -> Result<Self, Stop> {
         let program = &plan.admitted.program;
-        let mut argv = program.argv.clone();
         let mut own = Vec::new();
-        if let Some(script) = &program.script {
-            // Another uid may not reach the script where it lies.
-            let lies = identity.is_none()
+        let mut copies = Vec::new();
+        for (index, script) in program.scripts.iter().enumerate() {
+            // An interpreter opens its script by a path, and finds whatever is there by then: what somebody else renamed there,
+            // or what a link leads to. So the path is a copy's, unless root alone decides what it leads to. Another uid may not
+            // reach the script where it lies.
+            let stays = identity.is_none()
                 && script.kept != Kept::ByCopy
-                && stays(&script.path, &script.file);
-            own.push(if lies {
+                && only_roots(&script.path, &script.file).as_ref() == Some(&script.path);
+            own.push(if stays {
                 of_its_own(script.path.clone(), keep(&script.file, "script")?)
             } else {
-                let (path, file) = copy(
-                    directory,
-                    "script",
-                    &script.file,
-                    &script.path,
-                    &script.sha256,
-                )?;
-                argv[script.argument] = path.clone().into_os_string();
+                let kind = match index {
+                    0 => "script".to_owned(),
+                    more => format!("script-{more}"),
+                };
+                let (path, file) =
+                    copy(directory, &kind, &script.file, &script.path, &script.sha256)?;
+                copies.push((index, path.clone()));
                 of_its_own(path, file)
             });
         }
+        let argv = program.argv_with(copies);
         let (path, executable) = if program.kept == Kept::ByCopy {
             let sha256 = program.executable_sha256();
             copy(

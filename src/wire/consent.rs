@@ -1,6 +1,11 @@
 //! `hookjail.v1.ConsentService`: asks operators, and keeps what they allow.
 
-use std::{path::PathBuf, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use jiff::Timestamp;
 use tokio::sync::mpsc;
@@ -23,6 +28,9 @@ use crate::{
 
 /// How much news waits for a client that reads slowly.
 const NEWS: usize = 16;
+
+/// How long hashing the files of a command may take that is allowed over the wire.
+const HASHED_WITHIN: Duration = Duration::from_secs(60);
 
 /// `hookjail.v1.ConsentService` over a pipeline.
 #[derive(Clone, Debug)]
@@ -153,7 +161,7 @@ impl Operators {
         }
     }
 
-    fn entry(&self, request: pb::AllowRequest, peer: &Peer) -> Result<Entry, Stop> {
+    async fn entry(&self, request: pb::AllowRequest, peer: &Peer) -> Result<Entry, Stop> {
         let field = |field: &str, problem: &str| InvalidField::new(field, problem);
         let profile = match request.profile.as_str() {
             "" => None,
@@ -185,8 +193,12 @@ impl Operators {
             } else {
                 OpenedFor::Oneself
             };
-            let digests = self.pipeline.gate.digests();
-            Program::open(path.clone(), &argv, digests, opened_for, view)?.digests
+            let scope = Some(request.working_dir_scope.as_str()).filter(|it| !it.is_empty());
+            let opened =
+                Program::open(path.clone(), &argv, scope.map(Path::new), opened_for, view)?;
+            let deadline = Instant::now() + HASHED_WITHIN;
+            let hashed = self.pipeline.gate.hash(opened, peer.uid, deadline).await?;
+            hashed.digests
         } else {
             let digests = request.digests.into_iter().enumerate();
             digests
@@ -197,7 +209,7 @@ impl Operators {
         argv[0] = path.into_os_string();
         let command = command_line(&argv).ok_or_else(|| field("argv", "is not UTF-8"))?;
         let by = format!("{peer} by ConsentService");
-        let mut entry = Entry::new(command, digests, profile.map(|name| name.to_string()), by);
+        let mut entry = Entry::new(command, digests, policy.map(|policy| &**policy), by);
         if let Some(valid_for) = request.valid_for {
             let end = Duration::try_from(valid_for)
                 .ok()
@@ -356,10 +368,11 @@ impl ConsentService for Operators {
         request: Request<pb::AllowRequest>,
     ) -> Result<Response<pb::AllowResponse>, Status> {
         let peer = self.admit(&request)?;
-        let entry = self.entry(request.into_inner(), &peer).map_err(stopped)?;
+        let entry = self.entry(request.into_inner(), &peer).await;
+        let entry = entry.map_err(stopped)?;
         let allowed = Some(entry_message(&entry));
         tracing::info!(command = entry.command, %peer, "command allowed");
-        self.consents().allow(entry).map_err(stopped)?;
+        self.consents().allow(entry).await.map_err(stopped)?;
         Ok(Response::new(pb::AllowResponse { allowed }))
     }
 
@@ -369,7 +382,8 @@ impl ConsentService for Operators {
     ) -> Result<Response<pb::RevokeResponse>, Status> {
         let peer = self.admit(&request)?;
         let command = request.into_inner().command;
-        let revoked = self.consents().revoke(&command).map_err(stopped)?;
+        let revoked = self.consents().revoke(command.clone()).await;
+        let revoked = revoked.map_err(stopped)?;
         tracing::info!(command, %peer, revoked, "consent revoked");
         Ok(Response::new(pb::RevokeResponse {
             revoked: u32::try_from(revoked).unwrap_or(u32::MAX),

@@ -243,6 +243,269 @@ async fn a_script_that_is_swapped_meanwhile_runs_as_it_was_allowed_or_not_at_all
     drop(swapping);
 }
 
+/// What another hook can do that may write where a script lies, or where a link to it does: outside of all that is granted, in
+/// the run's own workspace, in another's.
+#[tokio::test]
+async fn a_script_that_is_swapped_runs_as_it_was_allowed_wherever_it_lies() {
+    let daemon = asking().await;
+    let workspace = daemon.workspace().join("own");
+    let [outside, others] = [daemon.outside("hooks"), daemon.workspace().join("other")];
+    for directory in [&workspace, &outside, &others] {
+        fs::create_dir(directory).unwrap();
+    }
+    let write = |path: &Path, version: &str| {
+        fs::write(path, format!("#!/bin/sh\necho {version}\n")).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    };
+    let granted = workspace.join("granted.sh");
+    write(&granted, "two");
+    for directory in [&workspace, &outside, &others] {
+        let [path, other] = ["hook.sh", "other.sh"].map(|name| directory.join(name));
+        write(&path, "one");
+        symlink(&granted, &other).unwrap();
+        let named = path.to_str().unwrap();
+        let mut commands = [
+            vec![named],
+            vec!["/bin/sh", named],
+            vec!["/bin/sh", "-c", named],
+        ];
+        for command in &mut commands {
+            let words = ["consent", "allow", "--profile", "workspace-ro", "--"];
+            let allowed = command_line(&daemon, &[&words[..], command].concat());
+            assert!(allowed.status.success(), "{allowed:?}");
+        }
+        let swapping = Again::swap(path.clone(), other);
+        // The control: without hookjail, the other one runs sooner or later.
+        let mut control = (0..10_000).map(|_| Command::new("/bin/sh").arg(&path).output());
+        let other_ran = |output: std::io::Result<Output>| output.unwrap().stdout == b"two\n";
+        assert!(control.any(other_ran), "{named}");
+        for command in &commands {
+            let (mut ran, mut refused) = (0, 0);
+            for _ in 0..rounds() / 5 {
+                let mut request = pb::ExecuteRequest {
+                    profile: "workspace-ro".to_owned(),
+                    ..hook([""])
+                };
+                let hook = request.hook.as_mut().unwrap();
+                hook.argv = command.iter().map(|word| (*word).to_owned()).collect();
+                hook.workspace = workspace.display().to_string();
+                match daemon.run(request).await {
+                    Err(refusal) => {
+                        assert_eq!(reason(&refusal), "DIGEST_MISMATCH", "{refusal:?}");
+                        refused += 1;
+                    }
+                    Ok(response) => {
+                        let stdout = String::from_utf8_lossy(&response.stdout);
+                        let stderr = String::from_utf8_lossy(&response.stderr);
+                        assert_eq!(stdout, "one\n", "{command:?} {stderr}");
+                        ran += 1;
+                    }
+                }
+            }
+            assert!(
+                ran > 0 && refused > 0,
+                "{command:?}: {ran} ran, {refused} refused"
+            );
+        }
+        drop(swapping);
+    }
+}
+
+/// Every file that an interpreter is told to read is part of what was allowed, whatever stands before it.
+#[tokio::test]
+async fn whatever_an_interpreter_is_given_to_read_is_bound() {
+    let daemon = asking().await;
+    let workspace = daemon.workspace();
+    let path = |name: &str| workspace.join(name).display().to_string();
+    let [script, preset, line] = ["hook.sh", "preset.sh", "a line.sh"].map(path);
+    let write = |path: &str, text: &str| {
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    };
+    let quoted = format!("A=b '{line}' x");
+    let read = format!(". {script}");
+    let commands: [(&[&str], &str); 9] = [
+        (&["/bin/sh", "-e", &script], &script),
+        (&["/bin/bash", "-e", &script], &script),
+        (&["/bin/bash", "-m", &script], &script),
+        (&["/bin/bash", "-euo", "pipefail", &script], &script),
+        (&["/bin/bash", "--rcfile", &preset, &script], &script),
+        (&["/bin/bash", "--rcfile", &preset, &script], &preset),
+        (&["/bin/sh", "hook.sh"], &script),
+        (&["/bin/sh", "-c", &read], &script),
+        (&["/bin/sh", "-c", &quoted], &line),
+    ];
+    for (command, changed) in commands {
+        write(&script, "echo one\n");
+        write(&preset, "echo preset\n");
+        write(&line, "#!/bin/sh -e\necho one\n");
+        let words = ["consent", "allow", "--profile=workspace-ro", "--within"];
+        let allowed = [&words[..], &[workspace.to_str().unwrap(), "--"], command].concat();
+        let allowed = command_line(&daemon, &allowed);
+        assert!(allowed.status.success(), "{allowed:?}");
+        let mut request = pb::ExecuteRequest {
+            profile: "workspace-ro".to_owned(),
+            ..hook([""])
+        };
+        let hook = request.hook.as_mut().unwrap();
+        hook.argv = command.iter().map(|word| (*word).to_owned()).collect();
+        hook.workspace = workspace.display().to_string();
+        let response = daemon.run(request.clone()).await.unwrap();
+        let stderr = String::from_utf8_lossy(&response.stderr);
+        assert_eq!(response.stdout, &b"one\n"[..], "{command:?} {stderr}");
+
+        write(changed, "#!/bin/sh\necho two\n");
+
+        let refusal = daemon.run(request.clone()).await.unwrap_err();
+        assert_eq!(reason(&refusal), "DIGEST_MISMATCH", "{command:?}");
+        // And what is not there may be back a moment later: it is looked for, so it must be there now.
+        fs::remove_file(changed).unwrap();
+        let refusal = daemon.run(request).await.unwrap_err();
+        assert_eq!(reason(&refusal), "INVALID_REQUEST", "{command:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_bound_is_said_when_it_is_allowed() {
+    let daemon = asking().await;
+    let path = script(&daemon, "one");
+    let unbound = |command: &[&str]| {
+        let words = [&["consent", "allow", "--json", "--"], command].concat();
+        let allowed = json(&command_line(&daemon, &words));
+        assert_eq!(allowed["profile_digest"].as_str().map(str::len), Some(64));
+        allowed["unbound"].as_array().unwrap().len()
+    };
+    let path = path.to_str().unwrap();
+    assert_eq!(unbound(&[path]), 0);
+    assert_eq!(unbound(&["/bin/sh", "-c", path]), 0);
+    assert_eq!(unbound(&["/bin/sh", "-c", &format!("{path} | cat")]), 1);
+    assert_eq!(unbound(&["/usr/bin/env", "true"]), 1);
+    let words = ["consent", "allow", "--", "/bin/sh", "-c", "true; true"];
+    let allowed = command_line(&daemon, &words);
+    let allowed = String::from_utf8(allowed.stdout).unwrap();
+    assert!(allowed.contains("not bound"), "{allowed}");
+}
+
+#[tokio::test]
+async fn a_consent_within_a_directory_bounds_the_workspace_too() {
+    let daemon = asking().await;
+    let inner = daemon.workspace().join("inner");
+    fs::create_dir(&inner).unwrap();
+    let words = ["consent", "allow", "--profile=workspace-rw", "--within"];
+    let words = [&words[..], &[inner.to_str().unwrap(), "--", "/bin/true"]].concat();
+    assert!(command_line(&daemon, &words).status.success());
+    let request = |working_dir: &Path, workspace: &Path| {
+        let mut request = pb::ExecuteRequest {
+            profile: "workspace-rw".to_owned(),
+            ..hook(["/bin/true"])
+        };
+        let hook = request.hook.as_mut().unwrap();
+        hook.working_dir = working_dir.display().to_string();
+        hook.workspace = workspace.display().to_string();
+        request
+    };
+    daemon.run(request(&inner, &inner)).await.unwrap();
+    for (working_dir, workspace) in [
+        (&inner, &daemon.workspace()),
+        (&daemon.workspace(), &daemon.workspace()),
+    ] {
+        let refusal = daemon.run(request(working_dir, workspace)).await;
+        assert_eq!(reason(&refusal.unwrap_err()), "CONSENT_REQUIRED");
+    }
+}
+
+/// Makes a program of so many bytes that costs nothing on the disk.
+fn large_program(daemon: &Daemon, name: &str, bytes: u64) -> PathBuf {
+    let path = daemon.outside(name);
+    fs::copy("/bin/true", &path).unwrap();
+    let file = File::options().write(true).open(&path).unwrap();
+    file.set_len(bytes).unwrap();
+    path
+}
+
+#[tokio::test]
+async fn a_file_that_is_renamed_while_it_is_hashed_is_refused_and_no_fault() {
+    let daemon = asking().await;
+    let path = large_program(&daemon, "program", 64 << 20);
+    allow(&daemon, &path);
+    let other = large_program(&daemon, "other", 64 << 20);
+    let _swapping = Again::swap(path.clone(), other);
+    let mut refused = 0;
+    for _ in 0..5 {
+        if let Err(refusal) = daemon.run(run_script(&path)).await {
+            assert_eq!(reason(&refusal), "DIGEST_MISMATCH", "{refusal:?}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0);
+    assert!(!daemon.log().contains("ERROR"), "{}", daemon.log());
+}
+
+#[tokio::test]
+async fn a_large_program_is_hashed_for_who_may_run_it_and_keeps_nobody_else_waiting() {
+    let daemon = asking().await;
+    let large = large_program(&daemon, "large", 512 << 20);
+    allow(&daemon, Path::new("/bin/true"));
+    // Somebody has allowed it, with another content.
+    let digest = pb::Digest {
+        path: large.display().to_string(),
+        role: "program".to_owned(),
+        sha256: "0".repeat(64),
+    };
+    let allow = pb::AllowRequest {
+        argv: vec![large.display().to_string()],
+        digests: vec![digest],
+        profile: "strict".to_owned(),
+        ..pb::AllowRequest::default()
+    };
+    let mut operator = pb::consent_service_client::ConsentServiceClient::new(daemon.channel());
+    operator.allow(allow).await.unwrap();
+    let look = || {
+        let mut client = daemon.client();
+        let preview = pb::PreviewRequest {
+            request: Some(run_script(&large)),
+        };
+        tokio::spawn(async move { client.preview(preview).await.unwrap().into_inner() })
+    };
+    let looking = [(); 6].map(|()| look());
+    let running = pb::ExecuteRequest {
+        timeout: Some(prost_types::Duration {
+            seconds: 0,
+            nanos: 50_000_000,
+        }),
+        ..run_script(&large)
+    };
+
+    let quick = daemon.run(hook(["/bin/true"])).await.unwrap();
+
+    assert_eq!(end(&quick).1, Some(0));
+    let waiting = looking.iter().filter(|it| !it.is_finished()).count();
+    assert!(waiting > 4, "{waiting}");
+    // And a deadline is one, whoever else is hashing.
+    let refusal = daemon.run(running).await.unwrap_err();
+    assert_eq!(reason(&refusal), "DEADLINE");
+    assert!(!looking[5].is_finished());
+    for look in looking {
+        assert_eq!(
+            look.await.unwrap().refusal.unwrap().reason,
+            "DIGEST_MISMATCH"
+        );
+    }
+    // What nobody has allowed is not hashed for anybody, and nor is what is larger.
+    let unallowed = large_program(&daemon, "unallowed", 512 << 20);
+    let refusal = daemon.run(run_script(&unallowed)).await.unwrap_err();
+    assert_eq!(reason(&refusal), "CONSENT_REQUIRED");
+    assert!(refusal.message().contains("too large"), "{refusal:?}");
+    File::options()
+        .write(true)
+        .open(&large)
+        .unwrap()
+        .set_len((512 << 20) + 1)
+        .unwrap();
+    let refusal = daemon.run(run_script(&large)).await.unwrap_err();
+    assert_eq!(reason(&refusal), "INVALID_REQUEST", "{refusal:?}");
+}
+
 #[tokio::test]
 async fn a_script_that_is_rewritten_meanwhile_runs_as_it_was_allowed_or_not_at_all() {
     let daemon = asking().await;
@@ -343,9 +606,9 @@ async fn of_a_file_that_somebody_has_open_for_writing_a_copy_runs_if_it_is_still
     assert_eq!(&response.stdout[..], b"one\n");
 }
 
-/// What a script sees of itself, as an ordinary user's daemon and as root's.
+/// What a script sees of itself: a copy, since who may write here could put another in its place.
 #[tokio::test]
-async fn a_script_finds_its_own_name_and_under_an_ordinary_user_its_own_directory() {
+async fn a_script_finds_its_own_name_and_a_directory_that_nobody_else_writes() {
     let daemon = Daemon::start().await;
     let path = daemon.outside("hook.sh");
     fs::write(&path, "#!/bin/sh\necho \"$0\"\n").unwrap();
@@ -356,8 +619,7 @@ async fn a_script_finds_its_own_name_and_under_an_ordinary_user_its_own_director
     let name = String::from_utf8(response.stdout.to_vec()).unwrap();
     let name = Path::new(name.trim_end());
     assert_eq!(name.file_name(), path.file_name());
-    let copied = nix::unistd::geteuid().is_root();
-    assert_eq!(name == path, !copied, "{name:?}");
+    assert_ne!(name, path);
 }
 
 /// Runs a script over and over that changes between what was allowed and what was not.
@@ -512,18 +774,23 @@ mod as_root {
         fs::set_permissions(&private, Permissions::from_mode(0o700)).unwrap();
         let script = private.join("script");
         fs::write(&script, "echo secret").unwrap();
-        let digests = |path: &Path| {
+        let asked = |path: &Path| {
             let output = run_as_nobody(&daemon, &["/bin/sh", path.to_str().unwrap()]);
             let error = json(&output)["error"].clone();
-            assert_eq!(error["reason"], "CONSENT_REQUIRED", "{error}");
-            error["metadata"]["digests"].clone()
+            let said = error["message"].as_str().unwrap();
+            let said = said.replace(path.to_str().unwrap(), "it");
+            (error["reason"].as_str().unwrap().to_owned(), said, error)
         };
+        let [(reason, said, _), none] = [script.clone(), private.join("none")].map(|it| asked(&it));
 
-        assert_eq!(digests(&script), digests(&private.join("none")));
+        assert_eq!((&*reason, &said), ("INVALID_REQUEST", &none.1));
 
         // The control: where the caller can go, the script is among what is hashed.
         fs::set_permissions(&private, Permissions::from_mode(0o755)).unwrap();
-        assert!(digests(&script).to_string().contains("script"));
+        let (reason, _, error) = asked(&script);
+        assert_eq!(reason, "CONSENT_REQUIRED");
+        assert!(error["metadata"]["digests"].to_string().contains("script"));
+        assert_eq!(asked(&private.join("none")).0, "INVALID_REQUEST");
     }
 
     #[tokio::test]

@@ -346,6 +346,89 @@ async fn what_changes_while_the_operator_is_asked_does_not_run() {
     }
 }
 
+/// What is away for the moment of the answer is bound to nothing, and could be back as anything a moment later.
+#[tokio::test]
+async fn a_file_that_is_away_when_the_answer_comes_does_not_run() {
+    for (decision, away, expected) in [
+        (ConsentDecision::Once, "hook.sh", "INVALID_REQUEST"),
+        (ConsentDecision::Once, "more.sh", "DIGEST_MISMATCH"),
+        (ConsentDecision::Always, "more.sh", "DIGEST_MISMATCH"),
+    ] {
+        let daemon = daemon("").await;
+        let path = script(&daemon, "echo shown");
+        let more = daemon.outside("more.sh");
+        fs::write(&more, "echo more\n").unwrap();
+        let [path, more] = [path, more].map(|path| path.display().to_string());
+        let mut listener = Listener::of(&daemon).await;
+        let mut request = hook(["/bin/sh", &path]);
+        if away == "more.sh" {
+            request.hook.as_mut().unwrap().argv.push(more);
+        }
+        let running = begin(&daemon, request);
+        let asked = listener.question().await;
+        let away = daemon.outside(away);
+        fs::rename(&away, away.with_extension("away")).unwrap();
+
+        decide(&daemon, &asked.consent_id, decision).await;
+
+        assert_eq!(refused(running).await.0, expected);
+        assert_eq!(consents(&daemon), [json!(null); 0]);
+        assert_eq!(daemon.records(), ["refused"]);
+    }
+}
+
+#[tokio::test]
+async fn a_consent_ends_when_its_profile_changes_and_the_operator_is_told_what_changed() {
+    let profile = |more: &str| format!("description = \"mine\"\nextends = \"strict\"\n{more}\n");
+    let daemon = Daemon::with(Setup {
+        ask_for_consent: true,
+        profiles: vec![("mine".to_owned(), profile(""))],
+        ..Setup::default()
+    })
+    .await;
+    let request = || pb::ExecuteRequest {
+        profile: "mine".to_owned(),
+        ..hook(["/bin/true"])
+    };
+    let mut listener = Listener::of(&daemon).await;
+    let running = begin(&daemon, request());
+    let asked = listener.question().await;
+    decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
+    running.await.unwrap().unwrap();
+    listener.settled().await;
+    daemon.run(request()).await.unwrap();
+    let was = consents(&daemon)[0]["profile_digest"].clone();
+    let file = daemon.path().join("profiles/mine.toml");
+    fs::write(&file, profile("[time]\nmaximum = \"7m\"")).unwrap();
+    let socket = daemon.path().join("sock-admin");
+    let words = ["reload", "--connect", socket.to_str().unwrap()];
+    let reloaded = hookjail(&daemon.path().join("hookjail.toml"), &words).output();
+    assert!(reloaded.as_ref().unwrap().status.success(), "{reloaded:?}");
+
+    let running = begin(&daemon, request());
+    let asked = listener.question().await;
+
+    assert!(asked.why.contains("profile `mine` changed"), "{asked:?}");
+    assert!(asked.why.contains(was.as_str().unwrap()), "{asked:?}");
+    assert!(asked.diff.contains("+maximum = \"7m\""), "{}", asked.diff);
+    decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
+    running.await.unwrap().unwrap();
+    assert_eq!(consents(&daemon).len(), 1);
+    assert_ne!(consents(&daemon)[0]["profile_digest"], was);
+
+    // An entry of earlier versions says nothing of its profile: it is read, and counts no more.
+    let mut entries = consents(&daemon);
+    entries[0].as_object_mut().unwrap().remove("profile_digest");
+    let list = daemon.path().join("state/allowlist.json");
+    fs::write(&list, serde_json::to_vec(&entries).unwrap()).unwrap();
+    listener.settled().await;
+    let running = begin(&daemon, request());
+    let asked = listener.question().await;
+    assert!(asked.why.contains("allowed again"), "{asked:?}");
+    decide(&daemon, &asked.consent_id, ConsentDecision::No).await;
+    assert_eq!(refused(running).await.0, "CONSENT_REQUIRED");
+}
+
 #[tokio::test]
 async fn the_operators_time_is_not_the_hooks() {
     let daemon = daemon("").await;

@@ -8,6 +8,9 @@ use tempfile::TempDir;
 
 use super::*;
 
+/// The digest of every profile here.
+const PROFILE: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
 impl Allowlist {
     fn says(&self, command: &str, digests: &[Digest], profile: &str, now: Timestamp) -> Check {
         self.check(&Asked {
@@ -15,7 +18,9 @@ impl Allowlist {
             digests,
             now,
             profile,
+            profile_digest: PROFILE,
             working_dir: None,
+            workspace: None,
         })
     }
 }
@@ -155,7 +160,7 @@ fn an_entry_of_reyn_is_read_but_bound_to_nothing() {
 }
 
 #[test]
-fn a_consent_for_a_directory_counts_at_and_below_it() {
+fn a_consent_for_a_directory_bounds_where_a_hook_starts_and_what_it_is_given() {
     let dir = TempDir::new().unwrap();
     let scoped = |scope: &str| Entry {
         working_dir_scope: Some(scope.into()),
@@ -163,24 +168,60 @@ fn a_consent_for_a_directory_counts_at_and_below_it() {
     };
     let list = Allowlist::record_all(&path(&dir), vec![scoped("/a/b"), scoped("/c")]).unwrap();
     assert_eq!(list.entries().len(), 2);
-    for (directory, expected) in [
-        (Some("/a/b"), Check::Hit),
-        (Some("/a/b/c"), Check::Hit),
-        (Some("/c/d"), Check::Hit),
-        (Some("/a/bc"), Check::Missing),
-        (Some("/a"), Check::Missing),
-        (None, Check::Missing),
+    for (working_dir, workspace, expected) in [
+        (Some("/a/b"), None, Check::Hit),
+        (None, Some("/a/b/c"), Check::Hit),
+        (Some("/a/b/c"), Some("/a/b"), Check::Hit),
+        (Some("/c/d"), None, Check::Hit),
+        (Some("/a/bc"), None, Check::Missing),
+        (None, Some("/a"), Check::Missing),
+        (Some("/a/b"), Some("/a"), Check::Missing),
+        (Some("/a"), Some("/a/b"), Check::Missing),
+        (None, None, Check::Missing),
     ] {
         let check = list.check(&Asked {
             command: "guard",
             digests: &files(),
             now: now(),
             profile: "strict",
-            working_dir: directory.map(Path::new),
+            profile_digest: PROFILE,
+            working_dir: working_dir.map(Path::new),
+            workspace: workspace.map(Path::new),
         });
-        assert_eq!(check, expected, "{directory:?}");
+        assert_eq!(check, expected, "{working_dir:?} {workspace:?}");
     }
     assert_eq!(Allowlist::load(&path(&dir)).unwrap(), list);
+}
+
+#[test]
+fn a_consent_is_for_a_profile_as_it_was_and_an_entry_that_does_not_say_how_counts_no_more() {
+    let dir = TempDir::new().unwrap();
+    let of = |profile: Option<&str>, digest: Option<&str>| {
+        vec![Entry {
+            profile: profile.map(str::to_owned),
+            profile_digest: digest.map(str::to_owned),
+            ..entry("guard")
+        }]
+    };
+    let other = "f".repeat(64);
+    for (entries, expected) in [
+        (of(Some("strict"), Some(PROFILE)), Check::Hit),
+        (
+            of(Some("strict"), Some(&other)),
+            Check::OtherProfile {
+                was: Some(other.clone()),
+            },
+        ),
+        (of(Some("strict"), None), Check::OtherProfile { was: None }),
+        // One for every profile is for every profile.
+        (of(None, None), Check::Hit),
+    ] {
+        let list = Allowlist { entries };
+        list.store(&path(&dir)).unwrap();
+        let list = Allowlist::load(&path(&dir)).unwrap();
+        let check = list.says("guard", &files(), "strict", now());
+        assert_eq!(check, expected);
+    }
 }
 
 #[test]
@@ -489,6 +530,7 @@ fn entry(command: &str) -> Entry {
         working_dir_scope: None,
         digests: files().to_vec(),
         profile: Some("strict".into()),
+        profile_digest: Some(PROFILE.into()),
         approved_by: Some("uid 1000".into()),
         expires_at: None,
         other: Map::new(),

@@ -4,12 +4,17 @@ use std::{
         fd::OwnedFd,
         unix::{fs::PermissionsExt, net::UnixStream},
     },
+    path::Path,
 };
 
 use proptest::prelude::*;
 use tempfile::{NamedTempFile, TempDir};
 
 use super::*;
+
+fn digest(cache: &DigestCache, file: &File) -> Result<String, HashError> {
+    cache.digest(file, false, &AtomicBool::new(false))
+}
 
 #[test]
 fn the_empty_file_has_its_known_digest() {
@@ -56,12 +61,39 @@ fn a_change_with_restored_size_and_modification_time_is_seen() {
     file.write_all(b"one").unwrap();
     let modified = SystemTime::now() - Duration::from_secs(3600);
     file.as_file().set_modified(modified).unwrap();
-    let before = cache.digest(file.as_file()).unwrap();
+    let before = digest(&cache, file.as_file()).unwrap();
 
     std::fs::write(file.path(), b"two").unwrap();
     file.as_file().set_modified(modified).unwrap();
 
-    assert_ne!(cache.digest(file.as_file()).unwrap(), before);
+    assert_ne!(digest(&cache, file.as_file()).unwrap(), before);
+}
+
+#[test]
+fn a_hash_that_nobody_waits_for_ends() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(MAX_FILE_BYTES).unwrap();
+    let hashed = DigestCache::default().digest(&file, false, &AtomicBool::new(true));
+    assert!(matches!(hashed, Err(HashError::Abandoned)));
+}
+
+/// Whether a file that is not root's may be remembered depends on where it lies: not on tmpfs, where a store through a mapping
+/// leaves no trace.
+#[test]
+fn a_file_of_anybody_is_steady_only_under_a_lease_and_where_stores_change_times() {
+    let file = NamedTempFile::new().unwrap();
+    let mode = std::fs::Permissions::from_mode(0o666);
+    file.as_file().set_permissions(mode).unwrap();
+    let metadata = file.as_file().metadata().unwrap();
+    let later = SystemTime::now() + Duration::from_secs(60);
+    let is_steady = |leased| steady(file.as_file(), &metadata, leased, later);
+    assert!(!is_steady(false));
+    assert_eq!(is_steady(true), stores_change_times(file.as_file()));
+    let shared = Path::new("/dev/shm");
+    if shared.is_dir() {
+        let in_memory = tempfile::tempfile_in(shared).unwrap();
+        assert!(!stores_change_times(&in_memory));
+    }
 }
 
 #[test]
@@ -69,7 +101,7 @@ fn a_file_just_changed_is_not_remembered() {
     let cache = DigestCache::default();
     let file = NamedTempFile::new().unwrap();
 
-    cache.digest(file.as_file()).unwrap();
+    digest(&cache, file.as_file()).unwrap();
 
     assert!(cache.known().digests.is_empty());
 }
@@ -83,14 +115,24 @@ fn a_file_is_steady_only_if_root_alone_writes_it_and_both_times_are_old() {
     let metadata = file.as_file().metadata().unwrap();
     let root = metadata.uid() == 0;
     let now = SystemTime::now();
-    assert!(!steady(&metadata, now));
-    assert_eq!(steady(&metadata, now + Duration::from_secs(60)), root);
+    assert!(!steady(file.as_file(), &metadata, false, now));
+    assert_eq!(
+        steady(
+            file.as_file(),
+            &metadata,
+            false,
+            now + Duration::from_secs(60)
+        ),
+        root
+    );
 
     file.as_file()
         .set_modified(now + Duration::from_secs(3600))
         .unwrap();
     assert!(!steady(
+        file.as_file(),
         &file.as_file().metadata().unwrap(),
+        false,
         now + Duration::from_secs(60)
     ));
 
@@ -99,7 +141,9 @@ fn a_file_is_steady_only_if_root_alone_writes_it_and_both_times_are_old() {
         .set_permissions(std::fs::Permissions::from_mode(0o775))
         .unwrap();
     assert!(!steady(
+        file.as_file(),
         &file.as_file().metadata().unwrap(),
+        false,
         now + Duration::from_secs(60)
     ));
 }
@@ -108,14 +152,14 @@ fn a_file_is_steady_only_if_root_alone_writes_it_and_both_times_are_old() {
 fn a_program_of_the_system_is_remembered() {
     let file = File::open("/bin/sh").unwrap();
     assert!(
-        steady(&file.metadata().unwrap(), SystemTime::now()),
+        steady(&file, &file.metadata().unwrap(), false, SystemTime::now()),
         "the system's shell is not root's, or brand-new"
     );
     let cache = DigestCache::default();
 
     let digests = [
-        cache.digest(&file).unwrap(),
-        cache.digest(&file).unwrap(),
+        digest(&cache, &file).unwrap(),
+        digest(&cache, &file).unwrap(),
         hash_file(&file).unwrap(),
     ];
 

@@ -3,11 +3,13 @@
 mod ask;
 
 use std::{
+    env,
     ffi::OsString,
     fs,
     io::{self, Read},
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::atomic::AtomicBool,
 };
 
 use clap::{Args, Subcommand};
@@ -173,22 +175,24 @@ fn allow(
     let path = Program::find(&argv, &policy.environment.path, view)?;
     argv[0] = path.clone().into_os_string();
     let command = command_line(&argv).ok_or_else(|| Failure::new("the command is not UTF-8"))?;
-    let program = Program::open(
-        path,
-        &argv,
-        &DigestCache::default(),
-        OpenedFor::Oneself,
-        view,
-    )?;
+    let within = terms.within.as_deref().map(directory).transpose()?;
+    // What is relative is looked for where the hook will start, as far as that is known.
+    let working_dir = within
+        .clone()
+        .map_or_else(env::current_dir, |it| Ok(it.into()));
+    let working_dir =
+        working_dir.map_err(|e| Failure::new(format!("no current directory: {e}")))?;
+    let opened_for = OpenedFor::Oneself;
+    let opened = Program::open(path, &argv, Some(&working_dir), opened_for, view)?;
+    let program = opened.hash(&DigestCache::default(), &AtomicBool::new(false))?;
     let approved_by = format!("uid {} by `hookjail consent allow`", nix::unistd::getuid());
     let mut entry = Entry::new(
         command.clone(),
         program.digests.clone(),
-        Some(profile.to_owned()),
+        Some(&policy),
         approved_by,
     );
     entry.expires_at = terms.until;
-    let within = terms.within.as_deref().map(directory).transpose()?;
     entry.working_dir_scope = within.map(PathBuf::from);
     Allowlist::record(&config.allowlist(), entry)?;
     let digests: Vec<_> = program
@@ -197,7 +201,13 @@ fn allow(
         .map(|digest| json!({ "path": digest.path, "role": digest.role.name(), "sha256": digest.sha256 }))
         .collect();
     if context.json {
-        output::json_line(&json!({ "command": command, "profile": profile, "digests": digests }));
+        output::json_line(&json!({
+            "command": command,
+            "digests": digests,
+            "profile": profile,
+            "profile_digest": policy.digest,
+            "unbound": program.unbound,
+        }));
     } else {
         output::stdout(format!("allowed under profile {profile}: {command}\n").as_bytes());
         for digest in &program.digests {
@@ -210,6 +220,12 @@ fn allow(
                 )
                 .as_bytes(),
             );
+        }
+        let line = format!("  {:<12} {}  {profile}\n", "profile", policy.digest);
+        output::stdout(line.as_bytes());
+        for what in &program.unbound {
+            let line = format!("  {:<12} {}\n", "not bound", plain(what));
+            output::stdout(line.as_bytes());
         }
     }
     Ok(ExitCode::SUCCESS)

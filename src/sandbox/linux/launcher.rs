@@ -2,7 +2,6 @@
 
 use std::{
     ffi::CString,
-    fs::File,
     io,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
@@ -627,11 +626,6 @@ fn step_failed(plan: &Plan, step: Step, errno: i32) -> Refusal {
     Cause::refusal(of_step(step, errno), &failed)
         .with("step", step.name())
         .with("backend", plan.prepared.backend.as_str())
-}
-
-/// Whether an opened file that is kept as it is can be used by its path: what is put there in its stead is granted nothing.
-pub(in crate::sandbox) const fn stays(_path: &Path, _opened: &File) -> bool {
-    true
 }
 
 /// Returns what the child sets by `setrlimit`; never above the daemon's own hard limits, which nothing can raise.

@@ -30,7 +30,7 @@ pub use self::{
 };
 pub(super) use self::{
     landlock::{by_deadline, memory, pids},
-    launcher::{Launcher, Observed, Started, launch, limits, stays},
+    launcher::{Launcher, Observed, Started, launch, limits},
     nesting::of_filters,
 };
 use super::{

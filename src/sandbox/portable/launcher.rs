@@ -29,6 +29,7 @@ use crate::{
     admission::{
         Kept,
         allowlist::{Digest, Role},
+        only_roots,
     },
     policy::{Access, Limits, OnOutputLimit, Plan, Policy, rights::Rights},
     process::{Pipes, Supervision},
@@ -441,25 +442,6 @@ fn executed(plan: &Plan, execution: &Execution, directory: &RunDir) -> Result<Pa
     let sha256 = program.executable_sha256();
     let (path, _) = copy(directory, "program", &program.executable, named, sha256)?;
     Ok(path)
-}
-
-/// Whether an opened file that is kept as it is can be used by its path: nobody but root can put another there.
-pub(in crate::sandbox) fn stays(path: &Path, opened: &File) -> bool {
-    only_roots(path, opened).is_some_and(|found| found == path)
-}
-
-/// Returns the path of an opened file without links, if it is the one there and nobody but root can change what is.
-fn only_roots(named: &Path, opened: &File) -> Option<PathBuf> {
-    let path = named.canonicalize().ok()?;
-    let (found, opened) = (path.metadata().ok()?, opened.metadata().ok()?);
-    if (found.dev(), found.ino()) != (opened.dev(), opened.ino()) {
-        return None;
-    }
-    let roots = |path: &Path| {
-        path.metadata()
-            .is_ok_and(|metadata| metadata.uid() == 0 && metadata.mode() & 0o022 == 0)
-    };
-    path.ancestors().all(roots).then_some(path)
 }
 
 /// Returns what the child sets by `setrlimit`; never above the daemon's own hard limits. Memory is not among them: no limit on

@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 pub use self::backend::{Seatbelt, SeatbeltSpec};
 pub(super) use self::{
-    launcher::{Launcher, Observed, stays},
+    launcher::{Launcher, Observed},
     start::Started,
 };
 use super::{Backend, BackendName, Noop};

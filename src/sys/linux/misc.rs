@@ -11,6 +11,7 @@ use nix::{
     sys::{
         prctl,
         signal::{SigSet, SigmaskHow, sigprocmask},
+        statfs::{BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, fstatfs},
     },
     unistd::{Gid, Uid, setfsgid, setfsuid},
 };
@@ -37,6 +38,13 @@ pub fn keep_writers_out(file: &File) -> io::Result<()> {
     // SAFETY: as above.
     Errno::result(unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_RDLCK) })?;
     Ok(())
+}
+
+/// Whether the change time of a file tells of every store to it, those through a mapping too: its file system must set it when a
+/// page that is mapped is first written. Not so on tmpfs; not known of others than those named here.
+pub fn stores_change_times(file: &File) -> bool {
+    let of_blocks = [BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC];
+    fstatfs(file).is_ok_and(|found| of_blocks.contains(&found.filesystem_type()))
 }
 
 /// The calling thread reaches files as another user, with none of its own rights over files, until this is dropped.

@@ -25,6 +25,11 @@ pub fn keep_writers_out(_file: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Whether the change time of a file tells of every store to it: not known here.
+pub const fn stores_change_times(_file: &File) -> bool {
+    false
+}
+
 /// Does nothing: orphans belong to the first process of the system.
 ///
 /// # Errors

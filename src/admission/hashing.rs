@@ -1,0 +1,126 @@
+//! Hashes programs beside the threads that serve requests, a few at a time and none past its deadline.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::available_parallelism,
+    time::Instant,
+};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::spawn_blocking,
+    time::timeout_at,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    digest::DigestCache,
+    program::{Opened, Program},
+};
+use crate::refusal::{Fault, Reason, Refusal, Stop};
+
+/// What is hashed at once, without another thread: it takes less time than handing it over and back does under load.
+const AT_ONCE_BYTES: u64 = 256 << 10;
+
+/// What is hashed for a command that nobody has allowed, and that nobody will be asked about: the digests in its refusal are
+/// a help to the operator, and not worth more.
+pub(super) const UNALLOWED_BYTES: u64 = 16 << 20;
+
+/// How many programs are hashed at the same time at most; there are never more than processors.
+const MAX_AT_ONCE: usize = 4;
+
+/// Hashes programs: one at a time for each user, and a few in all.
+#[derive(Debug)]
+pub(super) struct Hashing {
+    all: Arc<Semaphore>,
+    cache: Arc<DigestCache>,
+    /// Each user's turn, as long as somebody waits for it or has it.
+    turns: Mutex<HashMap<u32, Weak<Semaphore>>>,
+}
+
+impl Default for Hashing {
+    fn default() -> Self {
+        let processors = available_parallelism().map_or(1, usize::from);
+        Self {
+            all: Arc::new(Semaphore::new(processors.min(MAX_AT_ONCE))),
+            cache: Arc::default(),
+            turns: Mutex::default(),
+        }
+    }
+}
+
+impl Hashing {
+    /// Returns what is known of files' content.
+    pub(super) fn cache(&self) -> &DigestCache {
+        &self.cache
+    }
+
+    /// Hashes a program for a user.
+    ///
+    /// # Errors
+    ///
+    /// As [`Opened::hash`]; `DEADLINE` too where its turn did not come in time, or the caller went away.
+    pub(super) async fn hash(
+        &self,
+        opened: Opened,
+        uid: u32,
+        deadline: Instant,
+        gone: &CancellationToken,
+    ) -> Result<Program, Stop> {
+        let stop = Arc::new(AtomicBool::new(false));
+        if opened.unknown_bytes(&self.cache) <= AT_ONCE_BYTES {
+            return opened.hash(&self.cache, &stop);
+        }
+        // However this ends, nobody hashes what nobody waits for.
+        let _abandon = Abandon(Arc::clone(&stop));
+        let hashed = async {
+            let turn = self.turn(uid).await?;
+            let cache = Arc::clone(&self.cache);
+            let hashed = spawn_blocking(move || {
+                // Until the thread is done with it, whether anybody waits or not.
+                let _turn = turn;
+                opened.hash(&cache, &stop)
+            });
+            let hashed = hashed.await;
+            hashed.map_err(|error| Fault::new("the thread that hashes a program ended", error))?
+        };
+        let late = |why| Refusal::new(Reason::Deadline, why);
+        tokio::select! {
+            hashed = timeout_at(deadline.into(), hashed) => hashed.unwrap_or_else(|_| {
+                Err(late("the deadline passed while the program was hashed").into())
+            }),
+            () = gone.cancelled() => Err(late("the caller went away while the program was hashed").into()),
+        }
+    }
+
+    async fn turn(&self, uid: u32) -> Result<[OwnedSemaphorePermit; 2], Stop> {
+        let own = {
+            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            turns.retain(|_, turn| turn.strong_count() > 0);
+            let known = turns.get(&uid).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let own = Arc::new(Semaphore::new(1));
+                turns.insert(uid, Arc::downgrade(&own));
+                own
+            })
+        };
+        let closed = |error| Fault::new("programs are not hashed any more", error);
+        // Its own first: who has many waiting holds up nobody else.
+        let own = own.acquire_owned().await.map_err(closed)?;
+        let all = Arc::clone(&self.all).acquire_owned().await;
+        Ok([own, all.map_err(closed)?])
+    }
+}
+
+/// Ends a hash that nobody waits for when it is dropped.
+struct Abandon(Arc<AtomicBool>);
+
+impl Drop for Abandon {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,797 @@
+//! Which of a command's words name code: scripts, preloaded files, the command of a shell's line.
+//!
+//! Pure: it looks at words and at no file. What it finds is looked for, opened and bound by [`super::program`].
+
+use std::{
+    ffi::{OsStr, OsString},
+    ops::Range,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::Path,
+};
+
+/// Where a file is named in a command.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Spot {
+    /// The argument's index.
+    pub(super) argument: usize,
+    /// The bytes of a shell's line that the word takes; `None` = the word is the whole argument.
+    pub(super) line: Option<Range<usize>>,
+    /// What stands before the path in the word: `--require=` of `--require=/x.js`.
+    pub(super) prefix: OsString,
+}
+
+impl Spot {
+    /// An argument that is a path and nothing else.
+    pub(super) fn argument(argument: usize) -> Self {
+        Self {
+            argument,
+            line: None,
+            prefix: OsString::new(),
+        }
+    }
+}
+
+/// What a named file is to its command.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Use {
+    /// A shell's line, or a program that starts others, executes it.
+    Executed,
+    /// A library by name, or a file of code by its path.
+    Library,
+    /// It may be code: the option before it is not known.
+    Perhaps,
+    /// The interpreter reads it as its script.
+    Script,
+    /// It belongs to the script: an argument of its own.
+    Trailing,
+}
+
+/// A word that may name a file.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Named {
+    pub(super) path: OsString,
+    pub(super) spot: Spot,
+    pub(super) used: Use,
+}
+
+/// What a command's words say about the code that it runs.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Reading {
+    /// The words that may name files, in their order.
+    pub(super) named: Vec<Named>,
+    /// What cannot be bound to content, in words.
+    pub(super) unbound: Vec<String>,
+}
+
+/// An interpreter: how its options take code and files. An option of one letter is written with one dash, and may stand in a
+/// cluster; a long one has two dashes, or one where that is the interpreter's way.
+struct Interpreter {
+    /// Whether several options of one letter may share a word.
+    clustered: bool,
+    /// Names, without a version at their end.
+    names: &'static [&'static str],
+    /// Take a file of code, or a library by name.
+    files: &'static [&'static str],
+    /// Take code: there is no script then.
+    inline: &'static [&'static str],
+    /// Long options that take nothing.
+    plain: &'static [&'static str],
+    /// Whether the first word that is no option is the script.
+    script: Script,
+    /// Take the rest of their word, which may be empty.
+    suffixed: &'static [&'static str],
+    /// Take something else.
+    valued: &'static [&'static str],
+}
+
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Script {
+    /// Code comes by option, or is the first word itself.
+    None,
+    /// As `First`; a word of these may come before it.
+    After(&'static [&'static str]),
+    /// The first word.
+    First,
+    /// As `First`, but with `-c` somewhere before it the first word is the code, and with `-s` there is none.
+    OfAShell,
+}
+
+const fn interpreter(names: &'static [&'static str], script: Script) -> Interpreter {
+    Interpreter {
+        clustered: true,
+        names,
+        files: &[],
+        inline: &[],
+        plain: &[],
+        script,
+        suffixed: &[],
+        valued: &[],
+    }
+}
+
+const INTERPRETERS: &[Interpreter] = &[
+    Interpreter {
+        files: &["--init-file", "--rcfile"],
+        plain: &[
+            "--debug",
+            "--debugger",
+            "--login",
+            "--noediting",
+            "--noprofile",
+            "--norc",
+            "--posix",
+            "--restricted",
+            "--verbose",
+        ],
+        valued: &["-O", "-o", "+O", "+o"],
+        ..interpreter(
+            &["ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"],
+            Script::OfAShell,
+        )
+    },
+    // Of a shell's line.
+    interpreter(&[".", "source"], Script::First),
+    Interpreter {
+        inline: &["-c", "--command"],
+        valued: &["-C", "-d", "-f", "-o", "--features", "--init-command"],
+        ..interpreter(&["fish"], Script::First)
+    },
+    Interpreter {
+        // What `-m` names is a module: no file.
+        inline: &["-c", "-m"],
+        valued: &["-W", "-X", "--check-hash-based-pycs"],
+        ..interpreter(&["pypy", "python"], Script::First)
+    },
+    Interpreter {
+        files: &[
+            "-r",
+            "--experimental-loader",
+            "--import",
+            "--loader",
+            "--require",
+        ],
+        inline: &["-e", "-p", "--eval", "--print", "--run"],
+        plain: &["--check", "--interactive", "--test", "--watch"],
+        valued: &[
+            "-C",
+            "--conditions",
+            "--disable-warning",
+            "--dns-result-order",
+            "--env-file",
+            "--env-file-if-exists",
+            "--icu-data-dir",
+            "--input-type",
+            "--openssl-config",
+            "--redirect-warnings",
+            "--title",
+            "--unhandled-rejections",
+        ],
+        ..interpreter(&["node", "nodejs"], Script::First)
+    },
+    Interpreter {
+        files: &["-r", "--import", "--preload", "--require"],
+        inline: &["-e", "-p", "--eval", "--print"],
+        valued: &["-c", "--config", "--cwd", "--env-file"],
+        ..interpreter(&["bun"], Script::After(&["run", "test"]))
+    },
+    Interpreter {
+        files: &["--import", "--preload", "--require"],
+        valued: &["-c", "-L", "--cert", "--config", "--import-map", "--lock"],
+        ..interpreter(&["deno"], Script::After(&["run", "serve", "test"]))
+    },
+    Interpreter {
+        inline: &["-E", "-e"],
+        suffixed: &["-C", "-D", "-F", "-M", "-i", "-m", "-x"],
+        valued: &["-I"],
+        ..interpreter(&["perl"], Script::First)
+    },
+    Interpreter {
+        files: &["-r", "--require"],
+        inline: &["-e"],
+        suffixed: &["-0", "-E", "-F", "-K", "-T", "-W", "-i", "-x"],
+        valued: &["-C", "-I", "-X", "--encoding"],
+        ..interpreter(&["ruby"], Script::First)
+    },
+    Interpreter {
+        files: &["-F", "-f", "--file", "--process-file"],
+        inline: &["-B", "-E", "-R", "-r", "--run"],
+        valued: &["-S", "-c", "-d", "-t", "-z", "--define", "--php-ini"],
+        ..interpreter(&["php"], Script::First)
+    },
+    Interpreter {
+        files: &["-l"],
+        valued: &["-e"],
+        ..interpreter(&["lua", "luajit"], Script::First)
+    },
+    Interpreter {
+        clustered: false,
+        valued: &["-encoding"],
+        ..interpreter(&["tclsh"], Script::First)
+    },
+    Interpreter {
+        clustered: false,
+        files: &["-File", "-f"],
+        inline: &["-Command", "-EncodedCommand", "-c", "-e", "-ec"],
+        valued: &["-ExecutionPolicy", "-WorkingDirectory", "-ep", "-ex", "-wd"],
+        ..interpreter(&["pwsh"], Script::First)
+    },
+    Interpreter {
+        files: &["-E", "-f", "-i", "--exec", "--file", "--include"],
+        inline: &["-e", "--source"],
+        valued: &["-F", "-l", "-v", "--assign", "--field-separator"],
+        ..interpreter(&["awk", "gawk", "mawk", "nawk"], Script::None)
+    },
+    Interpreter {
+        files: &["-f", "--file"],
+        inline: &["-e", "--expression"],
+        suffixed: &["-i"],
+        valued: &["-l", "--line-length"],
+        ..interpreter(&["gsed", "sed"], Script::None)
+    },
+    Interpreter {
+        files: &["-f", "--from-file"],
+        valued: &["-L", "--indent"],
+        ..interpreter(&["jq"], Script::None)
+    },
+];
+
+/// A program that starts what its words name.
+struct Starter {
+    name: &'static str,
+    /// How many words come before the program.
+    skipped: usize,
+    /// Options that take the next word.
+    valued: &'static [&'static str],
+}
+
+const STARTERS: &[Starter] = &[
+    Starter {
+        name: "busybox",
+        skipped: 0,
+        valued: &[],
+    },
+    Starter {
+        name: "env",
+        skipped: 0,
+        valued: &["-u", "--unset"],
+    },
+    // Of a shell's line.
+    Starter {
+        name: "exec",
+        skipped: 0,
+        valued: &["-a"],
+    },
+    Starter {
+        name: "nice",
+        skipped: 0,
+        valued: &["-n", "--adjustment"],
+    },
+    Starter {
+        name: "nohup",
+        skipped: 0,
+        valued: &[],
+    },
+    Starter {
+        name: "setsid",
+        skipped: 0,
+        valued: &[],
+    },
+    Starter {
+        name: "timeout",
+        skipped: 1,
+        valued: &["-k", "-s", "--kill-after", "--signal"],
+    },
+];
+
+/// Endings of files that interpreters read.
+const ENDINGS: [&str; 27] = [
+    "awk", "bash", "bats", "cjs", "cts", "fish", "jar", "jq", "js", "jsx", "ksh", "lua", "mjs",
+    "mts", "php", "pl", "pm", "ps1", "py", "pyc", "pyz", "rb", "sh", "tcl", "ts", "tsx", "zsh",
+];
+
+/// Whether a path ends as those of scripts do.
+pub(super) fn ends_like_a_script(path: &Path) -> bool {
+    let ending = path.extension().and_then(OsStr::to_str);
+    ending.is_some_and(|ending| ENDINGS.contains(&ending))
+}
+
+/// Reads a command: its program's name decides what its other words are.
+pub(super) fn read(argv: &[OsString]) -> Reading {
+    let words = argv.iter().enumerate().map(|(argument, text)| Word {
+        spot: Spot::argument(argument),
+        text: text.as_bytes().to_vec(),
+    });
+    let mut reading = Reading::default();
+    reading.command(&words.collect::<Vec<_>>());
+    reading
+}
+
+/// One word of a command.
+#[derive(Clone, Debug)]
+struct Word {
+    spot: Spot,
+    text: Vec<u8>,
+}
+
+impl Word {
+    fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.text).into_owned()
+    }
+
+    /// The file that the word names from some byte on.
+    fn names(&self, from: usize, used: Use) -> Named {
+        let (prefix, path) = self.text.split_at(from);
+        let mut prefix = prefix.to_vec();
+        // Node.js takes addresses of files, too.
+        let path = match path.strip_prefix(b"file://") {
+            Some(path) if path.starts_with(b"/") => {
+                prefix.extend_from_slice(b"file://");
+                path
+            }
+            _ => path,
+        };
+        Named {
+            path: OsString::from_vec(path.to_vec()),
+            spot: Spot {
+                prefix: OsString::from_vec(prefix),
+                ..self.spot.clone()
+            },
+            used,
+        }
+    }
+}
+
+/// What became of one option.
+enum Took {
+    /// Nothing but itself.
+    Itself,
+    /// The next word too.
+    Next(Kind),
+    /// It is not known, and may take the next word.
+    Unknown,
+    /// A value in its own word, from this byte on.
+    Within(usize, Kind),
+}
+
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Kind {
+    File,
+    Inline,
+    Value,
+}
+
+impl Interpreter {
+    fn kind(&self, option: &str) -> Option<Kind> {
+        let lists = [
+            (self.files, Kind::File),
+            (self.inline, Kind::Inline),
+            (self.valued, Kind::Value),
+        ];
+        let list = lists.into_iter().find(|(list, _)| list.contains(&option));
+        list.map(|(_, kind)| kind)
+    }
+
+    /// Reads a word that begins with a dash or a plus.
+    fn option(&self, word: &[u8]) -> Took {
+        let Ok(text) = std::str::from_utf8(word) else {
+            return Took::Unknown;
+        };
+        // A long one, or one with one dash and several letters that is listed.
+        if let Some(kind) = self.kind(text) {
+            return Took::Next(kind);
+        }
+        if text.starts_with("--") {
+            return match text.split_once('=') {
+                Some((name, _)) => {
+                    let kind = self.kind(name).unwrap_or(Kind::Value);
+                    Took::Within(name.len() + 1, kind)
+                }
+                None if self.plain.contains(&text) => Took::Itself,
+                None => Took::Unknown,
+            };
+        }
+        if !self.clustered {
+            return Took::Itself;
+        }
+        // A cluster: the first that takes a value takes the rest of the word, or else the next.
+        let sign = &text[..1];
+        for (at, letter) in text.char_indices().skip(1) {
+            let option = format!("{sign}{letter}");
+            if self.suffixed.contains(&option.as_str()) {
+                return Took::Itself;
+            }
+            if let Some(kind) = self.kind(&option) {
+                let rest = at + letter.len_utf8();
+                return match rest == text.len() {
+                    true => Took::Next(kind),
+                    // A shell's `-o` takes the next word wherever it stands in its cluster.
+                    false if self.script == Script::OfAShell => Took::Next(kind),
+                    false => Took::Within(rest, kind),
+                };
+            }
+        }
+        Took::Itself
+    }
+}
+
+impl Reading {
+    /// Reads words of which the first is a program.
+    fn command(&mut self, words: &[Word]) {
+        let Some((program, rest)) = words.split_first() else {
+            return;
+        };
+        let name = program.text.rsplit(|byte| *byte == b'/').next();
+        let name = String::from_utf8_lossy(name.unwrap_or_default()).into_owned();
+        // A version is no part of the name.
+        let stem = match name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
+            "" => &name,
+            stem => stem,
+        };
+        if let Some(starter) = STARTERS.iter().find(|starter| starter.name == stem) {
+            self.started(starter, rest);
+        } else if let Some(interpreter) = INTERPRETERS.iter().find(|it| it.names.contains(&stem)) {
+            self.interpreted(interpreter, rest);
+        } else {
+            self.trailing(rest);
+        }
+    }
+
+    /// What a program does with files that it is given is its own affair; code among them is bound nevertheless.
+    fn trailing(&mut self, words: &[Word]) {
+        let named = words.iter().map(|word| word.names(0, Use::Trailing));
+        self.named.extend(named);
+    }
+
+    fn started(&mut self, starter: &Starter, words: &[Word]) {
+        let mut skipped = 0;
+        let mut at = 0;
+        while let Some(word) = words.get(at) {
+            at += 1;
+            let text = word.shown();
+            if text == "--" {
+                continue;
+            }
+            if starter.valued.contains(&text.as_str()) {
+                at += 1;
+            } else if text.starts_with("-S")
+                || text.starts_with("-C")
+                || text.starts_with("--split-string")
+                || text.starts_with("--chdir")
+            {
+                let why = format!("what `{} {text}` starts", starter.name);
+                self.unbound.push(why);
+                return;
+            } else if text.starts_with('-') {
+                // Nothing else that matters takes a word.
+            } else if starter.name == "env" && text.contains('=') {
+                // A variable.
+            } else if skipped < starter.skipped {
+                skipped += 1;
+            } else {
+                self.executed(&words[at - 1..]);
+                return;
+            }
+        }
+    }
+
+    /// Reads words of which the first is executed: by its path, or wherever `PATH` has it.
+    fn executed(&mut self, words: &[Word]) {
+        let Some(program) = words.first() else {
+            return;
+        };
+        if program.text.contains(&b'/') {
+            self.named.push(program.names(0, Use::Executed));
+        } else if !matches!(&program.text[..], b"." | b"exec" | b"source") {
+            let why = format!("the program `{}`, which `PATH` finds", program.shown());
+            self.unbound.push(why);
+        }
+        self.command(words);
+    }
+
+    fn interpreted(&mut self, interpreter: &Interpreter, words: &[Word]) {
+        let mut at = 0;
+        let (mut has_code, mut unsure) = (false, false);
+        while let Some(word) = words.get(at) {
+            let text = &word.text[..];
+            let ends = text == b"--";
+            let is_option = matches!(text, [b'-', _, ..])
+                || (interpreter.script == Script::OfAShell && matches!(text, [b'+', _, ..]));
+            if ends {
+                at += 1;
+                break;
+            }
+            if text == b"-" {
+                self.unbound.push("the script on stdin".to_owned());
+                return self.trailing(&words[at + 1..]);
+            }
+            if !is_option {
+                match interpreter.script {
+                    Script::After(before) if before.iter().any(|it| it.as_bytes() == text) => {
+                        at += 1;
+                        continue;
+                    }
+                    Script::After(_) | Script::First | Script::None | Script::OfAShell => break,
+                }
+            }
+            at += 1;
+            if interpreter.script == Script::OfAShell && !text.starts_with(b"--") {
+                if text.starts_with(b"-") && text.contains(&b's') {
+                    self.unbound.push("the script on stdin".to_owned());
+                    return self.trailing(&words[at..]);
+                }
+                has_code |= text.starts_with(b"-") && text.contains(&b'c');
+            }
+            match interpreter.option(text) {
+                Took::Itself => {}
+                Took::Unknown => unsure = true,
+                Took::Within(from, kind) => has_code |= self.value(word, from, kind),
+                Took::Next(kind) => {
+                    if let Some(next) = words.get(at) {
+                        has_code |= self.value(next, 0, kind);
+                        at += 1;
+                    }
+                }
+            }
+            if has_code && interpreter.script != Script::OfAShell {
+                let is_module = text.contains(&b'm') && !text.contains(&b'c');
+                if is_module && interpreter.names.contains(&"python") {
+                    self.unbound.push("the module that `-m` names".to_owned());
+                }
+                return self.trailing(words.get(at..).unwrap_or_default());
+            }
+        }
+        let rest = words.get(at..).unwrap_or_default();
+        let Some((first, trailing)) = rest.split_first() else {
+            return;
+        };
+        match interpreter.script {
+            Script::OfAShell if has_code => {
+                self.line(first);
+                self.trailing(trailing);
+            }
+            Script::None => self.trailing(rest),
+            Script::After(_) | Script::First | Script::OfAShell => {
+                // With an option that is not known, this word may be its value and no script.
+                let used = if unsure { Use::Perhaps } else { Use::Script };
+                self.named.push(first.names(0, used));
+                match unsure {
+                    true => {
+                        let named = trailing.iter().map(|word| word.names(0, Use::Perhaps));
+                        self.named.extend(named);
+                    }
+                    false => self.trailing(trailing),
+                }
+            }
+        }
+    }
+
+    /// Takes note of an option's value, and returns whether it is code.
+    fn value(&mut self, word: &Word, from: usize, kind: Kind) -> bool {
+        match kind {
+            Kind::File => self.named.push(word.names(from, Use::Library)),
+            Kind::Value => self.named.push(word.names(from, Use::Perhaps)),
+            Kind::Inline => return true,
+        }
+        false
+    }
+
+    /// Reads a shell's line, if it is one plain command.
+    fn line(&mut self, line: &Word) {
+        // A line within a line would have to be quoted twice.
+        let words = match line.spot.line {
+            None => words_of(&line.text),
+            Some(_) => None,
+        };
+        let Some(words) = words else {
+            let why = "what the shell's line starts or reads: it is more than one plain command";
+            self.unbound.push(why.to_owned());
+            return;
+        };
+        let words = words.into_iter().map(|(text, range)| Word {
+            spot: Spot {
+                line: Some(range),
+                ..line.spot.clone()
+            },
+            text,
+        });
+        let is_assignment = |word: &Word| {
+            let name = word.text.split(|byte| *byte == b'=').next();
+            name.is_some_and(|name| {
+                name.len() < word.text.len()
+                    && name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
+            })
+        };
+        let words: Vec<_> = words.skip_while(is_assignment).collect();
+        self.executed(&words);
+    }
+}
+
+/// Splits a line into words, each with the bytes it takes, if no shell would do anything else with it: nothing to expand, one
+/// command, no redirection.
+fn words_of(line: &[u8]) -> Option<Vec<(Vec<u8>, Range<usize>)>> {
+    let mut words = Vec::new();
+    let mut at = 0;
+    let end = line.trim_ascii_end().len();
+    while at < end {
+        if matches!(line[at], b' ' | b'\t') {
+            at += 1;
+            continue;
+        }
+        let (start, mut text) = (at, Vec::new());
+        while at < end && !matches!(line[at], b' ' | b'\t') {
+            match line[at] {
+                quote @ (b'\'' | b'"') => {
+                    let length = line[at + 1..end].iter().position(|byte| *byte == quote)?;
+                    let quoted = &line[at + 1..=at + length];
+                    let expands = |byte: &u8| matches!(byte, b'$' | b'`' | b'\\' | b'!');
+                    if quote == b'"' && quoted.iter().any(expands) {
+                        return None;
+                    }
+                    text.extend_from_slice(quoted);
+                    at += length + 2;
+                }
+                byte if byte.is_ascii_alphanumeric()
+                    || !byte.is_ascii()
+                    || b"_@%+=:,./-".contains(&byte) =>
+                {
+                    text.push(byte);
+                    at += 1;
+                }
+                _ => return None,
+            }
+        }
+        words.push((text, start..at));
+    }
+    (!words.is_empty()).then_some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns what is named: its use, argument, prefix and path.
+    fn named(words: &[&str]) -> Vec<(Use, usize, String, String)> {
+        let argv: Vec<_> = words.iter().map(OsString::from).collect();
+        let text = |it: OsString| it.into_string().unwrap();
+        let named = read(&argv).named.into_iter();
+        named
+            .filter(|it| it.path.as_bytes().contains(&b'/'))
+            .map(|it| {
+                (
+                    it.used,
+                    it.spot.argument,
+                    text(it.spot.prefix),
+                    text(it.path),
+                )
+            })
+            .collect()
+    }
+
+    fn one(used: Use, argument: usize, path: &str) -> (Use, usize, String, String) {
+        (used, argument, String::new(), path.to_owned())
+    }
+
+    #[test]
+    fn each_interpreters_options_are_read_as_it_reads_them() {
+        for (words, script) in [
+            (&["/bin/sh", "/s"][..], 1),
+            (&["sh", "-e", "/s"], 2),
+            (&["bash", "-m", "/s"], 2),
+            (&["bash", "-eu", "/s"], 2),
+            (&["bash", "-eo", "pipefail", "/s"], 3),
+            (&["bash", "-oe", "pipefail", "/s"], 3),
+            (&["bash", "+o", "posix", "/s"], 3),
+            (&["bash", "--norc", "--", "/s"], 3),
+            (&["python3.11", "-u", "/s"], 2),
+            (&["python3", "-W", "ignore", "/s"], 3),
+            (&["python3", "-Wignore", "-X", "dev", "/s"], 4),
+            (&["perl", "-w", "-I", "lib", "/s"], 4),
+            (&["perl", "-Ilib", "-MCwd", "/s"], 3),
+            (&["ruby", "-w", "-Ilib", "/s"], 3),
+            (&["fish", "-C", "true", "/s"], 3),
+            (&["deno", "run", "-A", "/s"], 3),
+            (&["lua5.4", "-e", "x=1", "/s"], 3),
+            (&["env", "-u", "HOME", "A=b", "python3", "/s"], 5),
+            (&["timeout", "-k", "1", "5", "node", "/s"], 5),
+        ] {
+            assert_eq!(named(words), [one(Use::Script, script, "/s")], "{words:?}");
+        }
+        for words in [
+            &["sh", "-c", "exit 0; /s"][..],
+            &["sh", "-ec", "/s | cat"],
+            &["python3", "-c", "import os", "x"],
+            &["python3", "-uc", "open('/s')", "x"],
+            &["perl", "-lne", "m:/s:", "x"],
+            &["node", "-e", "/s/.test('')", "x"],
+            &["ruby", "-ne", "p 1", "x"],
+        ] {
+            assert_eq!(named(words), [], "{words:?}");
+        }
+    }
+
+    #[test]
+    fn files_that_options_name_are_found_and_so_is_the_script_behind_them() {
+        let library = |argument, prefix: &str, path: &str| {
+            (Use::Library, argument, prefix.to_owned(), path.to_owned())
+        };
+        assert_eq!(
+            named(&["node", "-r", "/pre", "/s"]),
+            [library(2, "", "/pre"), one(Use::Script, 3, "/s")]
+        );
+        assert_eq!(
+            named(&["node", "--import=file:///pre", "/s"]),
+            [
+                library(1, "--import=file://", "/pre"),
+                one(Use::Script, 2, "/s")
+            ]
+        );
+        assert_eq!(
+            named(&["bash", "--rcfile", "/rc", "/s"]),
+            [library(2, "", "/rc"), one(Use::Script, 3, "/s")]
+        );
+        assert_eq!(
+            named(&["ruby", "-r/pre", "/s"]),
+            [library(1, "-r", "/pre"), one(Use::Script, 2, "/s")]
+        );
+        assert_eq!(
+            named(&["awk", "-f", "/p", "/data"]),
+            [library(2, "", "/p"), one(Use::Trailing, 3, "/data")]
+        );
+        // An option that is not known may take the word behind it.
+        assert_eq!(
+            named(&["node", "--new", "/x", "/s"]),
+            [one(Use::Perhaps, 2, "/x"), one(Use::Perhaps, 3, "/s")]
+        );
+        // What is the script's own.
+        assert_eq!(
+            named(&["sh", "/s", "-c", "/x"]),
+            [one(Use::Script, 1, "/s"), one(Use::Trailing, 3, "/x")]
+        );
+    }
+
+    #[test]
+    fn a_line_of_one_plain_command_leads_to_its_script() {
+        let in_line = |line: &str| {
+            let argv = ["/bin/sh", "-c", line].map(OsString::from);
+            let reading = read(&argv);
+            let spot = |it: &Named| &line[it.spot.line.clone().unwrap()];
+            let named = reading.named.iter();
+            let named: Vec<_> = named
+                .filter(|it| it.path.as_bytes().contains(&b'/'))
+                .map(|it| (it.used, spot(it).to_owned()))
+                .collect();
+            (named, reading.unbound.len())
+        };
+        let found = |used, text: &str| vec![(used, text.to_owned())];
+        assert_eq!(in_line("/s arg"), (found(Use::Executed, "/s"), 0));
+        assert_eq!(
+            in_line("  './a b/s'  x "),
+            (found(Use::Executed, "'./a b/s'"), 0)
+        );
+        assert_eq!(in_line("A=1 B=2 /s"), (found(Use::Executed, "/s"), 0));
+        assert_eq!(in_line("exec /s"), (found(Use::Executed, "/s"), 0));
+        assert_eq!(in_line(". /s"), (found(Use::Script, "/s"), 0));
+        // The interpreter itself is one that PATH finds.
+        assert_eq!(
+            in_line("python3 -u \"/s\""),
+            (found(Use::Script, "\"/s\""), 1)
+        );
+        for line in [
+            "/s; true",
+            "/s | cat",
+            "/s > /dev/null",
+            "$HOME/s",
+            "\"$X\"/s",
+            "~/s",
+            "/s*",
+            "/s `x`",
+            "cd / && /s",
+            "/s\n/t",
+            "'/s",
+            "sh -c /s",
+        ] {
+            assert_eq!(in_line(line).0, [], "{line}");
+            assert_ne!(in_line(line).1, 0, "{line}");
+        }
+    }
+}
