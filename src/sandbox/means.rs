@@ -1,8 +1,8 @@
 //! What a child is given: argv and environment, pipes, limits, the directory it starts in.
 
 use std::{
-    ffi::CString,
-    fs::File,
+    ffi::{CString, OsStr, OsString},
+    fs::{self, File},
     io,
     os::{fd::OwnedFd, unix::ffi::OsStringExt},
     path::{Path, PathBuf},
@@ -19,15 +19,15 @@ use tokio::net::unix::pipe;
 
 use super::{
     grants::{self, OpenGrant},
-    scratch::RunDir,
+    scratch::{Level, RunDir},
 };
 use crate::{
     admission::{Kept, digest::hash_file, only_roots},
-    policy::{Access, Plan, rights::Rights},
+    policy::{self, Access, Plan, rights::Rights},
     process::Pipes,
     refusal::{Fault, Reason, Refusal, Stop},
     request::InvalidField,
-    sys::{Identity, Links, pipe as make_pipe},
+    sys::{FileRights, Identity, Links, pipe as make_pipe},
 };
 
 /// What is executed.
@@ -61,18 +61,39 @@ impl Execution {
             let stays = identity.is_none()
                 && script.kept != Kept::ByCopy
                 && only_roots(&script.path, &script.file).as_ref() == Some(&script.path);
-            own.push(if stays {
-                of_its_own(script.path.clone(), keep(&script.file, "script")?)
-            } else {
-                let kind = match index {
-                    0 => "script".to_owned(),
-                    more => format!("script-{more}"),
-                };
-                let (path, file) =
-                    copy(directory, &kind, &script.file, &script.path, &script.sha256)?;
-                copies.push((index, path.clone()));
-                of_its_own(path, file)
-            });
+            if stays {
+                own.push(of_its_own(
+                    script.path.clone(),
+                    keep(&script.file, "script")?,
+                ));
+                continue;
+            }
+            let kind = match index {
+                0 => "script".to_owned(),
+                more => format!("script-{more}"),
+            };
+            let around = around(plan, &script.path);
+            let (path, file) = copy(
+                directory,
+                &kind,
+                &script.file,
+                &script.path,
+                &script.sha256,
+                &around,
+            )?;
+            if !around.is_empty() {
+                let path = directory.named(&kind);
+                let opened = grants::open(&path, Links::Refused);
+                let (target, _) =
+                    opened.map_err(|e| Fault::new("cannot open a script's directory", e))?;
+                own.push(OpenGrant {
+                    path,
+                    rights: Rights::Directory(Access::Read),
+                    target: Arc::new(target),
+                });
+            }
+            copies.push((index, path.clone()));
+            own.push(of_its_own(path, file));
         }
         let argv = program.argv_with(copies);
         let (path, executable) = if program.kept == Kept::ByCopy {
@@ -83,6 +104,7 @@ impl Execution {
                 &program.executable,
                 program.executable_path(),
                 sha256,
+                &[],
             )?
         } else {
             let path = program.executable_path().to_owned();
@@ -141,8 +163,9 @@ pub(super) fn copy(
     file: &File,
     path: &Path,
     sha256: &str,
+    around: &[Level],
 ) -> Result<(PathBuf, File), Stop> {
-    let copy = directory.copy(file, path, kind);
+    let copy = directory.copy(file, path, kind, around);
     let copy = copy.map_err(|e| Fault::new(format!("cannot copy the {kind}"), e))?;
     let file =
         File::open(&copy).map_err(|e| Fault::new(format!("cannot open the copied {kind}"), e))?;
@@ -151,6 +174,56 @@ pub(super) fn copy(
         return Err(Refusal::new(Reason::DigestMismatch, message).into());
     }
     Ok((copy, file))
+}
+
+/// How many names of one directory are linked beside a copy; of one that has more, none is.
+const MAX_NEIGHBOURS: usize = 256;
+
+/// Returns what lies beside a script and above it, as far as the run is granted it: `"$(dirname "$0")/lib.sh"`, what Python imports
+/// and Node.js requires from there is found beside the copy. Nothing more can be reached by that than by its own path, and no
+/// more is named than the caller can list.
+fn around(plan: &Plan, script: &Path) -> Vec<Level> {
+    let files = &plan.policy.files;
+    let Some(own) = script.parent() else {
+        return Vec::new();
+    };
+    let granted = files.system.iter().chain(&files.named);
+    let granted = granted.filter_map(|grant| match &grant.place {
+        policy::Place::Path(path) if own.starts_with(path) => Some(path),
+        policy::Place::Path(_) | policy::Place::Workspace { .. } => None,
+    });
+    // The widest: all others lie in it.
+    let Some(top) = granted.min_by_key(|path| path.components().count()) else {
+        return Vec::new();
+    };
+    let peer = &plan.admitted.call.peer;
+    let _as_peer = FileRights::of(peer.uid, peer.gid);
+    let mut levels: Vec<_> = script
+        .ancestors()
+        .zip(own.ancestors())
+        .take_while(|(_, directory)| directory.starts_with(top))
+        .map(|(leads, directory)| Level {
+            names: names(directory, leads.file_name()).unwrap_or_default(),
+            original: directory.to_owned(),
+        })
+        .collect();
+    levels.reverse();
+    levels
+}
+
+/// Lists a directory but for one name; `None` where that cannot be, or there are too many.
+fn names(directory: &Path, but: Option<&OsStr>) -> Option<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory).ok()? {
+        let name = entry.ok()?.file_name();
+        if Some(&*name) != but {
+            names.push(name);
+        }
+        if names.len() > MAX_NEIGHBOURS {
+            return None;
+        }
+    }
+    Some(names)
 }
 
 /// Opens a run's scratch directory, to be granted and to be started in.

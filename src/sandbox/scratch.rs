@@ -1,11 +1,12 @@
 //! Directories that live as long as a daemon or a run: made with random names, removed whatever a hook left in them.
 
 use std::{
+    ffi::OsString,
     fs::{self, DirBuilder, File, Permissions},
     io::{self, Write as _},
     os::{
         fd::{AsFd, OwnedFd},
-        unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+        unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
     },
     path::{Path, PathBuf},
     sync::Arc,
@@ -147,10 +148,24 @@ pub struct RunDir {
     path: PathBuf,
 }
 
+/// A directory above a file that is copied.
+#[derive(Debug)]
+pub struct Level {
+    /// What lies in it, but for what leads to the file.
+    pub names: Vec<OsString>,
+    /// Its path; each is in the one before.
+    pub original: PathBuf,
+}
+
 impl RunDir {
     /// Returns the hook's private directory: its `HOME` and `TMPDIR`.
     pub fn scratch(&self) -> PathBuf {
         self.path.join("tmp")
+    }
+
+    /// Returns the place of something of this run's own.
+    pub fn named(&self, kind: &str) -> PathBuf {
+        self.path.join(kind)
     }
 
     /// Removes the directory if nothing was left in it, which takes no time. Returns whether it is gone.
@@ -188,15 +203,36 @@ impl RunDir {
         Ok(path)
     }
 
-    /// Puts a copy of a file where the hook can read but not change it, under its own name.
+    /// Puts a copy of a file where the hook can read but not change it, under its own name; with links around it to what lies
+    /// around the original.
     ///
     /// # Errors
     ///
     /// Returns the error of reading or writing.
-    pub fn copy(&self, mut file: &File, name: &Path, kind: &str) -> io::Result<PathBuf> {
+    pub fn copy(
+        &self,
+        mut file: &File,
+        name: &Path,
+        kind: &str,
+        around: &[Level],
+    ) -> io::Result<PathBuf> {
         let path = self.path.join(kind);
-        fs::create_dir(&path)?;
-        fs::set_permissions(&path, Permissions::from_mode(0o711))?;
+        let mode = if around.is_empty() { 0o711 } else { 0o755 };
+        let make = |path: &Path| {
+            fs::create_dir(path)?;
+            fs::set_permissions(path, Permissions::from_mode(mode))
+        };
+        make(&path)?;
+        let mut path = path;
+        for (depth, level) in around.iter().enumerate() {
+            if depth > 0 {
+                path.push(level.original.file_name().unwrap_or_default());
+                make(&path)?;
+            }
+            for name in &level.names {
+                symlink(level.original.join(name), path.join(name))?;
+            }
+        }
         let path = path.join(name.file_name().unwrap_or("script".as_ref()));
         let mut copy = File::options()
             .write(true)
@@ -339,7 +375,7 @@ fn entries(directory: &OwnedFd) -> io::Result<Vec<(std::ffi::CString, bool)>> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::{ffi::OsStrExt, fs::symlink};
+    use std::os::unix::ffi::OsStrExt;
 
     use nix::{fcntl::open, sys::stat::mkdirat};
 

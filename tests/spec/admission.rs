@@ -622,6 +622,43 @@ async fn a_script_finds_its_own_name_and_a_directory_that_nobody_else_writes() {
     assert_ne!(name, path);
 }
 
+/// A script that runs as a copy finds what lies beside it and above it, as far as it is granted; and cannot change it by that way.
+#[tokio::test]
+async fn a_script_finds_what_lies_around_it_as_far_as_it_is_granted() {
+    let daemon = Daemon::start().await;
+    let workspace = daemon.workspace();
+    let hooks = workspace.join(".agent/hooks");
+    fs::create_dir_all(&hooks).unwrap();
+    fs::write(hooks.join("lib.sh"), "beside() { echo beside; }\n").unwrap();
+    fs::write(workspace.join("above.txt"), "above\n").unwrap();
+    let text = "#!/bin/sh\ncd \"$(dirname \"$0\")\"\n. ./lib.sh\nbeside\nread line < ../../above.txt\necho $line\n\
+                for it in *; do echo $it; done\n(echo x > lib.sh) 2>/dev/null || echo kept\n\
+                (echo x > new.sh) 2>/dev/null || echo none\n";
+    let path = hooks.join("hook.sh");
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    let request = pb::ExecuteRequest {
+        profile: "workspace-ro".to_owned(),
+        ..run_script(&path)
+    };
+    let mut granted = request.clone();
+    granted.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+
+    let granted = daemon.run(granted).await.unwrap();
+
+    let stdout = String::from_utf8_lossy(&granted.stdout);
+    let expected = "beside\nabove\nhook.sh\nlib.sh\nkept\nnone\n";
+    assert_eq!(stdout, expected, "{granted:?}");
+    // What is not granted is not there either.
+    let ungranted = pb::ExecuteRequest {
+        profile: "pipeline".to_owned(),
+        ..request
+    };
+    let ungranted = daemon.run(ungranted).await.unwrap();
+    assert_eq!(ungranted.stdout, &b""[..], "{ungranted:?}");
+    assert_eq!(end(&ungranted).1, Some(2), "{ungranted:?}");
+}
+
 /// Runs a script over and over that changes between what was allowed and what was not.
 async fn only_one_ran(daemon: &Daemon, path: &Path) {
     let (mut ran, mut refused) = (0, 0);

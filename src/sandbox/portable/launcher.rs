@@ -440,7 +440,14 @@ fn executed(plan: &Plan, execution: &Execution, directory: &RunDir) -> Result<Pa
         return Ok(path);
     }
     let sha256 = program.executable_sha256();
-    let (path, _) = copy(directory, "program", &program.executable, named, sha256)?;
+    let (path, _) = copy(
+        directory,
+        "program",
+        &program.executable,
+        named,
+        sha256,
+        &[],
+    )?;
     Ok(path)
 }
 
