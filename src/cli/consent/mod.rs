@@ -221,8 +221,6 @@ fn allow(
                 .as_bytes(),
             );
         }
-        let line = format!("  {:<12} {}  {profile}\n", "profile", policy.digest);
-        output::stdout(line.as_bytes());
         for what in &program.unbound {
             let line = format!("  {:<12} {}\n", "not bound", plain(what));
             output::stdout(line.as_bytes());
