@@ -466,6 +466,11 @@ impl Consents {
             _ => String::new(),
         };
         let hook = &case.request.hook;
+        let mut why = why(check, case.policy);
+        let unbound = &case.program.unbound;
+        if !unbound.is_empty() {
+            why = format!("{why}; not bound to content: {}", unbound.join(", "));
+        }
         Question {
             hook: hook.name.clone(),
             peer: *case.peer,
@@ -476,7 +481,7 @@ impl Consents {
                 digests: case.program.digests.clone(),
                 policy: case.policy.clone(),
             },
-            why: why(check, case.policy),
+            why,
             workspace: hook
                 .workspace
                 .as_ref()

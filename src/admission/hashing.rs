@@ -33,11 +33,12 @@ pub(super) const UNALLOWED_BYTES: u64 = 16 << 20;
 /// How many programs are hashed at the same time at most; there are never more than processors.
 const MAX_AT_ONCE: usize = 4;
 
-/// Hashes programs: one at a time for each user, and a few in all.
+/// Hashes programs: a few at a time in all, and of each user one fewer, so that there is a turn for another.
 #[derive(Debug)]
 pub(super) struct Hashing {
     all: Arc<Semaphore>,
     cache: Arc<DigestCache>,
+    of_each: usize,
     /// Each user's turn, as long as somebody waits for it or has it.
     turns: Mutex<HashMap<u32, Weak<Semaphore>>>,
 }
@@ -45,9 +46,11 @@ pub(super) struct Hashing {
 impl Default for Hashing {
     fn default() -> Self {
         let processors = available_parallelism().map_or(1, usize::from);
+        let at_once = processors.min(MAX_AT_ONCE);
         Self {
-            all: Arc::new(Semaphore::new(processors.min(MAX_AT_ONCE))),
+            all: Arc::new(Semaphore::new(at_once)),
             cache: Arc::default(),
+            of_each: at_once.saturating_sub(1).max(1),
             turns: Mutex::default(),
         }
     }
@@ -103,7 +106,7 @@ impl Hashing {
             turns.retain(|_, turn| turn.strong_count() > 0);
             let known = turns.get(&uid).and_then(Weak::upgrade);
             known.unwrap_or_else(|| {
-                let own = Arc::new(Semaphore::new(1));
+                let own = Arc::new(Semaphore::new(self.of_each));
                 turns.insert(uid, Arc::downgrade(&own));
                 own
             })

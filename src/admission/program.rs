@@ -28,6 +28,9 @@ use crate::{
     sys::{FileRights, keep_writers_out},
 };
 
+/// How many interpreters Linux takes before it gives up, each but the last a script itself.
+const MAX_INTERPRETERS: usize = 5;
+
 /// The longest `#!` line that Linux reads.
 const SHEBANG_MAX: usize = 255;
 
@@ -192,9 +195,8 @@ impl Program {
             path: path.clone(),
             unbound: Vec::new(),
         };
-        if let Some(shebang) = shebang
+        if let Some(shebang) = &shebang
             && let Ok((interpreter, metadata)) = opener.open(&shebang.interpreter, "hook.argv[0]")
-            // A script whose interpreter is a script is left to the kernel, which will say what it thinks of it.
             && Shebang::read(&interpreter).is_none()
         {
             opened.executable = opened.files.len();
@@ -227,12 +229,14 @@ impl Program {
             }
             return Ok(opened);
         }
+        // A script whose interpreter is a script is left to the kernel, which will say what it thinks of it.
+        opened.bind_interpreters(shebang, &opener);
         opened.argv = vec![name.clone()];
         opened.argv.extend_from_slice(arguments);
         let mut named = opened.argv.clone();
         named[0] = path.into_os_string();
         let reading = interpreter::read(&named);
-        opened.unbound = reading.unbound;
+        opened.unbound.extend(reading.unbound);
         for named in reading.named {
             opened.bind(&named, &opener)?;
         }
@@ -386,12 +390,13 @@ impl Opened {
         let found = opener.view.metadata(&path);
         match &found {
             Ok(found) if found.is_file() => {}
-            Ok(found) if found.is_dir() && is_certain => {
-                self.unbound.push(format!("the directory `{shown}`"));
+            Ok(_) if is_certain => {
+                let why = format!("`{shown}`, which is no regular file");
+                self.unbound.push(why);
                 return Ok(());
             }
             // What is looked for and not found now may be there a moment later.
-            Ok(_) | Err(_) if is_certain => {}
+            Err(_) if is_certain => {}
             Ok(_) | Err(_) => return Ok(()),
         }
         let (file, metadata) = match opener.open(&path, &field) {
@@ -412,42 +417,56 @@ impl Opened {
             // The kernel takes it by its path, and so it does its interpreter. In a shell's line, the interpreter can be told to
             // read the very file; elsewhere there is no place for it.
             script = None;
-            if let Some(shebang) = &shebang {
-                let (file, metadata) = opener.open(&shebang.interpreter, &field)?;
-                let kept = keep(&file, &metadata);
-                if kept != Kept::ByRoot {
-                    let what = shebang.interpreter.display();
-                    self.unbound.push(format!(
-                        "`{what}` for the moment in which it is opened again"
-                    ));
+            if let Some(shebang) = &shebang
+                && named.spot.line.is_some()
+            {
+                script = Some((named.spot.clone(), shebang.words()));
+            }
+            self.bind_interpreters(shebang, opener);
+        }
+        self.push(file, &metadata, path, script);
+        Ok(())
+    }
+
+    /// Binds what the kernel opens by its path to have a script read: its interpreter, and that one's, where it is a script itself.
+    fn bind_interpreters(&mut self, mut shebang: Option<Shebang>, opener: &Opener<'_>) {
+        for _ in 0..MAX_INTERPRETERS {
+            let Some(found) = shebang.take() else {
+                return;
+            };
+            match opener.open(&found.interpreter, "hook.argv[0]") {
+                Ok((file, metadata)) => {
+                    shebang = Shebang::read(&file);
+                    self.push(file, &metadata, found.interpreter, None);
                 }
-                self.files.push(OpenedFile {
-                    file,
-                    kept,
-                    path: shebang.interpreter.clone(),
-                    role: Role::Argument,
-                    script: None,
-                });
-                if named.spot.line.is_some() {
-                    script = Some((named.spot.clone(), shebang.words()));
+                Err(_) => {
+                    let what = found.interpreter.display();
+                    self.unbound
+                        .push(format!("the interpreter `{what}`, which is not there"));
                 }
             }
         }
-        let kept = keep(&file, &metadata);
+    }
+
+    fn push(
+        &mut self,
+        file: File,
+        metadata: &Metadata,
+        path: PathBuf,
+        script: Option<(Spot, Vec<OsString>)>,
+    ) {
         if script.is_none() && only_roots(&path, &file).is_none() {
             let what = path.display();
-            self.unbound.push(format!(
-                "`{what}` for the moment in which it is opened again"
-            ));
+            let why = format!("`{what}` for the moment in which it is opened again");
+            self.unbound.push(why);
         }
         self.files.push(OpenedFile {
+            kept: keep(&file, metadata),
             file,
-            kept,
             path,
             role: Role::Argument,
             script,
         });
-        Ok(())
     }
 }
 
@@ -703,10 +722,37 @@ mod tests {
             vec![word("/bin/sh"), word("-c"), word("a; b")],
             vec![word("/bin/sh"), word("hook.sh")],
             vec![word("/bin/sh"), directory.path().as_os_str()],
+            vec![word("/bin/sh"), word("/dev/null")],
         ] {
             assert_eq!(opened(&argv, None).unwrap().unbound.len(), 1, "{argv:?}");
         }
         assert_eq!(opened(&[word("/bin/true")], None).unwrap().unbound, [""; 0]);
+    }
+
+    #[test]
+    fn a_script_that_reads_a_script_is_bound_too() {
+        let directory = tempfile::tempdir().unwrap();
+        let [hook, reader] = ["hook", "reader"].map(|name| directory.path().join(name));
+        let write = |path: &Path, text: String| {
+            std::fs::write(path, text).unwrap();
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        write(&hook, format!("#!{}\n", reader.display()));
+        write(&reader, "#!/bin/sh\n".to_owned());
+
+        let program = hashed(opened(&[hook.as_os_str()], None).unwrap());
+
+        let bound: Vec<_> = program
+            .digests
+            .iter()
+            .map(|it| Path::new(&it.path))
+            .collect();
+        assert_eq!(bound, [&*hook, &*reader, Path::new("/bin/sh")]);
+        assert_eq!(program.executable_path(), hook);
+        assert_eq!(program.unbound.len(), 1, "{:?}", program.unbound);
+        std::fs::remove_file(&reader).unwrap();
+        let program = hashed(opened(&[hook.as_os_str()], None).unwrap());
+        assert_eq!((program.digests.len(), program.unbound.len()), (1, 1));
     }
 
     #[test]

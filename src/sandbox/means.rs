@@ -15,7 +15,7 @@ use nix::{
     fcntl::{FcntlArg, OFlag, fcntl},
     unistd::write,
 };
-use tokio::net::unix::pipe;
+use tokio::{net::unix::pipe, task::block_in_place};
 
 use super::{
     grants::{self, OpenGrant},
@@ -165,16 +165,26 @@ pub(super) fn copy(
     sha256: &str,
     around: &[Level],
 ) -> Result<(PathBuf, File), Stop> {
-    let copy = directory.copy(file, path, kind, around);
-    let copy = copy.map_err(|e| Fault::new(format!("cannot copy the {kind}"), e))?;
-    let file =
-        File::open(&copy).map_err(|e| Fault::new(format!("cannot open the copied {kind}"), e))?;
-    if !hash_file(&file).is_ok_and(|found| found == sha256) {
-        let message = format!("`{}` changed after it was admitted", path.display());
-        return Err(Refusal::new(Reason::DigestMismatch, message).into());
+    let copied = || {
+        let copy = directory.copy(file, path, kind, around);
+        let copy = copy.map_err(|e| Fault::new(format!("cannot copy the {kind}"), e))?;
+        let file = File::open(&copy)
+            .map_err(|e| Fault::new(format!("cannot open the copied {kind}"), e))?;
+        if !hash_file(&file).is_ok_and(|found| found == sha256) {
+            let message = format!("`{}` changed after it was admitted", path.display());
+            return Err(Refusal::new(Reason::DigestMismatch, message).into());
+        }
+        Ok((copy, file))
+    };
+    // What takes long must not keep other requests waiting.
+    match file.metadata() {
+        Ok(found) if found.len() > LARGE_BYTES => block_in_place(copied),
+        Ok(_) | Err(_) => copied(),
     }
-    Ok((copy, file))
 }
+
+/// The size from which on copying a file takes long.
+const LARGE_BYTES: u64 = 256 << 10;
 
 /// How many names of one directory are linked beside a copy; of one that has more, none is.
 const MAX_NEIGHBOURS: usize = 256;
