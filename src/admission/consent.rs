@@ -545,12 +545,12 @@ const fn unanswered(not_asked: Option<NotAsked>) -> &'static str {
     }
 }
 
-/// Refuses a command, and says how it is allowed.
+/// Refuses a command. How it is allowed is a fact of its own, for an operator: the words may reach a model, which could do it.
 fn refuse(reason: Reason, why: &str, command: &str, digests: &[Digest], profile: &str) -> Refusal {
     let approve = format!("hookjail consent allow --profile {profile} -- {command}");
     let digests = digests.iter().map(|d| format!("{}:{}", d.path, d.sha256));
     let digests: Vec<_> = digests.collect();
-    Refusal::new(reason, format!("{why}; to allow it: {approve}"))
+    Refusal::new(reason, why)
         .with("approve", approve)
         .with("command", command)
         .with("digests", digests.join(" "))

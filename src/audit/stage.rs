@@ -391,11 +391,14 @@ impl Audit {
             Stop::Refusal(mut refusal) => {
                 // Its words may go to a model, and quote the command.
                 refusal.redact(&self.redaction.get().redactor);
-                (
-                    refusal.reason.as_str(),
-                    refusal.message.clone(),
-                    Answer::Refusal(refusal),
-                )
+                let (reason, mut message) = (refusal.reason.as_str(), refusal.message.clone());
+                // Here an operator reads, and nobody else.
+                if let Some(approve) = refusal.metadata.get("approve") {
+                    message.push_str(&format!("; to allow it: {approve}"));
+                    let request = &about.request_id;
+                    tracing::warn!(reason, request, approve, "a hook that is not allowed");
+                }
+                (reason, message, Answer::Refusal(refusal))
             }
             Stop::Fault(fault) => {
                 let message = chain(&fault);

@@ -58,7 +58,11 @@ pub(super) fn failure(failure: &Failure, as_json: bool) {
         .reason
         .as_ref()
         .map_or_else(String::new, |reason| format!("{reason}: "));
-    stderr(&format!("hookjail: {reason}{}", failure.message));
+    // The command that lifts a refusal is for a person: whatever else reads this may hand it to a model.
+    let approve = failure.metadata.get("approve");
+    let approve = approve.filter(|_| io::stderr().is_terminal());
+    let approve = approve.map_or_else(String::new, |approve| format!("; to allow it: {approve}"));
+    stderr(&format!("hookjail: {reason}{}{approve}", failure.message));
 }
 
 /// How text is set off on this stdout.
