@@ -58,6 +58,30 @@ inside() {
   [ "$(records)" -gt "$before" ]
   audit_is_one_chain
 
+  # A guard that runs while the unit is restarted or stopped is a no.
+  install -d -m 755 /srv/hooks
+  printf '#!/bin/bash\nexec /bin/sleep 60\n' >/srv/hooks/guard.sh
+  chmod 755 /srv/hooks/guard.sh
+  hookjail consent allow --profile strict -- /srv/hooks/guard.sh
+  guarded() {
+    local records code=0
+    records=$(records)
+    echo '{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}' |
+      hookjail run --as claude-code --connect /run/hookjail/hookjail.sock --profile strict -- /srv/hooks/guard.sh 2>/tmp/told &
+    for _ in $(seq 100); do [ "$(records)" -gt "$records" ] && break; sleep 0.1; done
+    [ "$(records)" -gt "$records" ]
+    "$@"
+    wait $! || code=$?
+    [ "$code" = 2 ]
+    grep 'hookjail: ' /tmp/told
+  }
+  printf '[server]\ndrain = "1s"\n' >/etc/hookjail/hookjail.toml
+  systemctl restart hookjail.service
+  guarded systemctl restart hookjail.service
+  guarded systemctl stop hookjail.service
+  rm /etc/hookjail/hookjail.toml
+  [[ $(call) == *OUTCOME_KIND_EXITED* ]]
+
   systemctl stop hookjail.service hookjail.socket
   [ "$(systemctl show -P ActiveState hookjail.service)" = inactive ]
   [ "$(systemctl show -P ExecMainStatus hookjail.service)" = 0 ]
