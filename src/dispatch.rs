@@ -21,7 +21,7 @@ use crate::{
     audit::{Answer, Recorded},
     contract::{
         AgentMode, ContractEvent, Course, Decision, End, EndKind, Entry, Envelope, Folded, Members,
-        Mode, Push, Skip, Verdict,
+        Mode, Push, Skip, Stop, Verdict,
     },
     hooks::{Action, Configured, Lists, Occasion, Registered, Scope, Subjects},
     pipeline::Pipeline,
@@ -359,13 +359,22 @@ impl One {
         let (on_failure, point) = (request.on_failure, request.event.point.clone());
         let (session, turn) = (request.session.clone(), request.envelope.turn);
         let command = hook.action.line();
-        // That a failure is to stop nothing is not said of hooks that were refused.
-        let entry = match hook.entry.on_failure {
-            OnFailure::Open => Entry {
-                on_failure: OnFailure::Contract,
-                ..hook.entry
-            },
-            OnFailure::Closed | OnFailure::Contract => hook.entry,
+        // What policies say of failures is not said of hooks that were refused, or that hookjail failed at: before a tool call
+        // that is a no, and where a no has an agent go on working it is none.
+        let (on_failure_of_ours, of_entry) = match hook.mode.stop_at(&point) {
+            Ok(Stop::Call) => (OnFailure::Closed, OnFailure::Closed),
+            Ok(Stop::Ending) => (OnFailure::Contract, OnFailure::Contract),
+            Ok(Stop::Nothing | Stop::Operation) | Err(_) => {
+                let of_entry = match hook.entry.on_failure {
+                    OnFailure::Open => OnFailure::Contract,
+                    of_entry @ (OnFailure::Closed | OnFailure::Contract) => of_entry,
+                };
+                (on_failure, of_entry)
+            }
+        };
+        let entry = Entry {
+            on_failure: of_entry,
+            ..hook.entry
         };
         let not_run = |error: &str, skip| {
             let end = End {
@@ -380,7 +389,7 @@ impl One {
                 turn,
                 ..End::default()
             };
-            let verdict = hook.mode.judge(&end, on_failure);
+            let verdict = hook.mode.judge(&end, on_failure_of_ours);
             // Of a hook that did not run, only a contract that says so itself tells anything.
             let event = (hook.entry.allowed == Some(false))
                 .then(|| hook.mode.event(&end))

@@ -1,10 +1,7 @@
 //! The `hookjail` program: arguments to subcommand, nothing else.
 
-use std::process::ExitCode;
-
-use clap::Parser;
-use hookjail::cli;
+use std::{env, process::ExitCode};
 
 fn main() -> ExitCode {
-    cli::main(cli::Arguments::parse())
+    hookjail::cli::main(env::args_os())
 }

@@ -22,7 +22,9 @@ use std::{
 
 use bytes::Bytes;
 use hookjail::{
-    contract::{Budget, End, EndKind, Envelope, GivenEnd, Json, Mode, Tool, infer_gate, read},
+    contract::{
+        Bearing, Budget, End, EndKind, Envelope, GivenEnd, Json, Mode, Tool, infer_gate, read,
+    },
     request::{Event, OnFailure},
 };
 use serde::Deserialize;
@@ -31,6 +33,8 @@ use serde_json::{Map, Value, json};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Case {
+    #[serde(default)]
+    bearing: CaseBearing,
     command: String,
     #[serde(default)]
     config: Map<String, Value>,
@@ -48,6 +52,9 @@ struct Case {
     point: String,
     #[serde(default)]
     raw: bool,
+    /// The release of the runtime in which the end was seen to be read like this; empty where only its documents say so.
+    #[serde(default)]
+    seen: String,
     #[serde(default)]
     session: String,
     #[serde(default)]
@@ -64,6 +71,16 @@ enum CaseEnd {
     OutputLimit,
     Signaled(i32),
     TimedOut,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum CaseBearing {
+    Confined,
+    Denied,
+    ProcessDenied,
+    #[default]
+    Unknown,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -239,6 +256,8 @@ fn several(contract: &str, line: Line) -> Value {
 
 fn one(contract: &str, folder: &Path, case: Case) -> Result<Value, String> {
     let mode = Mode::parse(contract, &case.mode).unwrap();
+    let is_release = case.seen.is_empty() || case.seen.contains(|c: char| c.is_ascii_digit());
+    assert!(is_release, "{}: `seen` names a release", folder.display());
     if let Some(event) = read_optional(&folder.join("event.json")) {
         let event = Event {
             json: Bytes::from(event),
@@ -258,6 +277,12 @@ fn one(contract: &str, folder: &Path, case: Case) -> Result<Value, String> {
     let stderr = read_optional(&folder.join("stderr")).unwrap_or_default();
     let end = End {
         at: None,
+        bearing: match case.bearing {
+            CaseBearing::Confined => Bearing::Confined,
+            CaseBearing::Denied => Bearing::Denied,
+            CaseBearing::ProcessDenied => Bearing::ProcessDenied,
+            CaseBearing::Unknown => Bearing::Unknown,
+        },
         command: &case.command,
         duration: case.duration_ms.map(Duration::from_millis),
         entry: mode.entry(&case.config).unwrap(),

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     admission::{Call, Peer},
-    contract::{ContractEvent, End, EndKind, Entry, Json, Verdict},
+    contract::{Bearing, ContractEvent, End, EndKind, Entry, Json, Verdict},
     policy::Plan,
     process::{Captured, Cause, Chunk},
     redact::{MARKER_BYTES, Redactor},
@@ -122,6 +122,7 @@ impl Interpreted {
         };
         let mut end = End {
             at: Some(Timestamp::now()),
+            bearing: bearing(&ended, outcome),
             command: match &request.hook.command {
                 Command::Argv(_) => &admitted.command,
                 Command::Line { text, .. } => text,
@@ -175,6 +176,19 @@ impl Interpreted {
             verdict,
             ended,
         }
+    }
+}
+
+/// Says how far confinement bore on an end, as far as that is known.
+fn bearing(ended: &sandbox::Ended, outcome: record::OutcomeKind) -> Bearing {
+    if !ended.announced.plan.prepared.confines() {
+        Bearing::Unknown
+    } else if ended.denied.is_denied_a_process() {
+        Bearing::ProcessDenied
+    } else if ended.denied.is_denied() || outcome == record::OutcomeKind::EscapeAttempt {
+        Bearing::Denied
+    } else {
+        Bearing::Confined
     }
 }
 

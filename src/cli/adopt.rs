@@ -2,22 +2,27 @@
 
 use std::{
     env,
-    io::{self, Read},
+    ffi::OsString,
+    io::{self, IsTerminal, Read},
+    panic,
     process::ExitCode,
     time::Duration,
 };
 
+use clap::CommandFactory;
 use tonic::transport::Channel;
 
 use super::{
-    Context, Failure, output,
+    Arguments, Context, Failure, client, output,
     run::{Run, exit_code, policy},
     served,
+    show::plain,
 };
 use crate::{
-    contract::native::{Runtime, Said},
+    contract::native::{Runtime, Said, Stakes},
     pb::{self, hook_service_client::HookServiceClient},
     policy::environment,
+    sys::{LastAnswer, answer_signals, give_last_answer, keep_last_answer},
 };
 
 /// What recognises the runtime from its payload.
@@ -32,6 +37,12 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// How much longer than the run itself its answer is waited for.
 const SLACK: Duration = Duration::from_secs(3);
 
+/// How much of a broken hook's stderr is told with the no, bytes from its end.
+const COMPLAINT: usize = 1024;
+
+/// An end where nothing is known of the runtime: nearly every one takes this for a no.
+const NO: u8 = 2;
+
 /// Parses a runtime's name; `None` is to be recognised.
 pub(super) fn parse(name: &str) -> Result<Option<Runtime>, String> {
     if name == AUTO {
@@ -44,89 +55,236 @@ pub(super) fn parse(name: &str) -> Result<Option<Runtime>, String> {
     })
 }
 
+/// What is known of the place that a hook is run in: enough to say no there, or nothing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Post {
+    /// It is one where something can be stopped, whatever the contract says.
+    gate: bool,
+    /// The hook stops nothing.
+    observe: bool,
+    /// The lifecycle point, as far as it is known.
+    point: Option<String>,
+    /// Whose hook it is, as far as that is known.
+    runtime: Option<Runtime>,
+}
+
+impl Post {
+    /// Takes up the post of a command line that names one, before anything else is done: from here on this process ends by
+    /// saying no, until more is known. `None` where there is none to take up.
+    pub(super) fn taken(words: &[OsString]) -> Option<Self> {
+        let mut words = words.iter().skip(1).take_while(|word| *word != "--");
+        words.find(|word| *word == "run")?;
+        let name = loop {
+            let word = words.next()?.to_string_lossy();
+            if let Some(name) = word.strip_prefix("--as=") {
+                break name.to_owned();
+            }
+            if word == "--as" {
+                let name = words.next().map(|word| word.to_string_lossy());
+                break name.unwrap_or_default().into_owned();
+            }
+        };
+        let post = Self {
+            runtime: parse(&name).ok().flatten(),
+            ..Self::default()
+        };
+        post.hold();
+        answer_signals();
+        panic::set_hook(Box::new(|info| {
+            output::stderr(&format!("hookjail: {info}"));
+            give_last_answer()
+        }));
+        Some(post)
+    }
+
+    /// Returns what a command line says of it.
+    fn of(run: &Run, runtime: Option<Runtime>) -> Self {
+        Self {
+            gate: run.place.gate,
+            observe: run.place.observe,
+            point: Some(run.point.clone()).filter(|point| !point.is_empty()),
+            runtime,
+        }
+    }
+
+    /// Ends for a command line that cannot be read, or only asks for help: no hook ran.
+    pub(super) fn refuse_words(mut self, words: &[OsString], error: &clap::Error) -> ExitCode {
+        self.read_words(words);
+        self.refuse(error.to_string().trim_end())
+    }
+
+    /// Ends for a command line that is wrong: the payload says whose no it has to be.
+    fn refuse(mut self, why: &str) -> ExitCode {
+        // Who types this waits for words, and sends no payload.
+        if !io::stdin().is_terminal() {
+            let mut payload = Vec::new();
+            // What was read may say whose payload it is, also where reading failed.
+            drop(io::stdin().lock().read_to_end(&mut payload));
+            self.learn(&payload);
+        }
+        self.say(&self.refusal(&format!("hookjail: {why}")))
+    }
+
+    /// Takes what bears on a no from a command line that is wrong, as far as its options can be told from the hook's own.
+    fn read_words(&mut self, words: &[OsString]) {
+        let command = Arguments::command();
+        let Some(run) = command.find_subcommand("run") else {
+            return;
+        };
+        let mut words = words.iter().map(|word| word.to_string_lossy());
+        if !words.any(|word| word == "run") {
+            return;
+        }
+        while let Some(word) = words.next() {
+            let Some(option) = word.strip_prefix("--") else {
+                return;
+            };
+            let (name, value) = match option.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (option, None),
+            };
+            let mut known = run.get_arguments().chain(command.get_arguments());
+            let Some(known) = known.find(|known| known.get_long() == Some(name)) else {
+                return;
+            };
+            let takes_value = known.get_action().takes_values();
+            let value = match value {
+                None if takes_value => words.next().map(|word| word.into_owned()),
+                value => value,
+            };
+            match (name, value) {
+                ("gate", _) => self.gate = true,
+                ("observe", _) => self.observe = true,
+                ("point", Some(point)) if !point.is_empty() => self.point = Some(point),
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes what a payload says: whose it is and of which point, where nobody named them.
+    fn learn(&mut self, payload: &[u8]) {
+        self.runtime = self.runtime.or_else(|| Runtime::recognise(payload));
+        if self.point.is_none() {
+            self.point = self.runtime.and_then(|runtime| runtime.point(payload));
+        }
+    }
+
+    /// Whether hookjail's own failure is a no here. Where a no has an agent go on working, it is none: nobody could end that.
+    fn stops(&self) -> bool {
+        let stakes = self.runtime.map_or(Stakes::Gate, |runtime| {
+            runtime.stakes(self.point.as_deref())
+        });
+        !self.observe && (self.gate || stakes == Stakes::Gate)
+    }
+
+    /// Returns what hookjail's own failure is here.
+    fn refusal(&self, why: &str) -> Said {
+        let point = self.point.as_deref();
+        match self.runtime {
+            Some(runtime) if self.stops() => runtime.no(point, why),
+            Some(runtime) => runtime.failed(point, why),
+            None => Said {
+                code: if self.observe { 0 } else { NO },
+                stderr: format!("{why}\n").into_bytes(),
+                stdout: Vec::new(),
+            },
+        }
+    }
+
+    /// Has this process end like this where a signal or a panic ends it.
+    fn hold(&self) {
+        let Said {
+            code,
+            stderr,
+            stdout,
+        } = self.refusal("hookjail: it was ended before it knew the hook's end");
+        keep_last_answer(LastAnswer {
+            code: code.into(),
+            stderr,
+            stdout,
+        });
+    }
+
+    /// Ends as is said. A no, or a hook's own words, that nobody could be told on stdout is a no by the exit code.
+    fn say(&self, said: &Said) -> ExitCode {
+        let is_told = output::try_stdout(&said.stdout);
+        output::raw_stderr(&said.stderr);
+        let is_code = is_told || said.code != 0 || !self.stops();
+        ExitCode::from(if is_code { said.code } else { NO })
+    }
+}
+
 /// Runs a hook, and ends as it did. Where there is no such end, the runtime is told no at a gate, and elsewhere that nothing
 /// is to be read from this.
-pub(super) fn run(run: &Run, named: Option<Runtime>, context: &Context) -> ExitCode {
+pub(super) fn run(run: &Run, runtime: Option<Runtime>, context: &Context) -> ExitCode {
+    let mut post = Post::of(run, runtime);
+    post.hold();
     let mut payload = Vec::new();
     let read = io::stdin().lock().read_to_end(&mut payload);
-    let Some(runtime) = named.or_else(|| Runtime::recognise(&payload)) else {
+    post.learn(&payload);
+    post.hold();
+    let Some(runtime) = post.runtime else {
         let why =
             "hookjail: the payload on stdin does not tell which runtime this is; name it with --as";
-        // Nearly every runtime takes this for a no.
-        return say(&Said {
-            code: 2,
-            stderr: why.to_owned(),
-            stdout: String::new(),
-        });
+        return post.say(&post.refusal(why));
     };
-    let point = match run.point.as_str() {
-        "" => runtime.point(&payload),
-        point => Some(point.to_owned()),
-    };
-    let is_gate = !run.place.observe && (run.place.gate || runtime.is_gate(point.as_deref()));
-    let point = point.unwrap_or_default();
     let hook = Hook {
-        point: &point,
+        post: &post,
         run,
         runtime,
     };
     let ended = read
         .map_err(Failure::from)
         .and_then(|_| hook.ask(context, payload));
-    match ended.and_then(|response| hook.end(&response)) {
-        Ok(Ended {
-            said,
-            stderr,
-            stdout,
-        }) => {
-            output::stdout(&stdout);
-            output::raw_stderr(&stderr);
-            ExitCode::from(said)
-        }
-        Err(failure) => {
-            let reason = failure.reason.map(|reason| format!("{reason}: "));
-            let why = format!(
-                "hookjail: {}{}",
-                reason.unwrap_or_default(),
-                failure.message
-            );
-            say(&if is_gate {
-                runtime.no(&point, &why)
-            } else {
-                runtime.failed(&point, &why)
-            })
-        }
-    }
+    let said = match ended.and_then(|response| hook.end(&response)) {
+        Ok(said) if post.observe => runtime.observed(post.point.as_deref(), said),
+        Ok(said) => said,
+        Err(failure) => post.refusal(&why(&failure)),
+    };
+    post.say(&said)
 }
 
-fn say(said: &Said) -> ExitCode {
-    output::stdout(said.stdout.as_bytes());
-    output::stderr(&said.stderr);
-    ExitCode::from(said.code)
+/// Ends where no runtime has the name that is given: that is for a person to mend.
+pub(super) fn refuse(run: &Run, why: &str) -> ExitCode {
+    Post::of(run, None).refuse(why)
+}
+
+/// Says in one line why there is no hook's end: the reason, what is wrong, and by which id the daemon knows more. Never what
+/// lifts it: a model may read this, and do it.
+fn why(failure: &Failure) -> String {
+    let reason = failure.reason.iter().map(|reason| format!("{reason}: "));
+    let id = failure.metadata.get("request_id");
+    let id = id.filter(|id| !id.is_empty());
+    let id = id.map(|id| format!(" (request {id})"));
+    let is_allowed_by_somebody = failure.metadata.contains_key("approve");
+    let how = is_allowed_by_somebody
+        .then_some("; the daemon's log and its journal say how an operator allows it");
+    format!(
+        "hookjail: {}{}{}{}",
+        reason.collect::<String>(),
+        failure.message,
+        id.unwrap_or_default(),
+        how.unwrap_or_default()
+    )
 }
 
 /// A hook in its runtime's place.
 struct Hook<'a> {
-    point: &'a str,
+    post: &'a Post,
     run: &'a Run,
     runtime: Runtime,
-}
-
-/// How the hook itself ended.
-struct Ended {
-    said: u8,
-    stderr: Vec<u8>,
-    stdout: Vec<u8>,
 }
 
 impl Hook<'_> {
     fn ask(&self, context: &Context, payload: Vec<u8>) -> Result<pb::ExecuteResponse, Failure> {
         let Some(socket) = served::daemon(context, self.run.connect.as_deref()) else {
             return Err(Failure::new(
-                "no daemon is set up: start `hookjail serve`, or name its socket with --connect",
+                "no daemon is set up here; nothing is run without one",
             ));
         };
         let mode = self.runtime.mode();
+        let place = &self.run.place;
+        let point = self.post.point.as_deref();
         let mut request = self.run.request(context, mode, Vec::new())?;
         if let (Some(hook), Some(policy)) = (
             &mut request.hook,
@@ -146,12 +304,15 @@ impl Hook<'_> {
             contract: super::run::contract(mode.contract_name())?.into(),
             event: Some(pb::Event {
                 json: payload.into(),
-                point: self.point.to_owned(),
+                point: point.unwrap_or_default().to_owned(),
                 raw: true,
             }),
             max_reply_bytes: Some(REPLY),
             mode: mode.mode_name().to_owned(),
-            on_failure: if self.run.place.fail_closed {
+            on_failure: if self.post.stops()
+                && (place.fail_closed
+                    || (!place.mirror_failures && self.runtime.is_of_a_call(point)))
+            {
                 pb::OnFailure::Closed.into()
             } else {
                 pb::OnFailure::Contract.into()
@@ -159,7 +320,7 @@ impl Hook<'_> {
             ..request
         };
         // The runtime's own timer would let things go on.
-        let own = mode.defaults(self.point).timeout;
+        let own = mode.defaults(point.unwrap_or_default()).timeout;
         let timeout = self
             .run
             .timeout
@@ -177,29 +338,60 @@ impl Hook<'_> {
     ///
     /// # Errors
     ///
-    /// It did not end by itself, or what it said cannot be given on whole.
-    fn end(&self, response: &pb::ExecuteResponse) -> Result<Ended, Failure> {
+    /// It did not end by itself, what it said cannot be given on whole, or it means something else to the runtime than the
+    /// daemon makes of it: that a guard broke, or that confinement made a no of what is none.
+    fn end(&self, response: &pb::ExecuteResponse) -> Result<Said, Failure> {
         use pb::OutcomeKind as Kind;
+        let run = response.audit.as_ref().map(|audit| audit.run_id.as_str());
+        let run = run.map_or_else(String::new, |run| format!(" (run {run})"));
         let outcome = response.outcome.unwrap_or_default();
         let kind = outcome.kind();
         if !matches!(kind, Kind::Exited | Kind::Signaled) {
             let kind = kind.as_str_name().trim_start_matches("OUTCOME_KIND_");
             let kind = kind.to_lowercase().replace('_', " ");
-            return Err(Failure::new(format!("the hook was ended: {kind}")));
+            return Err(Failure::new(format!("the hook was ended: {kind}{run}")));
         }
         if response.stdout_truncated || response.stderr_truncated || response.cut_for_reply {
-            return Err(Failure::new("the hook printed more than can be given on"));
+            let message = format!("the hook printed more than can be given on{run}");
+            return Err(Failure::new(message));
         }
-        let verdict = response.verdict.clone().unwrap_or_default();
-        let stops = matches!(verdict.decision(), pb::Decision::Block | pb::Decision::Deny);
-        if self.run.place.fail_closed && verdict.failed && stops {
-            return Err(Failure::new(verdict.reason));
-        }
-        Ok(Ended {
-            said: exit_code(response),
+        let said = Said {
+            code: exit_code(response),
             stderr: response.stderr.to_vec(),
             stdout: response.stdout.to_vec(),
-        })
+        };
+        // git's hooks say no by any exit code but 0, and their contract knows no decision.
+        if self.runtime == Runtime::Git {
+            return Ok(said);
+        }
+        let verdict = response.verdict.clone().unwrap_or_default();
+        let stops = matches!(verdict.decision(), pb::Decision::Block | pb::Decision::Deny)
+            && !verdict.recorded_block;
+        let is_no = self.runtime.takes_for_no(self.post.point.as_deref(), &said);
+        let is_let_pass = verdict.failed && self.run.place.mirror_failures;
+        if stops == is_no || is_let_pass || self.post.observe {
+            return Ok(said);
+        }
+        let said_why = [Some(&verdict.reason), verdict.warnings.last()];
+        let mut said_why = said_why.into_iter().flatten().filter(|why| !why.is_empty());
+        let why = said_why.next().map_or("the hook failed", String::as_str);
+        Err(Failure::new(format!(
+            "{why}; it ended with exit code {}{run}; if its profile keeps from it what it needs, an operator can give it \
+             another{}",
+            said.code,
+            complaint(&said.stderr)
+        )))
+    }
+}
+
+/// Returns the end of what a broken hook wrote to stderr, as more of a sentence.
+fn complaint(stderr: &[u8]) -> String {
+    let from = stderr.len().saturating_sub(COMPLAINT);
+    let stderr = String::from_utf8_lossy(&stderr[from..]);
+    let lines = stderr.trim().lines().map(plain);
+    match lines.collect::<Vec<_>>().join(" | ") {
+        stderr if stderr.is_empty() => stderr,
+        stderr => format!(", and wrote: {stderr}"),
     }
 }
 
@@ -210,8 +402,13 @@ async fn call(
     timeout: Option<Duration>,
 ) -> Result<pb::ExecuteResponse, Failure> {
     let largest = usize::try_from(2 * REPLY).unwrap_or(usize::MAX);
-    let mut client = HookServiceClient::new(channel).max_decoding_message_size(largest);
-    let answer = served::until_interrupted(client.execute(request));
+    let mut service = HookServiceClient::new(channel).max_decoding_message_size(largest);
+    let answer = async {
+        let answered = service.execute(request).await;
+        answered
+            .map(tonic::Response::into_inner)
+            .map_err(|status| client::refused(&status))
+    };
     match timeout {
         None => answer.await,
         Some(timeout) => tokio::time::timeout(timeout + SLACK, answer)

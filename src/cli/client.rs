@@ -26,10 +26,9 @@ pub(super) fn socket(surroundings: &Surroundings, address: &Path) -> Option<Path
     named.sockets().into_iter().next()
 }
 
-/// Returns what a client runs on.
+/// Returns what a client runs on: this thread alone, because a user may have no more.
 pub(super) fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
+    tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
 }

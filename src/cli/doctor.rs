@@ -12,6 +12,7 @@ use super::{
     assemble::Assembly,
     client,
     output::{self, Style},
+    served,
     show::plain,
 };
 use crate::{
@@ -45,7 +46,7 @@ impl Doctor {
                 let assembly = Assembly::begin()?;
                 let registry = Assembly::registry(&config)?;
                 let sandbox = assembly.sandbox(&config)?;
-                client::runtime()?.block_on(self.examine(&registry, &sandbox))?
+                served::runtime()?.block_on(self.examine(&registry, &sandbox))?
             }
         };
         if context.json {

@@ -24,7 +24,7 @@ mod served;
 mod show;
 mod steer;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -117,13 +117,24 @@ impl Context {
     }
 }
 
-/// Runs the program and returns its exit code.
-pub fn main(arguments: Arguments) -> ExitCode {
+/// Runs the program by its command line, its own name first, and returns its exit code.
+pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let words: Vec<_> = words.into_iter().collect();
+    // First of all: whatever breaks in a hook's place must be a no there.
+    let post = adopt::Post::taken(&words);
     let Arguments {
         command,
         config,
         json,
-    } = arguments;
+    } = match (Arguments::try_parse_from(&words), post) {
+        (Ok(arguments), _) => arguments,
+        (Err(error), Some(post)) => return post.refuse_words(&words, &error),
+        (Err(error), None) => {
+            // There is nobody to tell where that fails.
+            drop(error.print());
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(FAILED));
+        }
+    };
     let context = Context {
         config,
         json,

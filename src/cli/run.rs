@@ -46,6 +46,10 @@ pub(super) const UNCONFINED: &str =
 const PATIENCE_MS: u16 = 2000;
 
 /// In whose place a hook is run.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 #[derive(Debug, Args)]
 pub(super) struct Place {
     /// Stand in for a hook of this runtime: read its payload from stdin, and end exactly as the hook does. What hookjail
@@ -61,6 +65,9 @@ pub(super) struct Place {
     /// With --as: a hook that breaks stops what it was asked about, whatever its contract says
     #[arg(long, requires = "runtime")]
     pub(super) fail_closed: bool,
+    /// With --as: a hook that breaks passes as its contract has it, before a tool call too, though confinement may be why
+    #[arg(long, requires = "runtime", conflicts_with = "fail_closed")]
+    pub(super) mirror_failures: bool,
 }
 
 /// Runs one hook.
@@ -121,11 +128,10 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         if let Some(name) = &self.place.runtime {
-            // A word that is none is for a person to mend, and a no to nearly every runtime until then.
-            let runtime = adopt::parse(name).map_err(|names| {
-                Failure::new(format!("`--as {name}` is none: {names}")).with_code(2)
-            })?;
-            return Ok(adopt::run(&self, runtime, context));
+            return Ok(match adopt::parse(name) {
+                Ok(runtime) => adopt::run(&self, runtime, context),
+                Err(names) => adopt::refuse(&self, &format!("`--as {name}` is none: {names}")),
+            });
         }
         let daemon = served::daemon(context, self.connect.as_deref());
         let event = event(self.event.as_deref())?;

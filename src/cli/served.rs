@@ -57,6 +57,14 @@ pub(super) fn by_daemon<Q, T>(
     client::runtime()?.block_on(async { call(client::connect(socket).await?, request).await })
 }
 
+/// Returns what a daemon inside this process runs on.
+pub(super) fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+}
+
 /// Serves a call from inside this process. To be called before any thread is started.
 pub(super) fn privately<Q, T>(
     config: Config,
@@ -65,7 +73,7 @@ pub(super) fn privately<Q, T>(
     call: impl AsyncFnOnce(Channel, Q) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let assembly = Assembly::begin()?;
-    client::runtime()?.block_on(serve(&assembly, config, consent, request, call))
+    runtime()?.block_on(serve(&assembly, config, consent, request, call))
 }
 
 /// Waits for an answer until a signal ends this process: the dropped call then ends what runs.

@@ -25,7 +25,10 @@ const PRIORITY: f64 = 50.0;
 /// Any point may be blocked; the runtime decides what that means there.
 const POINTS: [Point; 8] = [
     point("SessionStart"),
-    point("SessionEnd"),
+    Point {
+        name: "SessionEnd",
+        stop: Stop::Ending,
+    },
     point("PreToolUse"),
     point("PostToolUse"),
     point("PreCompact"),

@@ -12,7 +12,7 @@ use super::{
     Stop, Verdict,
     entry::Key,
     envelope::known,
-    fields::{Faults, Fields, Said, failure, refused, said, settled, silent, stop_of},
+    fields::{Faults, Fields, Said, broke, failure, refused, said, settled, silent, stop_of},
     merge::{INTERRUPT, decide, halt, merged, stop, strength},
     stdin,
 };
@@ -35,12 +35,12 @@ const POINTS: [Point; 32] = [
     point("Notification", Stop::Nothing),
     point("MessageDisplay", Stop::Nothing),
     point("SubagentStart", Stop::Nothing),
-    point("SubagentStop", Stop::Operation),
+    point("SubagentStop", Stop::Ending),
     point("TaskCreated", Stop::Operation),
-    point("TaskCompleted", Stop::Operation),
-    point("Stop", Stop::Operation),
+    point("TaskCompleted", Stop::Ending),
+    point("Stop", Stop::Ending),
     point("StopFailure", Stop::Nothing),
-    point("TeammateIdle", Stop::Operation),
+    point("TeammateIdle", Stop::Ending),
     point("InstructionsLoaded", Stop::Nothing),
     point("ConfigChange", Stop::Operation),
     point("CwdChanged", Stop::Nothing),
@@ -132,7 +132,7 @@ impl Rules for ClaudeCode {
         }
         let stop = stop_of(self, end.point);
         match said(end) {
-            Said::Broke(skip) => Verdict::skipped(skip),
+            Said::Broke(skip) => broke(end, skip, |text| answer(end.point, stop, text)),
             Said::Nothing => silent(Skip::EmptyStdout),
             Said::Refused(stderr) => refused(stop, stderr),
             Said::Text(text) if text.starts_with('{') => answer(end.point, stop, text),

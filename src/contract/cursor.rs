@@ -10,7 +10,7 @@ use super::{
     Skip, Stop, Verdict,
     entry::Key,
     envelope::known,
-    fields::{Faults, Fields, Said, refused, said, settled, silent, stop_of},
+    fields::{Faults, Fields, Said, broke, refused, said, settled, silent, stop_of},
     merge::{decide, merged, stop, strength},
     stdin,
 };
@@ -109,7 +109,7 @@ impl Rules for Cursor {
     fn interpret(&self, end: &End<'_>) -> Verdict {
         let at = stop_of(self, end.point);
         match said(end) {
-            Said::Broke(skip) => Verdict::skipped(skip),
+            Said::Broke(skip) => broke(end, skip, |text| answer(end.point, at, text)),
             Said::Nothing => silent(Skip::EmptyStdout),
             Said::Refused(stderr) => refused(at, stderr),
             Said::Text(_) if end.point.starts_with("after") => silent(Skip::OutputIgnored),

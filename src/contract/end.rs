@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Entry, Skip};
+use super::{Bearing, Entry, Skip};
 
 /// How the process ended, as the contract may see it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,6 +42,8 @@ impl EndKind {
 pub struct End<'a> {
     /// When it ended, for the contract's own event.
     pub at: Option<Timestamp>,
+    /// How far confinement bore on it.
+    pub bearing: Bearing,
     /// The command, for the contract's own event.
     pub command: &'a str,
     /// How long it took, for the contract's own event.
@@ -73,6 +75,7 @@ impl Default for End<'_> {
     fn default() -> Self {
         Self {
             at: None,
+            bearing: Bearing::Unknown,
             command: "",
             duration: None,
             entry: Entry::default(),

@@ -81,6 +81,21 @@ pub(super) fn silent(skip: Skip) -> Verdict {
     }
 }
 
+/// Makes the verdict of a hook that broke, under a contract whose runtime reads an answer whatever the exit code is: one that
+/// stops holds, and nothing else of it does.
+pub(super) fn broke(end: &End<'_>, skip: Skip, answer: impl FnOnce(&str) -> Verdict) -> Verdict {
+    if matches!(skip, Skip::NonzeroExit | Skip::Signal)
+        && let Ok(text) = printed(end)
+        && text.starts_with('{')
+    {
+        let verdict = answer(text);
+        if verdict.decision.stops() {
+            return verdict;
+        }
+    }
+    Verdict::skipped(skip)
+}
+
 /// Makes the verdict of exit code 2. Where nothing can be stopped it is like any other.
 pub(super) fn refused(stop: Stop, reason: String) -> Verdict {
     match stop.decision() {

@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    BlockedBy, Course, Decision, Defaults, End, Envelope, Facts, Folded, Json, Point, Rules, Skip,
-    Stop, Verdict,
+    BlockedBy, Course, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json, Point,
+    Rules, Skip, Stop, Verdict,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, complaint, refused, said, settled, silent, stop_of},
@@ -28,7 +28,7 @@ const POINTS: [Point; 11] = [
     point("SessionStart", Stop::Nothing),
     point("SessionEnd", Stop::Nothing),
     point("BeforeAgent", Stop::Operation),
-    point("AfterAgent", Stop::Operation),
+    point("AfterAgent", Stop::Ending),
     point("BeforeModel", Stop::Operation),
     point("AfterModel", Stop::Operation),
     point("BeforeToolSelection", Stop::Nothing),
@@ -92,9 +92,11 @@ impl Rules for GeminiCli {
     fn interpret(&self, end: &End<'_>) -> Verdict {
         let at = stop_of(self, end.point);
         match said(end) {
-            Said::Broke(Skip::NonzeroExit) => warned(&complaint(end)),
-            Said::Broke(skip) => Verdict::skipped(skip),
-            Said::Nothing => silent(Skip::EmptyStdout),
+            Said::Broke(skip) => broke(end, at, skip),
+            Said::Nothing => match answered(end, at) {
+                Some(verdict) if verdict.decision.stops() => verdict,
+                Some(_) | None => silent(Skip::EmptyStdout),
+            },
             Said::Refused(stderr) => refused(at, stderr),
             Said::Text(text) => printed(at, text),
         }
@@ -126,22 +128,64 @@ impl Rules for GeminiCli {
     }
 }
 
-/// Makes the verdict of an exit code that is neither 0 nor 2.
-fn warned(stderr: &str) -> Verdict {
-    let message = (!stderr.is_empty()).then(|| format!("Warning: {stderr}"));
-    Verdict {
-        system_message: message.unwrap_or_default(),
-        ..Verdict::skipped(Skip::NonzeroExit)
+/// Makes the verdict of a hook that broke: Gemini CLI reads its JSON all the same, and takes text for a no unless the exit code
+/// is 0 or 1. Of a signal's end it knows no exit code, and takes it for 0.
+fn broke(end: &End<'_>, at: Stop, skip: Skip) -> Verdict {
+    // The output of a hook that was not run, or that took too long, is not read.
+    if !matches!(skip, Skip::NonzeroExit | Skip::Signal) {
+        return Verdict::skipped(skip);
+    }
+    let answered = answered(end, at);
+    let is_json = answered.is_some();
+    if let Some(verdict) = answered.filter(|verdict| verdict.decision.stops()) {
+        return verdict;
+    }
+    let words = words(end);
+    match end.kind {
+        EndKind::Exited(code) if code != 1 && !is_json && !words.is_empty() => refused(at, words),
+        EndKind::Exited(_) => {
+            let is_text = !is_json && !words.is_empty();
+            let message = is_text.then(|| format!("Warning: {words}"));
+            Verdict {
+                system_message: message.unwrap_or_default(),
+                ..Verdict::skipped(skip)
+            }
+        }
+        EndKind::Canceled
+        | EndKind::ExecFailed
+        | EndKind::OutputLimit
+        | EndKind::Signaled(_)
+        | EndKind::TimedOut => Verdict::skipped(skip),
     }
 }
 
-fn printed(at: Stop, text: &str) -> Verdict {
-    // A hook may print its JSON as a JSON string.
+/// Returns what Gemini CLI reads: stdout, or where there is nothing on it stderr.
+fn words(end: &End<'_>) -> String {
+    let stdout = String::from_utf8_lossy(end.stdout);
+    match stdout.trim() {
+        "" => complaint(end),
+        stdout => stdout.to_owned(),
+    }
+}
+
+/// Returns the answer that is read of an end other than text on exit 0; `None` where it is no JSON object.
+fn answered(end: &End<'_>, at: Stop) -> Option<Verdict> {
+    let words = words(end);
+    let inner = unquoted(&words);
+    let inner = inner.as_deref().map_or(words.as_str(), str::trim);
+    let faults = Faults::default();
+    let fields = Fields::parse(inner, &faults).ok()?;
+    Some(answer(at, &fields, &faults))
+}
+
+/// Returns the text of a JSON string: a hook may print its JSON as one.
+fn unquoted(text: &str) -> Option<String> {
     let document = text.starts_with('"').then(|| serde_json::from_str(text));
-    let inner = match document {
-        Some(Ok(document)) => members::text(document),
-        Some(Err(_)) | None => None,
-    };
+    document?.ok().and_then(members::text)
+}
+
+fn printed(at: Stop, text: &str) -> Verdict {
+    let inner = unquoted(text);
     let inner = inner.as_deref().map_or(text, str::trim);
     let faults = Faults::default();
     match Fields::parse(inner, &faults) {

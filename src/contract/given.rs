@@ -6,7 +6,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{End, EndKind, Entry};
+use super::{Bearing, End, EndKind, Entry};
 use crate::request::InvalidField;
 
 /// An end as its runner tells it.
@@ -39,6 +39,8 @@ impl GivenEnd {
     pub(super) fn at<'a>(&'a self, point: &'a str, entry: Entry) -> End<'a> {
         End {
             at: None,
+            // Somebody else ran it.
+            bearing: Bearing::Unknown,
             command: &self.command,
             duration: self.duration,
             entry,

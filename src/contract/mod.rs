@@ -21,6 +21,7 @@ mod envelope;
 mod fields;
 mod gemini_cli;
 mod given;
+mod hindered;
 mod infer;
 mod loom;
 mod members;
@@ -40,6 +41,7 @@ pub use self::{
     entry::{AgentMode, Entry, OnError},
     envelope::{Budget, Envelope, Tool},
     given::{GivenEnd, Told},
+    hindered::Bearing,
     infer::gate as infer_gate,
     reading::{Folded, Reading, Reminder, ReminderKind, read},
     report::Report,
@@ -171,6 +173,8 @@ pub struct Point {
 pub enum Stop {
     /// A tool call or permission.
     Call,
+    /// An agent or a task that is about to end: to stop that is to have it go on working.
+    Ending,
     /// Nothing.
     Nothing,
     /// Some other operation.
@@ -183,7 +187,7 @@ impl Stop {
         match self {
             Self::Call => Some(Decision::Deny),
             Self::Nothing => None,
-            Self::Operation => Some(Decision::Block),
+            Self::Ending | Self::Operation => Some(Decision::Block),
         }
     }
 }
@@ -366,12 +370,16 @@ impl Mode {
 
     /// Says what an end means, under a failure policy that may be stricter than the contract's.
     pub fn judge(self, end: &End<'_>, on_failure: OnFailure) -> Verdict {
-        let verdict = self.rules().interpret(end);
+        let verdict = self.read(end);
         // What a hook in the background says comes too late to stop anything.
-        if end.entry.background || !verdict.failed {
+        if end.entry.background {
             return verdict;
         }
         let stop = self.stop_at(end.point).unwrap_or(Stop::Operation);
+        let verdict = hindered::weighed(verdict, stop, end);
+        if !verdict.failed {
+            return verdict;
+        }
         match (on_failure, end.entry.on_failure) {
             (OnFailure::Closed, _) | (_, OnFailure::Closed)
                 if verdict.decision == Decision::None =>
@@ -387,6 +395,20 @@ impl Mode {
             }
             _ => verdict,
         }
+    }
+
+    /// Reads an end as the contract has it. Runtimes replace bytes that are no UTF-8: an answer that stops holds with them.
+    fn read(self, end: &End<'_>) -> Verdict {
+        let verdict = self.rules().interpret(end);
+        if verdict.skip != Some(Skip::InvalidJson) || str::from_utf8(end.stdout).is_ok() {
+            return verdict;
+        }
+        let replaced = String::from_utf8_lossy(end.stdout);
+        let read = self.rules().interpret(&End {
+            stdout: replaced.as_bytes(),
+            ..*end
+        });
+        if read.decision.stops() { read } else { verdict }
     }
 
     /// Says what [`Mode::judge`] says in at most so many bytes of text. An output that is only passed on is left out, with a

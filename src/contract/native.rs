@@ -23,13 +23,52 @@ pub struct Said {
     /// The exit code.
     pub code: u8,
     /// What it prints to stderr.
-    pub stderr: String,
+    pub stderr: Vec<u8>,
     /// What it prints.
-    pub stdout: String,
+    pub stdout: Vec<u8>,
 }
 
-/// hookjail failed or refused, in an exit code that no runtime takes for a decision of its own.
+impl Said {
+    fn by_code(code: u8, why: &str) -> Self {
+        Self {
+            code,
+            stderr: format!("{why}\n").into_bytes(),
+            stdout: Vec::new(),
+        }
+    }
+
+    /// In words that exit code 0 has read.
+    fn by_words(answer: &Value, why: &str) -> Self {
+        Self {
+            stdout: answer.to_string().into_bytes(),
+            ..Self::by_code(0, why)
+        }
+    }
+
+    /// Says whether stdout, or stderr where there is nothing on it, looks like an answer in JSON.
+    fn is_json_like(&self) -> bool {
+        let first = |bytes: &[u8]| bytes.trim_ascii_start().first().copied();
+        let first = first(&self.stdout).or_else(|| first(&self.stderr));
+        matches!(first, Some(b'"' | b'[' | b'{'))
+    }
+}
+
+/// What a no does at a point.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Stakes {
+    /// It stops what is about to be done.
+    Gate,
+    /// An agent that is about to end goes on working.
+    GoOn,
+    /// Nothing.
+    Nothing,
+}
+
+/// hookjail failed or refused, in an exit code that is no decision wherever nothing can be stopped.
 const FAILED: u8 = 125;
+
+/// The one exit code but 0 that is no decision under Gemini CLI.
+const GEMINIS_WARNING: u8 = 1;
 
 impl Runtime {
     /// Every runtime with the name it is asked for by.
@@ -114,54 +153,136 @@ impl Runtime {
         }
     }
 
-    /// Says whether a hook at a point can stop something; where the point is not known, it must be thought so.
-    pub fn is_gate(self, point: Option<&str>) -> bool {
-        match (self, point) {
-            (Self::Git, _) | (_, None) => true,
-            (Self::Of(mode), Some(point)) => {
-                mode.stop_at(point).is_ok_and(|stop| stop != Stop::Nothing)
+    /// Says what a no does at a point; `None` is a point that is not known, which must be thought a gate.
+    pub fn stakes(self, point: Option<&str>) -> Stakes {
+        let Self::Of(mode) = self else {
+            return Stakes::Gate;
+        };
+        match point.map(|point| mode.stop_at(point)) {
+            Some(Ok(Stop::Ending)) => Stakes::GoOn,
+            Some(Ok(Stop::Nothing)) => Stakes::Nothing,
+            Some(Ok(Stop::Call | Stop::Operation)) => Stakes::Gate,
+            // A new point of a runtime whose points are none of them gates is none either.
+            None | Some(Err(_)) => {
+                let mut points = mode.points().iter();
+                if points.all(|known| known.stop == Stop::Nothing) {
+                    Stakes::Nothing
+                } else {
+                    Stakes::Gate
+                }
             }
         }
     }
 
-    /// Returns how the runtime is told no at a point, in the way that its contract honours there. At a point that cannot be
-    /// stopped, it is only told that the hook failed.
-    pub fn no(self, point: &str, why: &str) -> Said {
-        let Self::Of(mode) = self else {
-            return Said {
-                code: 1,
-                stderr: why.to_owned(),
-                stdout: String::new(),
-            };
+    /// Says whether a tool call or permission is decided at a point, or may be.
+    pub fn is_of_a_call(self, point: Option<&str>) -> bool {
+        match (self, point) {
+            (Self::Git, _) => true,
+            (Self::Of(mode), Some(point)) => mode
+                .stop_at(point)
+                .map_or_else(|_| self.stakes(None) == Stakes::Gate, |it| it == Stop::Call),
+            (Self::Of(_), None) => self.stakes(None) == Stakes::Gate,
+        }
+    }
+
+    /// Returns how the runtime is told no at a point, in the way that the runtime itself honours there; where it does not know
+    /// the point, as before a tool call. Where nothing can be stopped, it is only told that the hook failed.
+    ///
+    /// These are not found by what the contracts call a stop: a contract may be stricter than its runtime, and what a runtime
+    /// does not honour is no no.
+    pub fn no(self, point: Option<&str>, why: &str) -> Said {
+        let by_words = |answer: Value| Said::by_words(&answer, why);
+        let and_words = |answer: Value| Said {
+            stdout: answer.to_string().into_bytes(),
+            ..Said::by_code(2, why)
         };
-        let by_code = Said {
-            code: 2,
-            stderr: why.to_owned(),
-            stdout: String::new(),
-        };
-        let by_words = answers(point, why).map(|answer| Said {
-            code: 0,
-            stderr: why.to_owned(),
-            stdout: answer.to_string(),
-        });
-        [by_code]
-            .into_iter()
-            .chain(by_words)
-            .find(|said| decides(mode, point, said).stops())
-            .unwrap_or_else(|| self.failed(point, why))
+        match (self, point.unwrap_or_default()) {
+            (Self::Git, _) => Said::by_code(1, why),
+            // The specification knows no exit code that says something.
+            (Self::Of(Mode::Basecoat), _) => by_words(json!({"action": "block", "reason": why})),
+            // There any exit code but 0 is a failed run.
+            (Self::Of(Mode::Codex), "PreCompact") => {
+                by_words(json!({"continue": false, "stopReason": why}))
+            }
+            // Exit code 2 is only a warning there.
+            (
+                Self::Of(Mode::Copilot),
+                "AgentStop" | "Stop" | "SubagentStop" | "agentStop" | "subagentStop",
+            ) => by_words(json!({"decision": "block", "reason": why})),
+            // Exit code 2 denies; the reason reaches the model by what is printed beside it.
+            (Self::Of(Mode::Copilot), "PermissionRequest" | "permissionRequest") => {
+                and_words(json!({"behavior": "deny", "message": why}))
+            }
+            (Self::Of(Mode::Copilot), _) => {
+                and_words(json!({"permissionDecision": "deny", "permissionDecisionReason": why}))
+            }
+            // What is read of these has no `permission`, for which exit code 2 stands.
+            (Self::Of(Mode::Cursor), "beforeSubmitPrompt" | "sessionStart") => {
+                by_words(json!({"continue": false, "user_message": why}))
+            }
+            (Self::Of(Mode::Infer | Mode::Observe | Mode::ReynExec | Mode::ReynPush), _) => {
+                self.failed(point, why)
+            }
+            (
+                Self::Of(
+                    Mode::ClaudeCode
+                    | Mode::Codex
+                    | Mode::Cursor
+                    | Mode::DockerAgent
+                    | Mode::DockerAgentModel
+                    | Mode::GeminiCli
+                    | Mode::Loom,
+                ),
+                _,
+            ) => Said::by_code(2, why),
+        }
     }
 
     /// Returns how the runtime is told that there was no hook, where that is to stop nothing.
-    pub fn failed(self, point: &str, why: &str) -> Said {
-        let said = |code| Said {
-            code,
-            stderr: why.to_owned(),
-            stdout: String::new(),
-        };
+    pub fn failed(self, point: Option<&str>, why: &str) -> Said {
+        match (self, self.stakes(point)) {
+            (Self::Of(Mode::GeminiCli), Stakes::Nothing) => Said::by_code(GEMINIS_WARNING, why),
+            (Self::Of(_), Stakes::Nothing) => Said::by_code(FAILED, why),
+            // A runtime, or the hook's entry there, may take any exit code but 0 for a no. These show their user a message.
+            (Self::Of(Mode::ClaudeCode | Mode::Codex | Mode::GeminiCli), _)
+                // Where stdout is the path of a worktree, it must not be anything else.
+                if point.is_some_and(|point| point != "WorktreeCreate") =>
+            {
+                Said::by_words(&json!({"systemMessage": why}), why)
+            }
+            (Self::Git | Self::Of(_), _) => Said::by_code(0, why),
+        }
+    }
+
+    /// Says whether the runtime takes an end for a no at a point.
+    pub fn takes_for_no(self, point: Option<&str>, said: &Said) -> bool {
         match self {
-            Self::Of(mode) if !decides(mode, point, &said(FAILED)).stops() => said(FAILED),
-            // Any other code would stop it.
-            Self::Git | Self::Of(_) => said(0),
+            Self::Git => said.code != 0,
+            Self::Of(mode) => decides(mode, point.unwrap_or_default(), said).0.stops(),
+        }
+    }
+
+    /// Returns the end of a hook that only looks on: its own where that stops nothing and asks nobody, else one that says that it
+    /// is not given on.
+    pub fn observed(self, point: Option<&str>, said: Said) -> Said {
+        let Self::Of(mode) = self else {
+            return Said { code: 0, ..said };
+        };
+        let (decision, failed) = decides(mode, point.unwrap_or_default(), &said);
+        let decides = decision.stops() || decision == Decision::Ask;
+        let may_decide = said.is_json_like() && (failed || point.is_none());
+        let is_plain = said.code == 0 || self.stakes(point) == Stakes::Nothing;
+        if is_plain && !decides && !may_decide {
+            return said;
+        }
+        let why = format!(
+            "hookjail: this hook only observes; its end (exit code {}) is not given on",
+            said.code
+        );
+        let instead = self.failed(point, &why);
+        Said {
+            stderr: [instead.stderr, said.stderr].concat(),
+            ..instead
         }
     }
 }
@@ -242,38 +363,21 @@ pub fn base_coats(point: &str) -> &str {
     known.map_or(point, |(name, _)| name)
 }
 
-/// Says what a contract makes of what a process said.
-fn decides(mode: Mode, point: &str, said: &Said) -> Decision {
+/// Says what a contract makes of what a process said, and whether it calls that a failure.
+fn decides(mode: Mode, point: &str, said: &Said) -> (Decision, bool) {
     let end = End {
         kind: EndKind::Exited(said.code.into()),
         point,
-        stderr: said.stderr.as_bytes(),
-        stdout: said.stdout.as_bytes(),
+        stderr: &said.stderr,
+        stdout: &said.stdout,
         ..End::default()
     };
     let verdict = mode.judge(&end, OnFailure::Contract);
     if verdict.recorded_block {
-        Decision::None
+        (Decision::None, verdict.failed)
     } else {
-        verdict.decision
+        (verdict.decision, verdict.failed)
     }
-}
-
-/// Returns the ways in which one runtime or another is told no in words.
-fn answers(point: &str, why: &str) -> impl Iterator<Item = Value> {
-    [
-        json!({"action": "block", "reason": why}),
-        json!({"permissionDecision": "deny", "permissionDecisionReason": why}),
-        json!({"behavior": "deny", "message": why}),
-        json!({"hookSpecificOutput": {
-            "hookEventName": point, "permissionDecision": "deny", "permissionDecisionReason": why,
-        }}),
-        json!({"permission": "deny", "user_message": why, "agent_message": why}),
-        json!({"continue": false, "user_message": why}),
-        json!({"decision": "block", "reason": why}),
-        json!({"continue": false, "stopReason": why}),
-    ]
-    .into_iter()
 }
 
 /// Returns the point of one of Copilot's payloads that name none.
@@ -298,26 +402,147 @@ fn copilots(members: &Members<'_>) -> Option<&'static str> {
 mod tests {
     use super::*;
 
+    /// Says whether a runtime's real program was seen, or is documented, to take an end for a no at a point: stricter about
+    /// what is one than the contracts, which stop where a hook may have meant to. Claude Code 2.1.330, Codex 0.169.0, Copilot CLI
+    /// 1.0.102, Gemini CLI 0.61.0; the others by their pages.
+    fn honours(runtime: Runtime, point: &str, said: &Said) -> bool {
+        let Runtime::Of(mode) = runtime else {
+            return said.code != 0;
+        };
+        let answer: Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
+        let has = |name: &str, value: Value| said.code == 0 && answer[name] == value;
+        let two = said.code == 2;
+        match (mode, point) {
+            (Mode::Basecoat, _) => has("action", json!("block")),
+            (Mode::Codex, "PreCompact") => has("continue", json!(false)),
+            (Mode::Codex | Mode::GeminiCli, _) => two && !said.stderr.is_empty(),
+            (
+                Mode::Copilot,
+                "agentStop" | "subagentStop" | "AgentStop" | "Stop" | "SubagentStop",
+            ) => has("decision", json!("block")),
+            (Mode::Cursor, "beforeSubmitPrompt" | "sessionStart") => has("continue", json!(false)),
+            (Mode::Loom, _) => said.code != 0,
+            _ => two,
+        }
+    }
+
+    fn why() -> &'static str {
+        "hookjail: refused"
+    }
+
     #[test]
     fn every_runtime_honours_its_no_wherever_something_can_be_stopped() {
         let mut gates = 0;
         for (name, runtime) in Runtime::ALL {
             let mode = runtime.mode();
-            for point in mode.points() {
-                let no = runtime.no(point.name, "hookjail: refused");
-                let decision = decides(mode, point.name, &no);
-                if runtime.is_gate(Some(point.name)) {
-                    gates += 1;
-                    assert!(decision.stops(), "{name} {}: {no:?}", point.name);
-                    let told = format!("{}{}", no.stdout, no.stderr);
-                    assert!(told.contains("hookjail: refused"), "{name}: {no:?}");
+            let points = mode.points().iter().map(|point| Some(point.name));
+            for point in points.chain([None]) {
+                let no = runtime.no(point, why());
+                if runtime.stakes(point) == Stakes::Nothing {
+                    continue;
                 }
-                let failed = runtime.failed(point.name, "hookjail: refused");
-                let decision = decides(mode, point.name, &failed);
-                assert!(!decision.stops(), "{name} {}: {failed:?}", point.name);
+                gates += 1;
+                // Where the point is not known, it is the one before a tool call that counts.
+                let at = point.unwrap_or("PreToolUse");
+                assert!(honours(runtime, at, &no), "{name} {point:?}: {no:?}");
+                if point.is_some() {
+                    assert!(runtime.takes_for_no(point, &no), "{name} {point:?}: {no:?}");
+                }
+                let told = [no.stdout, no.stderr].concat();
+                let told = String::from_utf8(told).unwrap();
+                assert!(told.contains(why()), "{name}: {told}");
             }
         }
-        assert!(gates > 40, "{gates}");
+        assert!(gates > 60, "{gates}");
+    }
+
+    #[test]
+    fn a_failure_of_hookjails_own_stops_nothing_at_any_point_of_any_runtime() {
+        for (name, runtime) in Runtime::ALL {
+            let points = runtime.mode().points().iter();
+            for point in points.map(|point| Some(point.name)).chain([None]) {
+                let failed = runtime.failed(point, why());
+                assert!(
+                    !runtime.takes_for_no(point, &failed),
+                    "{name} {point:?}: {failed:?}"
+                );
+                // A policy that an entry of the runtime's may have reads any other code as a no.
+                let is_quiet = failed.code == 0 || runtime.stakes(point) == Stakes::Nothing;
+                assert!(is_quiet, "{name} {point:?}: {failed:?}");
+                let is_of_gemini = runtime == Runtime::Of(Mode::GeminiCli);
+                assert!(!is_of_gemini || failed.code < 2, "{point:?}: {failed:?}");
+                assert!(String::from_utf8_lossy(&failed.stderr).contains(why()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_hook_that_only_looks_on_stops_nothing_at_any_point_of_any_runtime() {
+        let ends = [
+            (2, "", "no\n"),
+            (1, "", "no\n"),
+            (3, "", "no\n"),
+            (101, "", "no\n"),
+            (125, "", "no\n"),
+            (137, "", ""),
+            (0, r#"{"decision": "block", "reason": "no"}"#, ""),
+            (0, r#"{"decision": "deny", "reason": "no"}"#, ""),
+            (0, r#"{"continue": false}"#, ""),
+            (0, r#"{"action": "block"}"#, ""),
+            (0, r#"{"permission": "ask"}"#, ""),
+            (0, r#"{"permission": "deny"}"#, ""),
+            (0, r#"{"behavior": "deny"}"#, ""),
+            (0, r#"{"permissionDecision": "deny"}"#, ""),
+            (
+                0,
+                r#"{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}"#,
+                "",
+            ),
+            (
+                0,
+                r#"{"hook_specific_output": {"permission_decision": "deny"}}"#,
+                "",
+            ),
+            (0, r#"{"decision": "deny"#, ""),
+            (0, "", r#"{"decision": "deny", "reason": "no"}"#),
+            (1, r#"{"decision": "deny", "reason": "no"}"#, ""),
+        ];
+        for (name, runtime) in Runtime::ALL {
+            let points = runtime.mode().points().iter();
+            for point in points.map(|point| Some(point.name)).chain([None]) {
+                for (code, stdout, stderr) in ends {
+                    let said = Said {
+                        code,
+                        stderr: stderr.into(),
+                        stdout: stdout.into(),
+                    };
+                    let observed = runtime.observed(point, said);
+                    assert!(
+                        !runtime.takes_for_no(point, &observed),
+                        "{name} {point:?}: {observed:?}"
+                    );
+                    let stakes = runtime.stakes(point);
+                    let is_quiet = observed.code == 0 || stakes == Stakes::Nothing;
+                    assert!(is_quiet, "{name} {point:?}: {observed:?}");
+                    if point.is_none() && stakes != Stakes::Nothing && runtime != Runtime::Git {
+                        assert!(
+                            !observed.stdout.starts_with(b"{")
+                                && !observed.stderr.starts_with(b"{")
+                        );
+                    }
+                }
+                let context = Said {
+                    code: 0,
+                    stderr: Vec::new(),
+                    stdout: b"logged\n".to_vec(),
+                };
+                assert_eq!(
+                    runtime.observed(point, context.clone()),
+                    context,
+                    "{name} {point:?}"
+                );
+            }
+        }
     }
 
     #[test]
@@ -415,6 +640,6 @@ mod tests {
             assert_eq!(Runtime::recognise(payload.as_bytes()), None, "{payload}");
         }
         assert_eq!(Runtime::Git.point(b"{}"), None);
-        assert!(Runtime::Git.is_gate(None));
+        assert_eq!(Runtime::Git.stakes(None), Stakes::Gate);
     }
 }

@@ -79,6 +79,7 @@ fn tables() -> String {
             "point",
             "exit 1",
             "exit 2",
+            "exit 3",
             "timeout",
             "not started",
             "exit 0, `{` on stdout",
@@ -102,6 +103,7 @@ fn tables() -> String {
                 format!("`{gate}`"),
                 judged(EndKind::Exited(1), ""),
                 judged(EndKind::Exited(2), ""),
+                judged(EndKind::Exited(3), ""),
                 judged(EndKind::TimedOut, ""),
                 judged(EndKind::ExecFailed, ""),
                 judged(EndKind::Exited(0), "{"),
@@ -116,6 +118,7 @@ fn tables() -> String {
             "contract",
             "`DENY` at",
             "`BLOCK` at",
+            "`BLOCK`, which is to go on working, at",
             "nothing can be stopped at",
         ],
         contracts().map(|mode| {
@@ -131,6 +134,7 @@ fn tables() -> String {
                 format!("`{}`", mode.contract_name()),
                 at(Stop::Call),
                 at(Stop::Operation),
+                at(Stop::Ending),
                 at(Stop::Nothing),
             ]
         }),

@@ -59,6 +59,13 @@ impl Known {
                 .any(|blocked| !self.is_incidental(blocked))
     }
 
+    /// Whether a process of its own is among it.
+    #[must_use]
+    pub fn is_denied_a_process(&self) -> bool {
+        let is_new = |denied: &Denied| [nr::clone, nr::fork, nr::vfork].contains(&denied.number);
+        self.calls.iter().any(is_new)
+    }
+
     /// Whether an access is one that libraries and shells try on their own.
     #[must_use]
     pub fn is_incidental(&self, blocked: &Blocked) -> bool {

@@ -14,6 +14,7 @@
 compile_error!("hookjail is for little-endian 64-bit systems");
 
 mod keeper;
+mod last_answer;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(not(target_os = "linux"))]
@@ -30,5 +31,6 @@ use self::portable as host;
 pub use self::portable::*;
 pub use self::{
     keeper::{Keeper, Place},
+    last_answer::{LastAnswer, answer_signals, give_last_answer, keep_last_answer},
     shared::{Identity, Links, Reaped, WaitStatus, ignore_file_size_signal, occupy_standard_fds},
 };

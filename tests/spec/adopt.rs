@@ -11,11 +11,18 @@ use std::{
 };
 
 use hookjail::{
-    contract::{Decision, End, EndKind, Mode},
+    contract::{Decision, End, EndKind, Mode, Stop},
     request::OnFailure,
 };
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 
-use crate::{support::Daemon, witness::until};
+use crate::{
+    support::{Daemon, Setup},
+    witness::until,
+};
 
 /// A runtime, a payload of its gate, and a hook as its users write them.
 struct Case {
@@ -265,23 +272,499 @@ async fn a_daemon_that_dies_in_the_middle_is_a_no() {
     }
 }
 
+/// Whether hooks of the runtime's decide about a tool call there, as its contract has it.
+fn is_of_a_call(case: &Case) -> bool {
+    case.mode.stop_at(case.point) == Ok(Stop::Call)
+}
+
 #[tokio::test]
-async fn a_guard_that_breaks_is_a_no_where_that_is_asked_for() {
+async fn a_guard_that_breaks_is_a_no_before_a_tool_call() {
     let daemon = Daemon::start().await;
     let socket = daemon.path().join("sock").display().to_string();
     let here = daemon.workspace();
     let broken = written(&daemon, "broken", "#!/bin/sh\necho oops >&2\nexit 1\n");
     let broken = broken.to_str().unwrap();
+    let as_it_is = (Some(1), String::new(), "oops\n".to_owned());
     for case in CASES.iter().filter(|case| case.runtime != "git") {
-        let plain = ended(
-            &here,
-            &in_place(case.runtime, &socket, &[], broken),
-            case.harmless,
-        );
-        assert_eq!(told(&plain), (Some(1), String::new(), "oops\n".to_owned()));
-        let closed = in_place(case.runtime, &socket, &["--fail-closed"], broken);
-        let closed = ended(&here, &closed, case.harmless);
+        let ended = |more: &[&str]| {
+            let words = in_place(case.runtime, &socket, more, broken);
+            ended(&here, &words, case.harmless)
+        };
+        let plain = ended(&[]);
+        if is_of_a_call(case) {
+            assert!(read(case, &plain).stops(), "{}: {plain:?}", case.runtime);
+        } else {
+            assert_eq!(told(&plain), as_it_is, "{}", case.runtime);
+        }
+        let closed = ended(&["--fail-closed"]);
         assert!(read(case, &closed).stops(), "{}: {closed:?}", case.runtime);
+        let mirrored = ended(&["--mirror-failures"]);
+        assert_eq!(told(&mirrored), as_it_is, "{}", case.runtime);
+    }
+}
+
+#[tokio::test]
+async fn a_guard_that_confinement_breaks_is_a_no() {
+    let daemon = Daemon::start().await;
+    let socket = daemon.path().join("sock").display().to_string();
+    let here = daemon.workspace();
+    // The rules lie where no profile reaches, as in a home.
+    let rules = daemon.outside("rules");
+    fs::write(&rules, "rm -rf\n").unwrap();
+    let rules = rules.display();
+    let scripts = [
+        (
+            "python",
+            format!(
+                "#!/usr/bin/env python3\nimport sys\nrules = open('{rules}').read().split('\\n')\nevent = sys.stdin.read()\n\
+                 if any(rule and rule in event for rule in rules):\n    print('no', file=sys.stderr)\n    sys.exit(2)\n"
+            ),
+        ),
+        (
+            "shell",
+            format!("#!/bin/sh\ngrep -q -f {rules} && {{ echo no >&2; exit 2; }}\nexit 0\n"),
+        ),
+        (
+            "missing",
+            "#!/bin/bash\n. /nowhere/lib.sh || exit 127\n".to_owned(),
+        ),
+        ("killed", "#!/bin/sh\nkill -TERM $$\n".to_owned()),
+    ];
+    for (name, script) in scripts {
+        let hook = written(&daemon, name, &script);
+        let hook = hook.to_str().unwrap();
+        if ["python", "shell"].contains(&name) {
+            let case = &CASES[0];
+            let alone = ended(&here, &[hook], case.harmful);
+            assert!(read(case, &alone).stops(), "{name}: {alone:?}");
+        }
+        // To hookjail Base Coat's points are no tool calls: a guard that ends there with 0 is believed.
+        let decides = |case: &&Case| {
+            case.runtime != "git" && (name != "shell" || case.runtime != "base-coat")
+        };
+        for case in CASES.iter().filter(decides) {
+            let words = in_place(case.runtime, &socket, &["--profile", "workspace-ro"], hook);
+            let inside = ended(&here, &words, case.harmful);
+            assert!(
+                read(case, &inside).stops(),
+                "{name} {}: {inside:?}",
+                case.runtime
+            );
+            // Where a broken hook is the runtime's own no, it is given on as it is.
+            let is_own = ["copilot", "docker-agent", "gemini-cli", "loom"].contains(&case.runtime);
+            let text = String::from_utf8_lossy(&inside.stderr);
+            assert!(
+                is_own || text.contains("(run "),
+                "{name} {}: {text}",
+                case.runtime
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_guard_whose_processes_are_denied_is_a_no_whatever_it_says() {
+    let daemon = Daemon::start().await;
+    let socket = daemon.path().join("sock").display().to_string();
+    let here = daemon.workspace();
+    let script = "#!/bin/bash\ncommand=$(/bin/cat)\ncase $command in *'rm -rf'*) echo no >&2; exit 2 ;; esac\nexit 0\n";
+    let hook = written(&daemon, "forks", script);
+    let hook = hook.to_str().unwrap();
+    for case in CASES.iter().filter(|case| is_of_a_call(case)) {
+        let ended = |profile| {
+            let words = in_place(case.runtime, &socket, &["--profile", profile], hook);
+            ended(&here, &words, case.harmful)
+        };
+        for profile in ["strict", "pipeline"] {
+            let ended = ended(profile);
+            assert!(
+                read(case, &ended).stops(),
+                "{} {profile}: {ended:?}",
+                case.runtime
+            );
+            let is_ours = String::from_utf8_lossy(&ended.stderr).contains("hookjail");
+            // Where it may have processes it says no itself; elsewhere its end may be the runtime's own no.
+            let is_let_pass = ["claude-code", "codex", "cursor"].contains(&case.runtime);
+            assert_eq!(
+                is_ours,
+                is_let_pass && profile == "strict",
+                "{} {profile}: {ended:?}",
+                case.runtime
+            );
+        }
+    }
+}
+
+/// Points where "no" means "go on working", each with a payload.
+const ENDINGS: [(&str, Mode, &str, &str); 5] = [
+    (
+        "claude-code",
+        Mode::ClaudeCode,
+        "Stop",
+        r#"{"session_id":"s","transcript_path":"/t","cwd":"/","permission_mode":"default","hook_event_name":"Stop","stop_hook_active":false}"#,
+    ),
+    (
+        "claude-code",
+        Mode::ClaudeCode,
+        "SubagentStop",
+        r#"{"session_id":"s","transcript_path":"/t","cwd":"/","permission_mode":"default","hook_event_name":"SubagentStop","stop_hook_active":false}"#,
+    ),
+    (
+        "codex",
+        Mode::Codex,
+        "Stop",
+        r#"{"session_id":"s","turn_id":"t","transcript_path":null,"cwd":"/","hook_event_name":"Stop","model":"m","permission_mode":"default","stop_hook_active":false,"last_assistant_message":null}"#,
+    ),
+    (
+        "gemini-cli",
+        Mode::GeminiCli,
+        "AfterAgent",
+        r#"{"session_id":"s","transcript_path":"/t","cwd":"/","hook_event_name":"AfterAgent","timestamp":"2026-01-01T00:00:00Z","prompt":"p","prompt_response":"r","stop_hook_active":false}"#,
+    ),
+    (
+        "copilot",
+        Mode::Copilot,
+        "Stop",
+        r#"{"hook_event_name":"Stop","session_id":"s","timestamp":"2026-01-01T00:00:00Z","cwd":"/"}"#,
+    ),
+];
+
+#[tokio::test]
+async fn where_no_means_go_on_working_hookjails_own_failure_keeps_nobody_working() {
+    let daemon = Daemon::start().await;
+    let socket = daemon.path().join("sock").display().to_string();
+    let missing = daemon.path().join("nobody").display().to_string();
+    let here = daemon.workspace();
+    let log = daemon.outside("log");
+    // It can write where nothing confines it, and dash exits with 2 where it cannot.
+    let logger = format!(
+        "#!/bin/sh\ncat >/dev/null\necho stopped >> {}\n",
+        log.display()
+    );
+    let logger = written(&daemon, "logger", &logger);
+    let slow = written(&daemon, "slow", "#!/bin/sh\nexec sleep 60\n");
+    let tests = written(
+        &daemon,
+        "tests",
+        "#!/bin/sh\necho '2 tests failed' >&2\nexit 2\n",
+    );
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let (logger, slow, tests) = (text(&logger), text(&slow), text(&tests));
+    for (runtime, mode, point, payload) in ENDINGS {
+        let judged = |output: &Output| {
+            let end = End {
+                kind: EndKind::Exited(output.status.code().unwrap()),
+                point,
+                stderr: &output.stderr,
+                stdout: &output.stdout,
+                ..End::default()
+            };
+            mode.judge(&end, OnFailure::Contract).decision
+        };
+        let alone = ended(&here, &[&logger], payload);
+        assert_eq!(alone.status.code(), Some(0), "{alone:?}");
+        let gone = "no-such-hook".to_owned();
+        for (socket, hook, more) in [
+            (&socket, &logger, &[][..]),
+            (&missing, &logger, &[]),
+            (&socket, &gone, &[]),
+            (&socket, &slow, &["--timeout", "300ms"]),
+            (&socket, &logger, &["--bogus"]),
+        ] {
+            for observe in [&[][..], &["--observe"]] {
+                let more = [observe, more].concat();
+                let words = in_place(runtime, socket, &more, hook);
+                let output = ended(&here, &words, payload);
+                assert_eq!(
+                    judged(&output),
+                    Decision::None,
+                    "{runtime} {hook}: {output:?}"
+                );
+                // There exit code 2 is only a warning, and the hook's own is given on.
+                if runtime == "copilot" {
+                    continue;
+                }
+                assert_eq!(
+                    output.status.code(),
+                    Some(0),
+                    "{runtime} {hook}: {output:?}"
+                );
+                let told = String::from_utf8_lossy(&output.stderr);
+                assert!(told.contains("hookjail"), "{runtime} {hook}: {told}");
+            }
+        }
+        let misnamed = ended(&here, &in_place("emacs", &socket, &[], &logger), payload);
+        assert_eq!(judged(&misnamed), Decision::None, "{runtime}: {misnamed:?}");
+        // What the hook itself says still counts, but of one that only looks on.
+        if runtime != "copilot" {
+            let output = ended(&here, &in_place(runtime, &socket, &[], &tests), payload);
+            assert_eq!(judged(&output), Decision::Block, "{runtime}: {output:?}");
+            let observed = in_place(runtime, &socket, &["--observe"], &tests);
+            let output = ended(&here, &observed, payload);
+            assert_eq!(judged(&output), Decision::None, "{runtime}: {output:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_hook_that_only_looks_on_stops_nothing_whatever_it_says() {
+    let daemon = Daemon::start().await;
+    let socket = daemon.path().join("sock").display().to_string();
+    let here = daemon.workspace();
+    for case in &CASES {
+        let hook = written(&daemon, case.runtime, case.hook);
+        let hook = hook.to_str().unwrap();
+        for (more, stops) in [(&[][..], true), (&["--observe"], false)] {
+            let output = ended(
+                &here,
+                &in_place(case.runtime, &socket, more, hook),
+                case.harmful,
+            );
+            assert_eq!(
+                read(case, &output).stops(),
+                stops,
+                "{}: {output:?}",
+                case.runtime
+            );
+            assert!(stops || output.status.code() == Some(0), "{output:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_signal_to_hookjail_itself_is_a_no() {
+    let daemon = Daemon::start().await;
+    let socket = daemon.path().join("sock").display().to_string();
+    let here = daemon.workspace();
+    let ready = daemon.workspace().join("ready");
+    fs::create_dir(&ready).unwrap();
+    let slow = written(&daemon, "slow", "#!/bin/sh\nexec sleep 60\n");
+    let slow = slow.to_str().unwrap();
+    let mut started_so_far = 0;
+    for case in &CASES {
+        for (number, signal) in [
+            Signal::SIGTERM,
+            Signal::SIGINT,
+            Signal::SIGHUP,
+            Signal::SIGQUIT,
+            Signal::SIGUSR1,
+            Signal::SIGALRM,
+            Signal::SIGXCPU,
+            Signal::SIGABRT,
+            Signal::SIGSEGV,
+            Signal::SIGSYS,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            // All signals once, and each runtime with a few.
+            if case.runtime != "claude-code" && number > 1 {
+                continue;
+            }
+            let child = started(
+                &here,
+                &in_place(case.runtime, &socket, &[], slow),
+                case.harmless,
+            );
+            started_so_far += 1;
+            let is_start = |record: &String| record == "started";
+            until("the start record", || {
+                daemon.records().iter().filter(|it| is_start(it)).count() == started_so_far
+            })
+            .await;
+            kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+            let output = child.wait_with_output().unwrap();
+            assert!(
+                read(case, &output).stops(),
+                "{} {signal}: {output:?}",
+                case.runtime
+            );
+        }
+    }
+}
+
+/// Returns words by which bash lowers its limits and becomes hookjail.
+fn limited<'a>(limit: &'a str, words: &[&'a str]) -> Vec<&'a str> {
+    let shell = ["bash", "-c", "ulimit $0 && exec \"$@\"", limit];
+    [&shell, words].concat()
+}
+
+#[tokio::test]
+async fn a_client_that_can_have_next_to_nothing_says_no_or_what_its_hook_says() {
+    let daemon = Daemon::start().await;
+    let socket = daemon.path().join("sock").display().to_string();
+    let here = daemon.workspace();
+    for case in [&CASES[0], &CASES[1], &CASES[2], &CASES[7]] {
+        let hook = written(&daemon, case.runtime, case.hook);
+        let hook = hook.to_str().unwrap();
+        let words = in_place(case.runtime, &socket, &[], hook);
+        let files = [4, 5, 6, 7, 8, 9, 10, 12, 16].map(|count| format!("-n {count}"));
+        let memory = (0..24).map(|step| format!("-v {}", 20_000 + 4_000 * step));
+        let stack = [64, 128, 256, 512].map(|size| format!("-s {size}"));
+        // Nobody but root is held by it: no thread and no process more.
+        let tasks = ["-u 1".to_owned()];
+        for limit in files.into_iter().chain(memory).chain(stack).chain(tasks) {
+            // The program and its libraries must at least be loaded.
+            let version = limited(&limit, &[env!("CARGO_BIN_EXE_hookjail"), "--version"]);
+            if !ended(&here, &version, "").status.success() {
+                continue;
+            }
+            let output = ended(&here, &limited(&limit, &words), case.harmful);
+            assert!(
+                read(case, &output).stops(),
+                "{} {limit}: {output:?}",
+                case.runtime
+            );
+            if limit.starts_with("-u") {
+                let own = ended(&here, &words, case.harmful);
+                assert_eq!(told(&output), told(&own), "{}", case.runtime);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_command_line_that_is_wrong_is_a_no() {
+    let daemon = Daemon::start().await;
+    let here = daemon.workspace();
+    let program = env!("CARGO_BIN_EXE_hookjail");
+    for case in &CASES {
+        for words in [
+            &["--bogus", "--", "/bin/true"][..],
+            &["--help"],
+            &["--timeout", "soon", "--", "/bin/true"],
+            &[],
+            &["--config", "/nowhere/hookjail.toml", "--", "/bin/true"],
+            // A hook's own words are not hookjail's.
+            &["--bogus", "/bin/true", "--observe"],
+        ] {
+            for named in [
+                &["--as", case.runtime][..],
+                &[&format!("--as={}", case.runtime)],
+            ] {
+                let words = [&[program, "run"], named, words].concat();
+                let output = ended(&here, &words, case.harmless);
+                assert!(read(case, &output).stops(), "{words:?}: {output:?}");
+            }
+            // A name that no runtime has is no name: the payload says whose it is. git's says nothing.
+            if case.runtime != "git" {
+                let words = [program, "run", "--as", "emacs", "--", "/bin/true"];
+                let output = ended(&here, &words, case.harmless);
+                assert!(read(case, &output).stops(), "{words:?}: {output:?}");
+            }
+            let words = [&[program, "run", "--as", case.runtime, "--observe"], words].concat();
+            let output = ended(&here, &words, case.harmless);
+            assert!(!read(case, &output).stops(), "{words:?}: {output:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_written_is_a_no() {
+    let daemon = Daemon::start().await;
+    let socket = daemon.path().join("sock").display().to_string();
+    let here = daemon.workspace();
+    // Those whose guards here say no on stdout.
+    for case in CASES
+        .iter()
+        .filter(|case| case.hook.contains("permission") || case.hook.contains("decision"))
+    {
+        let hook = written(&daemon, case.runtime, case.hook);
+        let words = in_place(case.runtime, &socket, &[], hook.to_str().unwrap());
+        let full = ["bash", "-c", "exec \"$@\" >/dev/full", "bash"];
+        let output = ended(&here, &[&full[..], &words].concat(), case.harmful);
+        assert!(read(case, &output).stops(), "{}: {output:?}", case.runtime);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+
+        let closed = [
+            "bash",
+            "-c",
+            "set -o pipefail; \"$@\" | true; exit ${PIPESTATUS[0]}",
+            "bash",
+        ];
+        let slow = [&closed[..], &words].concat();
+        let output = ended(&here, &slow, case.harmful);
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{}: {output:?}",
+            case.runtime
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_names_its_reason_and_an_id_and_never_the_command_that_lifts_it() {
+    let setup = Setup {
+        ask_for_consent: true,
+        ..Setup::default()
+    };
+    let daemon = Daemon::with(setup).await;
+    let socket = daemon.path().join("sock").display().to_string();
+    let here = daemon.workspace();
+    for case in &CASES {
+        let hook = written(&daemon, case.runtime, case.hook);
+        let words = in_place(case.runtime, &socket, &[], hook.to_str().unwrap());
+        let output = ended(&here, &words, case.harmless);
+        assert!(read(case, &output).stops(), "{}: {output:?}", case.runtime);
+        let told = [output.stdout, output.stderr].concat();
+        let told = String::from_utf8_lossy(&told);
+        assert!(told.contains("CONSENT_REQUIRED: "), "{told}");
+        let id = told.split("(request ").nth(1).unwrap();
+        let id = id.split(')').next().unwrap();
+        let journal = daemon.journal();
+        let record = journal.last().unwrap();
+        assert!(record.to_string().contains(id), "{record}");
+        for word in [
+            "consent allow",
+            "hookjail consent",
+            "hookjail serve",
+            "--profile",
+        ] {
+            assert!(!told.contains(word), "{told}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_guard_that_runs_while_the_daemon_is_stopped_is_a_no() {
+    // The daemon alone is told to stop, or, as a service manager may do it, every process of it.
+    for all in [false, true] {
+        for case in &CASES {
+            let mut daemon = Daemon::with(Setup {
+                config: "[server]\ndrain = \"300ms\"\n".to_owned(),
+                ..Setup::default()
+            })
+            .await;
+            let socket = daemon.path().join("sock").display().to_string();
+            let here = daemon.workspace();
+            let pid = daemon.workspace().join("pid");
+            // It would be ended by SIGTERM.
+            let slow = written(
+                &daemon,
+                "slow",
+                "#!/bin/bash\necho $$ > pid.new; mv pid.new pid\nexec sleep 60\n",
+            );
+            let more = ["--profile", "workspace-rw"];
+            let words = in_place(case.runtime, &socket, &more, slow.to_str().unwrap());
+            let child = started(&here, &words, case.harmless);
+            until("the hook", || pid.exists()).await;
+            if all {
+                let hook = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+                kill(Pid::from_raw(hook), Signal::SIGTERM).unwrap();
+            }
+            kill(Pid::from_raw(daemon.pid().cast_signed()), Signal::SIGTERM).unwrap();
+            let output = child.wait_with_output().unwrap();
+            assert!(
+                read(case, &output).stops(),
+                "{} {all}: {output:?}",
+                case.runtime
+            );
+            daemon.child().wait().unwrap();
+
+            let after = ended(&here, &words, case.harmless);
+            assert!(read(case, &after).stops(), "{}: {after:?}", case.runtime);
+        }
     }
 }
 
@@ -330,5 +813,61 @@ async fn hooks_that_decide_nothing_are_mirrored_too() {
         let failed = ended(&here, &in_place(runtime, &missing, &[], hook), payload);
         assert_eq!(failed.status.code(), Some(125));
         assert_eq!(failed.stdout, b"");
+    }
+}
+
+mod as_root {
+    use std::os::unix::fs::chown;
+
+    use super::*;
+    use crate::{support::needs_root, witness::NOBODY};
+
+    /// Root is held by no limit on processes, so the client is another user's, who has this one and can have no other.
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_user_without_another_process_has_its_guards() {
+        needs_root();
+        let daemon = Daemon::with(Setup {
+            config: format!("[server]\nallowed_uids = [{NOBODY}]\nsocket_mode = \"0660\"\n"),
+            ..Setup::default()
+        })
+        .await;
+        let socket = daemon.path().join("sock");
+        chown(&socket, Some(NOBODY), None).unwrap();
+        let socket = socket.display().to_string();
+        let here = daemon.workspace();
+        // The program may lie where that user cannot go.
+        let program = here.join("hookjail").display().to_string();
+        fs::copy(env!("CARGO_BIN_EXE_hookjail"), &program).unwrap();
+        let user = NOBODY.to_string();
+        let lone = [
+            "setpriv",
+            "--clear-groups",
+            "--reuid",
+            &user,
+            "bash",
+            "-c",
+            "ulimit -u 1 && exec \"$@\"",
+            "bash",
+        ];
+        // The control: who is held like this starts no thread.
+        let thread = "import threading; threading.Thread(target=print).start()";
+        let words = [&lone[..], &["python3", "-c", thread]].concat();
+        assert!(!ended(&here, &words, "").status.success());
+        for case in &CASES {
+            let hook = written(&daemon, case.runtime, case.hook);
+            let mut words = in_place(case.runtime, &socket, &[], hook.to_str().unwrap());
+            words[0] = &program;
+            let words = [&lone[..], &words].concat();
+            for (payload, stops) in [(case.harmless, false), (case.harmful, true)] {
+                let output = ended(&here, &words, payload);
+                assert_eq!(
+                    read(case, &output).stops(),
+                    stops,
+                    "{}: {output:?}",
+                    case.runtime
+                );
+            }
+        }
     }
 }

@@ -87,6 +87,75 @@ command = ["/bin/true"]
 }
 
 #[tokio::test]
+async fn a_refusal_is_a_no_before_a_tool_call_and_keeps_nobody_working() {
+    let mut config = String::new();
+    for (contract, gate, ending) in [
+        ("claude_code", "PreToolUse", "Stop"),
+        ("codex", "PermissionRequest", "SubagentStop"),
+        ("gemini_cli", "BeforeTool", "AfterAgent"),
+        ("copilot", "permissionRequest", "agentStop"),
+    ] {
+        let hook = |point: &str, more: &str| {
+            format!(
+                "[[hook]]\nname = \"{contract} {point}\"\ncontract = \"{contract}\"\npoint = \"{point}\"\ncommand = \"exit 0\"\n{more}"
+            )
+        };
+        config += &hook(gate, "");
+        config += &hook(ending, "on_failure = \"closed\"\n");
+    }
+    let setup = Setup {
+        ask_for_consent: true,
+        config,
+        ..Setup::default()
+    };
+    let daemon = Daemon::with(setup).await;
+    for (contract, point, decision) in [
+        (pb::Contract::ClaudeCode, "PreToolUse", pb::Decision::Deny),
+        (pb::Contract::ClaudeCode, "Stop", pb::Decision::None),
+        (pb::Contract::Codex, "PermissionRequest", pb::Decision::Deny),
+        (pb::Contract::Codex, "SubagentStop", pb::Decision::None),
+        (pb::Contract::GeminiCli, "BeforeTool", pb::Decision::Deny),
+        (pb::Contract::GeminiCli, "AfterAgent", pb::Decision::None),
+        (
+            pb::Contract::Copilot,
+            "permissionRequest",
+            pb::Decision::Deny,
+        ),
+        (pb::Contract::Copilot, "agentStop", pb::Decision::None),
+    ] {
+        let request = pb::DispatchRequest {
+            contract: contract.into(),
+            ..at(point, &json!({}))
+        };
+        let response = daemon.dispatch(request).await;
+        let answer = response.answer.unwrap();
+        assert_eq!(answer.decision(), decision, "{contract:?} {point}");
+        assert!(answer.failed, "{contract:?} {point}");
+        // A model may read this.
+        assert!(
+            !answer.reason.contains("hookjail consent"),
+            "{}",
+            answer.reason
+        );
+        let verdict = response.hooks[0].verdict.clone().unwrap();
+        assert!(
+            !verdict.reason.contains("hookjail consent"),
+            "{}",
+            verdict.reason
+        );
+    }
+    // An operator does.
+    assert!(daemon.log().contains("hookjail consent allow"));
+    let journal = daemon.journal();
+    assert!(journal.iter().all(|it| {
+        it["message"]
+            .as_str()
+            .unwrap()
+            .contains("hookjail consent allow")
+    }));
+}
+
+#[tokio::test]
 async fn hooks_of_two_contracts_at_one_point_need_the_contract_named() {
     let hooks = r#"
 [[hook]]

@@ -1,0 +1,196 @@
+//! Ends that confinement may have caused: at what can be stopped they are no answer, and where an agent is about to end they
+//! do not keep it working.
+//!
+//! What a filter refuses is known. What Landlock refuses is not, but where the kernel logs it: there only the hook's own end
+//! tells, so what is read here is how programs say that they could not do something.
+
+use super::{BlockedBy, Decision, End, EndKind, Skip, Stop, Verdict};
+
+/// How far confinement is known to have borne on a hook.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Bearing {
+    /// It was confined, and nothing that it wanted is known to have been denied.
+    Confined,
+    /// It was denied something that it wanted.
+    Denied,
+    /// It was denied a process of its own.
+    ProcessDenied,
+    /// Nothing confined it, or nobody says.
+    #[default]
+    Unknown,
+}
+
+/// Exit codes by which shells say that they could not execute a program, and Rust that a program panicked.
+const BROKEN: [i32; 3] = [126, 127, 101];
+
+/// How much of stderr is looked at, bytes from its end.
+const LOOKED_AT: usize = 64 * 1024;
+
+/// How lines end that say what the system refused: `strerror` at the end of a line, as most programs print it.
+const REFUSED: [&str; 4] = [
+    ": permission denied",
+    ": operation not permitted",
+    ": read-only file system",
+    // dash, of a redirection into a directory that it cannot see.
+    ": directory nonexistent",
+];
+
+/// What runtimes print of the same errors within a line: Python, Rust, Node.
+const REFUSED_WITHIN: [&str; 11] = [
+    "[errno 1]",
+    "[errno 13]",
+    "[errno 30]",
+    "(os error 1)",
+    "(os error 13)",
+    "(os error 30)",
+    "eacces",
+    "eperm",
+    "erofs",
+    "cannot fork",
+    "fork: ",
+];
+
+/// What shells and `id` miss at each start, and do without: files for a login, and the name of a uid that has none.
+const INCIDENTAL: [&str; 2] = ["/etc/profile", "cannot find name for user id"];
+
+/// What else a hook says that misses what its profile keeps from it: files and the network.
+const MISSING: [&str; 10] = [
+    "no such file or directory",
+    "[errno 2]",
+    "(os error 2)",
+    "enoent",
+    "command not found",
+    ": not found",
+    "could not resolve host",
+    "name resolution",
+    "network is unreachable",
+    "resource temporarily unavailable",
+];
+
+/// Weighs a verdict against what confinement may have had to do with the end: where something can be stopped, a hook that
+/// broke stops it; where an agent is about to end, an exit code does not keep it working.
+pub(super) fn weighed(verdict: Verdict, stop: Stop, end: &End<'_>) -> Verdict {
+    if end.bearing == Bearing::Unknown {
+        return verdict;
+    }
+    match stop {
+        Stop::Call | Stop::Operation => {
+            let is_open = !matches!(
+                verdict.decision,
+                Decision::Ask | Decision::Block | Decision::Deny
+            );
+            let why = if verdict.failed {
+                of_failure(end)
+            } else if stop == Stop::Call && end.bearing == Bearing::ProcessDenied {
+                // Whatever a script then says, it has not looked at what it was asked.
+                Some("it was denied the processes it is made of")
+            } else if stop == Stop::Call && is_silent(&verdict, end) {
+                // A shell goes on where a command of it could not read its rules. That something was denied is not enough:
+                // libraries and shells try much that they do without.
+                says_refused(end)
+            } else {
+                None
+            };
+            match why {
+                Some(why) if is_open => stopped(verdict, stop, why),
+                Some(_) | None => verdict,
+            }
+        }
+        Stop::Ending if verdict.decision.stops() => {
+            let by_code = verdict.blocked_by == Some(BlockedBy::ExitCode);
+            match of_refusal(end).filter(|_| by_code) {
+                Some(why) => passed(verdict, why),
+                None => verdict,
+            }
+        }
+        Stop::Ending | Stop::Nothing => verdict,
+    }
+}
+
+fn stopped(verdict: Verdict, stop: Stop, why: &str) -> Verdict {
+    Verdict {
+        blocked_by: Some(
+            verdict
+                .skip
+                .and_then(Skip::blocked_by)
+                .unwrap_or(BlockedBy::ExitCode),
+        ),
+        decision: stop.decision().unwrap_or(Decision::Block),
+        failed: true,
+        reason: format!("the hook failed, and confinement may be why: {why}"),
+        updated_input: None,
+        ..verdict
+    }
+}
+
+fn passed(verdict: Verdict, why: &str) -> Verdict {
+    let mut warnings = verdict.warnings;
+    warnings.push(format!(
+        "the hook failed, and confinement may be why, so it keeps nobody working: {why}"
+    ));
+    Verdict {
+        blocked_by: None,
+        decision: Decision::None,
+        failed: true,
+        reason: String::new(),
+        skip: Some(Skip::NonzeroExit),
+        warnings,
+        ..verdict
+    }
+}
+
+/// Whether a hook lets a call pass without having said so.
+fn is_silent(verdict: &Verdict, end: &End<'_>) -> bool {
+    let is_answer = matches!(end.stdout.trim_ascii_start().first(), Some(b'"' | b'{'));
+    match verdict.decision {
+        Decision::None => true,
+        Decision::Allow => !is_answer,
+        Decision::Ask | Decision::Block | Decision::Deny => false,
+    }
+}
+
+/// Returns what speaks for confinement as the cause of a hook's failure.
+fn of_failure(end: &End<'_>) -> Option<&'static str> {
+    match end.kind {
+        EndKind::Canceled => return Some("it was canceled"),
+        EndKind::ExecFailed => return Some("it could not be executed"),
+        EndKind::OutputLimit => return Some("it printed more than it may"),
+        EndKind::Signaled(_) => return Some("a signal ended it"),
+        EndKind::Exited(code) if BROKEN.contains(&code) => {
+            return Some("its exit code says that a program could not run or broke");
+        }
+        // The time that is over is the contract's, or the caller's own.
+        EndKind::TimedOut => return None,
+        EndKind::Exited(_) => {}
+    }
+    of_refusal(end).or_else(|| {
+        let is_missing = says(end, |line| MISSING.iter().any(|word| line.contains(word)));
+        is_missing.then_some("its stderr says that something is missing")
+    })
+}
+
+/// Returns what says that something was refused to the hook.
+fn of_refusal(end: &End<'_>) -> Option<&'static str> {
+    if matches!(end.bearing, Bearing::Denied | Bearing::ProcessDenied) {
+        return Some("it was denied something that it wanted");
+    }
+    says_refused(end)
+}
+
+/// Returns what its stderr says of that.
+fn says_refused(end: &End<'_>) -> Option<&'static str> {
+    let is_refused = says(end, |line| {
+        let is_incidental = INCIDENTAL.iter().any(|words| line.contains(words));
+        let is_refused = REFUSED.iter().any(|words| line.ends_with(words))
+            || REFUSED_WITHIN.iter().any(|words| line.contains(words));
+        is_refused && !is_incidental
+    });
+    is_refused.then_some("its stderr says that something was refused to it")
+}
+
+/// Says whether a line of stderr is such a one.
+fn says(end: &End<'_>, is: impl Fn(&str) -> bool) -> bool {
+    let from = end.stderr.len().saturating_sub(LOOKED_AT);
+    let stderr = String::from_utf8_lossy(&end.stderr[from..]).to_lowercase();
+    stderr.lines().any(|line| is(line.trim_end()))
+}
