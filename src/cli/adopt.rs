@@ -13,7 +13,7 @@ use clap::CommandFactory;
 use tonic::transport::Channel;
 
 use super::{
-    Arguments, Context, Failure, client, output,
+    Arguments, Context, Failure, client, output, rehearse,
     run::{Run, exit_code, policy},
     served,
     show::plain,
@@ -233,15 +233,19 @@ pub(super) fn run(run: &Run, runtime: Option<Runtime>, context: &Context) -> Exi
         run,
         runtime,
     };
-    let ended = read
+    if run.place.rehearse {
+        let rehearsed = read
+            .map_err(Failure::from)
+            .and_then(|_| rehearse::run(&hook, context, &payload));
+        return rehearsed.unwrap_or_else(|failure| {
+            output::failure(&failure, context.json);
+            ExitCode::from(failure.code)
+        });
+    }
+    let response = read
         .map_err(Failure::from)
         .and_then(|_| hook.ask(context, payload));
-    let said = match ended.and_then(|response| hook.end(&response)) {
-        Ok(said) if post.observe => runtime.observed(post.point.as_deref(), said),
-        Ok(said) => said,
-        Err(failure) => post.refusal(&why(&failure)),
-    };
-    post.say(&said)
+    post.say(&hook.said(response))
 }
 
 /// Ends where no runtime has the name that is given: that is for a person to mend.
@@ -269,19 +273,66 @@ fn why(failure: &Failure) -> String {
 }
 
 /// A hook in its runtime's place.
-struct Hook<'a> {
+pub(super) struct Hook<'a> {
     post: &'a Post,
-    run: &'a Run,
+    pub(super) run: &'a Run,
     runtime: Runtime,
 }
 
 impl Hook<'_> {
+    /// Has a daemon run it.
     fn ask(&self, context: &Context, payload: Vec<u8>) -> Result<pb::ExecuteResponse, Failure> {
         let Some(socket) = served::daemon(context, self.run.connect.as_deref()) else {
             return Err(Failure::new(
                 "no daemon is set up here; nothing is run without one",
             ));
         };
+        let request = self.request(context, payload)?;
+        served::by_daemon(&socket, request, async |channel, request| {
+            call(channel, request, self.timeout()).await
+        })
+    }
+
+    /// Runs it by a daemon of its own, which needs no consent, and returns how the runtime would see it end.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be read, or the hook is refused.
+    pub(super) fn privately(&self, context: &Context, payload: Vec<u8>) -> Result<Said, Failure> {
+        let request = self.request(context, payload)?;
+        let (config, consent) = self.run.private(context, &request)?;
+        let response = served::privately(config, consent, request, async |channel, request| {
+            call(channel, request, self.timeout()).await
+        })?;
+        Ok(self.said(Ok(response)))
+    }
+
+    /// Returns how this process ends for it.
+    fn said(&self, response: Result<pb::ExecuteResponse, Failure>) -> Said {
+        match response.and_then(|response| self.end(&response)) {
+            Ok(said) if self.post.observe => {
+                self.runtime.observed(self.post.point.as_deref(), said)
+            }
+            Ok(said) => said,
+            Err(failure) => self.post.refusal(&why(&failure)),
+        }
+    }
+
+    /// Says whether the runtime takes an end for a no.
+    pub(super) fn takes_for_no(&self, said: &Said) -> bool {
+        self.runtime.takes_for_no(self.post.point.as_deref(), said)
+    }
+
+    /// Returns the wall time that it is given, where somebody says so: the runtime's own timer would let things go on.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        let point = self.post.point.as_deref().unwrap_or_default();
+        let own = self.runtime.mode().defaults(point).timeout;
+        self.run
+            .timeout
+            .or_else(|| own.map(|own| own.saturating_sub(MARGIN.min(own / 10))))
+    }
+
+    fn request(&self, context: &Context, payload: Vec<u8>) -> Result<pb::ExecuteRequest, Failure> {
         let mode = self.runtime.mode();
         let place = &self.run.place;
         let point = self.post.point.as_deref();
@@ -300,7 +351,7 @@ impl Hook<'_> {
                 hook.env.entry(name).or_insert(value);
             }
         }
-        let request = pb::ExecuteRequest {
+        Ok(pb::ExecuteRequest {
             contract: super::run::contract(mode.contract_name())?.into(),
             event: Some(pb::Event {
                 json: payload.into(),
@@ -317,20 +368,11 @@ impl Hook<'_> {
             } else {
                 pb::OnFailure::Contract.into()
             },
+            timeout: self
+                .timeout()
+                .map(prost_types::Duration::try_from)
+                .transpose()?,
             ..request
-        };
-        // The runtime's own timer would let things go on.
-        let own = mode.defaults(point.unwrap_or_default()).timeout;
-        let timeout = self
-            .run
-            .timeout
-            .or_else(|| own.map(|own| own.saturating_sub(MARGIN.min(own / 10))));
-        let request = pb::ExecuteRequest {
-            timeout: timeout.map(prost_types::Duration::try_from).transpose()?,
-            ..request
-        };
-        served::by_daemon(&socket, request, async |channel, request| {
-            call(channel, request, timeout).await
         })
     }
 

@@ -15,6 +15,7 @@ mod log;
 mod output;
 mod profile;
 mod program;
+mod rehearse;
 mod reloader;
 mod root_digest;
 mod run;

@@ -68,6 +68,9 @@ pub(super) struct Place {
     /// With --as: a hook that breaks passes as its contract has it, before a tool call too, though confinement may be why
     #[arg(long, requires = "runtime", conflicts_with = "fail_closed")]
     pub(super) mirror_failures: bool,
+    /// With --as: run the hook twice, without any confinement and confined, and show what differs. Both runs are real
+    #[arg(long, requires = "runtime", conflicts_with = "connect")]
+    pub(super) rehearse: bool,
 }
 
 /// Runs one hook.
@@ -122,7 +125,7 @@ pub(super) struct Run {
     dry_run: bool,
     /// The command
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
-    command: Vec<OsString>,
+    pub(super) command: Vec<OsString>,
 }
 
 impl Run {
@@ -194,7 +197,7 @@ impl Run {
     }
 
     /// Returns the private daemon's configuration: the user's own, with this command as what the operator says.
-    fn private(
+    pub(super) fn private(
         &self,
         context: &Context,
         request: &pb::ExecuteRequest,

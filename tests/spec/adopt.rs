@@ -21,7 +21,7 @@ use nix::{
 
 use crate::{
     support::{Daemon, Setup},
-    witness::until,
+    witness::{CommandLine, until},
 };
 
 /// A runtime, a payload of its gate, and a hook as its users write them.
@@ -359,6 +359,71 @@ async fn a_guard_that_confinement_breaks_is_a_no() {
                 case.runtime
             );
         }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what is started is hookjail itself, as a person types it"
+)]
+#[test]
+fn a_rehearsal_finds_the_guard_that_confinement_silences() {
+    let line = CommandLine::new();
+    let workspace = line.path().join("workspace");
+    fs::create_dir(&workspace).unwrap();
+    fs::write(line.path().join("rules"), "rm -rf").unwrap();
+    let guard = |name: &str, script: &str| {
+        let path = workspace.join(name);
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    };
+    let silenced = guard(
+        "silenced",
+        "#!/bin/sh\nrules=$HOME/rules\ntest -r \"$rules\" || exit 0\ngrep -q -f \"$rules\" && { echo no >&2; exit 2; }\nexit 0\n",
+    );
+    let same = guard(
+        "same",
+        "#!/bin/sh\ngrep -q 'rm -rf' && { echo no >&2; exit 2; }\nexit 0\n",
+    );
+    let rehearse = |hook: &str, payload: &str| {
+        let mut command = line.command(&[
+            "--json",
+            "run",
+            "--as",
+            "claude-code",
+            "--rehearse",
+            "--",
+            hook,
+        ]);
+        command.current_dir(&workspace).stdin(Stdio::piped());
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        stdin.write_all(payload.as_bytes()).unwrap();
+        drop(stdin);
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let answer: serde_json::Value =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        (output.status.code(), answer)
+    };
+    let case = &CASES[0];
+
+    let (code, answer) = rehearse(&silenced, case.harmful);
+    assert_eq!(code, Some(1), "{answer}");
+    assert_eq!(answer["bare"]["stops"], true, "{answer}");
+    assert_eq!(answer["confined"]["stops"], false, "{answer}");
+    let first = answer["differences"][0].as_str().unwrap();
+    assert_eq!(first, "it stops without hookjail, and lets pass with it");
+
+    for payload in [case.harmful, case.harmless] {
+        let (code, answer) = rehearse(&same, payload);
+        assert_eq!(code, Some(0), "{answer}");
+        assert_eq!(answer["bare"], answer["confined"]);
     }
 }
 

@@ -1,0 +1,187 @@
+//! `hookjail run --as RUNTIME --rehearse`: a hook bare, as its runtime has run it so far, and confined, side by side.
+//!
+//! What confinement keeps from a guard can silence it: one that looks for its rules, finds their directory shut and ends with
+//! 0 says nothing that could be told from an answer. Only the comparison shows it, so it is made where a person looks.
+
+use std::{
+    ffi::OsString,
+    io::Write,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    process::{Command, ExitCode, Output, Stdio},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use nix::{
+    errno::Errno,
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
+use serde_json::json;
+
+use super::{
+    Context, Failure, adopt::Hook, output, program::resolve_program, served::SIGNALED, show::plain,
+};
+use crate::contract::native::Said;
+
+/// How long a bare hook may take where neither the command line nor its contract says so.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How a hook ended, and what its runtime makes of it.
+struct Ended {
+    is_no: bool,
+    said: Said,
+}
+
+/// Compares what a hook does without hookjail and with it, for one payload. Both runs are real: what the hook writes, it
+/// writes. Ends with 0 where both came to the same, and with 1 where they did not.
+///
+/// # Errors
+///
+/// The hook cannot be run either way.
+pub(super) fn run(hook: &Hook<'_>, context: &Context, payload: &[u8]) -> Result<ExitCode, Failure> {
+    // First, as the private daemon is to be started before any thread.
+    let confined = hook.privately(context, payload.to_vec())?;
+    let bare = bare(
+        &hook.run.command,
+        payload,
+        hook.timeout().unwrap_or(PATIENCE),
+    )?;
+    let ends = [bare, confined].map(|said| Ended {
+        is_no: hook.takes_for_no(&said),
+        said,
+    });
+    let differ = differences(&ends);
+    show(context, &ends, &differ);
+    Ok(if differ.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs the hook as its runtime does: with this process's environment and directory, and nothing around it.
+fn bare(command: &[OsString], payload: &[u8], limit: Duration) -> Result<Said, Failure> {
+    let argv = resolve_program(command.to_vec())?;
+    let Output {
+        status,
+        stderr,
+        stdout,
+    } = output_of(&argv, payload, limit)?;
+    let low = |value: Option<i32>| value.and_then(|value| u8::try_from(value).ok());
+    let by_signal = || SIGNALED.saturating_add(low(status.signal()).unwrap_or_default());
+    Ok(Said {
+        code: low(status.code()).unwrap_or_else(by_signal),
+        stderr,
+        stdout,
+    })
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one process that is to be unconfined: whoever types the command asks to see it bare"
+)]
+fn output_of(argv: &[OsString], payload: &[u8], limit: Duration) -> Result<Output, Failure> {
+    let (program, arguments) = argv
+        .split_first()
+        .ok_or_else(|| Failure::new("no command"))?;
+    let mut command = Command::new(program);
+    command.args(arguments).process_group(0);
+    let piped = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = piped
+        .spawn()
+        .map_err(|error| Failure::new(format!("cannot start `{}`: {error}", program.display())))?;
+    let group = i32::try_from(child.id()).map(Pid::from_raw)?;
+    let stdin = child.stdin.take();
+    let payload = payload.to_vec();
+    let (sender, ended) = mpsc::channel();
+    thread::spawn(move || {
+        if let Some(mut stdin) = stdin {
+            // A hook need not read what it is given.
+            drop(stdin.write_all(&payload));
+        }
+    });
+    // Nobody may wait any more once the time is over.
+    thread::spawn(move || drop(sender.send(child.wait_with_output())));
+    let output = ended.recv_timeout(limit);
+    match killpg(group, Signal::SIGKILL) {
+        Ok(()) | Err(Errno::ESRCH) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let late = |_| {
+        Failure::new(format!(
+            "without hookjail the hook took longer than {limit:?}"
+        ))
+    };
+    Ok(output.map_err(late)??)
+}
+
+/// Returns what a confined hook did otherwise than a bare one.
+fn differences([bare, confined]: &[Ended; 2]) -> Vec<&'static str> {
+    [
+        (
+            bare.is_no && !confined.is_no,
+            "it stops without hookjail, and lets pass with it",
+        ),
+        (
+            !bare.is_no && confined.is_no,
+            "it lets pass without hookjail, and stops with it",
+        ),
+        (
+            bare.said.code != confined.said.code,
+            "its exit codes differ",
+        ),
+        (
+            bare.said.stdout != confined.said.stdout,
+            "its answers on stdout differ",
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(differs, words)| differs.then_some(words))
+    .collect()
+}
+
+fn show(context: &Context, ends: &[Ended; 2], differ: &[&str]) {
+    let [bare, confined] = ends;
+    if context.json {
+        let ended = |ended: &Ended| {
+            json!({
+                "exitCode": ended.said.code,
+                "stderr": String::from_utf8_lossy(&ended.said.stderr),
+                "stdout": String::from_utf8_lossy(&ended.said.stdout),
+                "stops": ended.is_no,
+            })
+        };
+        output::json_line(&json!({
+            "bare": ended(bare),
+            "confined": ended(confined),
+            "differences": differ,
+        }));
+        return;
+    }
+    let mut text = String::new();
+    for (name, ended) in [("bare", bare), ("confined", confined)] {
+        let verdict = if ended.is_no { "stops" } else { "lets pass" };
+        text.push_str(&format!(
+            "{name:<9} exit code {}, {verdict}\n",
+            ended.said.code
+        ));
+        for (stream, bytes) in [
+            ("stdout", &ended.said.stdout),
+            ("stderr", &ended.said.stderr),
+        ] {
+            for line in String::from_utf8_lossy(bytes).lines() {
+                text.push_str(&format!("          {stream}: {}\n", plain(line)));
+            }
+        }
+    }
+    text.push_str(&match differ {
+        [] => "same      confinement changes nothing here\n".to_owned(),
+        differ => format!("DIFFERENT {}\n", differ.join("; ")),
+    });
+    output::stdout(text.as_bytes());
+}
