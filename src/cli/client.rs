@@ -6,6 +6,7 @@ use std::{
 };
 
 use hyper_util::rt::TokioIo;
+use nix::unistd::geteuid;
 use tokio::net::UnixStream;
 use tonic::{
     Code, Status,
@@ -40,6 +41,7 @@ pub(super) async fn connect(socket: &Path) -> Result<Channel, Failure> {
         let path = path.clone();
         async move {
             let stream = UnixStream::connect(path).await?;
+            trusted(stream.peer_cred()?.uid(), geteuid().as_raw())?;
             Ok::<_, io::Error>(TokioIo::new(stream))
         }
     });
@@ -53,6 +55,20 @@ pub(super) async fn connect(socket: &Path) -> Result<Channel, Failure> {
             crate::refusal::chain(&error)
         ))
     })
+}
+
+/// Refuses a daemon that is neither this user's own nor root's, before it is told anything: it would learn the event, and its
+/// answer would be believed.
+fn trusted(server: u32, own: u32) -> io::Result<()> {
+    if server == own || server == 0 {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!(
+            "uid {server} listens there, and uid {own} believes a daemon of its own or of root alone"
+        ),
+    ))
 }
 
 /// Makes a failure of a daemon's refusal.
@@ -88,5 +104,19 @@ const fn code_name(code: Code) -> &'static str {
         Code::Unavailable => "UNAVAILABLE",
         Code::DataLoss => "DATA_LOSS",
         Code::Unauthenticated => "UNAUTHENTICATED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_of_ones_own_or_of_root_is_believed_and_no_other() {
+        assert!(trusted(1000, 1000).is_ok() && trusted(0, 1000).is_ok());
+        assert!(trusted(0, 0).is_ok());
+        for (server, own) in [(1001, 1000), (1000, 0), (65_534, 0)] {
+            assert!(trusted(server, own).is_err(), "{server} {own}");
+        }
     }
 }

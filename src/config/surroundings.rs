@@ -77,7 +77,8 @@ impl Surroundings {
         Some(base.join("hookjail/hookjail.toml"))
     }
 
-    /// Returns where a daemon listens by default: `HOOKJAIL_ADDR`, else the user's, else the system's.
+    /// Returns where a daemon listens by default: `HOOKJAIL_ADDR`, else the user's, else the system's. Root has no other than
+    /// the system's: `XDG_RUNTIME_DIR` may be that of the user it was before.
     pub fn sockets(&self) -> Vec<PathBuf> {
         if let Some(address) = &self.address {
             let text = address.to_string_lossy();
@@ -86,6 +87,7 @@ impl Surroundings {
         let user = self
             .xdg_runtime
             .as_ref()
+            .filter(|_| !self.root)
             .map(|runtime| runtime.join("hookjail/hookjail.sock"));
         user.into_iter()
             .chain([PathBuf::from(SYSTEM_SOCKET)])
@@ -123,5 +125,23 @@ impl Surroundings {
             Some(runtime) if runtime.is_dir() => runtime.join("hookjail"),
             Some(_) | None => state.join("run"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_does_not_look_for_a_daemon_where_a_user_may_listen() {
+        let user = Surroundings {
+            xdg_runtime: Some("/run/user/1000".into()),
+            ..Surroundings::default()
+        };
+        let own = PathBuf::from("/run/user/1000/hookjail/hookjail.sock");
+        let system = PathBuf::from(SYSTEM_SOCKET);
+        assert_eq!(user.sockets(), [own, system.clone()]);
+        let root = Surroundings { root: true, ..user };
+        assert_eq!(root.sockets(), [system]);
     }
 }
