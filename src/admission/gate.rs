@@ -33,6 +33,7 @@ use crate::{
     refusal::{Reason, Refusal, Stop},
     request::{Command, InvalidField, ProfileName, Request},
     sandbox::{BackendName, Sandbox, starts_in},
+    sys::FileRights,
 };
 
 /// How much earlier than the caller's own timer a run ends, so that the answer still arrives: the server library answers
@@ -159,7 +160,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    fn admit_workspace(&self, request: &Request) -> Result<(), InvalidField> {
+    /// Looks at a workspace with the rights of who asks: what it cannot reach is refused alike whether it is there or not.
+    fn admit_workspace(&self, request: &Request, peer: &Peer) -> Result<(), InvalidField> {
         let Some(workspace) = &request.hook.workspace else {
             return Ok(());
         };
@@ -171,7 +173,10 @@ impl Rules {
                 "`{shown}` lies below no root of `hooks.workspace_roots`"
             ));
         }
-        match self.forbidden.reached_by(workspace) {
+        let as_caller = FileRights::of(peer.uid, peer.gid);
+        let reached = self.forbidden.reached_by(workspace);
+        drop(as_caller);
+        match reached {
             Ok(None) => Ok(()),
             Ok(Some(own)) => field(format!(
                 "`{shown}` and the daemon's own `{}` lie in each other; choose a smaller workspace",
@@ -273,7 +278,7 @@ impl Gate {
             return Err(Refusal::new(Reason::RecursionLimit, message).into());
         }
         let rules = self.rules();
-        rules.admit_workspace(&request)?;
+        rules.admit_workspace(&request, &call.peer)?;
         let name = request
             .profile
             .clone()
@@ -458,7 +463,7 @@ impl Gate {
         sandbox: &Sandbox,
     ) -> Result<(), Refusal> {
         self.admit_peer(&call.peer, sandbox)?;
-        Ok(self.rules().admit_workspace(request)?)
+        Ok(self.rules().admit_workspace(request, &call.peer)?)
     }
 
     async fn place(&self, deadline: Instant) -> Result<Place, Refusal> {

@@ -12,7 +12,7 @@ use crate::{
     admission::Admitted,
     refusal::{Reason, Refusal, Stop},
     request::InvalidField,
-    sandbox::{Confirmation, Opened, PassedOver, Prepared, Sandbox, Selected},
+    sandbox::{Asked, Confirmation, Opened, PassedOver, Prepared, Sandbox, Selected},
 };
 
 /// Everything that is decided about a run before it is announced.
@@ -82,7 +82,11 @@ impl Plan {
             sandbox.places(),
             &prepared.mechanism,
             &policy,
-            &request.hook,
+            Asked {
+                hook: &request.hook,
+                of_operator: &base.files,
+                peer: admitted.call.peer,
+            },
         )?;
         let stdin = request.contract.stdin(&request.event, &request.envelope)?;
         let (deadline, timeout) = (admitted.deadline, admitted.timeout);

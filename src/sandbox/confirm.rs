@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     axis::{Axes, Axis, Coverage},
-    policy::{Files, Limits, Policy},
+    policy::{Limits, Policy},
     refusal::{Fault, Reason, Refusal, Stop, chain},
     sys::{Attempt, Identity},
     weaken,
@@ -678,11 +678,7 @@ impl Sandbox {
 
     /// Opens what a self-test's confined child is granted.
     pub(super) fn granted(&self, policy: &Policy, ground: &Ground) -> Result<Vec<OpenGrant>, Stop> {
-        let files = Files {
-            named: Vec::new(),
-            system: policy.files.system.clone(),
-        };
-        let mut opened = self.places().open_all(&files)?;
+        let mut opened = self.places().open_system(&policy.files)?;
         let own = ground.grants();
         opened.extend(own.map_err(|e| Fault::new("cannot open the self-test's files", e))?);
         Ok(opened)

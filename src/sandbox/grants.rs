@@ -16,11 +16,12 @@ use nix::{
 
 use super::{Mechanism, host::LACKING};
 use crate::{
+    admission::Peer,
     policy::{Access, Files, GrantSpec, Place, Policy, WorkingDir, rights::Rights},
     refusal::{Reason, Refusal},
     request::{Hook, InvalidField},
     root::{Root, View},
-    sys::{BY_NAME, Links, locate},
+    sys::{BY_NAME, FileRights, Links, locate},
 };
 
 /// The files a run reaches beside its scratch directory and its program: opened before it is announced, so that a path that
@@ -35,6 +36,10 @@ pub struct Opened {
 impl Opened {
     /// Opens what a policy grants and where a hook starts.
     ///
+    /// What the operator's profile names by itself is opened with the daemon's rights, everything else, and where the hook
+    /// starts, with those of the caller: a root daemon lends its rights to no request, and what the caller cannot reach is
+    /// refused alike whether it is there or not.
+    ///
     /// # Errors
     ///
     /// Refuses where a path cannot be opened, a named one leads through a symbolic link (`GRANT_MISSING`), or the working
@@ -43,20 +48,34 @@ impl Opened {
         known: &KnownPlaces,
         mechanism: &Mechanism,
         policy: &Policy,
-        hook: &Hook,
+        asked: Asked<'_>,
     ) -> Result<Self, Refusal> {
-        let working_dir = starts_in(policy, hook);
+        let working_dir = starts_in(policy, asked.hook);
         Ok(Self {
             grants: if *mechanism == Mechanism::Unconfined {
                 Vec::new()
             } else {
-                known.open_all(&policy.files)?
+                known.open_all(&policy.files, asked)?
             },
             working_dir: working_dir
-                .map(|path| open_working_dir(path, &policy.files, known.root()))
+                .map(|path| {
+                    let _as_caller = FileRights::of(asked.peer.uid, asked.peer.gid);
+                    open_working_dir(path, &policy.files, known.root())
+                })
                 .transpose()?,
         })
     }
+}
+
+/// Whose request it is that files are opened for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The hook.
+    pub hook: &'a Hook,
+    /// What the profile grants as the operator wrote it.
+    pub of_operator: &'a Files,
+    /// The caller.
+    pub peer: Peer,
 }
 
 /// Returns where a hook starts; `None` = in its scratch directory.
@@ -117,17 +136,29 @@ impl KnownPlaces {
     /// # Errors
     ///
     /// Refuses where a path cannot be opened, or a named one leads through a symbolic link: `GRANT_MISSING`.
-    pub(super) fn open_all(&self, files: &Files) -> Result<Vec<OpenGrant>, Refusal> {
-        // The operator wrote the system paths, and /bin is a link on most hosts; named paths come nearer to the caller.
-        let system = files
-            .system
-            .iter()
-            .filter_map(|grant| open_one(grant, |path| self.open(path)).transpose());
-        let named = files.named.iter().filter_map(|grant| {
+    fn open_all(&self, files: &Files, asked: Asked<'_>) -> Result<Vec<OpenGrant>, Refusal> {
+        let mut opened = self.open_system(files)?;
+        for grant in &files.named {
+            let mut written = asked.of_operator.named.iter().map(|grant| &grant.place);
+            let _as_caller = (!written.any(|place| *place == grant.place))
+                .then(|| FileRights::of(asked.peer.uid, asked.peer.gid));
             let open = |path: &Path| open(path, Links::Refused).map(|(fd, is)| (Arc::new(fd), is));
-            open_one(grant, open).transpose()
-        });
-        system.chain(named).collect()
+            opened.extend(open_one(grant, open)?);
+        }
+        Ok(opened)
+    }
+
+    /// Opens every path of the system that a policy grants. The operator wrote them, and `/bin` is a link on most hosts; named
+    /// paths come nearer to the caller.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where a path cannot be opened: `GRANT_MISSING`.
+    pub(super) fn open_system(&self, files: &Files) -> Result<Vec<OpenGrant>, Refusal> {
+        let system = files.system.iter();
+        system
+            .filter_map(|grant| open_one(grant, |path| self.open(path)).transpose())
+            .collect()
     }
 
     fn open(&self, path: &Path) -> Result<(Arc<OwnedFd>, bool), Errno> {

@@ -56,7 +56,7 @@ pub use self::{
     backend::{Absent, Backend, BackendName, Claims, Host, Prepared, Unenforceable},
     confine::{Confined, End, Ended, Evidence, Sandbox, SandboxParts, Setup},
     confirm::{AxisProof, Confirmation, Leg, PassedOver, Selected, Standing, Unconfirmed},
-    grants::{KnownPlaces, Opened, starts_in},
+    grants::{Asked, KnownPlaces, Opened, starts_in},
     noop::Noop,
     order::Order,
     scratch::InstanceDir,

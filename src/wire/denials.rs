@@ -11,6 +11,7 @@ use crate::{
         self, Mechanism,
         linux::{FilterSpec, explain, rules},
     },
+    sys::FileRights,
 };
 
 /// How much text there may be in the denials of a reply: half of what is kept free for all but output.
@@ -25,6 +26,9 @@ pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Told 
             told: Vec::new(),
         };
     };
+    // What is looked at here are paths of the hook's choosing: its caller is told nothing that it could not see by itself.
+    let peer = plan.admitted.call.peer;
+    let _as_caller = FileRights::of(peer.uid, peer.gid);
     let known = &ended.denied;
     // The log says for which call; where it is not in use, the end of the hook says that it was one.
     let unnamed = interpreted.outcome == OutcomeKind::EscapeAttempt && known.killed.is_empty();
