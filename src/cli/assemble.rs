@@ -60,6 +60,7 @@ impl Assembly {
         sys::switch_off_core_images().map_err(AssemblyError::new("switch off core images"))?;
         sys::ignore_file_size_signal().map_err(AssemblyError::new("ignore SIGXFSZ"))?;
         sys::become_subreaper().map_err(AssemblyError::new("become the reaper of orphans"))?;
+        sys::drop_groups().map_err(AssemblyError::new("leave root's supplementary groups"))?;
         let keeper = Keeper::start().map_err(AssemblyError::new("start the keeper"))?;
         Ok(Self {
             keeper: Arc::new(keeper),

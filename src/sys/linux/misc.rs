@@ -13,7 +13,7 @@ use nix::{
         signal::{SigSet, SigmaskHow, sigprocmask},
         statfs::{BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, fstatfs},
     },
-    unistd::{Gid, Uid, setfsgid, setfsuid},
+    unistd::{Gid, Uid, geteuid, setfsgid, setfsuid, setgroups},
 };
 
 use super::Listener;
@@ -47,9 +47,26 @@ pub fn stores_change_times(file: &File) -> bool {
     fstatfs(file).is_ok_and(|found| of_blocks.contains(&found.filesystem_type()))
 }
 
+/// Leaves the supplementary groups that a root daemon was started with: a thread that takes a caller's rights over files would
+/// keep them, and enter directories for it that are open to them alone. To be called before any thread is started.
+///
+/// # Errors
+///
+/// Returns the error of `setgroups`, but for one: who may not change groups may not take a caller's rights either, nor start a
+/// hook with a uid of its own.
+pub fn drop_groups() -> io::Result<()> {
+    if !geteuid().is_root() {
+        return Ok(());
+    }
+    match setgroups(&[]) {
+        Ok(()) | Err(Errno::EPERM) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The calling thread reaches files as another user, with none of its own rights over files, until this is dropped.
 ///
-/// Its supplementary groups stay: a caller that cares must look at the mode as well.
+/// A daemon has no supplementary groups by then: see [`drop_groups`].
 #[derive(Debug)]
 pub struct FileRights {
     gid: Gid,
