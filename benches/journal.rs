@@ -144,6 +144,7 @@ fn write_beside(path: &Path) -> Result<(), Box<dyn Error>> {
 
 fn record() -> Record {
     Record::Refused(Box::new(Refused {
+        count: None,
         command: None,
         hook: "guard".to_owned(),
         // As long as a start record.

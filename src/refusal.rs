@@ -1,6 +1,8 @@
 //! Why a request was not run, and what broke on our side. What a hook did is neither: that is an outcome.
 
-use std::{collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
+
+use sha2::{Digest, Sha256};
 
 use crate::{redact::Redactor, request::InvalidField};
 
@@ -195,6 +197,27 @@ impl From<InvalidField> for Stop {
     fn from(field: InvalidField) -> Self {
         Self::Refusal(field.into())
     }
+}
+
+/// Returns a text that is at most so many bytes long: itself, or its beginning with a note of how much there was and of the
+/// SHA-256 of the whole. The note alone is about 100 bytes.
+pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return Cow::Borrowed(text);
+    }
+    let whole = Sha256::digest(text);
+    let note = format!("... (cut; {} bytes, SHA-256 {whole:x})", text.len());
+    let head = floor_char_boundary(text, most.saturating_sub(note.len()));
+    Cow::Owned(format!("{}{note}", &text[..head]))
+}
+
+/// Returns the greatest index of a text at or below another one at which it can be cut.
+pub(crate) fn floor_char_boundary(text: &str, index: usize) -> usize {
+    let index = index.min(text.len());
+    (0..=index)
+        .rev()
+        .find(|index| text.is_char_boundary(*index))
+        .unwrap_or_default()
 }
 
 /// Renders an error with its causes, once, for a log or a terminal.

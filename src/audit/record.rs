@@ -1,11 +1,18 @@
 //! What is written down about a run: plain data, no environment values, and of event and output no more than [`Kept`].
 
-use std::ffi::{OsStr, OsString};
+use std::{
+    borrow::Cow,
+    ffi::{OsStr, OsString},
+};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use crate::axis::{Axis, Coverage, Demand};
+use crate::{
+    axis::{Axis, Coverage, Demand},
+    refusal::{cut, floor_char_boundary},
+};
 
 /// A line of the journal, as it is read.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq)]
@@ -166,6 +173,10 @@ pub struct Refused {
     pub request_id: String,
     /// The stable reason, as the caller got it.
     pub reason: String,
+    /// How many refusals of this caller it stands for, where a caller that may ask for nothing asked often within a second;
+    /// absent: one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
     /// What was wrong.
     pub message: String,
     /// The hook's name; may be empty.
@@ -230,9 +241,73 @@ pub struct Command {
     /// Whether some of it was not UTF-8 and is shown with replacement characters.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lossy: bool,
+    /// What it was before it was cut, where it was not to be run and longer than 4 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<Whole>,
+}
+
+/// A command that is not written down whole.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+pub struct Whole {
+    /// How long all words are together, bytes.
+    pub bytes: u64,
+    /// SHA-256 of all words, each with a NUL byte behind it, lower-case hex.
+    pub sha256: String,
+    /// How many words there are.
+    pub words: u64,
+}
+
+/// How much of a command that is not run, and of what is said about it, is written down, bytes.
+const REFUSED_BYTES: usize = 4 * 1024;
+
+/// How many words of such a command.
+const REFUSED_WORDS: usize = 256;
+
+impl Refused {
+    /// Cuts what a caller can make as long as it likes, without having anything run. To be called once registered secrets are
+    /// taken out: one that is cut through would not be found.
+    pub(super) fn cut(&mut self) {
+        if let Some(command) = &mut self.command {
+            command.cut(REFUSED_BYTES);
+        }
+        if let Cow::Owned(cut) = cut(&self.message, REFUSED_BYTES) {
+            self.message = cut;
+        }
+    }
 }
 
 impl Command {
+    /// Keeps the first so many bytes of its words.
+    fn cut(&mut self, most: usize) {
+        let bytes = self.argv.iter().map(String::len).sum::<usize>();
+        if bytes <= most && self.argv.len() <= REFUSED_WORDS {
+            return;
+        }
+        let mut all = Sha256::new();
+        for word in &self.argv {
+            all.update(word);
+            all.update([0]);
+        }
+        self.whole = Some(Whole {
+            bytes: bytes as u64,
+            sha256: format!("{:x}", all.finalize()),
+            words: self.argv.len() as u64,
+        });
+        let mut left = most;
+        let mut kept = Vec::new();
+        for mut word in std::mem::take(&mut self.argv) {
+            let fits = floor_char_boundary(&word, left);
+            let whole = fits == word.len();
+            word.truncate(fits);
+            left -= fits;
+            kept.push(word);
+            if !whole || kept.len() == REFUSED_WORDS {
+                break;
+            }
+        }
+        self.argv = kept;
+    }
+
     /// Renders program and arguments.
     pub fn new(argv: &[OsString]) -> Self {
         Self {
@@ -244,6 +319,7 @@ impl Command {
                 .iter()
                 .map(OsString::as_os_str)
                 .any(|word| OsStr::to_str(word).is_none()),
+            whole: None,
         }
     }
 }

@@ -136,6 +136,7 @@ impl Record {
             Self::Refused(refused) => {
                 let record::Refused {
                     command,
+                    count: _,
                     hook,
                     message,
                     peer: _,

@@ -256,6 +256,7 @@ impl Recorded {
 #[derive(Clone, Debug)]
 pub struct About {
     command: Option<record::Command>,
+    count: Option<u64>,
     hook: String,
     peer: Peer,
     profile: Option<String>,
@@ -284,12 +285,22 @@ impl About {
     pub fn malformed(call: &Call, request_id: &str) -> Self {
         Self {
             command: None,
+            count: None,
             hook: String::new(),
             peer: call.peer,
             profile: None,
             request_id: request_id.to_owned(),
             run_id: call.run_id.clone(),
             session: String::new(),
+        }
+    }
+
+    /// Has one record stand for so many refusals of the same caller.
+    #[must_use]
+    pub fn counting(self, count: u64) -> Self {
+        Self {
+            count: Some(count),
+            ..self
         }
     }
 }
@@ -426,6 +437,7 @@ impl Audit {
         };
         let About {
             command,
+            count,
             hook,
             peer,
             profile,
@@ -435,6 +447,7 @@ impl Audit {
         } = about;
         let record = Record::Refused(Box::new(record::Refused {
             command,
+            count,
             hook,
             message,
             peer: known(&peer),
@@ -462,6 +475,9 @@ impl Audit {
     /// handed to another.
     fn append(&self, mut record: Record) -> Result<Appended, JournalError> {
         self.redaction.get().clean(&mut record);
+        if let Record::Refused(refused) = &mut record {
+            refused.cut();
+        }
         let hands_over = Handle::try_current()
             .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
         if hands_over && self.journal.may_wait() {

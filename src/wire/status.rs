@@ -1,22 +1,87 @@
 //! Refusals and faults as gRPC statuses: the one place where an error becomes a status.
 
-use std::{collections::HashMap, time::Duration};
+use std::{borrow::Cow, collections::HashMap, time::Duration};
 
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use crate::refusal::{Reason, Refusal};
+use crate::{
+    refusal::{Reason, Refusal, cut},
+    request::InvalidField,
+};
 
 /// Returns the domain of every `ErrorInfo`.
 pub const fn domain() -> &'static str {
     "hookjail"
 }
 
-/// Turns a refusal into a status with its details.
+/// How long a status message may be, bytes.
+const MESSAGE_BYTES: usize = 1024;
+
+/// How long it may be as it is sent, percent-encoded, bytes.
+const SENT_BYTES: usize = 2 * MESSAGE_BYTES;
+
+/// How long details may be before they are sent as base64, which makes 4 KiB of it, bytes. With the message that is well
+/// below the 8 KiB of metadata that clients of gRPC's core take.
+const DETAILS_BYTES: usize = 3 * 1024;
+
+/// How long one text in them may be; where all together are too long, the next of these is tried.
+const TEXT_BYTES: [usize; 4] = [1024, 512, 256, 128];
+
+/// The facts that are lines to be run: one that is cut would be another command.
+const LINES: [&str; 2] = ["approve", "fix"];
+
+/// Turns a refusal into a status with its details, cut to what every client takes: whatever it quotes, its reason arrives.
 pub fn status(refusal: &Refusal, request_id: &str) -> Status {
+    let message = message(&refusal.message);
+    let within = |most| details(refusal, request_id, &message, most);
+    let mut fitted = within(TEXT_BYTES[0]);
+    for most in &TEXT_BYTES[1..] {
+        if fitted.details().len() <= DETAILS_BYTES {
+            break;
+        }
+        fitted = within(*most);
+    }
+    fitted
+}
+
+/// Cuts a message to what it may be once it is percent-encoded.
+fn message(text: &str) -> Cow<'_, str> {
+    let sent = |text: &str| -> usize {
+        let byte = |byte: u8| match byte {
+            b' '..=b'~' if !b" \"#<>`?{}%".contains(&byte) => 1,
+            _ => 3,
+        };
+        text.bytes().map(byte).sum()
+    };
+    let mut message = cut(text, MESSAGE_BYTES);
+    let mut most = MESSAGE_BYTES;
+    while sent(&message) > SENT_BYTES {
+        most -= most / 8;
+        message = cut(text, most);
+    }
+    message
+}
+
+/// Makes a status of a refusal no text of which is longer than so many bytes.
+fn details(refusal: &Refusal, request_id: &str, message: &str, most: usize) -> Status {
+    let refusal = Refusal {
+        field: refusal.field.as_ref().map(|field| InvalidField {
+            field: cut(&field.field, most).into_owned(),
+            problem: cut(&field.problem, most).into_owned(),
+        }),
+        message: message.to_owned(),
+        metadata: refusal
+            .metadata
+            .iter()
+            .filter(|(name, fact)| fact.len() <= most || !LINES.contains(&name.as_str()))
+            .map(|(name, fact)| (name.clone(), cut(fact, most).into_owned()))
+            .collect(),
+        reason: refusal.reason,
+    };
     let mut details = ErrorDetails::new();
     let mut metadata: HashMap<String, String> = refusal.metadata.clone().into_iter().collect();
-    metadata.insert("request_id".to_owned(), request_id.to_owned());
+    metadata.insert("request_id".to_owned(), cut(request_id, most).into_owned());
     details.set_error_info(refusal.reason.as_str(), domain(), metadata);
     if let Some(field) = &refusal.field {
         details.add_bad_request_violation(&field.field, &field.problem);

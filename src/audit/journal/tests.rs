@@ -1081,6 +1081,7 @@ fn refused_run(run_id: &str) -> Record {
 
 fn refusal(message: &str, run_id: Option<String>) -> Record {
     Record::Refused(Box::new(Refused {
+        count: None,
         run_id,
         request_id: "request".into(),
         reason: "CONSENT_REQUIRED".into(),
