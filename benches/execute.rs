@@ -550,6 +550,7 @@ fn bloat(
             drain: config.drain,
             limits: WireLimits {
                 event_bytes: config.event_bytes,
+                ..WireLimits::default()
             },
             pipeline: Arc::new(assembly.pipeline(&config, consent)?),
             shutdown: shutdown.clone(),

@@ -69,6 +69,10 @@ pub struct Config {
     pub consent_uids: Vec<u32>,
     /// How long a question to the operator may stay open.
     pub consent_wait: Duration,
+    /// How many bytes all requests in work may hold: their messages, and what is kept of their hooks' output.
+    pub bytes_in_flight: usize,
+    /// How many connections those who may ask have in all.
+    pub connections: usize,
     /// How long running hooks get at shutdown.
     pub drain: Duration,
     /// The largest event, bytes.
@@ -119,6 +123,15 @@ pub struct Config {
 
 /// The longest that a question to the operator may stay open.
 const MAX_CONSENT_WAIT: Duration = Duration::from_secs(3600);
+
+/// What requests in work may hold where the configuration does not say, bytes.
+const BYTES_IN_FLIGHT: usize = 512 * 1024 * 1024;
+
+/// The least that it can say, bytes.
+const LEAST_BYTES_IN_FLIGHT: usize = 16 * 1024 * 1024;
+
+/// How many of the largest events there must be room for, so that one caller can always send one.
+const EVENTS_IN_FLIGHT: usize = 4;
 
 /// Loading the configuration failed.
 #[derive(Debug, thiserror::Error)]
@@ -287,6 +300,23 @@ impl Config {
             .ok()
             .filter(|bytes| (1024..=256 * 1024 * 1024).contains(bytes))
             .ok_or_else(|| key("hooks.event_max", "must be 1KiB to 256MiB".to_owned()))?;
+        if server.max_connections == 0 || server.max_connections > 64 * 1024 {
+            return Err(key(
+                "server.max_connections",
+                "must be 1 to 65536".to_owned(),
+            ));
+        }
+        let least_in_flight = event_bytes * EVENTS_IN_FLIGHT;
+        let bytes_in_flight = match server.max_bytes_in_flight {
+            None => least_in_flight.max(BYTES_IN_FLIGHT),
+            Some(size) => usize::try_from(size.0)
+                .ok()
+                .filter(|bytes| *bytes >= least_in_flight.max(LEAST_BYTES_IN_FLIGHT))
+                .ok_or_else(|| {
+                    let problem = "must be 16MiB at least, and four times `hooks.event_max`";
+                    key("server.max_bytes_in_flight", problem.to_owned())
+                })?,
+        };
         let mut statements = Vec::new();
         let mut registered = Vec::new();
         for (index, entry) in hook.into_iter().enumerate() {
@@ -304,6 +334,8 @@ impl Config {
             backends,
             consent_uids: consent.uids,
             consent_wait: consent.wait.0,
+            bytes_in_flight,
+            connections: server.max_connections,
             container,
             capture,
             drain: server.drain.0,
@@ -340,7 +372,9 @@ impl Config {
             audit,
             audit_uids: _,
             backends,
+            bytes_in_flight,
             capture: _,
+            connections,
             consent_uids: _,
             consent_wait,
             container,
@@ -402,6 +436,11 @@ impl Config {
             ("paths.state", *state == other.state),
             ("server.admin_socket", *admin_socket == other.admin_socket),
             ("server.drain", *drain == other.drain),
+            (
+                "server.max_bytes_in_flight",
+                *bytes_in_flight == other.bytes_in_flight,
+            ),
+            ("server.max_connections", *connections == other.connections),
             ("server.socket", *socket == other.socket),
             ("server.socket_mode", *socket_mode == other.socket_mode),
         ];

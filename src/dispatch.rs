@@ -287,6 +287,7 @@ impl Dispatch {
             cancel: all.cancel.clone(),
             caller_timeout: left,
             chunks: None,
+            held: Arc::clone(&all.held),
             peer: all.peer,
             purpose: Purpose::Run,
             run_id: Uuid::now_v7().to_string(),

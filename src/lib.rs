@@ -32,6 +32,7 @@ pub mod request;
 pub mod root;
 pub mod sandbox;
 pub mod schema;
+pub mod shares;
 pub mod sys;
 mod trusted;
 mod weaken;

@@ -16,6 +16,7 @@ pub enum Reason {
     AuditUnavailable,
     BackendUnconfirmed,
     CallerIsAHook,
+    Canceled,
     ConsentRequired,
     Deadline,
     DigestMismatch,
@@ -39,10 +40,11 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::AuditUnavailable,
         Self::BackendUnconfirmed,
         Self::CallerIsAHook,
+        Self::Canceled,
         Self::ConsentRequired,
         Self::Deadline,
         Self::DigestMismatch,
@@ -70,6 +72,7 @@ impl Reason {
             Self::AuditUnavailable => "AUDIT_UNAVAILABLE",
             Self::BackendUnconfirmed => "BACKEND_UNCONFIRMED",
             Self::CallerIsAHook => "CALLER_IS_A_HOOK",
+            Self::Canceled => "CANCELED",
             Self::ConsentRequired => "CONSENT_REQUIRED",
             Self::Deadline => "DEADLINE",
             Self::DigestMismatch => "DIGEST_MISMATCH",
@@ -97,6 +100,13 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
+}
+
+/// Refuses to start a hook that nobody waits for any more.
+pub fn canceled() -> Refusal {
+    let message =
+        "the caller is gone, or the daemon's drain time is over; the hook was not started";
+    Refusal::new(Reason::Canceled, message)
 }
 
 /// We would not run it.

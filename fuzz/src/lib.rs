@@ -100,7 +100,10 @@ pub fn request(bytes: &[u8]) {
     if let Ok(message) = ExecuteRequest::decode(bytes) {
         drop(wire::decode(
             message,
-            wire::WireLimits { event_bytes: 4096 },
+            wire::WireLimits {
+                event_bytes: 4096,
+                ..wire::WireLimits::default()
+            },
         ));
     }
 }

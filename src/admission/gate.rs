@@ -5,15 +5,12 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    time::timeout_at,
-};
+use tokio::{sync::mpsc, time::timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -22,6 +19,7 @@ use super::{
     consent::{Asking, Case, ConsentRule, Consents, Decree, Shown, Unhashed},
     hashing::{Hashing, UNALLOWED_BYTES},
     pending::Decided,
+    places::{Full, Place, Places},
     program::{Opened, OpenedFor, Program},
 };
 use crate::{
@@ -30,9 +28,10 @@ use crate::{
     current::Current,
     policy::{GrantedBy, Policy, Registry, forbidden::Forbidden},
     process::Chunk,
-    refusal::{Reason, Refusal, Stop},
+    refusal::{Reason, Refusal, Stop, canceled},
     request::{Command, InvalidField, ProfileName, Request},
     sandbox::{BackendName, Sandbox, starts_in},
+    shares::{Share, Shares},
     sys::FileRights,
 };
 
@@ -64,6 +63,8 @@ pub struct Call {
     pub caller_timeout: Option<Duration>,
     /// Where output goes as it comes.
     pub chunks: Option<mpsc::Sender<Chunk>>,
+    /// What the request takes of the memory for all requests in work.
+    pub held: Arc<Share>,
     /// Who asks.
     pub peer: Peer,
     /// What for.
@@ -110,12 +111,6 @@ pub struct Admitted {
     _place: Place,
 }
 
-/// A place among the running hooks; free again when dropped.
-#[derive(Debug)]
-struct Place {
-    _permit: OwnedSemaphorePermit,
-}
-
 /// What the operator says about one command.
 #[derive(Clone, Debug)]
 pub struct OperatorHook {
@@ -132,6 +127,8 @@ pub struct OperatorHook {
 pub struct GateParts {
     /// How hooks come to be allowed.
     pub consent: ConsentRule,
+    /// How many bytes requests in work hold: their messages, and what is kept of their hooks' output.
+    pub max_bytes: usize,
     /// How many hooks run at once.
     pub max_concurrent: usize,
     /// How many requests wait for a place.
@@ -160,6 +157,15 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Returns the uids that may ask.
+    fn may_ask(&self) -> Vec<u32> {
+        let own = nix::unistd::geteuid().as_raw();
+        let mut uids: Vec<_> = self.allowed_uids.iter().copied().chain([own]).collect();
+        uids.sort_unstable();
+        uids.dedup();
+        uids
+    }
+
     /// Looks at a workspace with the rights of who asks: what it cannot reach is refused alike whether it is there or not.
     fn admit_workspace(&self, request: &Request, peer: &Peer) -> Result<(), InvalidField> {
         let Some(workspace) = &request.hook.workspace else {
@@ -193,10 +199,8 @@ pub struct Gate {
     consents: Consents,
     draining: AtomicBool,
     hashing: Hashing,
-    max_concurrent: usize,
-    max_queued: usize,
-    places: Arc<Semaphore>,
-    queued: AtomicUsize,
+    memory: Arc<Shares>,
+    places: Arc<Places>,
     rules: Current<Rules>,
 }
 
@@ -205,18 +209,19 @@ impl Gate {
     pub fn new(parts: GateParts) -> Self {
         let GateParts {
             consent,
+            max_bytes,
             max_concurrent,
             max_queued,
             rules,
         } = parts;
+        let places = Arc::new(Places::new(max_concurrent, max_queued));
+        places.entitle(rules.may_ask());
         Self {
             consents: Consents::new(consent),
             draining: AtomicBool::new(false),
             hashing: Hashing::default(),
-            max_concurrent,
-            max_queued,
-            places: Arc::new(Semaphore::new(max_concurrent)),
-            queued: AtomicUsize::new(0),
+            memory: Arc::new(Shares::new(max_bytes)),
+            places,
             rules: Current::new(rules),
         }
     }
@@ -228,6 +233,7 @@ impl Gate {
 
     /// Goes by other rules from now on. What was admitted before runs under those of before.
     pub fn go_by(&self, rules: Rules) {
+        self.places.entitle(rules.may_ask());
         self.rules.replace(rules);
     }
 
@@ -252,9 +258,14 @@ impl Gate {
         self.hashing.hash(opened, uid, deadline, &never_gone).await
     }
 
+    /// Returns the memory that requests in work share.
+    pub const fn memory(&self) -> &Arc<Shares> {
+        &self.memory
+    }
+
     /// Returns how many hooks run.
     pub fn running(&self) -> usize {
-        self.max_concurrent - self.places.available_permits()
+        self.places.taken()
     }
 
     /// Decides whether a request may run, waits for a place, opens its program.
@@ -330,7 +341,7 @@ impl Gate {
             let timeout = bounded(timeout + asking, &call);
             let deadline = call.arrived + timeout;
             let waiting = Instant::now();
-            let place = self.place(deadline).await?;
+            let place = self.place(&call, deadline).await?;
             queued += waiting.elapsed();
             let starts_in = starts_in(policy, &request.hook);
             let opened = Program::open(path.clone(), &argv, starts_in, opened_for, view)?;
@@ -397,6 +408,13 @@ impl Gate {
         let own = nix::unistd::geteuid().as_raw();
         let listed = peer.uid == own || self.rules().audit_uids.contains(&peer.uid);
         listed && !sandbox.is_hook(peer)
+    }
+
+    /// Says whether a peer may ask for nothing: neither the daemon's own user nor listed for anything.
+    pub fn is_stranger(&self, peer: &Peer) -> bool {
+        let rules = self.rules();
+        let mut listed = [&rules.allowed_uids, &rules.audit_uids, &rules.consent_uids].into_iter();
+        peer.uid != nix::unistd::geteuid().as_raw() && !listed.any(|uids| uids.contains(&peer.uid))
     }
 
     /// Decides who may answer for the operator.
@@ -466,44 +484,27 @@ impl Gate {
         Ok(self.rules().admit_workspace(request, &call.peer)?)
     }
 
-    async fn place(&self, deadline: Instant) -> Result<Place, Refusal> {
-        if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
-            return Ok(Place { _permit: permit });
+    /// Waits for a place until the deadline, or until nobody waits for the answer any more.
+    async fn place(&self, call: &Call, deadline: Instant) -> Result<Place, Refusal> {
+        let take = timeout_at(deadline.into(), self.places.take(call.peer.uid));
+        tokio::select! {
+            biased;
+            () = call.cancel.cancelled() => {
+                self.not_draining()?;
+                Err(canceled())
+            }
+            taken = take => match taken {
+                Ok(Ok(place)) => Ok(place),
+                Ok(Err(Full)) => Err(Refusal::new(
+                    Reason::Overloaded,
+                    "too many requests are waiting; ask again later",
+                )),
+                Err(_) => Err(Refusal::new(
+                    Reason::Deadline,
+                    "the deadline passed while waiting for a place",
+                )),
+            },
         }
-        let full = || {
-            Refusal::new(
-                Reason::Overloaded,
-                "too many requests are waiting; ask again later",
-            )
-        };
-        let _waiting = Waiting::enter(&self.queued, self.max_queued).ok_or_else(full)?;
-        match timeout_at(deadline.into(), Arc::clone(&self.places).acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(Place { _permit: permit }),
-            Ok(Err(_)) => Err(full()),
-            Err(_) => Err(Refusal::new(
-                Reason::Deadline,
-                "the deadline passed while waiting for a place",
-            )),
-        }
-    }
-}
-
-/// One request in the queue.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    fn enter(queued: &'a AtomicUsize, max: usize) -> Option<Self> {
-        let entered = queued.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| {
-            (n < max).then_some(n + 1)
-        });
-        // Lazily: a value that is made and dropped would give back a place that was never taken.
-        entered.is_ok().then(|| Self(queued))
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -592,14 +593,5 @@ mod tests {
     fn answers_leave_before_the_callers_timer_fires() {
         assert_eq!(early(Duration::from_secs(10)), Duration::from_millis(9_750));
         assert_eq!(early(Duration::from_millis(40)), Duration::from_millis(30));
-    }
-
-    #[test]
-    fn the_queue_takes_no_more_than_its_bound_and_gives_places_back() {
-        let queued = AtomicUsize::new(0);
-        let first = Waiting::enter(&queued, 1).unwrap();
-        assert!(Waiting::enter(&queued, 1).is_none());
-        drop(first);
-        assert!(Waiting::enter(&queued, 1).is_some());
     }
 }

@@ -11,6 +11,7 @@ mod hashing;
 mod interpreter;
 mod peer;
 pub mod pending;
+mod places;
 mod program;
 
 pub use self::{

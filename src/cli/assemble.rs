@@ -21,7 +21,47 @@ use crate::{
 /// What must be done before the first thread is started.
 #[derive(Debug)]
 pub struct Assembly {
+    descriptors: u64,
     keeper: Arc<Keeper>,
+}
+
+/// How many connections and hooks there may be at once, as far as the process may have descriptors for them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Room {
+    /// Connections of those who may ask.
+    pub(super) connections: usize,
+    /// Hooks.
+    pub(super) hooks: usize,
+}
+
+/// Descriptors that the daemon needs for itself, for operators and for those who may ask for nothing.
+const OWN_DESCRIPTORS: usize = 96;
+
+/// Descriptors that a hook takes while it is set up, with the lock of its uid.
+const HOOK_DESCRIPTORS: usize = 12;
+
+impl Room {
+    /// Returns what is configured, or what of it a limit of descriptors allows. Connections then get a quarter at most.
+    ///
+    /// # Errors
+    ///
+    /// Returns the least limit with which one hook could run.
+    fn within(descriptors: u64, config: &Config) -> Result<Self, usize> {
+        let all = usize::try_from(descriptors).unwrap_or(usize::MAX);
+        let left = all.saturating_sub(OWN_DESCRIPTORS);
+        let most = config.max_concurrent.saturating_mul(HOOK_DESCRIPTORS);
+        let connections = config
+            .connections
+            .min((left / 4).max(left.saturating_sub(most)));
+        let hooks = config
+            .max_concurrent
+            .min((left - connections) / HOOK_DESCRIPTORS);
+        if hooks == 0 || connections == 0 {
+            // Three quarters of what is left are the hooks'.
+            return Err(OWN_DESCRIPTORS + HOOK_DESCRIPTORS * 4 / 3);
+        }
+        Ok(Self { connections, hooks })
+    }
 }
 
 /// Building a pipeline failed.
@@ -61,10 +101,36 @@ impl Assembly {
         sys::ignore_file_size_signal().map_err(AssemblyError::new("ignore SIGXFSZ"))?;
         sys::become_subreaper().map_err(AssemblyError::new("become the reaper of orphans"))?;
         sys::drop_groups().map_err(AssemblyError::new("leave root's supplementary groups"))?;
+        // Why no error: where limits cannot be asked for, those of a hook cannot be set, and each request is refused for that.
+        let descriptors = sys::raise_descriptor_limit().unwrap_or(u64::MAX);
         let keeper = Keeper::start().map_err(AssemblyError::new("start the keeper"))?;
         Ok(Self {
+            descriptors,
             keeper: Arc::new(keeper),
         })
+    }
+
+    /// Returns how many connections and hooks there may be at once. Where that is less than is configured, the log says so.
+    ///
+    /// # Errors
+    ///
+    /// The process may have too few descriptors to run a single hook.
+    pub(super) fn room(&self, config: &Config) -> Result<Room, AssemblyError> {
+        let room = Room::within(self.descriptors, config).map_err(|least| {
+            let problem = format!(
+                "this process may have {} descriptors, and needs {least} at least; raise the limit (`ulimit -n`, `LimitNOFILE=`)",
+                self.descriptors
+            );
+            AssemblyError::new("run hooks")(problem)
+        })?;
+        let Room { connections, hooks } = room;
+        if hooks < config.max_concurrent || connections < config.connections {
+            tracing::warn!(
+                descriptors = self.descriptors,
+                "at most {hooks} hooks run at once and {connections} connections are served, fewer than `hooks.max_concurrent` and `server.max_connections` say: raise the limit of descriptors (`ulimit -n`, `LimitNOFILE=`)"
+            );
+        }
+        Ok(room)
     }
 
     /// Builds what confines.
@@ -210,7 +276,8 @@ impl Assembly {
             .map_err(AssemblyError::new("open the audit journal"))?;
         let gate = Gate::new(GateParts {
             consent,
-            max_concurrent: config.max_concurrent,
+            max_bytes: config.bytes_in_flight,
+            max_concurrent: self.room(config)?.hooks,
             max_queued: config.max_queued,
             rules,
         });
@@ -279,4 +346,40 @@ pub(super) async fn confirm_all(sandbox: &Sandbox, registry: &Registry) -> Vec<P
         tracing::error!("no profile is confirmed on this host: every request is refused");
     }
     unconfirmed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_and_connections_fit_the_descriptors() {
+        let config = Config::parse(
+            "",
+            &Surroundings {
+                home: Some("/home/u".into()),
+                ..Surroundings::default()
+            },
+        )
+        .unwrap();
+        let room = |descriptors| {
+            let room = Room::within(descriptors, &config);
+            room.map(|room| (room.hooks, room.connections))
+        };
+        assert_eq!(room(65_536), Ok((256, 4096)));
+        assert_eq!(room(4096), Ok((250, 1000)));
+        assert_eq!(room(1024), Ok((58, 232)));
+        assert_eq!(room(256), Ok((10, 40)));
+        assert_eq!(room(120), Ok((1, 6)));
+        for too_few in [0, 96, 99, 110] {
+            assert_eq!(room(too_few), Err(112), "{too_few}");
+        }
+        for descriptors in 112..5000 {
+            let Ok((hooks, connections)) = room(descriptors) else {
+                continue;
+            };
+            let taken = OWN_DESCRIPTORS + hooks * HOOK_DESCRIPTORS + connections;
+            assert!(taken as u64 <= descriptors, "{descriptors}");
+        }
+    }
 }

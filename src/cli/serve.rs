@@ -101,6 +101,7 @@ async fn serve(
     let (drain, limits) = (
         config.drain,
         WireLimits {
+            connections: assembly.room(&config)?.connections,
             event_bytes: config.event_bytes,
         },
     );

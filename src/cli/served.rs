@@ -109,6 +109,7 @@ async fn serve<Q, T>(
     let (ours, theirs) = UnixStream::pair()?;
     let limits = WireLimits {
         event_bytes: config.event_bytes,
+        ..WireLimits::default()
     };
     let server = Server {
         configured: Arc::new(Current::new(Configured::new(

@@ -328,6 +328,12 @@ pub(super) struct ServerEntry {
     pub(super) allowed_uids: Vec<u32>,
     /// How long running hooks get at shutdown.
     pub(super) drain: Span,
+    /// How many bytes all requests in work may hold, their messages and what is kept of their hooks' output. Default: 512 MiB,
+    /// or four times `hooks.event_max`, if that is more.
+    pub(super) max_bytes_in_flight: Option<Size>,
+    /// How many connections those who may ask have in all.
+    #[schemars(range(min = 1, max = 65536))]
+    pub(super) max_connections: usize,
     /// Where the daemon listens.
     pub(super) socket: Option<PathBuf>,
     /// The socket's mode.
@@ -342,6 +348,8 @@ impl Default for ServerEntry {
             admin_socket: None,
             allowed_uids: Vec::new(),
             drain,
+            max_bytes_in_flight: None,
+            max_connections: 4096,
             socket: None,
             socket_mode: "0600".to_owned(),
         }

@@ -1,12 +1,14 @@
 //! Output, bounded while it is read.
 
-use std::{collections::VecDeque, io};
+use std::{collections::VecDeque, io, sync::Arc};
 
 use bytes::Bytes;
 use tokio::{
     net::unix::pipe,
     sync::{Notify, mpsc},
 };
+
+use crate::shares::Share;
 
 /// How much of a cut output's end is kept.
 const TAIL: usize = 64 * 1024;
@@ -41,9 +43,34 @@ impl Captured {
     }
 }
 
-/// Reads one output to its end and keeps what the cap allows.
+/// How much of an output is kept whatever memory other requests hold: the verdict of a hook is read in it.
+const ALWAYS: usize = 64 * 1024;
+
+/// The memory of which outputs take a part.
+#[derive(Debug)]
+struct Budget {
+    /// The caller's; `None` = the cap alone bounds it.
+    memory: Option<Arc<Share>>,
+    /// There was not enough once: what comes later is not kept either, or there would be a gap.
+    spent: bool,
+}
+
+impl Budget {
+    /// Returns how many of so many more bytes may be kept beside those that are.
+    fn take(&mut self, kept: usize, more: usize) -> usize {
+        let Some(memory) = &self.memory else {
+            return more;
+        };
+        let free = ALWAYS.saturating_sub(kept).min(more);
+        self.spent |= more > free && !memory.grow(more - free);
+        if self.spent { free } else { more }
+    }
+}
+
+/// Reads one output to its end and keeps what the cap and the budget allow.
 #[derive(Debug)]
 pub(super) struct Capture {
+    budget: Budget,
     cap: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
@@ -54,6 +81,10 @@ pub(super) struct Capture {
 impl Capture {
     pub(super) const fn new(stream: Stream, cap: usize) -> Self {
         Self {
+            budget: Budget {
+                memory: None,
+                spent: false,
+            },
             cap,
             head: Vec::new(),
             tail: VecDeque::new(),
@@ -102,11 +133,18 @@ impl Capture {
     fn keep(&mut self, piece: &[u8]) {
         self.total += piece.len() as u64;
         let fits = piece.len().min(self.cap - self.head.len());
+        let fits = self.budget.take(self.head.len(), fits);
         let (head, rest) = piece.split_at(fits);
         self.head.extend_from_slice(head);
         let excess = (self.tail.len() + rest.len()).saturating_sub(TAIL);
         self.tail.drain(..excess.min(self.tail.len()));
         self.tail.extend(&rest[rest.len().saturating_sub(TAIL)..]);
+    }
+
+    /// Has what it keeps counted as memory of a caller's.
+    pub(super) fn counted(mut self, memory: Option<Arc<Share>>) -> Self {
+        self.budget.memory = memory;
+        self
     }
 
     pub(super) fn finish(self) -> Captured {
@@ -135,6 +173,32 @@ mod tests {
         assert_eq!(captured.tail.len(), TAIL);
         assert!(captured.tail.ends_with(b"789the end"));
         assert!(captured.truncated());
+    }
+
+    #[test]
+    fn an_output_is_cut_where_its_caller_has_no_memory_left_but_never_its_beginning() {
+        let memory = Arc::new(crate::shares::Shares::new(ALWAYS));
+        let other = memory.share(2);
+        assert!(other.grow(1));
+        let share = Arc::new(memory.share(1));
+        let mut capture =
+            Capture::new(Stream::Stdout, 8 * ALWAYS).counted(Some(Arc::clone(&share)));
+        for _ in 0..8 * 1024 {
+            capture.keep(&[b'x'; 64]);
+        }
+        let captured = capture.finish();
+        assert!(captured.truncated() && captured.total == 8 * ALWAYS as u64);
+        let kept = captured.head.len() - ALWAYS;
+        assert!((ALWAYS / 2..ALWAYS).contains(&kept), "{kept}");
+        assert_eq!(captured.tail.len(), TAIL);
+        // What is kept stays counted for as long as the request is in work.
+        assert!(!share.grow(ALWAYS / 2));
+        drop((share, other));
+        // The control: with memory left nothing is cut.
+        let share = Arc::new(memory.share(1));
+        let mut capture = Capture::new(Stream::Stdout, 8 * ALWAYS).counted(Some(share));
+        capture.keep(&[b'x'; 2 * ALWAYS]);
+        assert!(!capture.finish().truncated());
     }
 
     #[test]

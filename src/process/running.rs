@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::capture::{Capture, Captured, Chunk, Stream};
 use crate::{
     policy::OnOutputLimit,
+    shares::Share,
     sys::{self, Place, Process, Reaped, Watched, exited},
 };
 
@@ -51,6 +53,8 @@ pub struct Supervision {
     pub chunks: Option<mpsc::Sender<Chunk>>,
     /// Ends the run when it passes.
     pub deadline: Instant,
+    /// Of what memory kept output is a part, beyond the first 64 KiB of each stream; `None` = `output_bytes` alone bounds it.
+    pub memory: Option<Arc<Share>>,
     /// What happens when a stream passes `output_bytes`.
     pub on_output_limit: OnOutputLimit,
     /// How much of each stream is kept.
@@ -152,13 +156,14 @@ impl Running {
             cancel,
             chunks,
             deadline,
+            memory,
             on_output_limit,
             output_bytes,
         } = supervision;
         let over = Notify::new();
         let on_over = (on_output_limit == OnOutputLimit::Kill).then_some(&over);
-        let mut stdout = Capture::new(Stream::Stdout, output_bytes);
-        let mut stderr = Capture::new(Stream::Stderr, output_bytes);
+        let mut stdout = Capture::new(Stream::Stdout, output_bytes).counted(memory.clone());
+        let mut stderr = Capture::new(Stream::Stderr, output_bytes).counted(memory);
         let Self {
             mut group,
             pipes,

@@ -182,6 +182,7 @@ impl Confined {
             cancel: plan.admitted.call.cancel.clone(),
             chunks,
             deadline: plan.deadline,
+            memory: Some(Arc::clone(&plan.admitted.call.held)),
             on_output_limit: plan.policy.limits.on_output_limit,
             output_bytes: usize::try_from(plan.policy.limits.output_bytes).unwrap_or(usize::MAX),
         };

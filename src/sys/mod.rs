@@ -32,5 +32,8 @@ pub use self::portable::*;
 pub use self::{
     keeper::{Keeper, Place},
     last_answer::{LastAnswer, answer_signals, give_last_answer, keep_last_answer},
-    shared::{Identity, Links, Reaped, WaitStatus, ignore_file_size_signal, occupy_standard_fds},
+    shared::{
+        Identity, Links, Reaped, WaitStatus, ignore_file_size_signal, occupy_standard_fds,
+        raise_descriptor_limit,
+    },
 };

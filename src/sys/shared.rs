@@ -5,11 +5,15 @@ use std::{ffi::CString, io, os::fd::AsRawFd, ptr, time::Duration};
 use nix::{
     fcntl::{OFlag, open},
     sys::{
+        resource::{Resource, getrlimit, setrlimit},
         signal::{SigHandler, Signal, signal},
         stat::Mode,
     },
 };
 use serde::{Deserialize, Serialize};
+
+/// More descriptors than any daemon needs: 16,384 hooks and 65,536 connections.
+const DESCRIPTORS: u64 = 512 * 1024;
 
 /// Whose rights the hook has, where the daemon can choose.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -92,6 +96,23 @@ pub fn occupy_standard_fds() -> io::Result<()> {
         }
         // Stays open for the life of the process.
         std::mem::forget(fd);
+    }
+}
+
+/// Raises this process's soft limit of descriptors to its hard one, and returns what it is then. What it starts gets limits
+/// of its own.
+///
+/// # Errors
+///
+/// Returns the error of `getrlimit`.
+pub fn raise_descriptor_limit() -> io::Result<u64> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    // What is more is of no use, and some systems refuse "no limit".
+    let wanted = hard.min(DESCRIPTORS).max(soft);
+    // Why no error: where the system allows no more than there is, what there is has to do.
+    match setrlimit(Resource::RLIMIT_NOFILE, wanted, hard) {
+        Ok(()) => Ok(wanted),
+        Err(_) => Ok(soft),
     }
 }
 

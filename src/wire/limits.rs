@@ -1,8 +1,10 @@
-//! How large a message may be.
+//! How large a message may be, and how many connections there may be.
 
 /// What the wire accepts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WireLimits {
+    /// How many connections those who may ask have in all.
+    pub connections: usize,
     /// The largest event, bytes.
     pub event_bytes: usize,
 }
@@ -20,6 +22,7 @@ impl WireLimits {
 impl Default for WireLimits {
     fn default() -> Self {
         Self {
+            connections: 4096,
             event_bytes: 16 * 1024 * 1024,
         }
     }

@@ -2,11 +2,13 @@
 
 mod admin;
 mod audit;
+mod connections;
 mod consent;
 mod decode;
 #[cfg_attr(not(target_os = "linux"), path = "denials_elsewhere.rs")]
 mod denials;
 mod dispatch;
+mod doorway;
 mod encode;
 mod health;
 mod host;

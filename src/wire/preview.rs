@@ -22,6 +22,7 @@ use crate::{
 pub(super) const fn is_an_answer(reason: Reason) -> bool {
     match reason {
         Reason::CallerIsAHook
+        | Reason::Canceled
         | Reason::EventTooLarge
         | Reason::InvalidRequest
         | Reason::PeerNotAllowed

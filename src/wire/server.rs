@@ -15,18 +15,21 @@ use tokio::{
     net::{UnixListener, UnixStream},
     time::timeout,
 };
-use tokio_stream::{Stream, StreamExt, wrappers::UnixListenerStream};
+use tokio_stream::{StreamExt, wrappers::UnixListenerStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tonic::{
     service::LayerExt,
     transport::{Server as TonicServer, server::Router},
 };
+use tower::layer::util::{Identity, Stack};
 
 use super::{
     Hooks, Profiles, Steering, WireLimits,
     admin::{Admin, Drain},
     audit::Records,
+    connections::{Connection, Crowd},
     consent::Operators,
+    doorway::DoorwayLayer,
     health::Health,
     unreadable::ReadableLayer,
 };
@@ -44,8 +47,17 @@ use crate::{
 /// How long clients may take to fetch their answers once everything else has ended.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// How long an accept that failed is not tried again.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+/// How often a silent client is asked for a sign of life, and how long it may take for it.
+const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
+
+/// How old a connection becomes before its client is asked to make another. What runs on it goes on to its end.
+const CONNECTION_AGE: Duration = Duration::from_secs(30 * 60);
+
+/// How many requests one connection may have in work; a client keeps others back until one is answered.
+const STREAMS: u32 = 256;
+
+/// How many connections operators may have.
+const OPERATORS: usize = 64;
 
 /// Where connections come from.
 #[derive(Debug)]
@@ -226,7 +238,8 @@ impl Server {
                 pipeline: Arc::clone(&self.pipeline),
                 reload: Arc::clone(&steering.reload),
             };
-            tokio::spawn(steer(admin, steering, over.clone()))
+            let doorway = DoorwayLayer::new(Arc::clone(&self.pipeline), self.limits, tasks.clone());
+            tokio::spawn(steer(admin, steering, doorway, over.clone()))
         });
         let pipeline = Arc::clone(&self.pipeline);
         let drain = self.drain;
@@ -247,10 +260,8 @@ impl Server {
                 running.wait().await;
             }
         };
-        let router = TonicServer::builder()
-            .http2_keepalive_interval(Some(Duration::from_secs(30)))
-            .http2_keepalive_timeout(Some(Duration::from_secs(20)))
-            .max_concurrent_streams(Some(4096))
+        let doorway = DoorwayLayer::new(Arc::clone(&self.pipeline), self.limits, tasks.clone());
+        let router = bounded(doorway)
             .add_service(health_service)
             .add_service(v1)
             .add_service(v1alpha)
@@ -265,7 +276,8 @@ impl Server {
             end.await;
             ended.cancel();
         };
-        let serve = serve_until(router, incoming, end);
+        let crowd = Crowd::new(Arc::clone(&self.pipeline), self.limits.connections);
+        let serve = serve_until(router, incoming, crowd, end);
         // Every run has its answer by then; a client that does not fetch it must not keep the daemon.
         let lingering = async {
             over.cancelled().await;
@@ -289,19 +301,31 @@ impl Server {
     }
 }
 
+/// Returns a server that bounds what a client may have it hold.
+fn bounded(doorway: DoorwayLayer) -> TonicServer<Stack<DoorwayLayer, Identity>> {
+    let (interval, timeout) = KEEP_ALIVE;
+    TonicServer::builder()
+        .http2_keepalive_interval(Some(interval))
+        .http2_keepalive_timeout(Some(timeout))
+        .max_concurrent_streams(STREAMS)
+        .max_connection_age(CONNECTION_AGE)
+        .layer(doorway)
+}
+
 /// Serves a router on what comes in.
 async fn serve_until(
-    router: Router,
+    router: Router<Stack<DoorwayLayer, Identity>>,
     incoming: Incoming,
+    crowd: Crowd,
     end: impl Future<Output = ()>,
 ) -> Result<(), tonic::transport::Error> {
     match incoming {
         Incoming::Listener(listener) => {
-            let connections = connections(UnixListenerStream::new(listener));
+            let connections = crowd.let_in(UnixListenerStream::new(listener));
             router.serve_with_incoming_shutdown(connections, end).await
         }
         Incoming::Single(stream) => {
-            let once = tokio_stream::once(Ok::<_, io::Error>(stream));
+            let once = tokio_stream::once(Ok::<_, io::Error>(Connection::single(stream)));
             let once = once.chain(tokio_stream::pending());
             router.serve_with_incoming_shutdown(once, end).await
         }
@@ -309,15 +333,16 @@ async fn serve_until(
 }
 
 /// Serves the operator until the daemon's end, and reloads when a signal asks for it.
-async fn steer(admin: Admin, steering: Steering, over: CancellationToken) {
+async fn steer(admin: Admin, steering: Steering, doorway: DoorwayLayer, over: CancellationToken) {
     let Steering {
         hangup, incoming, ..
     } = steering;
     let service = AdminServiceServer::new(admin.clone());
-    let router = TonicServer::builder().add_service(service);
+    let router = bounded(doorway).add_service(service);
+    let crowd = Crowd::new(Arc::clone(&admin.pipeline), OPERATORS);
     let serve = async {
         match incoming {
-            Some(incoming) => serve_until(router, incoming, over.cancelled_owned()).await,
+            Some(incoming) => serve_until(router, incoming, crowd, over.cancelled_owned()).await,
             None => {
                 over.cancelled().await;
                 Ok(())
@@ -339,20 +364,4 @@ async fn steer(admin: Admin, steering: Steering, over: CancellationToken) {
         }
         () = reloads => {}
     }
-}
-
-/// Passes connections on; an accept that fails, for want of descriptors, does not end the server.
-fn connections(
-    listener: impl Stream<Item = io::Result<UnixStream>> + Send,
-) -> impl Stream<Item = io::Result<UnixStream>> + Send {
-    listener
-        .then(|accepted| async {
-            if let Err(error) = &accepted {
-                tracing::warn!(%error, "connection could not be accepted");
-                // Without descriptors the next accept fails at once, too.
-                tokio::time::sleep(ACCEPT_AGAIN).await;
-            }
-            accepted
-        })
-        .filter(Result::is_ok)
 }

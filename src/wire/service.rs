@@ -20,7 +20,9 @@ use tonic::{
 use uuid::Uuid;
 
 use super::{
-    Malformed, WireLimits, decode, dispatch, encode, interpret, preview,
+    Malformed, WireLimits, decode, dispatch,
+    doorway::Held,
+    encode, interpret, preview,
     retained::{Entered, Key, Reply, Retained, fingerprint},
     status,
 };
@@ -34,6 +36,7 @@ use crate::{
     process::{Chunk, Stream as Output},
     refusal::{Reason, Refusal},
     request::{InvalidField, OnDisconnect},
+    shares::Share,
 };
 
 /// How many pieces of output wait for a slow client before the hook has to.
@@ -246,6 +249,7 @@ pub(super) fn peer(extensions: &Extensions) -> Result<Peer, Status> {
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     arrived: Instant,
+    held: Arc<Share>,
     peer: Peer,
     timeout: Result<Option<Duration>, InvalidField>,
 }
@@ -255,11 +259,16 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// Refuses a connection whose other end the kernel does not name. A Unix socket's is always named.
+    /// Refuses a connection whose other end the kernel does not name, a Unix socket's is always named; and what came by no
+    /// doorway, which is a fault.
     pub(super) fn of(extensions: &Extensions, headers: &HeaderMap) -> Result<Self, Status> {
         let arrived = Instant::now();
+        let Some(Held(held)) = extensions.get() else {
+            return Err(broken());
+        };
         Ok(Self {
             arrived,
+            held: Arc::clone(held),
             peer: peer(extensions)?,
             timeout: caller_timeout(headers),
         })
@@ -284,6 +293,7 @@ impl Caller {
             cancel,
             caller_timeout,
             chunks,
+            held: self.held,
             peer: self.peer,
             purpose: Purpose::Run,
             run_id: Uuid::now_v7().to_string(),

@@ -118,6 +118,7 @@ const fn code(reason: Reason) -> Code {
         | Reason::PolicyUnenforceable
         | Reason::ReloadRefused
         | Reason::RequestIdConflict => Code::FailedPrecondition,
+        Reason::Canceled => Code::Cancelled,
         Reason::CallerIsAHook
         | Reason::ConsentRequired
         | Reason::DigestMismatch
@@ -158,6 +159,7 @@ mod tests {
             ("AUDIT_UNAVAILABLE", Code::Unavailable),
             ("BACKEND_UNCONFIRMED", Code::FailedPrecondition),
             ("CALLER_IS_A_HOOK", Code::PermissionDenied),
+            ("CANCELED", Code::Cancelled),
             ("CONSENT_REQUIRED", Code::PermissionDenied),
             ("DEADLINE", Code::DeadlineExceeded),
             ("DIGEST_MISMATCH", Code::PermissionDenied),

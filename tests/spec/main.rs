@@ -31,6 +31,7 @@ mod nesting;
 mod profiles;
 mod selection;
 
+mod callers;
 mod deadline;
 mod limits;
 mod output;

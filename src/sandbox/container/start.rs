@@ -529,6 +529,7 @@ impl Called {
             cancel: CancellationToken::new(),
             chunks: None,
             deadline,
+            memory: None,
             on_output_limit: OnOutputLimit::Drain,
             output_bytes: RUNTIMES_WORDS,
         };

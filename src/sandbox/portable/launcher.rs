@@ -199,6 +199,7 @@ impl Sandbox {
             cancel: CancellationToken::new(),
             chunks: None,
             deadline,
+            memory: None,
             on_output_limit: OnOutputLimit::Kill,
             output_bytes: WORDS,
         };

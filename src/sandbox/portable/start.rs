@@ -183,6 +183,7 @@ async fn unproved(why: Unproved, running: Running) -> Refusal {
         cancel: CancellationToken::new(),
         chunks: None,
         deadline: Instant::now() + STUCK,
+        memory: None,
         on_output_limit: OnOutputLimit::Kill,
         output_bytes: WORDS,
     };

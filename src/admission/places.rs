@@ -1,0 +1,472 @@
+//! Places among the running hooks, and the queue for them, divided among uids so that none can keep another from running.
+//!
+//! - A place that is free goes to the uid with the fewest hooks running, of several to the one that has waited longest for its
+//!   turn; within a uid first come, first served. So all come to the same number while all ask for more, and whatever one does
+//!   not use the others may have.
+//! - A running hook is not ended for another. For each uid that may ask and runs nothing, one place is therefore kept free, as
+//!   long as that leaves half of them: whoever takes all it can get leaves everybody one.
+//! - A queue that is full takes one more of a uid that has less than its share of it, and gives up the last one of the uid that
+//!   has most.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use tokio::sync::oneshot;
+
+/// Who runs and who waits: no time, no tasks.
+#[derive(Debug)]
+struct Schedule<T> {
+    /// Uids that may ask.
+    entitled: Vec<u32>,
+    max_queued: usize,
+    next: u64,
+    places: usize,
+    queued: usize,
+    running: usize,
+    /// Uids that run or wait.
+    uids: HashMap<u32, Standing<T>>,
+}
+
+/// One uid's.
+#[derive(Debug)]
+struct Standing<T> {
+    running: usize,
+    /// When it last got a place, in the order of all that is entered.
+    turn: u64,
+    waiting: VecDeque<(u64, T)>,
+}
+
+impl<T> Default for Standing<T> {
+    fn default() -> Self {
+        Self {
+            running: 0,
+            turn: 0,
+            waiting: VecDeque::new(),
+        }
+    }
+}
+
+/// What becomes of who asks for a place.
+#[derive(Debug, Eq, PartialEq)]
+enum Entered<T> {
+    /// The queue is full, and this uid has its share of it.
+    Full,
+    /// It has one.
+    Running,
+    /// It waits, under this number. The other one had to give up its place in the queue.
+    Waiting(u64, Option<T>),
+}
+
+impl<T> Schedule<T> {
+    fn new(places: usize, max_queued: usize) -> Self {
+        Self {
+            entitled: Vec::new(),
+            max_queued,
+            next: 0,
+            places,
+            queued: 0,
+            running: 0,
+            uids: HashMap::new(),
+        }
+    }
+
+    fn enter(&mut self, uid: u32, waiter: impl FnOnce() -> T) -> Entered<T> {
+        let waits = self.uids.get(&uid).is_some_and(|it| !it.waiting.is_empty());
+        if !waits && self.may_run(uid) {
+            self.run(uid);
+            return Entered::Running;
+        }
+        let given_up = if self.queued >= self.max_queued {
+            let Some(given_up) = self.make_room(uid) else {
+                return Entered::Full;
+            };
+            Some(given_up)
+        } else {
+            None
+        };
+        self.next += 1;
+        let number = self.next;
+        self.queued += 1;
+        let standing = self.uids.entry(uid).or_default();
+        standing.waiting.push_back((number, waiter()));
+        Entered::Waiting(number, given_up)
+    }
+
+    /// Takes the last of the queue whose uid has most in it, where another has less than its share.
+    fn make_room(&mut self, uid: u32) -> Option<T> {
+        let waiting = |it: &Standing<T>| it.waiting.len();
+        let own = self.uids.get(&uid).map_or(0, waiting);
+        let others = self
+            .uids
+            .iter()
+            .filter(|(other, it)| **other != uid && waiting(it) > 0);
+        let share = self.max_queued.div_ceil(others.count() + 1);
+        if own >= share {
+            return None;
+        }
+        let most = self.uids.values_mut().max_by_key(|it| it.waiting.len())?;
+        // With as many as this one would have, it is not the one to make room.
+        if most.waiting.len() <= own + 1 {
+            return None;
+        }
+        let (_, given_up) = most.waiting.pop_back()?;
+        self.queued -= 1;
+        Some(given_up)
+    }
+
+    /// Whether a place is free that this uid may have.
+    fn may_run(&self, uid: u32) -> bool {
+        let free = self.places - self.running;
+        if free == 0 {
+            return false;
+        }
+        let running = |uid: &u32| self.uids.get(uid).map_or(0, |it| it.running);
+        if running(&uid) == 0 {
+            return true;
+        }
+        let idle = self.entitled.iter().filter(|other| running(other) == 0);
+        free > idle.count().min(self.places / 2)
+    }
+
+    fn run(&mut self, uid: u32) {
+        self.next += 1;
+        let standing = self.uids.entry(uid).or_default();
+        standing.running += 1;
+        standing.turn = self.next;
+        self.running += 1;
+    }
+
+    /// Gives a free place to the next that may have it.
+    fn next(&mut self) -> Option<(u32, T)> {
+        let waiting = self.uids.iter().filter(|(_, it)| !it.waiting.is_empty());
+        let (&uid, _) = waiting.min_by_key(|(_, it)| (it.running, it.turn, it.waiting[0].0))?;
+        // Who has the fewest running may have one if anybody may.
+        if !self.may_run(uid) {
+            return None;
+        }
+        let (_, waiter) = self.uids.get_mut(&uid)?.waiting.pop_front()?;
+        self.queued -= 1;
+        self.run(uid);
+        Some((uid, waiter))
+    }
+
+    /// Takes a hook's place back.
+    fn leave(&mut self, uid: u32) {
+        if let Some(standing) = self.uids.get_mut(&uid) {
+            standing.running -= 1;
+            self.running -= 1;
+        }
+        self.forget(uid);
+    }
+
+    /// Takes one out of the queue that waits no more, if it is still in it.
+    fn give_up(&mut self, uid: u32, number: u64) {
+        if let Some(standing) = self.uids.get_mut(&uid) {
+            let before = standing.waiting.len();
+            standing.waiting.retain(|(other, _)| *other != number);
+            self.queued -= before - standing.waiting.len();
+        }
+        self.forget(uid);
+    }
+
+    fn forget(&mut self, uid: u32) {
+        let idle = |it: &Standing<T>| it.running == 0 && it.waiting.is_empty();
+        if self.uids.get(&uid).is_some_and(idle) {
+            self.uids.remove(&uid);
+        }
+    }
+}
+
+/// The places of a daemon.
+#[derive(Debug)]
+pub(super) struct Places(Mutex<Schedule<oneshot::Sender<Place>>>);
+
+/// A place among the running hooks; free again when dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    of: Arc<Places>,
+    uid: u32,
+}
+
+/// Nothing is free, and no more may wait; or who waited had to make room.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) struct Full;
+
+impl Places {
+    /// Makes so many places, for which so many wait.
+    pub(super) fn new(places: usize, max_queued: usize) -> Self {
+        Self(Mutex::new(Schedule::new(places, max_queued)))
+    }
+
+    /// Says for whom a place is kept.
+    pub(super) fn entitle(self: &Arc<Self>, uids: Vec<u32>) {
+        self.with(|schedule| schedule.entitled = uids);
+        self.hand_out();
+    }
+
+    /// Returns how many places are taken.
+    pub(super) fn taken(&self) -> usize {
+        self.with(|schedule| schedule.running)
+    }
+
+    /// Waits for a place. Who drops this waits no more.
+    ///
+    /// # Errors
+    ///
+    /// The queue is full, at once or for others that have a better right to it.
+    pub(super) async fn take(self: &Arc<Self>, uid: u32) -> Result<Place, Full> {
+        let (sender, receiver) = oneshot::channel();
+        let entered = self.with(|schedule| schedule.enter(uid, || sender));
+        match entered {
+            Entered::Full => Err(Full),
+            Entered::Running => Ok(self.place(uid)),
+            Entered::Waiting(number, given_up) => {
+                // This tells the other one.
+                drop(given_up);
+                let mut waiting = Waiting {
+                    number,
+                    of: Arc::clone(self),
+                    receiver,
+                    uid,
+                };
+                (&mut waiting.receiver).await.map_err(|_| Full)
+            }
+        }
+    }
+
+    fn place(self: &Arc<Self>, uid: u32) -> Place {
+        Place {
+            of: Arc::clone(self),
+            uid,
+        }
+    }
+
+    /// Gives what is free to those that wait.
+    fn hand_out(self: &Arc<Self>) {
+        while let Some((uid, waiter)) = self.with(Schedule::next) {
+            // A place that comes too late for its waiter is dropped here, and handed out once more.
+            drop(waiter.send(self.place(uid)));
+        }
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Schedule<oneshot::Sender<Place>>) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.of.with(|schedule| schedule.leave(self.uid));
+        self.of.hand_out();
+    }
+}
+
+/// One in the queue; out of it when dropped.
+#[derive(Debug)]
+struct Waiting {
+    number: u64,
+    of: Arc<Places>,
+    receiver: oneshot::Receiver<Place>,
+    uid: u32,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.of
+            .with(|schedule| schedule.give_up(self.uid, self.number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::{Pin, pin},
+        task::{Context, Poll, Waker},
+    };
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn poll<T>(future: &mut Pin<Box<impl Future<Output = T> + ?Sized>>) -> Option<T> {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(done) => Some(done),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn a_uid_that_comes_later_gets_the_next_places_until_both_have_as_many() {
+        let places = Arc::new(Places::new(4, 100));
+        let take = |uid| {
+            Box::pin({
+                let places = Arc::clone(&places);
+                async move { places.take(uid).await }
+            })
+        };
+        let mut first: VecDeque<_> = (0..4)
+            .map(|_| poll(&mut take(1)).unwrap().unwrap())
+            .collect();
+        let mut queue: Vec<_> = (0..8).map(|_| take(1)).collect();
+        assert!(queue.iter_mut().all(|waiting| poll(waiting).is_none()));
+        let mut late: Vec<_> = (0..3).map(|_| take(2)).collect();
+        assert!(late.iter_mut().all(|waiting| poll(waiting).is_none()));
+        let mut held = Vec::new();
+        for waiting in &mut late[..2] {
+            drop(first.pop_front());
+            held.push(poll(waiting).unwrap().unwrap());
+        }
+        assert!(queue.iter_mut().all(|waiting| poll(waiting).is_none()));
+        // Both have two: now they take turns.
+        drop(first.pop_front());
+        assert!(poll(&mut queue[0]).unwrap().is_ok());
+        drop((queue, late, held, first));
+        assert_eq!(places.taken(), 0);
+    }
+
+    #[test]
+    fn one_place_is_kept_for_each_uid_that_may_ask_and_runs_nothing() {
+        let places = Arc::new(Places::new(8, 100));
+        places.entitle(vec![0, 1, 2]);
+        let mut one: Vec<_> = (0..8)
+            .map(|_| {
+                let places = Arc::clone(&places);
+                Box::pin(async move { places.take(1).await })
+            })
+            .collect();
+        let taken: Vec<_> = one.iter_mut().filter_map(poll).collect();
+        assert_eq!(taken.len(), 6);
+        let two = Arc::clone(&places);
+        let two = poll(&mut Box::pin(async move { two.take(2).await }));
+        assert!(two.unwrap().is_ok(), "hooks of another uid hold it up");
+        // The control: where nobody else may ask, one uid has them all.
+        let alone = Arc::new(Places::new(8, 0));
+        alone.entitle(vec![1]);
+        let all: Vec<_> = (0..9)
+            .map(|_| {
+                let alone = Arc::clone(&alone);
+                poll(&mut Box::pin(async move { alone.take(1).await })).unwrap()
+            })
+            .collect();
+        assert_eq!(all.iter().filter(|place| place.is_ok()).count(), 8);
+    }
+
+    #[test]
+    fn who_waits_no_more_leaves_the_queue_at_once() {
+        let places = Arc::new(Places::new(1, 2));
+        let take = |uid| {
+            Box::pin({
+                let places = Arc::clone(&places);
+                async move { places.take(uid).await }
+            })
+        };
+        let place = poll(&mut take(1)).unwrap().unwrap();
+        let (mut dead, mut living) = (take(1), take(1));
+        assert!(poll(&mut dead).is_none() && poll(&mut living).is_none());
+        assert_eq!(poll(&mut take(1)).unwrap().unwrap_err(), Full);
+        drop(dead);
+        let mut next = take(1);
+        assert!(poll(&mut next).is_none(), "it waits");
+        drop(place);
+        assert!(poll(&mut living).unwrap().is_ok());
+        drop(next);
+        // A place that was handed to a waiter that dropped it unread is free again.
+        let place = poll(&mut take(1)).unwrap().unwrap();
+        let mut unread = take(1);
+        assert!(poll(&mut unread).is_none());
+        drop(place);
+        drop(unread);
+        assert_eq!(places.taken(), 0);
+    }
+
+    #[test]
+    fn a_full_queue_refuses_who_has_its_share_of_it_and_nobody_else() {
+        let places = Arc::new(Places::new(1, 4));
+        let take = |uid| {
+            Box::pin({
+                let places = Arc::clone(&places);
+                async move { places.take(uid).await }
+            })
+        };
+        let _place = poll(&mut take(1)).unwrap().unwrap();
+        let mut many: Vec<_> = (0..4).map(|_| take(1)).collect();
+        assert!(many.iter_mut().all(|waiting| poll(waiting).is_none()));
+        assert!(poll(&mut take(1)).unwrap().is_err());
+        let mut few: Vec<_> = (0..2).map(|_| take(2)).collect();
+        assert!(few.iter_mut().all(|waiting| poll(waiting).is_none()));
+        assert!(
+            poll(&mut take(2)).unwrap().is_err(),
+            "two of four is its share"
+        );
+        let refused: Vec<_> = many
+            .iter_mut()
+            .map(|waiting| poll(waiting).is_some())
+            .collect();
+        assert_eq!(
+            refused,
+            [false, false, true, true],
+            "the last ones make room"
+        );
+    }
+
+    proptest! {
+        /// Whatever comes and goes: never more run than there are places, never more wait than may, nobody waits for a place
+        /// that is free for it, and once all that runs has ended everybody that still waits has had its turn.
+        #[test]
+        fn nothing_is_lost_and_nobody_starves(
+            places in 1_usize..6,
+            max_queued in 0_usize..8,
+            entitled in prop::collection::hash_set(0_u32..4, 0..4),
+            steps in prop::collection::vec((0_u8..3, 0_u32..4, 0_usize..8), 1..200),
+        ) {
+            let mut schedule = Schedule::<()>::new(places, max_queued);
+            schedule.entitled = entitled.into_iter().collect();
+            let (mut running, mut waiting) = (Vec::new(), Vec::new());
+            let check = |schedule: &Schedule<()>, running: &Vec<u32>| {
+                prop_assert_eq!(schedule.running, running.len());
+                prop_assert!(schedule.running <= places);
+                let queued: usize = schedule.uids.values().map(|it| it.waiting.len()).sum();
+                prop_assert_eq!(schedule.queued, queued);
+                prop_assert!(queued <= max_queued);
+                for (uid, it) in &schedule.uids {
+                    prop_assert!(it.running > 0 || !it.waiting.is_empty());
+                    prop_assert!(it.waiting.is_empty() || !schedule.may_run(*uid));
+                }
+                Ok(())
+            };
+            for (step, uid, index) in steps {
+                match step {
+                    0 => match schedule.enter(uid, || ()) {
+                        Entered::Running => running.push(uid),
+                        Entered::Waiting(number, _) => waiting.push((uid, number)),
+                        Entered::Full => {}
+                    },
+                    1 if !running.is_empty() => {
+                        schedule.leave(running.swap_remove(index % running.len()));
+                        while let Some((uid, ())) = schedule.next() {
+                            running.push(uid);
+                        }
+                    }
+                    2 if !waiting.is_empty() => {
+                        let (uid, number) = waiting.swap_remove(index % waiting.len());
+                        schedule.give_up(uid, number);
+                        while let Some((uid, ())) = schedule.next() {
+                            running.push(uid);
+                        }
+                    }
+                    _ => {}
+                }
+                check(&schedule, &running)?;
+            }
+            while let Some(uid) = running.pop() {
+                schedule.leave(uid);
+                while let Some((uid, ())) = schedule.next() {
+                    running.push(uid);
+                }
+            }
+            prop_assert!(schedule.uids.is_empty() && schedule.queued == 0 && schedule.running == 0);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Divides a bounded amount of something, such as memory or connections, among uids: none can take what others need.
+//!
+//! Who has some may take more only while at most three quarters of what it then has and what is then left are its own. Alone
+//! it can have three quarters of all; whoever comes next finds a quarter, of which it can have three quarters, and so on. Who
+//! has nothing may take anything that is left.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// How many times as much as is left one uid may have.
+const TIMES_WHAT_IS_LEFT: usize = 3;
+
+/// An amount that uids share.
+#[derive(Debug)]
+pub struct Shares {
+    most: usize,
+    taken: Mutex<Taken>,
+}
+
+/// Who has how much. Who has nothing is not in it.
+#[derive(Debug, Default)]
+struct Taken {
+    all: usize,
+    by_uid: HashMap<u32, usize>,
+}
+
+/// What one holder has of it. Given back when dropped.
+#[derive(Debug)]
+pub struct Share {
+    of: Arc<Shares>,
+    held: Mutex<usize>,
+    uid: u32,
+}
+
+impl Shares {
+    /// Divides so much.
+    pub fn new(most: usize) -> Self {
+        Self {
+            most,
+            taken: Mutex::default(),
+        }
+    }
+
+    /// Returns a share of a uid's, which has nothing yet.
+    pub fn share(self: &Arc<Self>, uid: u32) -> Share {
+        Share {
+            held: Mutex::new(0),
+            of: Arc::clone(self),
+            uid,
+        }
+    }
+
+    /// Returns how much there is in all.
+    pub const fn most(&self) -> usize {
+        self.most
+    }
+
+    fn take(&self, uid: u32, more: usize) -> bool {
+        if more == 0 {
+            return true;
+        }
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = taken.by_uid.get(&uid).copied().unwrap_or_default();
+        let Some(left) = self
+            .most
+            .checked_sub(taken.all)
+            .and_then(|left| left.checked_sub(more))
+        else {
+            return false;
+        };
+        if own > 0 && own + more > left.saturating_mul(TIMES_WHAT_IS_LEFT) {
+            return false;
+        }
+        taken.all += more;
+        taken.by_uid.insert(uid, own + more);
+        true
+    }
+
+    fn give_back(&self, uid: u32, held: usize) {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.all = taken.all.saturating_sub(held);
+        let own = taken.by_uid.remove(&uid).unwrap_or_default();
+        if own > held {
+            taken.by_uid.insert(uid, own - held);
+        }
+    }
+}
+
+impl Share {
+    /// Takes so much more, all of it or nothing, and says whether it was to be had.
+    #[must_use]
+    pub fn grow(&self, more: usize) -> bool {
+        let grown = self.of.take(self.uid, more);
+        if grown {
+            *self.held.lock().unwrap_or_else(PoisonError::into_inner) += more;
+        }
+        grown
+    }
+
+    /// Returns another share of the same uid, which has nothing yet.
+    #[must_use]
+    pub fn another(&self) -> Self {
+        self.of.share(self.uid)
+    }
+
+    /// Returns how much there is for all uids.
+    pub fn most(&self) -> usize {
+        self.of.most()
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let held = *self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.of.give_back(self.uid, held);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn all_of(share: &Share) -> usize {
+        (0..).take_while(|_| share.grow(1)).count()
+    }
+
+    #[test]
+    fn who_comes_later_finds_a_part_that_the_first_could_not_take() {
+        let shares = Arc::new(Shares::new(1024));
+        let first = shares.share(1);
+        assert_eq!(all_of(&first), 768);
+        let second = shares.share(2);
+        assert_eq!(all_of(&second), 192);
+        assert!(!shares.share(1).grow(1), "another share is no way to more");
+        let third = shares.share(3);
+        assert!(third.grow(64), "who has nothing takes what is left");
+        assert!(!shares.share(4).grow(1));
+        drop((first, third));
+        assert!(second.grow(500), "the others are gone");
+    }
+
+    #[test]
+    fn one_of_one_can_be_had() {
+        let shares = Arc::new(Shares::new(1));
+        let share = shares.share(1);
+        assert!(share.grow(1));
+        assert!(!share.another().grow(1) && share.grow(0));
+        drop(share);
+        assert!(shares.share(2).grow(1));
+    }
+
+    proptest! {
+        /// Whatever is taken and given back: never more than there is, what is given back can be had again, and one uid alone
+        /// never leaves nothing to a second.
+        #[test]
+        fn never_more_is_taken_than_there_is(
+            most in 4_usize..2000,
+            steps in prop::collection::vec((0_u32..4, 1_usize..300, any::<bool>()), 1..200),
+        ) {
+            let shares = Arc::new(Shares::new(most));
+            let mut held: Vec<(usize, Share)> = Vec::new();
+            for (uid, amount, gives_back) in steps {
+                if gives_back && !held.is_empty() {
+                    drop(held.swap_remove(amount % held.len()));
+                } else {
+                    let share = shares.share(uid);
+                    if share.grow(amount) {
+                        held.push((amount, share));
+                    }
+                }
+                let taken: usize = held.iter().map(|(amount, _)| amount).sum();
+                prop_assert!(taken <= most);
+                prop_assert_eq!(shares.taken.lock().unwrap().all, taken);
+            }
+            held.clear();
+            let nothing = shares.taken.lock().unwrap().by_uid.is_empty();
+            prop_assert!(nothing);
+            let first = shares.share(1);
+            prop_assert!(first.grow(1));
+            while first.grow(1) {}
+            prop_assert!(shares.share(2).grow(1));
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Connections: how many there may be, and how long one may say nothing at first.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::UnixStream,
+    time::{Sleep, sleep},
+};
+use tokio_stream::{Stream, StreamExt};
+use tonic::transport::server::{Connected, UdsConnectInfo};
+
+use crate::{
+    admission::Peer,
+    pipeline::Pipeline,
+    shares::{Share, Shares},
+};
+
+/// How long a client may take for the preface of HTTP/2. From then on it is asked for signs of life.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// The length of that preface.
+const PREFACE: usize = 24;
+
+/// How many connections all uids together may have that may ask for nothing: enough to be told so.
+const STRANGERS: usize = 64;
+
+/// How long an accept that failed is not tried again.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// How often the log says that there are too many connections.
+const SAID_EVERY: Duration = Duration::from_secs(10);
+
+/// Who may connect how often.
+#[derive(Debug)]
+pub(super) struct Crowd {
+    listed: Arc<Shares>,
+    pipeline: Arc<Pipeline>,
+    said: Mutex<Option<Instant>>,
+    strangers: Arc<Shares>,
+}
+
+impl Crowd {
+    /// Allows those who may ask so many connections in all.
+    pub(super) fn new(pipeline: Arc<Pipeline>, most: usize) -> Self {
+        Self {
+            listed: Arc::new(Shares::new(most)),
+            pipeline,
+            said: Mutex::default(),
+            strangers: Arc::new(Shares::new(STRANGERS)),
+        }
+    }
+
+    /// Passes connections on, but those that are too many. An accept that fails, for want of descriptors, does not end the
+    /// server.
+    pub(super) fn let_in(
+        self,
+        listener: impl Stream<Item = io::Result<UnixStream>> + Send,
+    ) -> impl Stream<Item = io::Result<Connection>> + Send {
+        listener
+            .then(|accepted| async {
+                if let Err(error) = &accepted {
+                    tracing::warn!(%error, "connection could not be accepted");
+                    // Without descriptors the next accept fails at once, too.
+                    sleep(ACCEPT_AGAIN).await;
+                }
+                accepted
+            })
+            .filter_map(move |accepted| self.place(accepted.ok()?).map(Ok))
+    }
+
+    fn place(&self, stream: UnixStream) -> Option<Connection> {
+        let credentials = stream.peer_cred().ok()?;
+        let peer = Peer {
+            gid: credentials.gid(),
+            pid: credentials.pid(),
+            uid: credentials.uid(),
+        };
+        let of = if self.pipeline.gate.is_stranger(&peer) {
+            &self.strangers
+        } else {
+            &self.listed
+        };
+        let share = of.share(peer.uid);
+        if share.grow(1) {
+            return Some(Connection::new(stream, Some(share), HANDSHAKE));
+        }
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.is_none_or(|said| said.elapsed() >= SAID_EVERY) {
+            *said = Some(Instant::now());
+            tracing::warn!(
+                uid = peer.uid,
+                most = of.most(),
+                "a connection was closed: there are too many (`server.max_connections`)"
+            );
+        }
+        None
+    }
+}
+
+/// A connection, counted.
+#[derive(Debug)]
+pub(super) struct Connection {
+    _share: Option<Share>,
+    /// Until the preface is read: when it is too late for it, and how much of it is missing.
+    awaited: Option<(Pin<Box<Sleep>>, usize)>,
+    stream: UnixStream,
+}
+
+impl Connection {
+    /// Takes the only connection that there will be.
+    pub(super) fn single(stream: UnixStream) -> Self {
+        Self::new(stream, None, HANDSHAKE)
+    }
+
+    fn new(stream: UnixStream, share: Option<Share>, within: Duration) -> Self {
+        Self {
+            _share: share,
+            awaited: Some((Box::pin(sleep(within)), PREFACE)),
+            stream,
+        }
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = UdsConnectInfo;
+
+    fn connect_info(&self) -> UdsConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Some((late, _)) = &mut self.awaited
+            && late.as_mut().poll(context).is_ready()
+        {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let read = buffer.filled().len() - before;
+        self.awaited = self
+            .awaited
+            .take()
+            .and_then(|(late, missing)| Some((late, missing.checked_sub(read)?)))
+            .filter(|(_, missing)| *missing > 0);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_ends_that_sends_no_whole_preface_in_time() {
+        let within = Duration::from_millis(50);
+        for sent in [0, PREFACE - 1] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            theirs.write_all(&vec![b'x'; sent]).await.unwrap();
+            let mut connection = Connection::new(ours, None, within);
+            let mut read = Vec::new();
+            let error = connection.read_to_end(&mut read).await.unwrap_err();
+            assert_eq!((error.kind(), read.len()), (io::ErrorKind::TimedOut, sent));
+        }
+        // The control: with a whole one it may be silent.
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(&[b'x'; PREFACE]).await.unwrap();
+        let mut connection = Connection::new(ours, None, within);
+        let mut preface = [0; PREFACE];
+        connection.read_exact(&mut preface).await.unwrap();
+        let silent = tokio::time::timeout(within * 4, connection.read_u8()).await;
+        assert!(silent.is_err());
+    }
+}

@@ -1,0 +1,427 @@
+//! The door: who asks is looked at before a message is read, and what is read is bounded, counted and has to come in time.
+
+use std::{
+    collections::HashMap,
+    pin::Pin,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use tokio::time::{Sleep, sleep};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tonic::{Extensions, Status, body::Body, codegen::http};
+use tower::{Layer, Service};
+
+use super::{
+    WireLimits, encode,
+    service::{Caller, peer},
+    status,
+};
+use crate::{
+    admission::Peer,
+    audit::About,
+    pipeline::Pipeline,
+    refusal::{Reason, Refusal},
+    shares::Share,
+};
+
+/// How long a message may take from its headers to its last byte.
+const MESSAGE: Duration = Duration::from_secs(30);
+
+/// How long what gRPC puts before a message is.
+const PREFIX: usize = 5;
+
+/// What paths begin with whose requests are streams of messages.
+const REFLECTION: &str = "/grpc.reflection.";
+
+/// The longest message of services that anybody may ask, such as the health's, bytes.
+const SMALL: usize = 4 * 1024;
+
+/// For how long refusals of one uid that may ask for nothing are counted before they are written down in one record.
+const COUNTED_FOR: Duration = Duration::from_secs(1);
+
+/// The methods whose refusals are written down.
+const RECORDED: [&str; 3] = ["Dispatch", "Execute", "ExecuteStream"];
+
+/// What a message takes of the memory for all of them, for as long as anything of it is kept.
+#[derive(Clone, Debug)]
+pub(super) struct Held(pub(super) Arc<Share>);
+
+/// Puts a [`Doorway`] before all services.
+#[derive(Clone, Debug)]
+pub(super) struct DoorwayLayer(Arc<Door>);
+
+/// What all connections of a server share.
+#[derive(Debug)]
+struct Door {
+    limits: WireLimits,
+    pipeline: Arc<Pipeline>,
+    /// How many refusals of a uid were not written down yet, for uids that were refused within the last second.
+    refused: Mutex<HashMap<u32, u64>>,
+    tasks: TaskTracker,
+}
+
+impl DoorwayLayer {
+    /// Lets through what a pipeline's rules allow. What is written down later is so by tasks of `tasks`.
+    pub(super) fn new(pipeline: Arc<Pipeline>, limits: WireLimits, tasks: TaskTracker) -> Self {
+        Self(Arc::new(Door {
+            limits,
+            pipeline,
+            refused: Mutex::default(),
+            tasks,
+        }))
+    }
+}
+
+impl<S> Layer<S> for DoorwayLayer {
+    type Service = Doorway<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Doorway {
+            door: Arc::clone(&self.0),
+            inner,
+        }
+    }
+}
+
+/// Lets requests through to a service.
+#[derive(Clone, Debug)]
+pub(super) struct Doorway<S> {
+    door: Arc<Door>,
+    inner: S,
+}
+
+impl<S> Service<http::Request<Body>> for Doorway<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+{
+    type Error = S::Error;
+    type Future =
+        Pin<Box<dyn Future<Output = Result<http::Response<Body>, Self::Error>> + Send + 'static>>;
+    type Response = http::Response<Body>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let (request, arriving) = match self.door.enter(request) {
+            Ok(entered) => entered,
+            // Dropped unread, the message is the client's to keep.
+            Err(status) => return Box::pin(std::future::ready(Ok(status.into_http()))),
+        };
+        let Arriving { asked, refused } = arriving;
+        let pipeline = Arc::clone(&self.door.pipeline);
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let response = answer.await?;
+            let (Some(refusal), Some(caller)) = (refused.get(), asked) else {
+                return Ok(response);
+            };
+            let (call, _) = caller.call(CancellationToken::new(), None);
+            let recorded = pipeline.malformed(&call, "", refusal.clone());
+            Ok(match encode(&recorded, &pipeline.gate.rules().forbidden) {
+                Err(status) => status.into_http(),
+                Ok(_) => response,
+            })
+        })
+    }
+}
+
+/// A request whose message is still to come.
+struct Arriving {
+    /// Who asks, where a refusal is to be written down.
+    asked: Option<Caller>,
+    /// Why the message was not read to its end, if so.
+    refused: Arc<OnceLock<Refusal>>,
+}
+
+impl Door {
+    fn enter(
+        self: &Arc<Self>,
+        request: http::Request<Body>,
+    ) -> Result<(http::Request<Body>, Arriving), Status> {
+        let (mut parts, body) = request.into_parts();
+        let mut path = parts.uri.path().split('/').skip(1);
+        let (service, method) = (
+            path.next().unwrap_or_default(),
+            path.next().unwrap_or_default(),
+        );
+        let service = service.strip_prefix("hookjail.v1.").unwrap_or_default();
+        let recorded = service == "HookService" && RECORDED.contains(&method);
+        let peer = peer(&parts.extensions)?;
+        let share = Arc::new(self.pipeline.gate.memory().share(peer.uid));
+        parts.extensions.insert(Held(Arc::clone(&share)));
+        if let Err(refusal) = self.admit(service, &peer) {
+            return Err(if recorded {
+                self.refuse(&parts.extensions, &parts.headers, &peer, refusal)
+            } else {
+                status(&refusal, "")
+            });
+        }
+        let asked = recorded
+            .then(|| Caller::of(&parts.extensions, &parts.headers))
+            .transpose()?;
+        let refused = Arc::<OnceLock<Refusal>>::default();
+        let message = Message {
+            body,
+            came: 0,
+            late: (!parts.uri.path().starts_with(REFLECTION)).then(|| Box::pin(sleep(MESSAGE))),
+            longest: self.limits.message_bytes(),
+            most: if service.is_empty() {
+                SMALL
+            } else {
+                usize::MAX
+            },
+            prefix: [0; PREFIX],
+            refused: Arc::clone(&refused),
+            share,
+            taken: 0,
+        };
+        let request = http::Request::from_parts(parts, Body::new(message));
+        Ok((request, Arriving { asked, refused }))
+    }
+
+    /// Says whether a peer may ask anything of a service, by what its methods ask themselves later on.
+    fn admit(&self, service: &str, peer: &Peer) -> Result<(), Refusal> {
+        let Pipeline { gate, sandbox, .. } = &*self.pipeline;
+        match service {
+            "AuditService" if gate.reads_all(peer, sandbox) => Ok(()),
+            "AuditService" | "HookService" | "SandboxService" => gate.admit_peer(peer, sandbox),
+            "ConsentService" => gate.admit_operator(peer, sandbox),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a refusal down: the first of a uid at once, those of the second after it as one record that counts them, so
+    /// that who may ask for nothing cannot fill the journal either.
+    fn refuse(
+        self: &Arc<Self>,
+        extensions: &Extensions,
+        headers: &http::HeaderMap,
+        peer: &Peer,
+        refusal: Refusal,
+    ) -> Status {
+        let caller = match Caller::of(extensions, headers) {
+            Ok(caller) => caller,
+            Err(status) => return status,
+        };
+        let (call, _) = caller.call(CancellationToken::new(), None);
+        let about = About::malformed(&call, "");
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(more) = refused.get_mut(&peer.uid) {
+            *more += 1;
+            return status(&refusal, "");
+        }
+        refused.insert(peer.uid, 0);
+        drop(refused);
+        let (door, uid) = (Arc::clone(self), peer.uid);
+        let (again, later) = (refusal.clone(), about.clone());
+        self.tasks.spawn(async move {
+            sleep(COUNTED_FOR).await;
+            let mut refused = door.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            let more = refused.remove(&uid).unwrap_or_default();
+            drop(refused);
+            if more > 0 {
+                // Nobody waits for an answer; a journal that cannot be written has said so in the log.
+                drop(
+                    door.pipeline
+                        .audit
+                        .refuse(later.counting(more), again.into()),
+                );
+            }
+        });
+        let recorded = self.pipeline.audit.refuse(about, refusal.clone().into());
+        match encode(&recorded, &self.pipeline.gate.rules().forbidden) {
+            Err(status) => status,
+            Ok(_) => status(&refusal, ""),
+        }
+    }
+}
+
+/// A message as it comes in.
+struct Message {
+    body: Body,
+    /// How much came.
+    came: usize,
+    /// Ends the wait for it; `None` where messages come one after another for as long as their client likes.
+    late: Option<Pin<Box<Sleep>>>,
+    /// How long a message may say it is.
+    longest: usize,
+    /// How much may come.
+    most: usize,
+    /// The first bytes: whether the message is compressed, and its length.
+    prefix: [u8; PREFIX],
+    refused: Arc<OnceLock<Refusal>>,
+    share: Arc<Share>,
+    /// How much of the share is its own.
+    taken: usize,
+}
+
+impl Message {
+    fn refuse(&self, refusal: Refusal) -> Status {
+        let status = status(&refusal, "");
+        // The first one is the one that is told.
+        self.refused.get_or_init(|| refusal);
+        status
+    }
+
+    /// Takes memory for a piece: for all of the message as soon as its length is known, so that of several that come at once
+    /// some are kept whole and none is refused half way.
+    fn take(&mut self, piece: &[u8]) -> Result<(), Refusal> {
+        let missing = PREFIX.saturating_sub(self.came).min(piece.len());
+        for (known, byte) in self.prefix[self.came.min(PREFIX)..].iter_mut().zip(piece) {
+            *known = *byte;
+        }
+        self.came += piece.len();
+        if self.came > self.most {
+            let message = format!("the message is longer than {} bytes", self.most);
+            return Err(Refusal::new(Reason::InvalidRequest, message));
+        }
+        let [_, a, b, c, d] = self.prefix;
+        let announced = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
+        let mut wanted = self.came;
+        // One that is too long is refused by the library, which has the same limit.
+        if missing > 0 && self.came >= PREFIX && announced <= self.longest {
+            wanted = wanted.max(PREFIX + announced);
+        }
+        let more = wanted.saturating_sub(self.taken);
+        if more == 0 || self.share.grow(more) {
+            self.taken += more;
+            return Ok(());
+        }
+        let message = format!(
+            "the requests in work leave too little of {} bytes for another message (`server.max_bytes_in_flight`); ask again later",
+            self.share.most()
+        );
+        Err(Refusal::new(Reason::Overloaded, message))
+    }
+}
+
+impl http_body::Body for Message {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if frame.is_pending() {
+            let Some(late) = &mut self.late else {
+                return Poll::Pending;
+            };
+            ready!(late.as_mut().poll(context));
+            let message = format!(
+                "the message did not arrive within {} s of its headers",
+                MESSAGE.as_secs()
+            );
+            let refusal = Refusal::new(Reason::Deadline, message);
+            return Poll::Ready(Some(Err(self.refuse(refusal))));
+        }
+        let Some(frame) = ready!(frame) else {
+            return Poll::Ready(None);
+        };
+        let taken = match frame.as_ref().ok().and_then(Frame::data_ref) {
+            Some(piece) => self.take(piece),
+            None => Ok(()),
+        };
+        Poll::Ready(Some(match taken {
+            Ok(()) => frame,
+            Err(refusal) => Err(self.refuse(refusal)),
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use http_body::Body as _;
+
+    use super::*;
+    use crate::shares::Shares;
+
+    /// A message of which nothing comes.
+    struct Silent;
+
+    impl http_body::Body for Silent {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            Poll::Pending
+        }
+    }
+
+    fn message(share: Share, most: usize) -> Message {
+        Message {
+            body: Body::new(Silent),
+            came: 0,
+            late: Some(Box::pin(sleep(Duration::from_millis(10)))),
+            longest: 1000,
+            most,
+            prefix: [0; PREFIX],
+            refused: Arc::default(),
+            share: Arc::new(share),
+            taken: 0,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_that_does_not_arrive_in_time_is_refused() {
+        let shares = Arc::new(Shares::new(1000));
+        let mut late = message(shares.share(1), usize::MAX);
+        let frame = poll_fn(|context| Pin::new(&mut late).poll_frame(context)).await;
+        assert_eq!(
+            frame.unwrap().unwrap_err().code(),
+            tonic::Code::DeadlineExceeded
+        );
+        assert_eq!(late.refused.get().unwrap().reason, Reason::Deadline);
+    }
+
+    #[tokio::test]
+    async fn a_message_takes_all_it_needs_once_its_length_is_known() {
+        let shares = Arc::new(Shares::new(141));
+        let mut arriving = message(shares.share(1), usize::MAX);
+        for piece in [&[0][..], &[0, 0], &[0, 100, b'x']] {
+            arriving.take(piece).unwrap();
+        }
+        let left = || shares.share(2).grow(36) && !shares.share(2).grow(37);
+        assert!(left());
+        for _ in 0..99 {
+            arriving.take(b"x").unwrap();
+        }
+        assert!(left());
+        // More than it said is counted as it comes.
+        let more = arriving.take(b"xx").unwrap_err();
+        assert_eq!(more.reason, Reason::Overloaded);
+        // One that says it needs what there is not is refused before it comes.
+        let other = message(shares.share(2), usize::MAX).take(&[0, 0, 0, 3, 0]);
+        assert_eq!(other.unwrap_err().reason, Reason::Overloaded);
+    }
+
+    #[tokio::test]
+    async fn services_that_anybody_may_ask_take_short_messages_alone() {
+        let shares = Arc::new(Shares::new(100_000));
+        let mut small = message(shares.share(1), SMALL);
+        small.take(&[0; SMALL]).unwrap();
+        assert_eq!(small.take(&[0]).unwrap_err().reason, Reason::InvalidRequest);
+    }
+}

@@ -1,0 +1,670 @@
+//! Callers cannot harm each other: who may ask nothing costs next to nothing, and who may leaves room for the others.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start other users' clients and daemons, never a hook"
+)]
+
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    time::{Duration, Instant},
+};
+
+use hookjail::pb::{self, OutcomeKind};
+use hyper_util::rt::TokioIo;
+use tokio::task::JoinSet;
+use tonic::{
+    Code,
+    transport::{Channel, Endpoint},
+};
+use tower::service_fn;
+
+use crate::{
+    support::{Daemon, Setup, hook, reason, sh},
+    witness::{end, event},
+};
+
+/// Frames of HTTP/2: their types.
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const GO_AWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+
+/// What a client sends first: the preface and empty settings.
+fn preface() -> Vec<u8> {
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(SETTINGS, 0, 0, b""));
+    bytes
+}
+
+/// Waits for the daemon's settings and takes them on.
+fn settings(connection: &mut UnixStream) -> Vec<u8> {
+    loop {
+        let (kind, _, payload) = next(connection, Duration::from_secs(10)).expect("settings come");
+        if kind == SETTINGS && !payload.is_empty() {
+            connection.write_all(&frame(SETTINGS, 1, 0, b"")).unwrap();
+            return payload;
+        }
+    }
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut bytes = length[1..].to_vec();
+    bytes.extend([kind, flags]);
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// Begins a call whose message is still to come.
+fn begin(stream: u32, path: &str) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", path),
+        (":authority", "localhost"),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ] {
+        block.push(0);
+        for text in [name, value] {
+            block.push(u8::try_from(text.len()).unwrap());
+            block.extend(text.as_bytes());
+        }
+    }
+    // END_HEADERS, and not END_STREAM.
+    frame(HEADERS, 4, stream, &block)
+}
+
+/// Reads the next frame: its type, its stream and its payload; `None` where nothing came in time, or the connection ended.
+fn next(connection: &mut UnixStream, within: Duration) -> Option<(u8, u32, Vec<u8>)> {
+    connection.set_read_timeout(Some(within)).unwrap();
+    let mut head = [0; 9];
+    connection.read_exact(&mut head).ok()?;
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+    let mut payload = vec![0; length as usize];
+    connection.read_exact(&mut payload).ok()?;
+    Some((head[3], stream, payload))
+}
+
+/// Whether a call that was begun is answered in time, though its message has not ended.
+fn answered(connection: &mut UnixStream, stream: u32, within: Duration) -> bool {
+    let give_up = Instant::now() + within;
+    while Instant::now() < give_up {
+        match next(connection, within) {
+            Some((HEADERS, of, _)) if of == stream => return true,
+            Some(_) => {}
+            None => return false,
+        }
+    }
+    false
+}
+
+const EXECUTE: &str = "/hookjail.v1.HookService/Execute";
+
+fn sized(bytes: usize) -> Option<pb::Event> {
+    event(format!("{{\"a\":\"{}\"}}", "x".repeat(bytes)))
+}
+
+#[tokio::test]
+async fn a_connection_has_at_most_256_requests_in_work() {
+    let daemon = Daemon::start().await;
+    let mut connection = UnixStream::connect(daemon.path().join("sock")).unwrap();
+    connection.write_all(&preface()).unwrap();
+    let settings = settings(&mut connection);
+    // Its number is 3.
+    let streams = settings.chunks(6).find(|setting| setting[..2] == [0, 3]);
+    assert_eq!(streams.unwrap()[2..], 256_u32.to_be_bytes());
+}
+
+#[tokio::test]
+async fn messages_that_never_end_leave_room_for_others() {
+    let daemon = Daemon::with(Setup {
+        config: "[hooks]\nevent_max = \"4MiB\"\n[server]\nmax_bytes_in_flight = \"16MiB\"\n"
+            .to_owned(),
+        ..Setup::default()
+    })
+    .await;
+    let mut connection = UnixStream::connect(daemon.path().join("sock")).unwrap();
+    connection.write_all(&preface()).unwrap();
+    settings(&mut connection);
+    let (mut refused, mut window) = (0, 65_535);
+    let mut read = |connection: &mut UnixStream, window: &mut usize| -> bool {
+        match next(connection, Duration::from_secs(3)) {
+            Some((WINDOW_UPDATE, 0, more)) => {
+                *window += u32::from_be_bytes(more[..4].try_into().unwrap()) as usize;
+            }
+            Some((HEADERS, ..)) => refused += 1,
+            Some((kind, ..)) => assert_ne!(kind, GO_AWAY),
+            None => return false,
+        }
+        true
+    };
+    for stream in (1..64).step_by(2) {
+        connection.write_all(&begin(stream, EXECUTE)).unwrap();
+        let announced = [0, 0, 0x40, 0, 0];
+        // As much as a stream's own window takes.
+        let pieces =
+            std::iter::once(&announced[..]).chain(std::iter::repeat_n(&[0; 16_000][..], 60));
+        for piece in pieces {
+            while window < piece.len() {
+                assert!(
+                    read(&mut connection, &mut window),
+                    "what is kept holds up what comes"
+                );
+            }
+            window -= piece.len();
+            connection
+                .write_all(&frame(DATA, 0, stream, piece))
+                .unwrap();
+        }
+    }
+    while read(&mut connection, &mut window) {}
+    // Of 32 that say they are four megabytes two are waited for: of what is left for one caller a third would be too much.
+    assert_eq!(refused, 30);
+    assert!(daemon.records().iter().all(|record| record == "refused"));
+    assert!(
+        daemon
+            .journal()
+            .iter()
+            .all(|record| record["reason"] == "OVERLOADED")
+    );
+    drop(connection);
+    // The control: what was kept is free again.
+    let mut request = hook(["/bin/true"]);
+    request.event = sized(3 << 20);
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while daemon.run(request.clone()).await.is_err() {
+        assert!(Instant::now() < give_up, "nothing was given back");
+    }
+}
+
+#[tokio::test]
+async fn events_of_waiting_hooks_are_bounded_in_sum() {
+    let daemon = Daemon::with(Setup {
+        config: "[hooks]\nevent_max = \"4MiB\"\n[server]\nmax_bytes_in_flight = \"16MiB\"\n"
+            .to_owned(),
+        ..Setup::default()
+    })
+    .await;
+    let workspace = daemon.workspace();
+    let mut calls = JoinSet::new();
+    for _ in 0..4 {
+        let mut request = sh("workspace-ro", "until test -e go; do sleep 0.02; done");
+        request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+        request.event = sized(3_500_000);
+        let mut client = daemon.client();
+        calls.spawn(async move { client.execute(request).await });
+    }
+    let refusal = calls.join_next().await.unwrap().unwrap().unwrap_err();
+    assert_eq!(
+        (refusal.code(), reason(&refusal)),
+        (Code::ResourceExhausted, "OVERLOADED".to_owned())
+    );
+    std::fs::write(workspace.join("go"), "").unwrap();
+    for response in calls.join_all().await {
+        let response = response.unwrap().into_inner();
+        assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+    }
+    let mut request = hook(["/bin/true"]);
+    request.event = sized(3_500_000);
+    assert!(daemon.run(request).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_call_that_is_canceled_in_the_queue_starts_nothing_and_leaves_the_queue() {
+    let daemon = Daemon::with(Setup {
+        config: "[hooks]\nmax_concurrent = 1\nmax_queued = 2\n".to_owned(),
+        ..Setup::default()
+    })
+    .await;
+    let workspace = daemon.workspace();
+    let script = |script: &str| {
+        let mut request = sh("workspace-rw", script);
+        request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+        request
+    };
+    let mut running = daemon.client();
+    let first = script("touch runs; until test -e go; do sleep 0.02; done");
+    let first = tokio::spawn(async move { running.execute(first).await });
+    while !workspace.join("runs").exists() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for _ in 0..20 {
+        let mut client = daemon.client();
+        let call = client.execute(script("touch started"));
+        assert!(
+            tokio::time::timeout(Duration::from_millis(100), call)
+                .await
+                .is_err()
+        );
+    }
+    let mut client = daemon.client();
+    let living = script("true");
+    let living = tokio::spawn(async move { client.execute(living).await });
+    let refused = || {
+        let journal = daemon.journal();
+        let canceled = journal
+            .iter()
+            .filter(|record| record["reason"] == "CANCELED");
+        canceled.count()
+    };
+    while refused() < 20 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    std::fs::write(workspace.join("go"), "").unwrap();
+    assert!(first.await.unwrap().is_ok());
+    assert!(living.await.unwrap().is_ok());
+    assert!(!workspace.join("started").exists());
+}
+
+#[tokio::test]
+async fn a_refusal_that_quotes_a_long_command_keeps_its_reason_within_what_clients_take() {
+    let daemon = Daemon::with(Setup {
+        ask_for_consent: true,
+        ..Setup::default()
+    })
+    .await;
+    for (length, odd) in [
+        (100, "a"),
+        (1500, "a"),
+        (100 * 1024, "a"),
+        (30 * 1024, "\u{fc}"),
+        (100 * 1024, "\" "),
+    ] {
+        let long = odd.repeat(length / odd.len());
+        let refusal = daemon.run(hook(["/bin/echo", &long])).await.unwrap_err();
+        assert_eq!(
+            (refusal.code(), reason(&refusal)),
+            (Code::PermissionDenied, "CONSENT_REQUIRED".to_owned())
+        );
+        let sent = refusal.clone().into_http::<tonic::body::Body>();
+        let bytes: usize = sent
+            .headers()
+            .iter()
+            .map(|(name, value)| name.as_str().len() + value.len() + 32)
+            .sum();
+        assert!(bytes < 7 * 1024, "{bytes}");
+        assert!(refusal.message().len() <= 1024);
+        use tonic_types::StatusExt;
+        let details = refusal.get_error_details();
+        let facts = &details.error_info().unwrap().metadata;
+        let whole = facts
+            .get("approve")
+            .is_some_and(|line| line.contains(&long));
+        assert_eq!(
+            whole,
+            length == 100,
+            "a line that can be run is whole, or not there"
+        );
+        assert!(!facts["request_id"].is_empty());
+    }
+    // Nor does the journal take what was not run whole.
+    let journal = daemon.journal();
+    let (short, long) = (&journal[0]["command"], &journal[2]["command"]);
+    assert_eq!(
+        (short["argv"][1].as_str().unwrap().len(), &short["whole"]),
+        (100, &serde_json::Value::Null)
+    );
+    assert_eq!(long["whole"]["bytes"], 100 * 1024 + 9);
+    assert!(
+        journal
+            .iter()
+            .all(|record| record.to_string().len() < 16 * 1024)
+    );
+}
+
+#[tokio::test]
+async fn a_daemon_with_few_descriptors_serves_what_they_are_enough_for() {
+    for (limit, told) in [("ulimit -n 256", true), ("ulimit -S -n 256", false)] {
+        let script = format!("{limit}; exec \"$@\"");
+        let daemon = Daemon::with(Setup {
+            wrapper: ["sh", "-c", &script, "sh"].map(str::to_owned).to_vec(),
+            ..Setup::default()
+        })
+        .await;
+        assert_eq!(daemon.log().contains("at most 10 hooks run at once"), told);
+        let mut calls = JoinSet::new();
+        for _ in 0..100 {
+            let mut client = daemon.client();
+            calls.spawn(async move { client.execute(hook(["/bin/sleep", "0.1"])).await });
+        }
+        for response in calls.join_all().await {
+            let response = response.unwrap().into_inner();
+            assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+        }
+        assert!(daemon.scratch_directories().is_empty());
+    }
+}
+
+mod as_root {
+    use std::{
+        fs,
+        os::{fd::OwnedFd, unix::fs::PermissionsExt},
+        process::{Child, Command, Stdio},
+    };
+
+    use nix::unistd::chown;
+
+    use super::*;
+    use crate::{
+        support::needs_root,
+        witness::{NOBODY, ask_as, json},
+    };
+
+    /// Uids without accounts.
+    const ONE: u32 = 3_000_000_001;
+    const TWO: u32 = 3_000_000_002;
+
+    /// Passes everything on between its standard input, which is a socket, and a daemon's.
+    const PASS_ON: &str = r#"
+        use Socket; socket(my $d, AF_UNIX, SOCK_STREAM, 0) or die; connect($d, sockaddr_un($ARGV[0])) or die;
+        open(my $c, "+<&=", 0) or die; my $r = ""; vec($r, 0, 1) = 1; vec($r, fileno($d), 1) = 1;
+        while (select(my $o = $r, undef, undef, undef) > 0) {
+            for my $p ([$c, $d], [$d, $c]) {
+                my ($f, $t) = @$p; next unless vec($o, fileno($f), 1);
+                sysread($f, my $b, 65536) or exit; while (length $b) { my $n = syswrite($t, $b) or exit; substr($b, 0, $n) = ""; }
+            }
+        }"#;
+
+    /// Connects so often, and prints how many of the connections are still there after a while. Then keeps them.
+    const MANY: &str = r#"
+        use Socket; $| = 1; my @all; my $n = 0;
+        for (1 .. $ARGV[1]) { socket(my $d, AF_UNIX, SOCK_STREAM, 0) or die; connect($d, sockaddr_un($ARGV[0])) or last; push @all, $d; }
+        select(undef, undef, undef, 0.5);
+        for my $d (@all) { my $r = ""; vec($r, fileno($d), 1) = 1; $n++ unless select($r, undef, undef, 0) && !sysread($d, my $b, 1) && !$!; }
+        print "$n\n"; sleep 60;"#;
+
+    #[derive(Debug)]
+    struct Somebody(Child);
+
+    impl Drop for Somebody {
+        fn drop(&mut self) {
+            self.0.kill().ok();
+            self.0.wait().ok();
+        }
+    }
+
+    fn perl_as(uid: u32, daemon: &Daemon, script: &str, words: &[&str]) -> Command {
+        let socket = daemon.path().join("sock");
+        fs::set_permissions(&socket, fs::Permissions::from_mode(0o666)).unwrap();
+        let mut command = Command::new("setpriv");
+        command
+            .args([format!("--reuid={uid}"), format!("--regid={uid}")])
+            .args(["--clear-groups", "perl", "-e", script])
+            .arg(socket)
+            .args(words);
+        command
+    }
+
+    /// Connects to a daemon as another user.
+    fn connect_as(uid: u32, daemon: &Daemon) -> (UnixStream, Somebody) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut command = perl_as(uid, daemon, PASS_ON, &[]);
+        let child = command.stdin(OwnedFd::from(theirs)).spawn().unwrap();
+        (ours, Somebody(child))
+    }
+
+    /// Returns a client of another user.
+    async fn client_as(
+        uid: u32,
+        daemon: &Daemon,
+    ) -> (
+        pb::hook_service_client::HookServiceClient<Channel>,
+        Somebody,
+    ) {
+        let (ours, somebody) = connect_as(uid, daemon);
+        ours.set_nonblocking(true).unwrap();
+        let mut ours = Some(tokio::net::UnixStream::from_std(ours).unwrap());
+        let connect = service_fn(move |_| {
+            let ours = ours.take().ok_or(std::io::ErrorKind::NotConnected);
+            async move { ours.map(TokioIo::new).map_err(std::io::Error::from) }
+        });
+        let endpoint = Endpoint::from_static("http://localhost");
+        let channel = endpoint.connect_with_connector(connect).await.unwrap();
+        (
+            pb::hook_service_client::HookServiceClient::new(channel),
+            somebody,
+        )
+    }
+
+    async fn daemon(config: &str) -> Daemon {
+        let server = format!("[server]\nallowed_uids = [{ONE}, {TWO}]\n");
+        Daemon::with(Setup {
+            config: format!("{server}{config}"),
+            ..Setup::default()
+        })
+        .await
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn an_unlisted_uid_is_refused_before_its_message_is_read() {
+        needs_root();
+        let daemon = daemon("").await;
+        for (uid, told) in [
+            (NOBODY, Duration::from_secs(20)),
+            (ONE, Duration::from_millis(500)),
+        ] {
+            let (mut connection, _somebody) = connect_as(uid, &daemon);
+            connection.write_all(&preface()).unwrap();
+            connection.write_all(&begin(1, EXECUTE)).unwrap();
+            assert_eq!(answered(&mut connection, 1, told), uid == NOBODY);
+        }
+        assert_eq!(daemon.records(), ["refused"]);
+        assert_eq!(daemon.journal()[0]["reason"], "PEER_NOT_ALLOWED");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn refusals_of_an_unlisted_uid_are_counted_and_not_written_one_by_one() {
+        needs_root();
+        let daemon = daemon("").await;
+        let (mut client, _somebody) = client_as(NOBODY, &daemon).await;
+        for _ in 0..100 {
+            let refusal = client.execute(hook(["/bin/true"])).await.unwrap_err();
+            assert_eq!(reason(&refusal), "PEER_NOT_ALLOWED");
+        }
+        let counted = || -> u64 {
+            let journal = daemon.journal();
+            assert!(journal.len() < 50, "{}", journal.len());
+            let count = |record: &serde_json::Value| record["count"].as_u64().unwrap_or(1);
+            journal.iter().map(count).sum()
+        };
+        let give_up = Instant::now() + Duration::from_secs(10);
+        while counted() < 100 {
+            assert!(Instant::now() < give_up, "{}", counted());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(counted(), 100);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn connections_of_one_uid_leave_room_for_those_of_others() {
+        needs_root();
+        let daemon = daemon("max_connections = 40\n").await;
+        let mut held = Vec::new();
+        // A listed one keeps three quarters of what the test itself leaves, and one that may ask for nothing keeps but a few that count for nobody else.
+        for (uid, kept) in [(ONE, 29..=29), (NOBODY, 1..=48)] {
+            let mut command = perl_as(uid, &daemon, MANY, &["200"]);
+            let mut child = command
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut printed = String::new();
+            let stdout = child.stdout.take().unwrap();
+            std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut printed)
+                .unwrap();
+            held.push(Somebody(child));
+            let open: usize = printed.trim().parse().unwrap();
+            assert!(kept.contains(&open), "{uid} {open}");
+        }
+        let (mut client, _somebody) = client_as(TWO, &daemon).await;
+        assert!(client.execute(hook(["/bin/true"])).await.is_ok());
+        assert!(UnixStream::connect(daemon.path().join("sock")).is_ok());
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_uid_that_holds_every_place_it_can_get_keeps_no_other_from_running() {
+        needs_root();
+        let daemon = daemon("[hooks]\nmax_concurrent = 8\nmax_queued = 8\n").await;
+        let workspace = daemon.workspace();
+        let (client, _one) = client_as(ONE, &daemon).await;
+        let mut calls = JoinSet::new();
+        for _ in 0..20 {
+            let mut request = sh("workspace-ro", "until test -e go; do sleep 0.02; done");
+            request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+            let mut client = client.clone();
+            calls.spawn(async move { client.execute(request).await });
+        }
+        // Its queue is full: the others have been refused.
+        for _ in 0..6 {
+            let refusal = calls.join_next().await.unwrap().unwrap().unwrap_err();
+            assert_eq!(reason(&refusal), "OVERLOADED");
+        }
+        let (mut other, _two) = client_as(TWO, &daemon).await;
+        for _ in 0..5 {
+            let quick = other.execute(hook(["/bin/true"]));
+            let quick = tokio::time::timeout(Duration::from_secs(20), quick).await;
+            assert!(
+                quick
+                    .expect("it does not wait for the other's hooks")
+                    .is_ok()
+            );
+        }
+        fs::write(workspace.join("go"), "").unwrap();
+        for response in calls.join_all().await {
+            assert_eq!(
+                end(response.unwrap().get_ref()),
+                (OutcomeKind::Exited, Some(0), None)
+            );
+        }
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_caller_reaches_nothing_by_naming_it_as_its_workspace() {
+        needs_root();
+        let daemon = daemon("").await;
+        let private = daemon.workspace().join("private");
+        fs::create_dir_all(private.join("project")).unwrap();
+        fs::write(private.join("project/secret"), "a secret").unwrap();
+        for directory in ["project", ""] {
+            let mode = if directory.is_empty() { 0o700 } else { 0o755 };
+            fs::set_permissions(private.join(directory), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let (mut client, _one) = client_as(ONE, &daemon).await;
+        let mut told = Vec::new();
+        for name in ["project", "missing"] {
+            let named = private.join(name).display().to_string();
+            for (workspace, working_dir) in [
+                (named.as_str(), ""),
+                (private.to_str().unwrap(), &named),
+                (daemon.workspace().to_str().unwrap(), &named),
+            ] {
+                let mut request = sh("workspace-ro", "cat secret");
+                let hook = request.hook.as_mut().unwrap();
+                (hook.workspace, hook.working_dir) = (workspace.to_owned(), working_dir.to_owned());
+                let refusal = client.execute(request).await.unwrap_err();
+                told.push(format!(
+                    "{:?} {}",
+                    refusal.code(),
+                    refusal.message().replace(&named, "it")
+                ));
+            }
+        }
+        let (existing, missing) = told.split_at(3);
+        assert_eq!(existing, missing, "what is there is told from what is not");
+        // The control: where the caller can go, so can its hook.
+        fs::set_permissions(&private, fs::Permissions::from_mode(0o711)).unwrap();
+        let mut request = sh("workspace-ro", "cat secret");
+        request.hook.as_mut().unwrap().workspace = private.join("project").display().to_string();
+        let response = client.execute(request).await.unwrap().into_inner();
+        assert_eq!(&response.stdout[..], b"a secret");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_daemon_lends_callers_none_of_the_groups_it_was_started_with() {
+        needs_root();
+        let daemon = Daemon::with(Setup {
+            config: format!("[server]\nallowed_uids = [{ONE}]\n"),
+            wrapper: ["setpriv", "--groups", "0,4242"]
+                .map(str::to_owned)
+                .to_vec(),
+            ..Setup::default()
+        })
+        .await;
+        let (mut client, _one) = client_as(ONE, &daemon).await;
+        let mut runs = async |group: u32, mode: u32| {
+            let directory = daemon.outside(&format!("{group}-{mode:o}"));
+            fs::create_dir(&directory).unwrap();
+            fs::copy("/bin/true", directory.join("program")).unwrap();
+            fs::set_permissions(directory.join("program"), fs::Permissions::from_mode(0o755))
+                .unwrap();
+            chown(&directory, None, Some(group.into())).unwrap();
+            fs::set_permissions(&directory, fs::Permissions::from_mode(mode)).unwrap();
+            let program = directory.join("program").display().to_string();
+            let answer = client.execute(hook([&program])).await;
+            answer.map_or_else(|refusal| reason(&refusal), |_| "ran".to_owned())
+        };
+        for group in [0, 4242] {
+            assert_eq!(runs(group, 0o750).await, "INVALID_REQUEST", "{group}");
+            // The control.
+            assert_ne!(runs(group, 0o755).await, "INVALID_REQUEST", "{group}");
+        }
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_client_asks_no_daemon_of_another_user() {
+        needs_root();
+        let directory = crate::support::directory();
+        let socket = directory.path().join("sock");
+        // Somebody else's socket, on which nobody answers: a client that asks it waits until it is ended.
+        let script = r#"use Socket; $| = 1; socket(my $d, AF_UNIX, SOCK_STREAM, 0) or die; bind($d, sockaddr_un($ARGV[0])) or die; listen($d, 9) or die; print "ready\n"; sleep 60;"#;
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let listen = |uid: u32| {
+            fs::remove_file(&socket).ok();
+            let mut child = Command::new("setpriv")
+                .args([format!("--reuid={uid}"), format!("--regid={uid}")])
+                .args(["--clear-groups", "perl", "-e", script])
+                .arg(&socket)
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut ready = [0; 6];
+            child.stdout.take().unwrap().read_exact(&mut ready).unwrap();
+            Somebody(child)
+        };
+        let _theirs = listen(ONE);
+        let output = Command::new("timeout")
+            .arg("20")
+            .arg(crate::support::program())
+            .args(["doctor", "--json", "--connect"])
+            .arg(&socket)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(
+            json(&output)["error"]["message"]
+                .as_str()
+                .unwrap()
+                .contains(&format!("uid {ONE} listens there")),
+            "{output:?}"
+        );
+        // The control: anybody asks root's.
+        let daemon = daemon("").await;
+        let output = ask_as(ONE, &daemon, "sock", "doctor", &["--profile", "strict"]);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+}
