@@ -2,23 +2,26 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
 use prost::Message;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
+use tokio_util::sync::DropGuard;
 use tonic::Status;
+
+use crate::shares::{Share, Shares};
 
 /// How long an answer is kept.
 const WINDOW: Duration = Duration::from_secs(600);
 
-/// How many answers are kept at most.
-const ENTRIES: usize = 1024;
-
-/// How many bytes of output are kept at most.
+/// How many bytes of answers are kept at most, divided among the uids of those that asked.
 const BYTES: usize = 64 * 1024 * 1024;
+
+/// What an answer takes beside its own bytes: its id, and its places in the tables.
+const BESIDE: usize = 512;
 
 /// An answer as it goes out.
 pub(super) type Reply<R> = Result<R, Status>;
@@ -29,21 +32,31 @@ pub(super) type Key = (u32, String);
 /// Answers by request id.
 #[derive(Debug)]
 pub(super) struct Retained<R> {
+    bytes: Arc<Shares>,
     entries: Mutex<Entries<R>>,
 }
 
 #[derive(Debug)]
 struct Entries<R> {
-    bytes: usize,
     by_key: HashMap<Key, Entry<R>>,
-    /// Ended entries, oldest first.
-    ended: VecDeque<(Instant, Key)>,
+    /// Ended entries of each uid, oldest first.
+    ended: HashMap<u32, VecDeque<Ended>>,
+}
+
+/// An answer that is kept.
+#[derive(Debug)]
+struct Ended {
+    at: Instant,
+    /// What it takes of all that may be kept.
+    _bytes: Share,
+    id: String,
 }
 
 #[derive(Debug)]
 struct Entry<R> {
-    bytes: usize,
     fingerprint: [u8; 32],
+    /// Ends the run once nobody holds it who waits for the answer.
+    guard: Weak<DropGuard>,
     reply: watch::Receiver<Option<Reply<R>>>,
 }
 
@@ -52,8 +65,8 @@ struct Entry<R> {
 pub(super) enum Entered<R: Message> {
     /// The id was used for another request.
     Conflict,
-    /// It runs, or ran; its reply is, or will be, here.
-    Known(watch::Receiver<Option<Reply<R>>>),
+    /// It runs, or ran; its reply is, or will be, here. Who waits for it holds what keeps the run going.
+    Known(watch::Receiver<Option<Reply<R>>>, Option<Arc<DropGuard>>),
     /// It is new: run it, and give its reply to the ticket.
     New(Ticket<R>),
 }
@@ -74,29 +87,36 @@ pub(super) fn fingerprint(message: &impl Message) -> [u8; 32] {
 impl<R> Default for Retained<R> {
     fn default() -> Self {
         let entries = Entries {
-            bytes: 0,
             by_key: HashMap::new(),
-            ended: VecDeque::new(),
+            ended: HashMap::new(),
         };
         Self {
+            bytes: Arc::new(Shares::new(BYTES)),
             entries: Mutex::new(entries),
         }
     }
 }
 
 impl<R: Message> Retained<R> {
-    /// Looks an id up; a new one is entered.
-    pub(super) fn enter(self: &Arc<Self>, key: Key, fingerprint: [u8; 32]) -> Entered<R> {
+    /// Looks an id up; a new one is entered, whose run goes on for as long as somebody holds `guard`, if there is one.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        key: Key,
+        fingerprint: [u8; 32],
+        guard: Option<&Arc<DropGuard>>,
+    ) -> Entered<R> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.forget(Instant::now());
         match entries.by_key.get(&key) {
-            Some(entry) if entry.fingerprint == fingerprint => Entered::Known(entry.reply.clone()),
+            Some(entry) if entry.fingerprint == fingerprint => {
+                Entered::Known(entry.reply.clone(), entry.guard.upgrade())
+            }
             Some(_) => Entered::Conflict,
             None => {
                 let (sender, receiver) = watch::channel(None);
                 let entry = Entry {
-                    bytes: 0,
                     fingerprint,
+                    guard: guard.map(Arc::downgrade).unwrap_or_default(),
                     reply: receiver,
                 };
                 entries.by_key.insert(key.clone(), entry);
@@ -114,17 +134,30 @@ impl<R: Message + Clone> Ticket<R> {
     /// Delivers the reply to all who wait. An outcome is kept; a refusal ran nothing and may be asked for again.
     pub(super) fn deliver(self, reply: &Reply<R>) {
         if let Ok(response) = reply {
-            let bytes = response.encoded_len();
+            let (uid, id) = self.key.clone();
+            let share = self.retained.bytes.share(uid);
             let mut entries = self
                 .retained
                 .entries
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            if let Some(entry) = entries.by_key.get_mut(&self.key) {
-                entry.bytes = bytes;
+            let kept = loop {
+                if share.grow(response.encoded_len() + BESIDE) {
+                    break true;
+                }
+                if !entries.forget_oldest(uid) {
+                    break false;
+                }
+            };
+            if kept {
+                entries.ended.entry(uid).or_default().push_back(Ended {
+                    at: Instant::now(),
+                    _bytes: share,
+                    id,
+                });
+            } else {
+                entries.by_key.remove(&self.key);
             }
-            entries.bytes += bytes;
-            entries.ended.push_back((Instant::now(), self.key.clone()));
         }
         // Those who wait have a receiver of their own; without any, nobody needs to be told.
         self.reply.send_replace(Some(reply.clone()));
@@ -146,27 +179,41 @@ impl<R: Message> Drop for Ticket<R> {
 }
 
 impl<R> Entries<R> {
-    /// Forgets what is too old, and the oldest of what is too much.
+    /// Forgets what is too old.
     fn forget(&mut self, now: Instant) {
-        while let Some((ended, _)) = self.ended.front() {
-            let kept = now.saturating_duration_since(*ended) < WINDOW
-                && self.ended.len() <= ENTRIES
-                && self.bytes <= BYTES;
-            if kept {
-                break;
-            }
-            let Some((_, key)) = self.ended.pop_front() else {
-                break;
-            };
-            if let Some(entry) = self.by_key.remove(&key) {
-                self.bytes -= entry.bytes;
+        let old = |ended: &VecDeque<Ended>| {
+            let is_old = |it: &Ended| now.saturating_duration_since(it.at) >= WINDOW;
+            ended.front().is_some_and(is_old)
+        };
+        let uids: Vec<_> = self.ended.keys().copied().collect();
+        for uid in uids {
+            while self.ended.get(&uid).is_some_and(old) {
+                self.forget_oldest(uid);
             }
         }
+    }
+
+    /// Forgets the oldest answer of a uid. Says whether there was one.
+    fn forget_oldest(&mut self, uid: u32) -> bool {
+        let Some(ended) = self.ended.get_mut(&uid) else {
+            return false;
+        };
+        let oldest = ended.pop_front();
+        if ended.is_empty() {
+            self.ended.remove(&uid);
+        }
+        let Some(oldest) = oldest else {
+            return false;
+        };
+        self.by_key.remove(&(uid, oldest.id));
+        true
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
     use crate::pb;
 
@@ -178,7 +225,7 @@ mod tests {
         retained: &Arc<Retained<pb::ExecuteResponse>>,
         fingerprint: u8,
     ) -> Ticket<pb::ExecuteResponse> {
-        let Entered::New(ticket) = retained.enter(key(), [fingerprint; 32]) else {
+        let Entered::New(ticket) = retained.enter(key(), [fingerprint; 32], None) else {
             panic!("not new")
         };
         ticket
@@ -192,16 +239,19 @@ mod tests {
             ..pb::ExecuteResponse::default()
         };
         new(&retained, 1).deliver(&Ok(response.clone()));
-        let Entered::Known(reply) = retained.enter(key(), [1; 32]) else {
+        let Entered::Known(reply, _) = retained.enter(key(), [1; 32], None) else {
             panic!("not known")
         };
         assert_eq!(
             reply.borrow().as_ref().unwrap().as_ref().unwrap(),
             &response
         );
-        assert!(matches!(retained.enter(key(), [2; 32]), Entered::Conflict));
         assert!(matches!(
-            retained.enter((1001, "id".to_owned()), [2; 32]),
+            retained.enter(key(), [2; 32], None),
+            Entered::Conflict
+        ));
+        assert!(matches!(
+            retained.enter((1001, "id".to_owned()), [2; 32], None),
             Entered::New(_)
         ));
     }
@@ -210,7 +260,7 @@ mod tests {
     fn a_refusal_reaches_those_who_wait_and_is_forgotten() {
         let retained = Arc::new(Retained::default());
         let ticket = new(&retained, 1);
-        let Entered::Known(waiting) = retained.enter(key(), [1; 32]) else {
+        let Entered::Known(waiting, _) = retained.enter(key(), [1; 32], None) else {
             panic!("not known")
         };
         ticket.deliver(&Err(Status::unavailable("full")));
@@ -219,19 +269,71 @@ mod tests {
         drop(new(&retained, 3));
     }
 
+    /// Has an answer of so many bytes of output be kept, if it can be.
+    fn answer(retained: &Arc<Retained<pb::ExecuteResponse>>, uid: u32, id: usize, bytes: usize) {
+        let Entered::New(ticket) = retained.enter((uid, id.to_string()), [0; 32], None) else {
+            panic!("not new")
+        };
+        ticket.deliver(&Ok(pb::ExecuteResponse {
+            stdout: vec![b'x'; bytes].into(),
+            ..pb::ExecuteResponse::default()
+        }));
+    }
+
+    fn is_kept(retained: &Arc<Retained<pb::ExecuteResponse>>, uid: u32, id: usize) -> bool {
+        let entries = retained.entries.lock().unwrap();
+        entries.by_key.contains_key(&(uid, id.to_string()))
+    }
+
     #[test]
-    fn old_and_many_outcomes_are_forgotten() {
+    fn answers_of_one_caller_push_out_none_of_anothers() {
         let retained = Arc::new(Retained::default());
-        for number in 0..ENTRIES + 10 {
-            let Entered::New(ticket) = retained.enter((0, number.to_string()), [0; 32]) else {
-                panic!("not new")
-            };
-            ticket.deliver(&Ok(pb::ExecuteResponse::default()));
+        answer(&retained, 1, 0, 1000);
+        for id in 0..5000 {
+            answer(&retained, 2, id, 1000);
+        }
+        for id in 0..100 {
+            answer(&retained, 3, id, 1024 * 1024);
+        }
+        assert!(is_kept(&retained, 1, 0));
+        assert!((0..5000).all(|id| is_kept(&retained, 2, id)));
+        let of_three = (0..100).filter(|id| is_kept(&retained, 3, *id)).count();
+        assert!((40..48).contains(&of_three), "{of_three}");
+        assert!(is_kept(&retained, 3, 99) && !is_kept(&retained, 3, 0));
+        // What cannot be kept is as if it had not been named.
+        answer(&retained, 4, 0, BYTES);
+        assert!(!is_kept(&retained, 4, 0));
+    }
+
+    #[test]
+    fn old_outcomes_are_forgotten() {
+        let retained = Arc::new(Retained::default());
+        for id in 0..2000 {
+            answer(&retained, 0, id, 0);
         }
         let mut entries = retained.entries.lock().unwrap();
         entries.forget(Instant::now());
-        assert_eq!(entries.by_key.len(), ENTRIES);
+        assert_eq!(entries.by_key.len(), 2000);
         entries.forget(Instant::now() + WINDOW);
-        assert_eq!((entries.by_key.len(), entries.bytes), (0, 0));
+        assert!(entries.by_key.is_empty() && entries.ended.is_empty());
+        assert!(retained.bytes.share(0).grow(BYTES));
+    }
+
+    #[test]
+    fn a_run_goes_on_while_anybody_waits_for_it() {
+        let retained: Arc<Retained<pb::ExecuteResponse>> = Arc::default();
+        let run = CancellationToken::new();
+        let first = Arc::new(run.clone().drop_guard());
+        let Entered::New(ticket) = retained.enter(key(), [1; 32], Some(&first)) else {
+            panic!("not new")
+        };
+        let Entered::Known(_, Some(second)) = retained.enter(key(), [1; 32], None) else {
+            panic!("not known")
+        };
+        drop(first);
+        assert!(!run.is_cancelled());
+        drop(second);
+        assert!(run.is_cancelled());
+        drop(ticket);
     }
 }

@@ -127,7 +127,7 @@ impl Hooks {
     }
 
     /// Runs what a request asks for, unless a request with its id has been answered or is being answered: then that answer
-    /// is given. The run is a task; it is ended when `guard` is dropped, which is when the client is gone.
+    /// is given. The run is a task; it is ended when `guard` is dropped, which is when the last client is gone that waits.
     ///
     /// # Errors
     ///
@@ -139,16 +139,20 @@ impl Hooks {
         guard: Option<DropGuard>,
         run: Pin<Box<dyn Future<Output = Reply<R>> + Send>>,
     ) -> Result<Reply<R>, Refusal> {
+        let guard = guard.map(Arc::new);
         let ticket = match named {
             None => None,
-            Some(Named { fingerprint, key }) => match answers.enter(key, fingerprint) {
-                Entered::New(ticket) => Some(ticket),
-                Entered::Known(reply) => return Ok(wait(reply).await),
-                Entered::Conflict => {
-                    let message = "another request was made under this `request_id`";
-                    return Err(Refusal::new(Reason::RequestIdConflict, message));
+            Some(Named { fingerprint, key }) => {
+                match answers.enter(key, fingerprint, guard.as_ref()) {
+                    Entered::New(ticket) => Some(ticket),
+                    // While this waits the run goes on, even when whoever began it is gone.
+                    Entered::Known(reply, _guard) => return Ok(wait(reply).await),
+                    Entered::Conflict => {
+                        let message = "another request was made under this `request_id`";
+                        return Err(Refusal::new(Reason::RequestIdConflict, message));
+                    }
                 }
-            },
+            }
         };
         let run = self.tasks.spawn(async move {
             let reply = run.await;
@@ -161,7 +165,8 @@ impl Hooks {
             tracing::error!(%error, "request panicked");
             Err(broken())
         });
-        drop(guard.map(DropGuard::disarm));
+        // The run is over: to end it changes nothing any more.
+        drop(guard);
         Ok(reply)
     }
 }

@@ -342,6 +342,36 @@ async fn a_daemon_with_few_descriptors_serves_what_they_are_enough_for() {
     }
 }
 
+#[tokio::test]
+async fn a_run_goes_on_while_anybody_waits_for_its_answer() {
+    let daemon = Daemon::start().await;
+    let workspace = daemon.workspace();
+    let mut request = sh(
+        "workspace-rw",
+        "touch runs; until test -e go; do sleep 0.02; done",
+    );
+    request.request_id = "one".to_owned();
+    request.on_disconnect = pb::OnDisconnect::Kill.into();
+    request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+    let ask = || {
+        let (mut client, request) = (daemon.client(), request.clone());
+        tokio::spawn(async move { client.execute(request).await })
+    };
+    let first = ask();
+    while !workspace.join("runs").exists() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let second = ask();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    std::fs::write(workspace.join("go"), "").unwrap();
+    let response = second.await.unwrap().unwrap().into_inner();
+    assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+    assert_eq!(daemon.records(), ["started", "ended"]);
+}
+
 mod as_root {
     use std::{
         fs,
