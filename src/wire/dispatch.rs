@@ -1,7 +1,10 @@
 //! `Dispatch` and `ListHooks`: from messages and to them.
 
+use std::panic::resume_unwind;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use tokio::task::spawn_blocking;
 
 use super::{
     Hooks, WireLimits, decode, encode,
@@ -19,6 +22,9 @@ use crate::{
     refusal::Refusal,
     request::{InvalidField, OnDisconnect},
 };
+
+/// How many hooks one dispatch may bring. Each has an expression to compile, whose size is bounded.
+const INLINE_HOOKS: usize = 128;
 
 impl Hooks {
     /// Runs all hooks due at a point to one reply. Dropping this future ends the runs, unless they are to finish.
@@ -51,7 +57,7 @@ impl Hooks {
                 Ok(origin) => origin,
                 Err(invalid) => return refuse(&id, invalid.into()),
             };
-        let dispatch = match self.read(message) {
+        let dispatch = match self.read_elsewhere(message).await {
             Ok(dispatch) => dispatch,
             Err(refusal) => return refuse(&id, refusal),
         };
@@ -103,7 +109,25 @@ impl Hooks {
         }
     }
 
+    /// Reads a message; on a thread that serves nobody else where it brings expressions to compile.
+    async fn read_elsewhere(&self, message: pb::DispatchRequest) -> Result<Dispatch, Refusal> {
+        let mut inline = message.inline_hooks.iter();
+        if inline.all(|hook| hook.matcher.is_empty()) {
+            return self.read(message);
+        }
+        let hooks = self.clone();
+        let read = spawn_blocking(move || hooks.read(message)).await;
+        read.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+    }
+
     fn read(&self, message: pb::DispatchRequest) -> Result<Dispatch, Refusal> {
+        if message.inline_hooks.len() > INLINE_HOOKS {
+            let problem = format!(
+                "are {}, and one dispatch takes {INLINE_HOOKS} at most",
+                message.inline_hooks.len()
+            );
+            return Err(InvalidField::new("inline_hooks", problem).into());
+        }
         let id = decode::id(&message.request_id).map_err(|malformed| malformed.refusal)?;
         let event = decode::event(message.event.unwrap_or_default(), self.limits)?;
         for (field, text) in [

@@ -21,7 +21,7 @@ use tonic::{
 use tower::service_fn;
 
 use crate::{
-    support::{Daemon, Setup, hook, reason, sh},
+    support::{Daemon, Setup, at, field, hook, inline, reason, sh},
     witness::{end, event},
 };
 
@@ -320,29 +320,6 @@ async fn a_refusal_that_quotes_a_long_command_keeps_its_reason_within_what_clien
 }
 
 #[tokio::test]
-async fn a_daemon_with_few_descriptors_serves_what_they_are_enough_for() {
-    for (limit, told) in [("ulimit -n 256", true), ("ulimit -S -n 256", false)] {
-        let script = format!("{limit}; exec \"$@\"");
-        let daemon = Daemon::with(Setup {
-            wrapper: ["sh", "-c", &script, "sh"].map(str::to_owned).to_vec(),
-            ..Setup::default()
-        })
-        .await;
-        assert_eq!(daemon.log().contains("at most 10 hooks run at once"), told);
-        let mut calls = JoinSet::new();
-        for _ in 0..100 {
-            let mut client = daemon.client();
-            calls.spawn(async move { client.execute(hook(["/bin/sleep", "0.1"])).await });
-        }
-        for response in calls.join_all().await {
-            let response = response.unwrap().into_inner();
-            assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
-        }
-        assert!(daemon.scratch_directories().is_empty());
-    }
-}
-
-#[tokio::test]
 async fn a_run_goes_on_while_anybody_waits_for_its_answer() {
     let daemon = Daemon::start().await;
     let workspace = daemon.workspace();
@@ -370,6 +347,49 @@ async fn a_run_goes_on_while_anybody_waits_for_its_answer() {
     let response = second.await.unwrap().unwrap().into_inner();
     assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
     assert_eq!(daemon.records(), ["started", "ended"]);
+}
+
+#[tokio::test]
+async fn a_daemon_with_few_descriptors_serves_what_they_are_enough_for() {
+    for (limit, told) in [("ulimit -n 256", true), ("ulimit -S -n 256", false)] {
+        let script = format!("{limit}; exec \"$@\"");
+        let daemon = Daemon::with(Setup {
+            wrapper: ["sh", "-c", &script, "sh"].map(str::to_owned).to_vec(),
+            ..Setup::default()
+        })
+        .await;
+        assert_eq!(daemon.log().contains("at most 10 hooks run at once"), told);
+        let mut calls = JoinSet::new();
+        for _ in 0..100 {
+            let mut client = daemon.client();
+            calls.spawn(async move { client.execute(hook(["/bin/sleep", "0.1"])).await });
+        }
+        for response in calls.join_all().await {
+            let response = response.unwrap().into_inner();
+            assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+        }
+        assert!(daemon.scratch_directories().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_dispatch_brings_at_most_128_hooks() {
+    let daemon = Daemon::start().await;
+    let mut request = at("tool.pre", &serde_json::json!({"tool": {"name": "none"}}));
+    request.contract = pb::Contract::Loom.into();
+    request.inline_hooks = (0..129)
+        .map(|number| pb::InlineHook {
+            matcher: "other".to_owned(),
+            ..inline(&number.to_string(), "exit 0")
+        })
+        .collect();
+    let refusal = daemon.client().dispatch(request.clone()).await.unwrap_err();
+    assert_eq!(
+        (reason(&refusal), field(&refusal)),
+        ("INVALID_REQUEST".to_owned(), "inline_hooks".to_owned())
+    );
+    request.inline_hooks.pop();
+    assert!(daemon.client().dispatch(request).await.is_ok());
 }
 
 mod as_root {
