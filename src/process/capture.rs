@@ -3,9 +3,11 @@
 use std::{collections::VecDeque, io, sync::Arc};
 
 use bytes::Bytes;
+use nix::unistd;
 use tokio::{
     net::unix::pipe,
     sync::{Notify, mpsc},
+    task::yield_now,
 };
 
 use crate::shares::Share;
@@ -67,6 +69,16 @@ impl Budget {
     }
 }
 
+/// How much is read at once.
+const PIECE: usize = 16 * 1024;
+
+/// After how many pieces others have their turn: what is ready is read, but a hook that never lets its output run dry keeps no
+/// thread.
+const TURN: u32 = 4;
+
+/// How many pieces are read of an output once nothing of the run is left to write to it: more than any pipe holds.
+const REST: u32 = 128;
+
 /// Reads one output to its end and keeps what the cap and the budget allow.
 #[derive(Debug)]
 pub(super) struct Capture {
@@ -76,6 +88,19 @@ pub(super) struct Capture {
     tail: VecDeque<u8>,
     total: u64,
     stream: Stream,
+    /// Pieces that a watching caller is still to get.
+    unsent: VecDeque<Bytes>,
+}
+
+/// What a read brought.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Read {
+    /// Nothing is there at the moment.
+    Dry,
+    /// The pipe is at its end.
+    End,
+    /// A piece.
+    Piece,
 }
 
 impl Capture {
@@ -90,6 +115,7 @@ impl Capture {
             tail: VecDeque::new(),
             total: 0,
             stream,
+            unsent: VecDeque::new(),
         }
     }
 
@@ -100,33 +126,76 @@ impl Capture {
         chunks: Option<&mpsc::Sender<Chunk>>,
         on_over: Option<&Notify>,
     ) -> io::Result<()> {
-        let mut buffer = [0_u8; 16 * 1024];
+        let mut pieces = 0_u32;
         loop {
-            // No memory is held while nothing comes: thousands of hooks may be waiting.
-            pipe.readable().await?;
-            loop {
-                match pipe.try_read(&mut buffer) {
-                    Ok(0) => return Ok(()),
-                    Ok(count) => {
-                        let piece = &buffer[..count];
-                        self.keep(piece);
-                        if let Some(chunks) = chunks {
-                            // A closed receiver is a client that is gone; the run's cancellation deals with that.
-                            drop(
-                                chunks
-                                    .send((self.stream, Bytes::copy_from_slice(piece)))
-                                    .await,
-                            );
-                        }
-                        if let Some(on_over) = on_over.filter(|_| self.total > self.cap as u64) {
-                            on_over.notify_one();
-                        }
+            match self.piece(|buffer| pipe.try_read(buffer), chunks.is_some())? {
+                Read::End => return Ok(()),
+                Read::Dry => pipe.readable().await?,
+                Read::Piece => {
+                    if let Some(on_over) = on_over.filter(|_| self.total > self.cap as u64) {
+                        on_over.notify_one();
                     }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
+                    if let Some(chunks) = chunks {
+                        self.send(chunks).await;
+                    }
+                    pieces = pieces.wrapping_add(1);
+                    if pieces.is_multiple_of(TURN) {
+                        yield_now().await;
+                    }
                 }
             }
+        }
+    }
+
+    /// Reads what is in the pipe of a run of which nothing is left. Returns whether the pipe is at its end.
+    pub(super) fn rest(&mut self, pipe: &pipe::Receiver, watched: bool) -> io::Result<bool> {
+        for _ in 0..REST {
+            // Not through the runtime, which may not have heard of the last that was written.
+            match self.piece(|buffer| Ok(unistd::read(pipe, buffer)?), watched)? {
+                Read::End => return Ok(true),
+                Read::Dry => return Ok(false),
+                Read::Piece => {}
+            }
+        }
+        Ok(false)
+    }
+
+    /// Hands over what a watching caller has not got yet. Cancel-safe.
+    pub(super) async fn send(&mut self, chunks: &mpsc::Sender<Chunk>) {
+        while !self.unsent.is_empty() {
+            let Ok(permit) = chunks.reserve().await else {
+                // A client that is gone; the run's cancellation deals with that.
+                self.unsent.clear();
+                return;
+            };
+            if let Some(piece) = self.unsent.pop_front() {
+                permit.send((self.stream, piece));
+            }
+        }
+    }
+
+    /// Reads one piece. The buffer is on the stack: nothing is held while nothing comes, for thousands of hooks may be waiting.
+    fn piece(
+        &mut self,
+        read: impl Fn(&mut [u8]) -> io::Result<usize>,
+        watched: bool,
+    ) -> io::Result<Read> {
+        let mut buffer = [0_u8; PIECE];
+        loop {
+            return match read(&mut buffer) {
+                Ok(0) => Ok(Read::End),
+                Ok(count) => {
+                    let piece = &buffer[..count];
+                    self.keep(piece);
+                    if watched {
+                        self.unsent.push_back(Bytes::copy_from_slice(piece));
+                    }
+                    Ok(Read::Piece)
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Read::Dry),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => Err(error),
+            };
         }
     }
 

@@ -3,9 +3,11 @@
 //! This module knows nothing of confinement: it is handed a started child and its pipes.
 
 mod capture;
+mod deadlines;
 mod running;
 
 pub use self::{
     capture::{Captured, Chunk, Stream},
+    deadlines::{Armed, Deadlines, Hold, Kill},
     running::{Cause, Ended, Pipes, Running, Supervision},
 };

@@ -7,27 +7,26 @@ use std::{
 };
 
 use bytes::Bytes;
-use nix::{
-    errno::Errno,
-    sys::signal::{Signal, killpg},
-    unistd::Pid,
-};
+use nix::{sys::signal::Signal, unistd::Pid};
 use tokio::{
     net::unix::pipe,
     sync::{Notify, mpsc},
-    time::{sleep, sleep_until, timeout},
+    time::{sleep, sleep_until, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
-use super::capture::{Capture, Captured, Chunk, Stream};
+use super::{
+    capture::{Capture, Captured, Chunk, Stream},
+    deadlines::{Armed, Hold, Kill, kill_group},
+};
 use crate::{
     policy::OnOutputLimit,
     shares::Share,
-    sys::{self, Place, Process, Reaped, Watched, exited},
+    sys::{self, Process, Reaped, WaitStatus, Watched, exited},
 };
 
-/// How long output may still come once the tree is dead. Nothing of the run is left by then, so this only runs out where
-/// a foreign process holds the pipe.
+/// How long the end of an output may be away once the tree is dead. Nothing of the run is left by then, so this only runs out
+/// where a foreign process holds the pipe.
 const DRAIN: Duration = Duration::from_millis(250);
 
 /// How long the rest of a killed tree may take to be reaped before that is reported instead of waited for.
@@ -98,7 +97,11 @@ pub struct Ended {
 /// A started child with its process group. Dropping it kills the tree.
 #[derive(Debug)]
 pub struct Running {
+    /// Of its launch. Before the group, which may be reaped once it is dropped.
+    launch: Option<Armed>,
     group: Group,
+    /// Why it was killed, where it was before it came here.
+    killed: Option<Cause>,
     pipes: Pipes,
     released: Instant,
     watched: Watched,
@@ -108,40 +111,62 @@ pub struct Running {
 #[derive(Debug)]
 struct Group {
     /// The first process of a container, which the group's leader waits for: everything else in the container dies with it.
-    first: Option<Process>,
-    id: Pid,
+    first: Option<Arc<Process>>,
     /// Given back after the group's end.
-    _place: Place,
+    hold: Option<Hold>,
+    id: Pid,
     reaped: bool,
 }
 
 impl Running {
-    /// Takes charge of a child that leads its own process group.
+    /// Takes charge of a child that leads its own process group, from the kill that its launch had armed.
     ///
     /// # Errors
     ///
     /// Returns the error of having the runtime watch the child; the tree is then killed.
-    pub fn new(pid: i32, child: Process, pipes: Pipes, place: Place) -> io::Result<Self> {
+    pub fn new(
+        pid: i32,
+        child: Process,
+        pipes: Pipes,
+        hold: Hold,
+        launch: Option<Armed>,
+    ) -> io::Result<Self> {
         let group = Group {
             first: None,
+            hold: Some(hold),
             id: Pid::from_raw(pid),
-            _place: place,
             reaped: false,
         };
-        let watched = sys::watch(child)?;
+        let watched = match sys::watch(child) {
+            Ok(watched) => watched,
+            Err(error) => {
+                // Before the group goes, which may be reaped then.
+                drop(launch);
+                return Err(error);
+            }
+        };
         Ok(Self {
+            launch,
             group,
+            killed: None,
             pipes,
             released: Instant::now(),
             watched,
         })
     }
 
+    /// Says that it was killed already, and for what.
+    #[must_use]
+    pub fn killed_for(mut self, cause: Cause) -> Self {
+        self.killed = Some(cause);
+        self
+    }
+
     /// Has the first process of a container killed instead of the child, which is the container's runtime: it takes away what
     /// it keeps of the container, and ends.
     #[must_use]
     pub fn of_container(mut self, first: Process) -> Self {
-        self.group.first = Some(first);
+        self.group.first = Some(Arc::new(first));
         self
     }
 
@@ -165,19 +190,25 @@ impl Running {
         let mut stdout = Capture::new(Stream::Stdout, output_bytes).counted(memory.clone());
         let mut stderr = Capture::new(Stream::Stderr, output_bytes).counted(memory);
         let Self {
+            launch,
             mut group,
+            killed,
             pipes,
             released,
             watched,
         } = self;
+        let armed = group.arm(deadline);
+        // The other one is armed already: there is no moment without.
+        let late = launch.is_some_and(Armed::disarm);
         let Pipes {
             stderr: stderr_pipe,
             stdin,
             stdout: stdout_pipe,
         } = pipes;
 
-        let (cause, output_held_open) = {
-            let chunks = chunks.as_ref();
+        let chunks = chunks.as_ref();
+        let mut reading = true;
+        let asked = {
             let reads = async {
                 // A pipe that cannot be read is a pipe at its end: the capture says how much came.
                 let (out, err) = tokio::join!(
@@ -186,14 +217,14 @@ impl Running {
                 );
                 drop((out, err));
             };
-            let (mut reading, mut feeding) = (true, stdin.is_some());
+            let mut feeding = stdin.is_some();
             let feed = async {
                 if let Some((stdin, event)) = stdin {
                     feed(stdin, event).await;
                 }
             };
             tokio::pin!(reads, feed);
-            let cause = loop {
+            loop {
                 tokio::select! {
                     biased;
                     () = exited(&watched) => break Cause::Itself,
@@ -203,13 +234,57 @@ impl Running {
                     () = &mut reads, if reading => reading = false,
                     () = &mut feed, if feeding => feeding = false,
                 }
-            };
-            group.kill();
-            // The tree is dying: end-of-file comes at once unless a foreign process holds the pipe.
-            (cause, reading && timeout(DRAIN, &mut reads).await.is_err())
+            }
         };
+        let killed = if late || armed.is_some_and(Armed::disarm) {
+            Some(Cause::Deadline)
+        } else if killed.is_some() {
+            killed
+        } else if group.has_ended() {
+            // Whatever woke this, the child was first.
+            None
+        } else {
+            Some(asked).filter(|asked| *asked != Cause::Itself)
+        };
+        group.kill();
         let leader = group.reap_leader(&watched).await;
         let tree_reaped = group.reap().await && leader.is_some();
+        let wall = released.elapsed();
+        let mut output_held_open = false;
+        if reading {
+            // Nothing writes any more. Not sent as it is read: a caller that does not listen costs no output.
+            let watching = chunks.is_some();
+            let give_up = Instant::now() + DRAIN;
+            loop {
+                // One that cannot be read is at its end.
+                let ended = stdout.rest(&stdout_pipe, watching).unwrap_or(true)
+                    & stderr.rest(&stderr_pipe, watching).unwrap_or(true);
+                output_held_open = !ended && Instant::now() >= give_up;
+                if ended || output_held_open {
+                    break;
+                }
+                sleep(Duration::from_millis(1)).await;
+            }
+        }
+        if let Some(chunks) = chunks {
+            // All of it is in the answer, too: who does not listen until the deadline gets it there.
+            let send = async {
+                stdout.send(chunks).await;
+                stderr.send(chunks).await;
+            };
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                sent = timeout_at((deadline.max(Instant::now() + DRAIN)).into(), send) => drop(sent),
+            }
+        }
+        let cause = match (killed, leader) {
+            // It ended in the moment before the signal came.
+            (Some(_), Some(leader)) if group.first.is_none() && !leader.was_killed() => {
+                Cause::Itself
+            }
+            (Some(cause), _) => cause,
+            (None, _) => Cause::Itself,
+        };
         Ended {
             cause,
             leader,
@@ -217,31 +292,76 @@ impl Running {
             stderr: stderr.finish(),
             stdout: stdout.finish(),
             tree_reaped,
-            wall: released.elapsed(),
+            wall,
         }
     }
 
-    /// Kills and reaps the tree of a child that must not run on.
-    pub async fn abort(mut self) {
+    /// Waits for the child's end, whatever it writes, and kills it at a deadline. Reaps the tree; returns how the child ended.
+    pub async fn wait(mut self, deadline: Instant) -> Option<Reaped> {
+        let armed = self.group.arm(deadline);
+        drop(self.launch.take());
+        // Too late is killed, too.
+        timeout_at(deadline.into(), exited(&self.watched))
+            .await
+            .ok();
+        drop(armed);
+        self.end().await
+    }
+
+    /// Kills and reaps the tree of a child that must not run on. Returns whether it had been killed before, for its deadline or
+    /// because nobody wanted it any more.
+    pub async fn abort(mut self) -> bool {
+        let late = self.launch.take().is_some_and(Armed::disarm);
+        let killed = late || self.killed.is_some();
+        self.end().await;
+        killed
+    }
+
+    async fn end(mut self) -> Option<Reaped> {
         self.group.kill();
         let leader = self.group.reap_leader(&self.watched).await;
-        let rest = self.group.reap().await;
-        if leader.is_none() || !rest {
+        if !self.group.reap().await || leader.is_none() {
             tracing::error!(
                 group = self.group.id.as_raw(),
                 "a child that was not released could not be reaped"
             );
         }
+        leader
+    }
+}
+
+impl Reaped {
+    fn was_killed(&self) -> bool {
+        self.status == WaitStatus::Signaled(Signal::SIGKILL as i32)
     }
 }
 
 impl Group {
+    /// Has the group killed at a deadline, whatever becomes of the thread that this runs on.
+    fn arm(&self, deadline: Instant) -> Option<Armed> {
+        let (first, id) = (self.first.clone(), self.id);
+        let kill = move || match sys::has_ended(id.as_raw()) {
+            Ok(false) => {
+                kill(first.as_deref(), id);
+                Kill::Sent
+            }
+            Ok(true) => {
+                kill_group(id);
+                Kill::NotNeeded
+            }
+            // It is no child any more, and its number may be another's.
+            Err(_) => Kill::NotNeeded,
+        };
+        Some(self.hold.as_ref()?.arm(deadline, kill))
+    }
+
+    /// Whether the leader has ended; it is not reaped yet.
+    fn has_ended(&self) -> bool {
+        sys::has_ended(self.id.as_raw()).unwrap_or(true)
+    }
+
     fn kill(&self) {
-        match &self.first {
-            None => self.kill_all(),
-            // An error is ESRCH: it is gone.
-            Some(first) => drop(sys::kill(first)),
-        }
+        kill(self.first.as_deref(), self.id);
     }
 
     async fn reap_leader(&self, child: &Watched) -> Option<Reaped> {
@@ -249,18 +369,8 @@ impl Group {
         if reaped.is_some() || self.first.is_none() {
             return reaped;
         }
-        self.kill_all();
+        kill_group(self.id);
         reap_leader(child, self.id).await
-    }
-
-    fn kill_all(&self) {
-        match killpg(self.id, Signal::SIGKILL) {
-            // ESRCH: all of it is gone already.
-            Ok(()) | Err(Errno::ESRCH) => {}
-            Err(error) => {
-                tracing::error!(%error, group = self.id.as_raw(), "process group cannot be killed")
-            }
-        }
     }
 
     /// Reaps what the leader left behind: orphans of a subreaper are its children. Returns whether nothing is left.
@@ -289,10 +399,23 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if !self.reaped {
-            self.kill();
-            self.kill_all();
+        if self.reaped {
+            return;
         }
+        self.kill();
+        kill_group(self.id);
+        if let Some(hold) = self.hold.take() {
+            hold.leave(self.id);
+        }
+    }
+}
+
+/// Kills a run: the first process of its container, or else its process group.
+fn kill(first: Option<&Process>, group: Pid) {
+    match first {
+        None => kill_group(group),
+        // An error is ESRCH: it is gone.
+        Some(first) => drop(sys::kill(first)),
     }
 }
 

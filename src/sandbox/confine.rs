@@ -1,22 +1,25 @@
 //! From an announced plan to a child that runs confined, and to its end.
 
-use std::{io, os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Instant};
+use std::{fmt, io, os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Instant};
+
+use tokio::time::timeout_at;
 
 use super::{
     Backend, InstanceDir, Order,
     confirm::Confirmations,
     grants::KnownPlaces,
     host::{Identities, Known, Launcher, Lease, Observed, Started},
+    litter::{Litter, RunResources},
     means::{Execution, pipes},
     scratch::RunDir,
 };
 use crate::{
     audit::Announced,
     policy::Files,
-    process::{self, Pipes, Supervision},
-    refusal::{Fault, Reason, Refusal, Stop},
+    process::{self, Deadlines, Hold, Pipes, Supervision},
+    refusal::{Fault, Reason, Refusal, Stop, canceled},
     root::{Root, View},
-    sys::{Keeper, Place, WaitStatus},
+    sys::{Keeper, WaitStatus},
 };
 
 /// What a [`Sandbox`] is made of.
@@ -46,7 +49,11 @@ pub struct SandboxParts {
 #[derive(Debug)]
 pub struct Sandbox {
     pub(super) confirmations: Confirmations,
+    /// Before `litter`: what dead runs still occupy is left to that.
+    deadlines: Deadlines,
     pub(super) launcher: Launcher,
+    /// Before `parts`: its directories lie in the instance's.
+    litter: Litter,
     pub(super) parts: SandboxParts,
     places: KnownPlaces,
 }
@@ -85,7 +92,7 @@ pub struct Confined {
     announced: Announced,
     end: Start,
     observed: Observed,
-    run: RunResources,
+    run: Arc<RunResources>,
     setup: Setup,
 }
 
@@ -93,6 +100,8 @@ pub struct Confined {
 pub(super) struct Given<'a> {
     pub(super) directory: &'a RunDir,
     pub(super) execution: Execution,
+    /// What no other run gets before all of this one is dead.
+    pub(super) kept: Arc<RunResources>,
     pub(super) pipes: Pipes,
     /// The hook's ends of them.
     pub(super) stdio: [OwnedFd; 3],
@@ -105,13 +114,6 @@ pub(super) enum Start {
     ExecFailed(i32),
     /// It runs.
     Running(Box<Started>),
-}
-
-/// What a run holds until its tree is dead. Fields drop in this order: the directory before the uid is free again.
-#[derive(Debug)]
-struct RunResources {
-    directory: RunDir,
-    _lease: Option<Lease>,
 }
 
 /// The end of a run, whatever it was.
@@ -153,6 +155,14 @@ impl Ended {
         }
     }
 
+    /// Returns how much of what the hook wrote is kept.
+    pub fn output_bytes(&self) -> usize {
+        match &self.end {
+            End::ExecFailed(_) => 0,
+            End::Ran(ran) => ran.stdout.head.len() + ran.stderr.head.len(),
+        }
+    }
+
     fn status(&self) -> Option<WaitStatus> {
         match &self.end {
             End::ExecFailed(_) => None,
@@ -190,13 +200,8 @@ impl Confined {
             Start::ExecFailed(errno) => Ok(End::ExecFailed(errno)),
             Start::Running(started) => started.finish(supervision).await.map(End::Ran),
         };
-        // The tree is dead: what it left can be removed. A full scratch directory takes a while, and must not hold up others;
-        // most are empty, and not worth another thread.
-        if run.directory.remove_if_empty() {
-            drop(run);
-        } else if let Err(error) = tokio::task::spawn_blocking(move || drop(run)).await {
-            tracing::error!(%error, "scratch directory could not be removed");
-        }
+        // The tree is dead: what it left is removed on the side.
+        drop(run);
         let denied = observed.known(setup.asks).await;
         Ok(Ended {
             announced,
@@ -217,7 +222,9 @@ impl Sandbox {
         let launcher = Launcher::new(&parts)?;
         Ok(Self {
             confirmations: Confirmations::default(),
+            deadlines: Deadlines::start(Arc::clone(&parts.keeper))?,
             launcher,
+            litter: Litter::start()?,
             places: KnownPlaces::new(parts.root.take()),
             parts,
         })
@@ -278,24 +285,33 @@ impl Sandbox {
     async fn start(
         &self,
         announced: &Announced,
-    ) -> Result<(Start, Observed, RunResources, Setup), Stop> {
+    ) -> Result<(Start, Observed, Arc<RunResources>, Setup), Stop> {
         let plan = announced.plan();
-        let lease = self.lease()?;
-        let identity = lease.as_ref().and_then(Lease::identity);
+        let caller = plan.admitted.call.peer.uid;
+        tokio::select! {
+            room = timeout_at(plan.deadline.into(), self.litter.room(caller)) => {
+                room.map_err(|_| {
+                    let message = "the deadline passed while what this caller's hooks left was removed";
+                    Refusal::new(Reason::Deadline, message)
+                })?;
+            }
+            () = plan.admitted.call.cancel.cancelled() => return Err(canceled().into()),
+        }
+        let lease = self.lease(caller)?;
+        let identity = lease.as_ref().map(Lease::identity);
         let directory = self
             .parts
             .instance
             .run(identity)
             .map_err(|e| Fault::new("cannot make a scratch directory", e))?;
+        let run = Arc::new(self.litter.of_run(caller, directory, lease));
+        let directory = run.directory();
         let (stdio, pipes) = pipes(&plan.stdin).map_err(|e| Fault::new("cannot make pipes", e))?;
-        let execution = Execution::of(plan, &directory, identity)?;
-        let run = RunResources {
-            directory,
-            _lease: lease,
-        };
+        let execution = Execution::of(plan, directory, identity)?;
         let given = Given {
-            directory: &run.directory,
+            directory,
             execution,
+            kept: Arc::clone(&run),
             pipes,
             stdio,
         };
@@ -303,19 +319,23 @@ impl Sandbox {
         Ok((start, observed, run, setup))
     }
 
-    /// Takes a place in the table of what dies with the daemon.
-    pub(super) fn place(&self) -> Result<Place, Refusal> {
-        self.parts.keeper.place().ok_or_else(|| {
+    /// Takes a place in the table of what dies with the daemon, for a process group that keeps this from being used again.
+    pub(super) fn hold(
+        &self,
+        kept: Option<Arc<dyn fmt::Debug + Send + Sync>>,
+    ) -> Result<Hold, Refusal> {
+        self.deadlines.hold(kept).ok_or_else(|| {
             let message = "no more hooks can be watched at once; ask again later";
             Refusal::new(Reason::Overloaded, message)
         })
     }
 
-    pub(super) fn lease(&self) -> Result<Option<Lease>, Stop> {
+    /// Takes a uid for a hook of a caller; `None` where hooks run as the daemon's own user.
+    pub(super) fn lease(&self, caller: u32) -> Result<Option<Lease>, Stop> {
         let Some(identities) = &self.parts.identities else {
             return Ok(None);
         };
-        match identities.lease() {
+        match identities.lease(caller) {
             Ok(Some(lease)) => Ok(Some(lease)),
             Ok(None) => {
                 let message = "all uids of `hooks.uid_range` are in use; enlarge the range or ask again later";

@@ -24,7 +24,7 @@ use crate::{
     axis::{Axes, Axis, Coverage},
     policy::{Limits, Policy},
     refusal::{Fault, Reason, Refusal, Stop, chain},
-    sys::{Attempt, Identity},
+    sys::Attempt,
     weaken,
 };
 
@@ -425,8 +425,8 @@ impl Sandbox {
 
     /// Makes every attempt twice and compares.
     async fn legs(&self, policy: &Policy, prepared: &Prepared) -> Result<Vec<AxisProof>, Stop> {
-        let lease = self.lease()?;
-        let identity = lease.as_ref().and_then(Lease::identity);
+        let lease = self.lease(nix::unistd::geteuid().as_raw())?;
+        let identity = lease.as_ref().map(Lease::identity);
         let make = |e: io::Error| Fault::new("cannot make a directory for the self-test", e);
         let instance = &self.parts.instance;
 
@@ -446,7 +446,7 @@ impl Sandbox {
                 &free_prepared,
                 &directory,
                 &ground,
-                identity,
+                lease.as_ref(),
                 free.attempts,
             )
             .await?;
@@ -479,7 +479,7 @@ impl Sandbox {
                 &prepared.mechanism,
                 &directory,
                 &ground,
-                identity,
+                lease.as_ref(),
                 confined.attempts,
             )
             .await?;
@@ -549,7 +549,7 @@ impl Sandbox {
         }
         if let Coverage::Enforced { .. } = prepared.axes().pids {
             let (control, deny) = self
-                .count_tasks(policy, &prepared.mechanism, identity)
+                .count_tasks(policy, &prepared.mechanism, lease.as_ref())
                 .await?;
             let proof = proofs.iter_mut().find(|proof| proof.axis == Axis::Pids);
             if let Some(proof) = proof {
@@ -559,7 +559,7 @@ impl Sandbox {
         }
         if let Coverage::Enforced { .. } = prepared.axes().memory {
             let (control, deny) = self
-                .use_memory(policy, &prepared.mechanism, identity)
+                .use_memory(policy, &prepared.mechanism, lease.as_ref())
                 .await?;
             let proof = proofs.iter_mut().find(|proof| proof.axis == Axis::Memory);
             if let Some(proof) = proof {
@@ -575,17 +575,18 @@ impl Sandbox {
         &self,
         policy: &Policy,
         mechanism: &Mechanism,
-        identity: Option<Identity>,
+        lease: Option<&Lease>,
         attempt: Attempt,
     ) -> Result<Option<isize>, Stop> {
         let make = |e: io::Error| Fault::new("cannot make a directory for the self-test", e);
+        let identity = lease.map(Lease::identity);
         let instance = &self.parts.instance;
         let directory = instance.run(identity).map_err(make)?;
         let (denied, granted) = (instance.canary_denied(), instance.canary_granted());
         let ground = Ground::lay(&directory, denied, granted, identity).map_err(make)?;
         let attempts = vec![attempt];
         let results = self
-            .make_attempts(policy, mechanism, &directory, &ground, identity, attempts)
+            .make_attempts(policy, mechanism, &directory, &ground, lease, attempts)
             .await?;
         Ok(results.first().copied().flatten())
     }
@@ -596,7 +597,7 @@ impl Sandbox {
         &self,
         policy: &Policy,
         mechanism: &Mechanism,
-        identity: Option<Identity>,
+        lease: Option<&Lease>,
     ) -> Result<([Leg; 2], Leg), Stop> {
         const LIMIT: usize = 64 * 1024 * 1024;
         let limited = Policy {
@@ -608,8 +609,7 @@ impl Sandbox {
         };
         let used = async |mechanism, bytes| {
             let attempt = Attempt::use_memory(bytes);
-            self.make_attempt(&limited, mechanism, identity, attempt)
-                .await
+            self.make_attempt(&limited, mechanism, lease, attempt).await
         };
         let within = used(mechanism, LIMIT / 4).await?;
         let unconfined = used(&Mechanism::Unconfined, LIMIT / 4 * 5).await?;
@@ -645,7 +645,7 @@ impl Sandbox {
         &self,
         policy: &Policy,
         mechanism: &Mechanism,
-        identity: Option<Identity>,
+        lease: Option<&Lease>,
     ) -> Result<(Leg, Leg), Stop> {
         let mechanism = mechanism.that_counts_tasks();
         let start = async |tasks| {
@@ -657,7 +657,7 @@ impl Sandbox {
                 limits,
                 ..policy.clone()
             };
-            self.make_attempt(&limited, &mechanism, identity, Attempt::fork())
+            self.make_attempt(&limited, &mechanism, lease, Attempt::fork())
                 .await
         };
         // The child itself is the first. Within is what the profile allows: others may have run under the uid a moment ago.

@@ -1,39 +1,71 @@
-//! Uids for hooks of a root daemon: one per concurrent run, from a range that nothing else uses.
+//! Uids for hooks of a root daemon: one per concurrent run, from a range that nothing else uses, and as long as the range
+//! suffices none that another caller's hooks have had. What a hook leaves in a place that callers share stays closed to others'.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, HashMap, VecDeque},
     fs::{self, DirBuilder, File},
-    io,
+    io::{self, Read},
     ops::RangeInclusive,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use nix::fcntl::{Flock, FlockArg};
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+};
 
 use super::Status;
 use crate::sys::Identity;
 
-/// Free uids. Several root daemons share a range: each uid in use is locked by a file.
+/// Uids for hooks. Several root daemons share a range: each uid in use is locked by a file, which also says which caller's
+/// hooks have had it. Another caller's hooks get it only where the range has no other left.
 #[derive(Debug)]
 pub struct Identities {
-    free: Mutex<VecDeque<Slot>>,
+    free: Mutex<Free>,
+    locks: PathBuf,
     range: RangeInclusive<u32>,
 }
 
+/// The uids that no run of this daemon uses.
 #[derive(Debug)]
-struct Slot {
-    /// Held from the first use on.
+struct Free {
+    /// By caller, those that its hooks have had, and since when each is free.
+    had: HashMap<u32, BTreeMap<u32, Idle>>,
+    /// How many were given back, as a clock.
+    returned: u64,
+    /// Those of which this daemon knows nothing.
+    unknown: VecDeque<u32>,
+}
+
+/// A uid that no run of this daemon uses.
+#[derive(Debug)]
+struct Idle {
+    /// Held from this daemon's first use on.
     lock: Option<Flock<File>>,
+    since: u64,
+}
+
+/// A uid in use by one run; given back when the last copy is dropped.
+#[derive(Clone, Debug)]
+pub struct Lease(Arc<Leased>);
+
+#[derive(Debug)]
+struct Leased {
+    caller: u32,
+    lock: Option<Flock<File>>,
+    pool: Arc<Identities>,
     uid: u32,
 }
 
-/// A uid in use by one run; given back when dropped.
+/// What a look at a uid's lock file came to.
 #[derive(Debug)]
-pub struct Lease {
-    pool: Arc<Identities>,
-    slot: Option<Slot>,
+enum Look {
+    /// Another daemon uses it; whose it is.
+    InUse(Option<u32>),
+    /// Locked; whose it was until now.
+    Locked(Flock<File>, Option<u32>),
 }
 
 /// What a root daemon needs to give each hook a uid of its own: capabilities by number, as the kernel has them.
@@ -82,11 +114,19 @@ impl Identities {
                 io::Error::new(e.kind(), message)
             })?;
         }
-        let free = range.clone().map(|uid| Slot { lock: None, uid }).collect();
-        Ok(Self {
-            free: Mutex::new(free),
+        Ok(Self::in_directory(range, LOCKS.into()))
+    }
+
+    fn in_directory(range: RangeInclusive<u32>, locks: PathBuf) -> Self {
+        Self {
+            free: Mutex::new(Free {
+                had: HashMap::new(),
+                returned: 0,
+                unknown: range.clone().collect(),
+            }),
+            locks,
             range,
-        })
+        }
     }
 
     /// Whether a uid is a hook's.
@@ -94,38 +134,137 @@ impl Identities {
         self.range.contains(&uid)
     }
 
-    /// Takes a uid that no run uses; `None` if all are in use.
+    /// Takes a uid that no run uses for the hook of a caller: one that this caller's hooks have had before, the lowest; else
+    /// one that nobody's have; else the one that others' hooks have not had for longest. `None` if all are in use.
     ///
     /// # Errors
     ///
-    /// Returns the error of opening a lock file.
-    pub fn lease(self: &Arc<Self>) -> io::Result<Option<Lease>> {
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        for _ in 0..free.len() {
-            let Some(mut slot) = free.pop_front() else {
+    /// Returns the error of opening, reading or writing a lock file.
+    pub fn lease(self: &Arc<Self>, caller: u32) -> io::Result<Option<Lease>> {
+        let mut free = self.free();
+        for uid in free.had_by(caller) {
+            if let Some(lock) = self.lock_again(&mut free, caller, uid)? {
+                return Ok(Some(self.leased(lock, uid, caller)));
+            }
+        }
+        for _ in 0..free.unknown.len() {
+            let Some(uid) = free.unknown.pop_front() else {
                 break;
             };
-            if slot.lock.is_none() {
-                let path = PathBuf::from(LOCKS).join(slot.uid.to_string());
-                let file = File::options()
-                    .write(true)
-                    .create(true)
-                    .truncate(false)
-                    .mode(0o600)
-                    .open(path)?;
-                slot.lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).ok();
+            let taken = self.look(uid).and_then(|look| match look {
+                Look::Locked(mut lock, owner) if owner.is_none_or(|owner| owner == caller) => {
+                    note(&mut lock, caller)?;
+                    Ok(Ok(lock))
+                }
+                Look::Locked(_, owner) | Look::InUse(owner) => Ok(Err(owner)),
+            });
+            match taken {
+                Ok(Ok(lock)) => return Ok(Some(self.leased(lock, uid, caller))),
+                Ok(Err(Some(owner))) => free.give_back(owner, uid, None),
+                Ok(Err(None)) => free.unknown.push_back(uid),
+                Err(error) => {
+                    free.unknown.push_front(uid);
+                    return Err(error);
+                }
             }
-            if slot.lock.is_some() {
-                return Ok(Some(Lease {
-                    pool: Arc::clone(self),
-                    slot: Some(slot),
-                }));
+        }
+        // The range is too small for all callers to have uids of their own.
+        let mut others: Vec<(u64, u32, u32)> = free
+            .had
+            .iter()
+            .flat_map(|(owner, uids)| uids.iter().map(|(uid, idle)| (idle.since, *uid, *owner)))
+            .collect();
+        others.sort_unstable();
+        for (_, uid, owner) in others {
+            if let Some(mut lock) = self.lock_again(&mut free, owner, uid)? {
+                note(&mut lock, caller)?;
+                tracing::warn!(
+                    uid,
+                    "a hook gets a uid that another caller's hooks have had; enlarge `hooks.uid_range`"
+                );
+                return Ok(Some(self.leased(lock, uid, caller)));
             }
-            // Another daemon's.
-            free.push_back(slot);
         }
         Ok(None)
     }
+
+    /// Takes a uid that is known to be a caller's, if no other daemon uses it.
+    fn lock_again(&self, free: &mut Free, owner: u32, uid: u32) -> io::Result<Option<Flock<File>>> {
+        let Some(uids) = free.had.get_mut(&owner) else {
+            return Ok(None);
+        };
+        let held = uids.get_mut(&uid).and_then(|idle| idle.lock.take());
+        let lock = match held {
+            Some(lock) => Some(lock),
+            None => match self.look(uid)? {
+                Look::Locked(lock, _) => Some(lock),
+                Look::InUse(_) => None,
+            },
+        };
+        if lock.is_some() {
+            uids.remove(&uid);
+        }
+        Ok(lock)
+    }
+
+    fn leased(self: &Arc<Self>, lock: Flock<File>, uid: u32, caller: u32) -> Lease {
+        Lease(Arc::new(Leased {
+            caller,
+            lock: Some(lock),
+            pool: Arc::clone(self),
+            uid,
+        }))
+    }
+
+    /// Locks a uid, if no other daemon uses it.
+    fn look(&self, uid: u32) -> io::Result<Look> {
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.locks.join(uid.to_string()))?;
+        // A number that cannot be read is nobody's.
+        let mut owner = String::new();
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(mut lock) => {
+                lock.read_to_string(&mut owner)?;
+                Ok(Look::Locked(lock, owner.parse().ok()))
+            }
+            Err((unlocked, Errno::EWOULDBLOCK)) => {
+                file = unlocked;
+                file.read_to_string(&mut owner)?;
+                Ok(Look::InUse(owner.parse().ok()))
+            }
+            Err((_, errno)) => Err(errno.into()),
+        }
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        // Each change of what it guards is one call: a panic leaves nothing half done.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Free {
+    fn give_back(&mut self, caller: u32, uid: u32, lock: Option<Flock<File>>) {
+        self.returned += 1;
+        let since = self.returned;
+        let of_caller = self.had.entry(caller).or_default();
+        of_caller.insert(uid, Idle { lock, since });
+    }
+
+    fn had_by(&self, caller: u32) -> Vec<u32> {
+        let uids = self.had.get(&caller).into_iter().flat_map(BTreeMap::keys);
+        uids.copied().collect()
+    }
+}
+
+/// Notes whose a uid is, for every daemon of this machine until it is started anew.
+fn note(lock: &mut Flock<File>, caller: u32) -> io::Result<()> {
+    lock.set_len(0)?;
+    lock.write_all_at(caller.to_string().as_bytes(), 0)
 }
 
 /// Returns the names of what is needed and is not in a set of capabilities.
@@ -158,29 +297,80 @@ fn maps(map: &str, range: &RangeInclusive<u32>) -> bool {
 
 impl Lease {
     /// Returns the rights that go with it.
-    pub fn identity(&self) -> Option<Identity> {
-        let uid = self.slot.as_ref()?.uid;
-        Some(Identity { gid: uid, uid })
+    pub fn identity(&self) -> Identity {
+        let uid = self.0.uid;
+        Identity { gid: uid, uid }
     }
 }
 
-impl Drop for Lease {
+impl Drop for Leased {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            // To the front: its lock is held already, so few files are ever made.
-            self.pool
-                .free
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push_front(slot);
-        }
+        let lock = self.lock.take();
+        self.pool.free().give_back(self.caller, self.uid, lock);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
     use crate::sandbox::DEFAULT_UID_RANGE;
+
+    fn uid(lease: &Lease) -> u32 {
+        lease.identity().uid
+    }
+
+    fn pool(locks: &TempDir, last: u32) -> Arc<Identities> {
+        Arc::new(Identities::in_directory(1..=last, locks.path().to_owned()))
+    }
+
+    #[test]
+    fn a_uid_is_not_given_to_another_caller_while_there_are_others() {
+        let locks = tempfile::tempdir().unwrap();
+        let identities = pool(&locks, 4);
+        let lease = |caller| identities.lease(caller).unwrap().unwrap();
+        let (first, second) = (lease(1000), lease(1000));
+        assert_eq!((uid(&first), uid(&second)), (1, 2));
+        drop((second, first));
+
+        let (other, another) = (lease(1001), lease(1001));
+        assert_eq!((uid(&other), uid(&another)), (3, 4));
+        let own = lease(1000);
+        assert_eq!(uid(&own), 1);
+
+        // The range is exhausted: the one that is free for longest.
+        let third = lease(1002);
+        assert_eq!(uid(&third), 2);
+        assert!(identities.lease(1003).unwrap().is_none());
+    }
+
+    #[test]
+    fn daemons_share_a_range_and_know_whose_a_uid_is() {
+        let locks = tempfile::tempdir().unwrap();
+        let (one, two) = (pool(&locks, 3), pool(&locks, 3));
+        let lease = one.lease(1000).unwrap().unwrap();
+        let other = two.lease(1001).unwrap().unwrap();
+        assert_eq!((uid(&lease), uid(&other)), (1, 2));
+        drop(lease);
+        // The one that was locked by the other daemon is known as its caller's.
+        let third = two.lease(1001).unwrap().unwrap();
+        assert_eq!(uid(&third), 3);
+        assert!(two.lease(1000).unwrap().is_none());
+        drop(one);
+        assert_eq!(uid(&two.lease(1000).unwrap().unwrap()), 1);
+    }
+
+    #[test]
+    fn a_lock_file_that_cannot_be_opened_costs_no_uid() {
+        let locks = tempfile::tempdir().unwrap();
+        let identities = pool(&locks, 1);
+        let file = locks.path().join("1");
+        fs::create_dir(&file).unwrap();
+        assert!(identities.lease(1000).is_err());
+        fs::remove_dir(&file).unwrap();
+        assert_eq!(uid(&identities.lease(1000).unwrap().unwrap()), 1);
+    }
 
     #[test]
     fn capabilities_that_are_missing_are_named() {

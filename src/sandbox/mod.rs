@@ -23,6 +23,7 @@ mod ground;
 mod identity;
 #[cfg(target_os = "linux")]
 pub mod linux;
+mod litter;
 mod means;
 mod nesting;
 mod noop;

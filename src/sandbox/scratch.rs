@@ -9,7 +9,9 @@ use std::{
         unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
     },
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
 };
 
 use nix::{
@@ -25,6 +27,12 @@ use crate::sys::{BY_NAME, Identity};
 
 /// The start of the name of every instance's directory.
 const INSTANCE: &str = "instance-";
+
+/// The start of the name of every run's directory.
+const RUN: &str = "run-";
+
+/// How long a start waits for the directories of daemons that are gone. They are removed in any case.
+const SWEEP: Duration = Duration::from_secs(2);
 
 /// A daemon's own directory for what lasts as long as it does. Removed when dropped; what a killed daemon left is removed
 /// by the next one that starts.
@@ -115,7 +123,8 @@ impl InstanceDir {
     /// Returns the first error.
     pub fn run(&self, identity: Option<Identity>) -> io::Result<RunDir> {
         let run = RunDir {
-            path: self.path.join(format!("run-{}", Uuid::now_v7().simple())),
+            left: false,
+            path: self.path.join(format!("{RUN}{}", Uuid::now_v7().simple())),
         };
         let mode = if identity.is_some() { 0o711 } else { 0o700 };
         DirBuilder::new().mode(mode).create(&run.path)?;
@@ -136,6 +145,10 @@ impl InstanceDir {
 
 impl Drop for InstanceDir {
     fn drop(&mut self) {
+        // What runs left and nobody has removed yet may take long: the next daemon's.
+        if has_runs(&self.path) {
+            return;
+        }
         if let Err(error) = remove(&self.path) {
             tracing::warn!(%error, path = %self.path.display(), "instance directory is left behind");
         }
@@ -145,6 +158,8 @@ impl Drop for InstanceDir {
 /// The directory of one run. Removed when dropped.
 #[derive(Debug)]
 pub struct RunDir {
+    /// Whether it is for the next daemon to remove.
+    left: bool,
     path: PathBuf,
 }
 
@@ -158,6 +173,20 @@ pub struct Level {
 }
 
 impl RunDir {
+    /// Takes the directory over; this value does nothing any more when it is dropped.
+    #[must_use]
+    pub fn take(&mut self) -> Self {
+        Self {
+            left: std::mem::replace(&mut self.left, true),
+            path: self.path.clone(),
+        }
+    }
+
+    /// Leaves the directory where it is, for the next daemon to remove.
+    pub fn leave(mut self) {
+        self.left = true;
+    }
+
     /// Returns the hook's private directory: its `HOME` and `TMPDIR`.
     pub fn scratch(&self) -> PathBuf {
         self.path.join("tmp")
@@ -168,10 +197,28 @@ impl RunDir {
         self.path.join(kind)
     }
 
-    /// Removes the directory if nothing was left in it, which takes no time. Returns whether it is gone.
+    /// Removes the directory if the hook left nothing in it, which takes no time. Returns whether it is gone.
     pub fn remove_if_empty(&self) -> bool {
         let remove = |path: &Path| unlinkat(AT_FDCWD, path, UnlinkatFlags::RemoveDir).is_ok();
-        remove(&self.scratch()) && remove(&self.path)
+        if !remove(&self.scratch()) {
+            return false;
+        }
+        if remove(&self.path) {
+            return true;
+        }
+        // Beside it there are copies of ours, one file in a directory.
+        let copies = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        for copies in copies {
+            if let Some(Ok(copy)) = fs::read_dir(copies.path())
+                .ok()
+                .and_then(|mut all| all.next())
+            {
+                // What cannot be removed here is removed on the side.
+                fs::remove_file(copy.path()).ok();
+            }
+            remove(&copies.path());
+        }
+        remove(&self.path)
     }
 
     /// Makes a directory that the hook's user owns and no policy grants: for a self-test.
@@ -248,6 +295,9 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
+        if self.left {
+            return;
+        }
         if let Err(error) = remove(&self.path) {
             tracing::error!(%error, path = %self.path.display(), "run directory is left behind");
         }
@@ -265,25 +315,58 @@ fn lock(path: &Path, how: FlockArg) -> io::Result<Flock<File>> {
     Flock::lock(file, how).map_err(|(_, errno)| errno.into())
 }
 
-/// Removes the directories of daemons that are gone. One that cannot be removed is reported and left.
+/// Whether a directory has any run's in it.
+fn has_runs(instance: &Path) -> bool {
+    let is_run = |entry: fs::DirEntry| {
+        let name = entry.file_name();
+        name.as_encoded_bytes().starts_with(RUN.as_bytes())
+    };
+    fs::read_dir(instance).is_ok_and(|entries| entries.flatten().any(is_run))
+}
+
+/// Removes the directories of daemons that are gone, on the side where that takes long. One that cannot be removed is reported
+/// and left.
 fn sweep(base: &Path) {
     let Ok(entries) = fs::read_dir(base) else {
         return;
     };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        if !entry
-            .file_name()
-            .as_encoded_bytes()
-            .starts_with(INSTANCE.as_bytes())
-        {
-            continue;
+    // Made under the base's lock, which is held here: a directory whose lock is free has no owner. Kept locked until it is
+    // gone, so that no other daemon takes it for one that it has to remove.
+    let gone: Vec<_> = entries
+        .flatten()
+        .filter(|entry| {
+            let name = entry.file_name();
+            name.as_encoded_bytes().starts_with(INSTANCE.as_bytes())
+        })
+        .filter_map(|entry| {
+            let path = entry.path();
+            let lock = lock(&path.join("lock"), FlockArg::LockExclusiveNonblock).ok()?;
+            Some((lock, path))
+        })
+        .collect();
+    if gone.is_empty() {
+        return;
+    }
+    let (done, is_done) = mpsc::channel();
+    let remove_all = move || {
+        for (_lock, path) in gone {
+            if let Err(error) = remove(&path) {
+                tracing::warn!(%error, path = %path.display(), "directory of a daemon that is gone cannot be removed");
+            }
         }
-        // Made under the base's lock, which is held here: a directory whose lock is free has no owner.
-        if lock(&path.join("lock"), FlockArg::LockExclusiveNonblock).is_ok()
-            && let Err(error) = remove(&path)
-        {
-            tracing::warn!(%error, path = %path.display(), "directory of a daemon that is gone cannot be removed");
+        // Whoever waited may have gone on.
+        done.send(()).ok();
+    };
+    match thread::Builder::new()
+        .name("sweep".to_owned())
+        .spawn(remove_all)
+    {
+        Ok(_) => {
+            // Not done by then is done later.
+            is_done.recv_timeout(SWEEP).ok();
+        }
+        Err(error) => {
+            tracing::warn!(%error, "directories of daemons that are gone are left until the next start");
         }
     }
 }
@@ -433,6 +516,10 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let instance = InstanceDir::create(&base.path().join("base"), false).unwrap();
         let empty = instance.run(None).unwrap();
+        let script = base.path().join("script");
+        fs::write(&script, "").unwrap();
+        let copied = empty.copy(&File::open(&script).unwrap(), &script, "script", &[]);
+        assert!(copied.unwrap().exists());
         assert!(empty.remove_if_empty());
         assert!(!empty.path.exists());
         let full = instance.run(None).unwrap();

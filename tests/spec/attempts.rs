@@ -33,7 +33,10 @@ use libc::{
 use nix::errno::Errno;
 use tempfile::TempDir;
 
-use crate::support::{Daemon, contained, directory, hook};
+use crate::{
+    support::{Daemon, contained, directory, hook},
+    witness::until_clean,
+};
 
 /// One thing a hook could try.
 #[derive(Clone, Copy, Debug)]
@@ -219,6 +222,7 @@ impl Probe {
             return own.as_raw();
         }
         let state = self.confined(daemon, "strict", &["state"]).await;
+        until_clean(daemon).await;
         let uids = state.said.lines().next().unwrap();
         uids.rsplit(' ').next().unwrap().parse().unwrap()
     }
@@ -322,15 +326,26 @@ impl Probe {
         profile: &str,
         attempt: &Attempt,
     ) -> Option<String> {
-        let mut ground = Ground::lay(daemon, self, user);
-        let before = ground.look();
-        let words = ground.words(attempt.words);
-        let name = words.join(" ");
-        let mut request = self.hook(profile, &words);
-        request.hook.as_mut().unwrap().workspace = ground.workspace.display().to_string();
-        let confined = match daemon.run(request).await {
-            Ok(response) => result(response),
-            Err(status) => return Some(format!("{name}, under `{profile}`: {}", status.message())),
+        let mut tries = 0;
+        let (mut ground, before, name, confined) = loop {
+            // The uid of a hook before this one is free a moment later.
+            until_clean(daemon).await;
+            let mut ground = Ground::lay(daemon, self, user);
+            let before = ground.look();
+            let words = ground.words(attempt.words);
+            let name = words.join(" ");
+            let mut request = self.hook(profile, &words);
+            request.hook.as_mut().unwrap().workspace = ground.workspace.display().to_string();
+            let response = match daemon.run(request).await {
+                Ok(response) => response,
+                Err(status) => {
+                    return Some(format!("{name}, under `{profile}`: {}", status.message()));
+                }
+            };
+            tries += 1;
+            if ran_as(&response) == Some(user) || tries == 5 {
+                break (ground, before, name, result(response));
+            }
         };
         let exited = confined.kind == pb::OutcomeKind::Exited;
         let as_it_must = match attempt.ends {
@@ -402,6 +417,13 @@ pub(crate) fn give(path: &Path, user: u32) {
 /// Runs a hook to its end.
 pub(crate) async fn run(daemon: &Daemon, request: pb::ExecuteRequest) -> Result {
     result(daemon.run(request).await.unwrap())
+}
+
+/// Returns the user that a hook ran as.
+fn ran_as(response: &pb::ExecuteResponse) -> Option<u32> {
+    let evidence = &response.confinement.as_ref()?.evidence;
+    let uid = evidence.iter().find(|evidence| evidence.check == "uid")?;
+    uid.observed.parse().ok()
 }
 
 /// Returns what a reply says about the hook, which was confined.

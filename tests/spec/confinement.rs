@@ -5,18 +5,14 @@
     reason = "positive controls run the same program without hookjail"
 )]
 
-use std::{
-    fs,
-    os::unix::process::CommandExt,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, os::unix::process::CommandExt, path::Path, process::Command};
 
 use hookjail::pb;
 
 use crate::{
     attempts::{Probe, Result, run},
     support::{self, Daemon, Setup, field, reason, sh},
+    witness::until_clean,
 };
 
 #[tokio::test]
@@ -195,7 +191,7 @@ async fn a_crash_leaves_no_core_file() {
         signal: Some(libc::SIGSEGV),
     };
     assert_eq!(crash, expected);
-    assert_eq!(daemon.scratch_directories(), Vec::<PathBuf>::new());
+    until_clean(&daemon).await;
 }
 
 #[tokio::test]
@@ -316,7 +312,7 @@ async fn the_scratch_directory_is_fresh_and_gone_afterwards() {
     }
 
     assert_ne!(directories[0], directories[1]);
-    assert!(daemon.scratch_directories().is_empty());
+    until_clean(&daemon).await;
 }
 
 #[tokio::test]

@@ -30,7 +30,10 @@ use tokio::sync::Mutex;
 
 use crate::{
     support::{Daemon, Setup, directory, hook, in_containers, needs_root, program, reason, sh},
-    witness::{Again, a_minute, end, event, processes_with, until, until_gone, wall_time, writing},
+    witness::{
+        Again, a_minute, end, event, processes_with, until, until_clean, until_gone, wall_time,
+        writing,
+    },
 };
 
 /// Returns a set-up that confines by a runtime, which must be there and start here.
@@ -152,7 +155,7 @@ async fn what_is_written_to_a_granted_workspace_stays_and_what_is_written_to_scr
     );
     let kept = fs::read_to_string(daemon.workspace().join("kept"));
     assert_eq!(kept.unwrap(), "kept\n");
-    assert!(daemon.scratch_directories().is_empty());
+    until_clean(&daemon).await;
 }
 
 async fn a_script_is_read_by_the_interpreter_of_its_first_line(runtime: &str) {
@@ -239,7 +242,7 @@ async fn nothing_of_a_container_is_left_when_its_run_has_ended(runtime: &str) {
     }
     let missing = daemon.run(hook(["/usr/bin/nowhere"])).await;
     assert_eq!(reason(&missing.unwrap_err()), "INVALID_REQUEST");
-    assert!(daemon.scratch_directories().is_empty());
+    until_clean(&daemon).await;
     // A runtime gives a hook's user what its container has as standard input.
     let null = fs::metadata("/dev/null").unwrap();
     assert_eq!((null.uid(), null.mode() & 0o777), (0, 0o666));
@@ -327,7 +330,7 @@ async fn an_engine_that_is_killed_changes_no_answer_and_leaves_nothing(runtime: 
         until("the end of the engine", || engine().is_empty()).await;
         let next = daemon.run(hook(["/bin/echo", "next"])).await.unwrap();
         assert_eq!(&next.stdout[..], b"next\n");
-        assert!(daemon.scratch_directories().is_empty());
+        until_clean(&daemon).await;
     }
 }
 

@@ -1,14 +1,23 @@
 //! A run ends on time, with everything it started, and what it said so far comes back.
 
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
-use hookjail::pb::{self, OutcomeKind};
+use hookjail::pb::{self, OutcomeKind, sandbox_service_client::SandboxServiceClient};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tokio::task::JoinSet;
 use tonic::{Code, Request};
 
 use crate::{
     support::{Daemon, field, hook, reason, sh},
     witness::{
-        SOON, a_minute, assert_verifies, end, processes_with, until, until_gone, wall_time, writing,
+        SOON, a_minute, assert_verifies, end, event, processes_with, until, until_clean,
+        until_gone, wall_time, writing, zombies_of,
     },
 };
 
@@ -286,4 +295,174 @@ async fn a_hook_at_the_end_of_a_turn_finishes_without_its_client() {
         (&"ended".into(), &"exited".into(), &0.into())
     );
     assert_verifies(daemon.path());
+}
+
+/// Asks a daemon for something that needs no hook; returns how long that takes.
+async fn time_of_an_answer(daemon: &Daemon) -> Duration {
+    let begun = Instant::now();
+    let mut client = SandboxServiceClient::new(daemon.channel());
+    let request = pb::ListProfilesRequest::default();
+    client.list_profiles(request).await.unwrap();
+    begun.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_that_never_let_their_output_run_dry_end_on_time_and_others_are_served() {
+    let daemon = Daemon::start().await;
+    // Without copying anything: what is in one pipe is put into stdout again and again.
+    let script = "
+import ctypes, os, threading
+libc = ctypes.CDLL(None)
+source, sink = os.pipe()
+os.write(sink, bytes(1 << 16))
+def fill():
+    while True:
+        libc.tee(source, 1, 1 << 20, 0)
+for _ in range(48):
+    threading.Thread(target=fill).start()
+";
+    let begun = Instant::now();
+    let mut calls = JoinSet::new();
+    // As many as the daemon has threads for requests, and more.
+    for _ in 0..4 {
+        let mut client = daemon.client();
+        let request = pb::ExecuteRequest {
+            timeout: wall_time(2),
+            ..hook(["/usr/bin/python3", "-c", script])
+        };
+        calls.spawn(async move { client.execute(request).await.unwrap().into_inner() });
+    }
+    let mut longest = Duration::ZERO;
+    while begun.elapsed() < Duration::from_secs(2) {
+        longest = longest.max(time_of_an_answer(&daemon).await);
+    }
+
+    while let Some(response) = calls.join_next().await {
+        assert_eq!(end(&response.unwrap()).0, OutcomeKind::TimedOut);
+    }
+    assert!(
+        begun.elapsed() < Duration::from_secs(12),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert!(longest < Duration::from_secs(5), "{longest:?}");
+    assert_eq!(zombies_of(daemon.pid()), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_hook_that_ended_before_its_deadline_while_the_daemon_was_paused_is_no_timeout() {
+    let daemon = Daemon::start().await;
+    let workspace = daemon.workspace();
+    let script = "echo >begun; until test -e go; do sleep 0.02; done; exit 3";
+    let request = pb::ExecuteRequest {
+        timeout: wall_time(3),
+        ..writing(&daemon, script)
+    };
+    let mut client = daemon.client();
+    let asked = Instant::now();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || workspace.join("begun").exists()).await;
+    let pid = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
+
+    kill(pid, Signal::SIGSTOP).unwrap();
+    fs::write(workspace.join("go"), "").unwrap();
+    until("the hook's end", || !zombies_of(daemon.pid()).is_empty()).await;
+    assert!(
+        asked.elapsed() < Duration::from_secs(3),
+        "too slow a machine"
+    );
+    tokio::time::sleep_until((asked + Duration::from_secs(4)).into()).await;
+    kill(pid, Signal::SIGCONT).unwrap();
+
+    let response = call.await.unwrap().unwrap().into_inner();
+    assert_eq!(end(&response), (OutcomeKind::Exited, Some(3), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_at_any_moment_of_the_start_leaves_nothing_and_tells_whether_the_hook_ran() {
+    let daemon = Daemon::start().await;
+    let workspace = daemon.workspace();
+    let script = r#"read -r i; : >"ran-$i"; sleep 5 & sleep 5 & sleep 5"#;
+    let request = |number: String, timeout: Duration| pb::ExecuteRequest {
+        event: event(format!("{number}\n")),
+        timeout: Some(timeout.try_into().unwrap()),
+        ..writing(&daemon, script)
+    };
+    // How long a start takes here.
+    let response = daemon.run(request("first".to_owned(), Duration::from_secs(1)));
+    let usage = response.await.unwrap().usage.unwrap();
+    let start = Duration::try_from(usage.setup.unwrap()).unwrap();
+    let mut calls = JoinSet::new();
+    for lane in 0..8_u32 {
+        let requests: Vec<_> = (0..50_u32)
+            .map(|call| {
+                // From a quarter of that to four times as much, in an order of its own in each lane.
+                let part = (call * 7 + lane * 11) % 50 + 1;
+                let number = format!("{lane}-{call}");
+                (request(number.clone(), start * part * 4 / 50), number)
+            })
+            .collect();
+        let (mut client, workspace) = (daemon.client(), workspace.clone());
+        calls.spawn(async move {
+            let mut false_deadlines = Vec::new();
+            for (request, number) in requests {
+                let ran = workspace.join(format!("ran-{number}"));
+                match client.execute(request).await {
+                    Ok(response) => {
+                        let response = response.into_inner();
+                        assert_eq!(end(&response).0, OutcomeKind::TimedOut);
+                    }
+                    Err(refusal) => {
+                        assert_eq!(reason(&refusal), "DEADLINE", "{refusal}");
+                        if ran.exists() {
+                            false_deadlines.push((number, refusal));
+                        }
+                    }
+                }
+            }
+            false_deadlines
+        });
+    }
+
+    while let Some(false_deadlines) = calls.join_next().await {
+        let false_deadlines = false_deadlines.unwrap();
+        assert!(false_deadlines.is_empty(), "{false_deadlines:?}");
+    }
+    until("the end of all zombies", || {
+        zombies_of(daemon.pid()).is_empty()
+    })
+    .await;
+    let outcomes: Vec<_> = daemon
+        .journal()
+        .iter()
+        .map(|record| record["record"].clone())
+        .collect();
+    let of = |kind: &str| outcomes.iter().filter(|record| **record == kind).count();
+    println!("{} ran, {} refused", of("ended"), of("refused"));
+    assert_eq!(of("ended") + of("refused"), 401);
+}
+
+#[tokio::test]
+async fn an_answer_does_not_wait_for_the_removal_of_what_the_hook_left() {
+    let daemon = Daemon::start().await;
+    let script = "
+import os, sys
+for number in range(int(sys.argv[1])):
+    os.mkdir(os.environ['TMPDIR'] + f'/{number}')
+print('done')
+";
+    let mut request = hook(["/usr/bin/python3", "-c", script, "4000"]);
+    request.profile = "pipeline".to_owned();
+
+    let response = daemon.run(request).await.unwrap();
+
+    assert_eq!(
+        (end(&response), &response.stdout[..]),
+        ((OutcomeKind::Exited, Some(0), None), b"done\n".as_slice())
+    );
+    assert_eq!(daemon.scratch_directories().len(), 1);
+    // Others neither.
+    let response = daemon.run(hook(["/bin/true"])).await.unwrap();
+    assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+    until_clean(&daemon).await;
 }

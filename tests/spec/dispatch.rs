@@ -672,7 +672,16 @@ async fn a_client_that_goes_away_takes_the_hooks_of_its_dispatch_with_it() {
     };
     let mut client = daemon.client();
     let call = tokio::spawn(async move { client.dispatch(request).await });
-    until("both hooks' begin", || processes_with(&marker).len() >= 2).await;
+    // Before its exec a hook would not be started at all.
+    until("both hooks' begin", || {
+        let processes = processes_with(&marker);
+        processes
+            .iter()
+            .filter(|line| line.starts_with("sleep"))
+            .count()
+            >= 2
+    })
+    .await;
 
     call.abort();
 

@@ -42,7 +42,7 @@ use crate::{
     attempts::{Probe, give},
     fail_closed::FakeKernel,
     support::{Daemon, Setup, directory, hook, reason},
-    witness::{CommandLine, hookjail, json as one_line, writing},
+    witness::{CommandLine, hookjail, json as one_line, until_clean, writing},
 };
 
 /// As `network`, for anyone: that the operator grants it command by command is not what is compared here.
@@ -235,6 +235,8 @@ async fn errnos(
 ) -> Vec<i32> {
     let mut request = probe.hook(profile, words);
     request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+    // The uid of a hook before this one is free only then.
+    until_clean(daemon).await;
     let response = daemon.run(request).await.unwrap();
     let outcome = response.outcome.unwrap();
     assert_eq!(outcome.exit_code, Some(0), "{outcome:?}");

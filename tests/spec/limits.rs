@@ -6,7 +6,7 @@ use tonic::Code;
 
 use crate::{
     support::{Daemon, Setup, hook, reason, sh},
-    witness::{assert_verifies, end, status_kib, until, zombies_of},
+    witness::{assert_verifies, end, status_kib, until, until_clean, zombies_of},
 };
 
 /// What a daemon holds: descriptors and threads. Not the locks of the uids that it has leased: as many as hooks ever ran at
@@ -30,7 +30,7 @@ async fn assert_clean_after(daemon: &Daemon, before: (usize, u64), runs: usize) 
     })
     .await;
     assert_eq!(zombies_of(daemon.pid()), [""; 0]);
-    assert_eq!(daemon.scratch_directories().len(), 0);
+    until_clean(daemon).await;
     let records = daemon.records();
     let of = |kind: &str| records.iter().filter(|record| *record == kind).count();
     assert_eq!(

@@ -201,6 +201,12 @@ async fn a_killed_run_without_a_daemon_leaves_nothing_alive() {
 async fn an_interrupted_run_without_a_daemon_kills_its_hook_and_says_so() {
     let line = CommandLine::new();
     let (mut run, marker) = run_that_sleeps(&line).await;
+    // Before its exec it would not be started at all.
+    until("the hook's own processes", || {
+        let processes = processes_with(&marker);
+        processes.iter().any(|line| line.starts_with("sleep"))
+    })
+    .await;
 
     kill(
         Pid::from_raw(i32::try_from(run.id()).unwrap()),

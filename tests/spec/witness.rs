@@ -88,6 +88,14 @@ pub(crate) async fn until_gone(marker: &str) {
     .await;
 }
 
+/// Waits until what runs left is removed, which answers do not wait for.
+pub(crate) async fn until_clean(daemon: &Daemon) {
+    until("the removal of what runs left", || {
+        daemon.scratch_directories().is_empty()
+    })
+    .await;
+}
+
 /// Returns a wall time for a request.
 pub(crate) fn wall_time(seconds: i64) -> Option<prost_types::Duration> {
     Some(prost_types::Duration { seconds, nanos: 0 })

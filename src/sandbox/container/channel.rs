@@ -83,6 +83,8 @@ pub(super) enum Answer {
     Refused(String),
     /// The child could not take a step of its set-up: the step's name and the errno.
     Stuck { errno: i32, step: String },
+    /// The hook is about to be started: from here on it may have run, unless it is said to be stuck or that it could not be executed.
+    Starting,
     /// The child has been released; the errno where it could not execute the program. Waits for the daemon's word.
     Released { errno: i32, filters: u32 },
 }

@@ -162,6 +162,9 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
     })
     .map_err(|_| io::Error::other("the closing filter is too long"))?;
     let job = Arc::new(job);
+    if !attempts {
+        send(daemon, &Answer::Starting)?;
+    }
     let (pid, pidfd) = launch(&pool, &job)?;
     let report = job.report();
     let (step, errno) = (report.step(), report.errno());
@@ -187,10 +190,13 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
 
 /// Starts a child, and waits until it has been released or has failed.
 pub(super) fn launch(pool: &Pool, job: &Arc<Job>) -> io::Result<(i32, OwnedFd)> {
-    let launched = pool.launch(Arc::clone(job)).map_err(io::Error::other)?;
+    let launched = pool
+        .launch(Arc::clone(job), None)
+        .map_err(io::Error::other)?;
     match launched.blocking_recv().map_err(io::Error::other)? {
         Launch::Cloned { pid, pidfd } => Ok((pid, pidfd)),
         Launch::NotCloned(errno) => Err(io::Error::from_raw_os_error(errno)),
+        Launch::TooLate => Err(io::ErrorKind::TimedOut.into()),
     }
 }
 

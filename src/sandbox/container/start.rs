@@ -3,6 +3,7 @@
 use std::{
     env,
     ffi::CString,
+    fmt,
     fs::{self, File, Permissions},
     io,
     os::{
@@ -36,17 +37,17 @@ use super::{
 use crate::{
     axis::Axis,
     policy::{Limits, Network, OnOutputLimit},
-    process::{self, Captured, Cause, Pipes, Supervision},
-    refusal::{Fault, Reason, Refusal, Stop},
+    process::{self, Captured, Cause, Hold, Pipes, Supervision},
+    refusal::{Fault, Reason, Refusal, Stop, canceled},
     root::Root,
     sandbox::{
         Evidence, Sandbox, attest,
         grants::OpenGrant,
-        linux::{launch, limits},
+        linux::{Launched, Until, launch, limits, why_stopped},
         means::pipes,
         scratch::RunDir,
     },
-    sys::{self, Action, Identity, Job, JobParts, LogFlags, Place, Reaped, WaitStatus},
+    sys::{self, Action, Identity, Job, JobParts, LogFlags, Reaped, Step, WaitStatus},
 };
 
 /// How long the last words of a container that has ended, and the runtime's own clearing up, may take.
@@ -65,14 +66,16 @@ const RUNTIMES_WORDS: usize = 4 * 1024;
 
 /// Everything that a run in a container depends on.
 pub(in crate::sandbox) struct Start<'a> {
-    pub(in crate::sandbox) deadline: Instant,
     pub(in crate::sandbox) directory: &'a RunDir,
     /// What is granted beside the scratch directory and the canary.
     pub(in crate::sandbox) grants: Vec<&'a OpenGrant>,
     pub(in crate::sandbox) identity: Option<Identity>,
+    /// What no other run gets before all of this one is dead.
+    pub(in crate::sandbox) kept: Arc<dyn fmt::Debug + Send + Sync>,
     pub(in crate::sandbox) limits: &'a Limits,
     pub(in crate::sandbox) spec: &'a ContainerSpec,
     pub(in crate::sandbox) stdio: [OwnedFd; 3],
+    pub(in crate::sandbox) until: Until,
     pub(in crate::sandbox) what: What,
     pub(in crate::sandbox) working_dir: &'a Path,
 }
@@ -101,12 +104,23 @@ pub(in crate::sandbox) struct Contained {
     runtime: Called,
 }
 
+/// What is said to the first process of a container, and what it answers.
+#[derive(Debug)]
+struct Talk {
+    channel: UnixStream,
+    first: OwnedFd,
+    pid: i32,
+    /// Whether the hook may have run.
+    ran: bool,
+    uid: u32,
+}
+
 /// A runtime that keeps a container: it ends with it.
 #[derive(Debug)]
 struct Called {
+    hold: Hold,
     pid: i32,
     pidfd: OwnedFd,
-    place: Place,
     /// What it prints.
     words: Pipes,
 }
@@ -145,7 +159,8 @@ impl Sandbox {
         start: Start<'_>,
     ) -> Result<(Contained, Came), Stop> {
         let fault = |e: io::Error| Fault::new("cannot prepare a container", e);
-        let deadline = start.deadline;
+        let until = start.until.clone();
+        let (cancel, deadline) = (until.cancel.clone(), until.deadline);
         let home = start.directory.own("container").map_err(fault)?;
         let (listener, socket) = listen(&home, start.identity).map_err(fault)?;
         let scratch = start.directory.scratch();
@@ -171,6 +186,7 @@ impl Sandbox {
         let order = self.order(&start, &bundle).map_err(fault)?;
         let Start {
             identity,
+            kept,
             spec,
             stdio,
             ..
@@ -180,8 +196,9 @@ impl Sandbox {
             .transpose()
             .map_err(|error| unconfirmed(format!("a control group cannot be made: {error}")))?;
         let command = Command::of(&spec.runtime, &bundle, &home, &id)?;
-        let runtime = self.call(&spec.runtime, command, deadline).await?;
+        let runtime = self.call(&spec.runtime, command, kept, until).await?;
         let exit = runtime.watch().map_err(fault)?;
+        let mut talk = None;
         let made = timeout_at(deadline.into(), async {
             let channel = tokio::select! {
                 biased;
@@ -189,11 +206,17 @@ impl Sandbox {
                 _ = exit.readable() => return Err(None),
             };
             drop(listener);
-            let conversation = self.converse(channel, &order, stdio, identity, group.as_ref());
+            // Kept beyond this: who is late is still asked how far it came.
+            let talk = talk.insert(Talk::with(channel).map_err(|e| Some(fault(e).into()))?);
+            if cancel.is_cancelled() {
+                return Err(Some(canceled().into()));
+            }
+            let conversation = self.converse(talk, &order, stdio, identity, group.as_ref());
             conversation.await.map_err(Some)
-        });
-        match made.await {
-            Ok(Ok((channel, first, mut came))) => {
+        })
+        .await;
+        let stop = match (made, talk) {
+            (Ok(Ok(mut came)), Some(Talk { channel, first, .. })) => {
                 if let (Came::Released { evidence, .. }, Some(root)) =
                     (&mut came, &spec.runtime.root)
                 {
@@ -209,37 +232,34 @@ impl Sandbox {
                     group,
                     runtime,
                 };
-                Ok((contained, came))
+                return Ok((contained, came));
             }
-            Ok(Err(None)) => Err(runtime.refusal(&spec.runtime).await),
-            // Its first process ends when it is no longer talked to.
-            Ok(Err(Some(stop))) => {
-                runtime.end().await;
-                let is_too_small = group.as_ref().is_some_and(Group::ran_out_of_memory);
-                Err(if is_too_small {
-                    too_small().into()
-                } else {
-                    stop
-                })
-            }
-            Err(_) => {
-                runtime.end().await;
-                Err(late().into())
-            }
-        }
+            (Ok(Err(None)) | Ok(Ok(_)), _) => return Err(runtime.refusal(&spec.runtime).await),
+            (Ok(Err(Some(stop))), talk) => of_container(stop, Talk::end(talk, runtime).await),
+            (Err(_), talk) => match Talk::end(talk, runtime).await {
+                true => unseen().into(),
+                false => late().into(),
+            },
+        };
+        let is_too_small = group.as_ref().is_some_and(Group::ran_out_of_memory);
+        Err(if is_too_small {
+            too_small().into()
+        } else {
+            stop
+        })
     }
 
     /// Has the first process of a container carry out an order, up to the hook's release.
     async fn converse(
         &self,
-        mut channel: UnixStream,
+        talk: &mut Talk,
         order: &Order,
         stdio: [OwnedFd; 3],
         identity: Option<Identity>,
         group: Option<&Group>,
-    ) -> Result<(UnixStream, OwnedFd, Came), Stop> {
+    ) -> Result<Came, Stop> {
         let fault = |e: io::Error| Fault::new("cannot give an order to a container", e);
-        let (pid, uid, first) = sys::peer(&channel).map_err(fault)?;
+        let (pid, uid) = (talk.pid, talk.uid);
         let mut evidence = look_at_container(pid, uid, identity, order.filters.network)
             .map_err(|why| unconfirmed(format!("the container is not as ordered: {why}")))?;
         if let Some(group) = group {
@@ -249,11 +269,11 @@ impl Sandbox {
             evidence.extend(seen);
         }
         // The first byte into an empty buffer: it need not wait.
-        sys::send_fds(channel.as_fd(), &stdio).map_err(fault)?;
+        sys::send_fds(talk.channel.as_fd(), &stdio).map_err(fault)?;
         drop(stdio);
         let message = channel::encode(order).map_err(fault)?;
-        channel.write_all(&message).await.map_err(fault)?;
-        let answer = receive(&mut channel).await.map_err(|error| {
+        talk.channel.write_all(&message).await.map_err(fault)?;
+        let answer = talk.next().await.map_err(|error| {
             unconfirmed(format!("the container's first process is gone: {error}"))
         })?;
         let came = match answer {
@@ -262,10 +282,10 @@ impl Sandbox {
                 let filters = self.launcher.pools.own_filters() + filters;
                 let seen = look_at_hook(pid, errno, filters).map_err(|why| {
                     let message = format!("the released child is not as planned: {why}");
-                    unconfirmed(message).with("released", "true")
+                    unconfirmed(message)
                 })?;
                 evidence.extend(seen);
-                channel.write_all(&[0]).await.map_err(fault)?;
+                talk.channel.write_all(&[0]).await.map_err(fault)?;
                 Came::Released { errno, evidence }
             }
             Answer::Refused(why) => {
@@ -273,15 +293,14 @@ impl Sandbox {
                 return Err(unconfirmed(message).into());
             }
             Answer::Stuck { errno, step } => {
-                let error = io::Error::from_raw_os_error(errno);
-                let message = format!("the child could not take step `{step}`: {error}");
+                let message = format!("the child stopped at step `{step}`: {}", why_stopped(errno));
                 return Err(unconfirmed(message).with("step", step).into());
             }
-            Answer::Ended(_) => {
+            Answer::Ended(_) | Answer::Starting => {
                 return Err(unconfirmed("the container ended before it began").into());
             }
         };
-        Ok((channel, first, came))
+        Ok(came)
     }
 
     /// Starts a runtime, which makes a container and ends with it.
@@ -289,7 +308,8 @@ impl Sandbox {
         &self,
         runtime: &Runtime,
         command: Command,
-        deadline: Instant,
+        kept: Arc<dyn fmt::Debug + Send + Sync>,
+        until: Until,
     ) -> Result<Called, Stop> {
         let fault = |e: io::Error| Fault::new("cannot start the container runtime", e);
         let Command {
@@ -299,7 +319,7 @@ impl Sandbox {
             working_dir,
         } = command;
         let (stdio, words) = pipes(&bytes::Bytes::new()).map_err(fault)?;
-        let place = self.place()?;
+        let hold = self.hold(Some(kept))?;
         let job = Job::new(JobParts {
             action: Action::Execute {
                 argv,
@@ -308,7 +328,7 @@ impl Sandbox {
             },
             canaries: None,
             closing: None,
-            group: Some(place.entry()),
+            group: Some(hold.entry()),
             identity: None,
             limits: Vec::new(),
             log: LogFlags::default(),
@@ -319,21 +339,32 @@ impl Sandbox {
         .map_err(|_| Fault::new("cannot prepare a child", "it has no filter to be too long"))?;
         let job = Arc::new(job);
         let pool = self.launcher.pools.of_operators_programs()?;
-        let (pid, pidfd) = launch(&pool.pool, &job, deadline).await?;
-        let (step, errno) = (job.report().step(), job.report().errno());
-        let called = Called {
+        let Launched {
+            armed,
+            canceled,
+            hold,
             pid,
             pidfd,
-            place,
+        } = launch(&pool.pool, &job, hold, until).await?;
+        let (step, errno) = (job.report().step(), job.report().errno());
+        let called = Called {
+            hold,
+            pid,
+            pidfd,
             words,
         };
-        if errno != 0 {
+        // From here on it clears up after itself when its container ends, for which it is given a moment.
+        if armed.disarm() || canceled {
             called.end().await;
-            let error = io::Error::from_raw_os_error(errno);
+            return Err(late().into());
+        }
+        if step != Step::Release || errno != 0 {
+            called.end().await;
             let message = format!(
-                "the container runtime `{}` could not be started (step `{}`): {error}",
+                "the container runtime `{}` could not be started (step `{}`): {}",
                 runtime.path.display(),
-                step.name()
+                step.name(),
+                why_stopped(errno)
             );
             return Err(unconfirmed(message).into());
         }
@@ -507,6 +538,51 @@ fn lies(file: &impl AsRawFd) -> io::Result<PathBuf> {
     fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
+impl Talk {
+    fn with(channel: UnixStream) -> io::Result<Self> {
+        let (pid, uid, first) = sys::peer(&channel)?;
+        Ok(Self {
+            channel,
+            first,
+            pid,
+            ran: false,
+            uid,
+        })
+    }
+
+    /// Waits for the next answer that says what came of the order.
+    async fn next(&mut self) -> io::Result<Answer> {
+        loop {
+            let answer = receive(&mut self.channel).await?;
+            self.ran = match answer {
+                Answer::Starting => {
+                    self.ran = true;
+                    continue;
+                }
+                Answer::Released { errno, .. } => errno == 0,
+                Answer::Ended(_) => self.ran,
+                Answer::Attempted(_) | Answer::Refused(_) | Answer::Stuck { .. } => false,
+            };
+            return Ok(answer);
+        }
+    }
+
+    /// Ends a container that is of no use any more. Returns whether its hook may have run.
+    async fn end(talk: Option<Self>, runtime: Called) -> bool {
+        let Some(mut talk) = talk else {
+            runtime.end().await;
+            return false;
+        };
+        // Everything in the container dies with it. An error is that it is gone.
+        drop(sys::kill(&talk.first));
+        runtime.end().await;
+        // What it said before. A message that was cut off by the deadline in the middle leaves what is known.
+        let last = Instant::now() + CLEARING_UP;
+        while let Ok(Ok(_)) = timeout_at(last.into(), talk.next()).await {}
+        talk.ran
+    }
+}
+
 impl Called {
     /// Waits for its end on the side.
     fn watch(&self) -> io::Result<AsyncFd<OwnedFd>> {
@@ -524,7 +600,7 @@ impl Called {
     }
 
     async fn finish(self, deadline: Instant) -> io::Result<process::Ended> {
-        let running = process::Running::new(self.pid, self.pidfd, self.words, self.place)?;
+        let running = process::Running::new(self.pid, self.pidfd, self.words, self.hold, None)?;
         let supervision = Supervision {
             cancel: CancellationToken::new(),
             chunks: None,
@@ -573,12 +649,12 @@ impl Contained {
             runtime,
         } = self;
         let Called {
+            hold,
             pid,
             pidfd,
-            place,
             words,
         } = runtime;
-        let running = process::Running::new(pid, pidfd, pipes, place)?;
+        let running = process::Running::new(pid, pidfd, pipes, hold, None)?;
         Ok(Running {
             channel,
             group,
@@ -627,7 +703,8 @@ impl Running {
             {
                 (Cause::OutOfMemory, Some(reaped))
             }
-            (Ok(Ok(Answer::Ended(reaped))), cause) => (cause, Some(reaped)),
+            // It was told before the first process was killed.
+            (Ok(Ok(Answer::Ended(reaped))), _) => (Cause::Itself, Some(reaped)),
             // Killed by us, the hook as well.
             (_, cause @ (Cause::Canceled | Cause::Deadline | Cause::OutputLimit)) => {
                 (cause, KILLED)
@@ -844,6 +921,19 @@ fn unnamed(path: &str) -> Refusal {
 
 fn unconfirmed(message: impl Into<String>) -> Refusal {
     Refusal::new(Reason::BackendUnconfirmed, message).with("backend", "container")
+}
+
+/// Says of a container that is gone why, and whether its hook may have run.
+fn of_container(stop: Stop, ran: bool) -> Stop {
+    match stop {
+        Stop::Refusal(refusal) if ran => refusal.with("released", "true").into(),
+        Stop::Refusal(_) | Stop::Fault(_) => stop,
+    }
+}
+
+fn unseen() -> Refusal {
+    unconfirmed("the deadline passed while the hook was released, before its confinement was seen")
+        .with("released", "true")
 }
 
 fn too_small() -> Refusal {

@@ -9,18 +9,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::sys::resource::{Resource, getrlimit};
-use tokio::time::timeout_at;
+use nix::{
+    sys::resource::{Resource, getrlimit},
+    unistd::Pid,
+};
+use tokio::{
+    sync::oneshot,
+    time::{sleep_until, timeout},
+};
+use tokio_util::sync::CancellationToken;
 
-use super::{FilterSpec, Grant, Pool, can_log, log_flags, nesting::of_step, ruleset};
+use super::{FilterSpec, Grant, Lease, Pool, Until, can_log, log_flags, nesting::of_step, ruleset};
 use crate::{
     axis::Axis,
     policy::{Access, Limits, Plan, Policy, rights::Rights},
-    process::{self, Running, Supervision},
-    refusal::{Fault, Reason, Refusal, Stop},
+    process::{self, Armed, Hold, Kill, Pipes, Running, Supervision},
+    refusal::{Fault, Reason, Refusal, Stop, canceled},
     request::InvalidField,
     sandbox::{
-        Evidence, Mechanism, Sandbox, SandboxParts, Setup, Status,
+        BackendName, Evidence, Mechanism, Sandbox, SandboxParts, Setup, Status,
         audit_log::{AuditLog, Mark},
         confine::{Given, Start},
         container::{self, Came, ContainerSpec, What},
@@ -32,14 +39,14 @@ use crate::{
         pools::Pools,
         scratch::RunDir,
     },
-    sys::{self, Action, Attempt, Canaries, Identity, Job, JobParts, Launch, LogFlags, Step},
+    sys::{Action, Attempt, Canaries, Identity, Job, JobParts, Launch, LogFlags, Overdue, Step},
     weaken,
 };
 
 /// How long one child of a self-test may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a child that is stuck before its exec may take to die once killed.
+/// How long a child that is stuck before its exec may take to die once killed, before that is no longer waited for.
 const STUCK: Duration = Duration::from_secs(5);
 
 /// What starts hooks.
@@ -123,6 +130,28 @@ impl Reading {
     }
 }
 
+impl Launched {
+    /// Takes charge of the child until its end.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of having the runtime watch it; it is then killed.
+    pub(in crate::sandbox) fn watch(self, pipes: Pipes) -> io::Result<Running> {
+        let Self {
+            armed,
+            canceled,
+            hold,
+            pid,
+            pidfd,
+        } = self;
+        let running = Running::new(pid, pidfd, pipes, hold, Some(armed))?;
+        Ok(match canceled {
+            true => running.killed_for(process::Cause::Canceled),
+            false => running,
+        })
+    }
+}
+
 impl Launcher {
     /// Makes what starts hooks.
     ///
@@ -196,6 +225,7 @@ impl Sandbox {
         let Given {
             directory,
             execution,
+            kept,
             pipes,
             stdio,
         } = given;
@@ -210,13 +240,17 @@ impl Sandbox {
         let path = own.last().map(|own| own.path.clone()).unwrap_or_default();
         // Large, and nested deep.
         let contained = Box::pin(self.contain(container::Start {
-            deadline: plan.deadline,
             directory,
             grants: plan.opened.grants.iter().chain(&own).collect(),
             identity,
+            kept,
             limits: &plan.policy.limits,
             spec,
             stdio,
+            until: Until {
+                cancel: plan.admitted.call.cancel.clone(),
+                deadline: plan.deadline,
+            },
             what: What::Execute {
                 argv,
                 environment,
@@ -267,6 +301,7 @@ impl Sandbox {
         let Given {
             directory,
             execution,
+            kept,
             pipes,
             stdio,
         } = given;
@@ -283,7 +318,7 @@ impl Sandbox {
             .map(|spec| self.ruleset_with(spec, granted, &scratch))
             .transpose()?;
         drop(own);
-        let place = self.place()?;
+        let hold = self.hold(Some(kept))?;
         let logged = self.launcher.audit_log_for(plan).is_some();
         let parts = JobParts {
             action: Action::Execute {
@@ -293,7 +328,7 @@ impl Sandbox {
             },
             canaries: ruleset.is_some().then(|| self.canaries()).transpose()?,
             closing: pool.closing.clone(),
-            group: Some(place.entry()),
+            group: Some(hold.entry()),
             identity,
             limits: limits(&plan.policy.limits, identity),
             log: spec.map_or_else(LogFlags::default, |spec| log_flags(spec, logged)),
@@ -304,9 +339,15 @@ impl Sandbox {
         let job = Job::new(parts)
             .map_err(|_| Fault::new("cannot prepare a child", "its closing filter is too long"))?;
         let job = Arc::new(job);
-        let (pid, pidfd) = launch(&pool.pool, &job, plan.deadline).await?;
+        let until = Until {
+            cancel: plan.admitted.call.cancel.clone(),
+            deadline: plan.deadline,
+        };
+        let launched = launch(&pool.pool, &job, hold, until.clone()).await?;
+        let pid = launched.pid;
         let notes = self.launcher.pools.denials.of(pid);
-        let running = Running::new(pid, pidfd, pipes, place)
+        let running = launched
+            .watch(pipes)
             .map_err(|e| Fault::new("cannot watch the child", e))?;
         let released = Instant::now();
         let setup = |evidence| Setup {
@@ -320,12 +361,16 @@ impl Sandbox {
         let report = job.report();
         let executed = report.step() == Step::Release && report.errno() == 0;
         if !executed {
-            running.abort().await;
+            let killed = running.abort().await;
             if report.step() == Step::Release {
                 let start = Start::ExecFailed(report.errno());
                 return Ok((start, notes, setup(evidence_of(&job))));
             }
-            return Err(step_failed(plan, report.step(), report.errno()).into());
+            let (step, errno) = (report.step(), report.errno());
+            return Err(match killed && errno == 0 {
+                true => too_late(&until, step).into(),
+                false => step_failed(plan.prepared.backend, step, errno).into(),
+            });
         }
         let mut evidence = evidence_of(&job);
         match self.attest(pid, plan, identity, pool.filters) {
@@ -457,10 +502,16 @@ impl Sandbox {
         mechanism: &Mechanism,
         directory: &RunDir,
         ground: &Ground,
-        identity: Option<Identity>,
+        lease: Option<&Lease>,
         attempts: Vec<Attempt>,
     ) -> Result<Vec<Option<isize>>, Stop> {
-        let (stdio, _pipes) =
+        let identity = lease.map(Lease::identity);
+        let kept = lease.map(|lease| Arc::new(lease.clone()));
+        let until = Until {
+            cancel: CancellationToken::new(),
+            deadline: Instant::now() + PATIENCE,
+        };
+        let (stdio, pipes) =
             pipes(&bytes::Bytes::new()).map_err(|e| Fault::new("cannot make pipes", e))?;
         let spec = match mechanism {
             Mechanism::Container(spec) => {
@@ -468,13 +519,14 @@ impl Sandbox {
                 let scratch = directory.scratch();
                 // Large, and these are nested deep.
                 let contained = Box::pin(self.contain(container::Start {
-                    deadline: Instant::now() + PATIENCE,
                     directory,
                     grants: grants.iter().collect(),
                     identity,
+                    kept: kept.map_or_else(|| Arc::new(()) as _, |kept| kept as _),
                     limits: &policy.limits,
                     spec,
                     stdio,
+                    until,
                     what: What::Attempt(attempts.iter().map(Attempt::describe).collect()),
                     working_dir: &scratch,
                 }));
@@ -499,11 +551,12 @@ impl Sandbox {
             }
             None => None,
         };
+        let hold = self.hold(kept.map(|kept| kept as _))?;
         let job = Job::new(JobParts {
             action: Action::Attempt(attempts),
             canaries: ruleset.is_some().then(|| self.canaries()).transpose()?,
             closing: pool.closing.clone(),
-            group: None,
+            group: Some(hold.entry()),
             identity,
             limits: limits(&policy.limits, identity),
             log: spec.map_or_else(LogFlags::default, |spec| log_flags(spec, false)),
@@ -513,19 +566,18 @@ impl Sandbox {
         })
         .map_err(|_| Fault::new("cannot prepare a child", "its closing filter is too long"))?;
         let job = Arc::new(job);
-        let (_, pidfd) = launch(&pool.pool, &job, Instant::now() + PATIENCE).await?;
-        let watched =
-            sys::watch(pidfd).map_err(|e| Fault::new("cannot watch the self-test's child", e))?;
-        let ended = tokio::time::timeout(PATIENCE, watched.readable()).await;
-        drop(ended);
-        let reaped = sys::reap_watched(&watched);
+        let launched = launch(&pool.pool, &job, hold, until).await?;
+        let running = launched
+            .watch(pipes)
+            .map_err(|e| Fault::new("cannot watch the self-test's child", e))?;
+        let leader = running.wait(Instant::now() + PATIENCE).await;
         let report = job.report();
-        if !matches!(reaped, Ok(Some(_))) || !report.did(Step::Release) {
+        if leader.is_none() || !report.did(Step::Release) {
             let (step, errno) = (report.step(), report.errno());
-            let error = io::Error::from_raw_os_error(errno);
             let failed = format!(
-                "the self-test's child stopped at step `{}`: {error}",
-                step.name()
+                "the self-test's child stopped at step `{}`: {}",
+                step.name(),
+                why_stopped(errno)
             );
             let refusal = Cause::refusal(of_step(step, errno), &failed).with("step", step.name());
             let of_reading = matches!(step, Step::CanaryDenied | Step::CanaryGranted);
@@ -539,41 +591,102 @@ impl Sandbox {
     }
 }
 
-/// Hands a job to the spawners and waits until the child has executed, or the deadline passed.
+/// A child that has executed its program, or is gone; its job's report says which.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Launched {
+    /// Kills it at the deadline.
+    pub(in crate::sandbox) armed: Armed,
+    /// Whether it was killed because nobody wants it any more.
+    pub(in crate::sandbox) canceled: bool,
+    pub(in crate::sandbox) hold: Hold,
+    pub(in crate::sandbox) pid: i32,
+    pub(in crate::sandbox) pidfd: OwnedFd,
+}
+
+/// Hands a job to the spawners and waits until the child has executed, or has been killed because `until` is over.
+///
+/// # Errors
+///
+/// Refuses where nothing was started by then: `DEADLINE`, `CANCELED`.
 pub(in crate::sandbox) async fn launch(
     pool: &Pool,
     job: &Arc<Job>,
-    deadline: Instant,
-) -> Result<(i32, OwnedFd), Stop> {
+    hold: Hold,
+    until: Until,
+) -> Result<Launched, Stop> {
     let gone = |_| {
         Refusal::new(
             Reason::BackendUnconfirmed,
             "the spawner threads are gone; restart the daemon",
         )
     };
+    let expiring = Arc::clone(job);
+    let armed = hold.arm(until.deadline, move || match expiring.expire() {
+        Overdue::Killed => Kill::Sent,
+        Overdue::Over => Kill::NotNeeded,
+        Overdue::Unnamed => Kill::TooSoon,
+    });
     let mut answer = pool
-        .launch(Arc::clone(job))
+        .launch(Arc::clone(job), Some(until.clone()))
         .map_err(|e| gone(e.to_string()))?;
-    let launch = match timeout_at(deadline.into(), &mut answer).await {
-        Ok(launch) => launch.map_err(|e| gone(e.to_string()))?,
-        Err(_) => {
-            job.kill_stuck_child();
-            let step = job.report().step().name();
-            if let Ok(Ok(launch)) = timeout_at((Instant::now() + STUCK).into(), answer).await {
-                sys::discard(launch);
+    let in_time = tokio::select! {
+        biased;
+        launch = &mut answer => Some(launch),
+        () = until.cancel.cancelled() => None,
+        () = sleep_until(until.deadline.into()) => None,
+    };
+    let mut canceled = false;
+    let launch = match in_time {
+        Some(launch) => launch,
+        None if pool.take_back(job) => return Err(too_late(&until, Step::Begin).into()),
+        None => {
+            // At the deadline it is killed already.
+            canceled = until.cancel.is_cancelled() && job.expire() == Overdue::Killed;
+            match timeout(STUCK, &mut answer).await {
+                Ok(launch) => launch,
+                Err(_) => {
+                    let step = job.report().step();
+                    tracing::error!(step = step.name(), "a killed child does not end");
+                    tokio::spawn(outlive(answer, armed, hold));
+                    return Err(too_late(&until, step).into());
+                }
             }
-            let message = format!("the deadline passed while the child was at step `{step}`");
-            return Err(Refusal::new(Reason::Deadline, message)
-                .with("step", step)
-                .into());
         }
     };
-    match launch {
-        Launch::Cloned { pid, pidfd } => Ok((pid, pidfd)),
+    match launch.map_err(|e| gone(e.to_string()))? {
+        Launch::Cloned { pid, pidfd } => Ok(Launched {
+            armed,
+            canceled,
+            hold,
+            pid,
+            pidfd,
+        }),
         Launch::NotCloned(errno) => {
             Err(Fault::new("cannot clone", io::Error::from_raw_os_error(errno)).into())
         }
+        Launch::TooLate => Err(too_late(&until, Step::Begin).into()),
     }
+}
+
+/// Waits for the end of a killed child that is stuck before its exec. What it holds stays occupied until then.
+async fn outlive(answer: oneshot::Receiver<Launch>, armed: Armed, hold: Hold) {
+    let launch = answer.await;
+    armed.disarm();
+    if let Ok(Launch::Cloned { pid, pidfd: _ }) = launch {
+        hold.leave(Pid::from_raw(pid));
+    }
+}
+
+/// Refuses because a child was not released in time.
+fn too_late(until: &Until, step: Step) -> Refusal {
+    let step = step.name();
+    let refusal = if until.cancel.is_cancelled() {
+        canceled()
+    } else {
+        let message = format!("the deadline passed while the child was at step `{step}`");
+        Refusal::new(Reason::Deadline, message)
+    };
+    refusal.with("step", step)
 }
 
 /// Returns a grant as Landlock takes it.
@@ -604,10 +717,19 @@ fn evidence_of(job: &Job) -> Vec<Evidence> {
     .collect()
 }
 
+/// Says in words what a report's errno means.
+pub(in crate::sandbox) fn why_stopped(errno: i32) -> String {
+    match errno {
+        0 => "it was killed".to_owned(),
+        errno => io::Error::from_raw_os_error(errno).to_string(),
+    }
+}
+
 /// Says why a child stopped before its exec.
-fn step_failed(plan: &Plan, step: Step, errno: i32) -> Refusal {
+fn step_failed(backend: BackendName, step: Step, errno: i32) -> Refusal {
     let error = io::Error::from_raw_os_error(errno);
-    if step == Step::WorkingDirectory {
+    // Without an errno it was killed, wherever it was.
+    if step == Step::WorkingDirectory && errno != 0 {
         return InvalidField::new(
             "hook.working_dir",
             format!("cannot be entered by the hook's user: {error}"),
@@ -618,14 +740,12 @@ fn step_failed(plan: &Plan, step: Step, errno: i32) -> Refusal {
     let failed = if step == Step::CanaryDenied && errno == libc::EKEYEXPIRED {
         "the child could open a file that no rule grants: this kernel's Landlock does not confine"
             .to_owned()
-    } else if errno == 0 {
-        format!("the child died at step `{name}`")
     } else {
-        format!("the child could not take step `{name}`: {error}")
+        format!("the child stopped at step `{name}`: {}", why_stopped(errno))
     };
     Cause::refusal(of_step(step, errno), &failed)
         .with("step", step.name())
-        .with("backend", plan.prepared.backend.as_str())
+        .with("backend", backend.as_str())
 }
 
 /// Returns what the child sets by `setrlimit`; never above the daemon's own hard limits, which nothing can raise.
@@ -649,4 +769,21 @@ pub(in crate::sandbox) fn limits(limits: &Limits, identity: Option<Identity>) ->
             (resource as u32, value.min(hard))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_was_killed_while_set_up_is_said_to_have_been_wherever_it_was() {
+        for step in [Step::WorkingDirectory, Step::Landlock, Step::CanaryDenied] {
+            let refusal = step_failed(BackendName::Landlock, step, 0);
+            assert_eq!(refusal.reason, Reason::BackendUnconfirmed);
+            assert!(refusal.message.contains("it was killed"), "{refusal}");
+        }
+        // The positive control: with an errno it is the request's directory.
+        let refusal = step_failed(BackendName::Landlock, Step::WorkingDirectory, libc::EACCES);
+        assert_eq!(refusal.reason, Reason::InvalidRequest);
+    }
 }

@@ -26,11 +26,11 @@ pub use self::{
     landlock::{Grant, Landlock, NEWEST_ABI, RulesetProblem, right_named, ruleset},
     log::{can_log, log_flags},
     rules::FilterSpec,
-    spawner::{Pool, SpawnersGone},
+    spawner::{Pool, SpawnersGone, Until},
 };
 pub(super) use self::{
     landlock::{by_deadline, memory, pids},
-    launcher::{Launcher, Observed, Started, launch, limits},
+    launcher::{Launched, Launcher, Observed, Started, launch, limits, why_stopped},
     nesting::of_filters,
 };
 use super::{

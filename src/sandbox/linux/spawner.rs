@@ -8,9 +8,11 @@ use std::{
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread::{self, Thread},
+    time::Instant,
 };
 
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use super::Stacked;
 use crate::sys::{self, Job, Launch, Listener, Stack};
@@ -35,9 +37,26 @@ struct Waiting {
     work: VecDeque<Work>,
 }
 
+/// When a job is not to be started any more.
+#[derive(Clone, Debug)]
+pub struct Until {
+    /// When nobody wants it any more.
+    pub cancel: CancellationToken,
+    /// When it is too late.
+    pub deadline: Instant,
+}
+
+impl Until {
+    fn is_over(&self) -> bool {
+        self.cancel.is_cancelled() || self.deadline <= Instant::now()
+    }
+}
+
 #[derive(Debug)]
 struct Work {
     job: Arc<Job>,
+    /// `None` = for ever.
+    until: Option<Until>,
     reply: oneshot::Sender<Launch>,
 }
 
@@ -98,25 +117,37 @@ impl Pool {
         Ok((pool, listeners?.into_iter().flatten().collect()))
     }
 
-    /// Hands a job to the next free thread.
+    /// Hands a job to the next free thread. Once `until` is over it is not started: [`Launch::TooLate`].
     ///
     /// # Errors
     ///
     /// Fails if no thread is left.
-    pub fn launch(&self, job: Arc<Job>) -> Result<oneshot::Receiver<Launch>, SpawnersGone> {
+    pub fn launch(
+        &self,
+        job: Arc<Job>,
+        until: Option<Until>,
+    ) -> Result<oneshot::Receiver<Launch>, SpawnersGone> {
         let (reply, answer) = oneshot::channel();
         let idle = {
             let mut waiting = self.queue.lock();
             if waiting.threads == 0 {
                 return Err(SpawnersGone);
             }
-            waiting.work.push_back(Work { job, reply });
+            waiting.work.push_back(Work { job, until, reply });
             waiting.idle.pop()
         };
         if let Some(thread) = idle {
             thread.unpark();
         }
         Ok(answer)
+    }
+
+    /// Takes a job back that no thread has begun; returns whether there was one.
+    pub fn take_back(&self, job: &Arc<Job>) -> bool {
+        let mut waiting = self.queue.lock();
+        let before = waiting.work.len();
+        waiting.work.retain(|work| !Arc::ptr_eq(&work.job, job));
+        waiting.work.len() < before
     }
 }
 
@@ -177,7 +208,11 @@ impl Drop for Member<'_> {
 
 fn serve(member: &Member<'_>, mut stack: Stack) {
     while let Some(work) = member.next() {
-        let launch = sys::launch(&work.job, &mut stack);
+        let launch = if work.until.is_some_and(|until| until.is_over()) {
+            Launch::TooLate
+        } else {
+            sys::launch(&work.job, &mut stack)
+        };
         // Nobody waits any more: the child must not live on unsupervised.
         if let Err(launch) = work.reply.send(launch) {
             sys::discard(launch);
@@ -203,8 +238,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_pool_without_threads_takes_no_job() {
+    /// A child that makes no attempts and ends.
+    fn job() -> Arc<Job> {
         let null = || OwnedFd::from(File::open("/dev/null").unwrap());
         let job = Job::new(JobParts {
             action: Action::Attempt(Vec::new()),
@@ -218,12 +253,56 @@ mod tests {
             stdio: [null(), null(), null()],
             working_dir: Arc::new(null()),
         });
+        Arc::new(job.unwrap())
+    }
+
+    #[test]
+    fn a_pool_without_threads_takes_no_job() {
         let pool = Pool {
             queue: Arc::default(),
         };
-        assert_eq!(
-            pool.launch(Arc::new(job.unwrap())).unwrap_err(),
-            SpawnersGone
-        );
+        assert_eq!(pool.launch(job(), None).unwrap_err(), SpawnersGone);
+    }
+
+    #[test]
+    fn a_job_is_not_started_once_it_is_too_late_or_nobody_wants_it() {
+        let (pool, _) = Pool::start(1, Stacked::default(), false).unwrap();
+        let launch = |job: Arc<Job>, cancel: CancellationToken, deadline| {
+            let until = Until { cancel, deadline };
+            let answer = pool.launch(job, Some(until)).unwrap();
+            answer.blocking_recv().unwrap()
+        };
+        let (now, wanted) = (Instant::now(), CancellationToken::new);
+        let late = now + Duration::from_secs(60);
+        let unwanted = wanted();
+        unwanted.cancel();
+        let expired = job();
+        assert_eq!(expired.expire(), sys::Overdue::Over);
+
+        for launch in [
+            launch(job(), wanted(), now),
+            launch(job(), unwanted, late),
+            launch(expired, wanted(), late),
+        ] {
+            assert!(matches!(launch, Launch::TooLate), "{launch:?}");
+        }
+        // The positive control.
+        let launch = launch(job(), wanted(), late);
+        assert!(matches!(launch, Launch::Cloned { .. }), "{launch:?}");
+        sys::discard(launch);
+    }
+
+    #[test]
+    fn a_job_that_no_thread_has_begun_is_taken_back() {
+        let pool = Pool {
+            queue: Arc::default(),
+        };
+        pool.queue.lock().threads = 1;
+        let (one, other) = (job(), job());
+        let mut answer = pool.launch(Arc::clone(&one), None).unwrap();
+        assert!(!pool.take_back(&other));
+        assert!(pool.take_back(&one));
+        assert!(!pool.take_back(&one));
+        assert!(answer.try_recv().is_err());
     }
 }

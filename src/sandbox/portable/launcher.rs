@@ -21,8 +21,8 @@ use nix::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Known, Mechanism, attempts,
-    start::{self, Line, Started, not_executed},
+    Known, Lease, Mechanism, attempts,
+    start::{self, Line, Started, Until, not_executed},
     witness,
 };
 use crate::{
@@ -32,7 +32,7 @@ use crate::{
         only_roots,
     },
     policy::{Access, Limits, OnOutputLimit, Plan, Policy, rights::Rights},
-    process::{Pipes, Supervision},
+    process::{Hold, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop},
     sandbox::{
         Evidence, Sandbox, SandboxParts, Setup,
@@ -104,6 +104,7 @@ impl Sandbox {
         let Given {
             directory,
             execution,
+            kept,
             pipes,
             stdio,
         } = given;
@@ -118,11 +119,16 @@ impl Sandbox {
         let what = What {
             argv,
             environment,
+            hold: self.hold(Some(kept))?,
             limits: limits(&plan.policy.limits),
             pipes,
             program,
             stdio,
             working_dir: plan.opened.working_dir.clone(),
+        };
+        let until = Until {
+            cancel: plan.admitted.call.cancel.clone(),
+            deadline: plan.deadline,
         };
         let (begun, proof) = match &plan.prepared.mechanism {
             Mechanism::Seatbelt(_) => {
@@ -135,12 +141,12 @@ impl Sandbox {
                     own: own.iter().chain([&canary]).collect(),
                     scratch,
                 };
-                let confined = self.start_confined(&plan.policy, what, reach, plan.deadline);
+                let confined = self.start_confined(&plan.policy, what, reach, until);
                 let (begun, proof) = confined.await?;
                 (begun, Some(proof))
             }
             Mechanism::Unconfined => {
-                let begun = self.start_unconfined(what, scratch, plan.deadline).await?;
+                let begun = self.start_unconfined(what, scratch, until).await?;
                 (begun, None)
             }
         };
@@ -158,7 +164,7 @@ impl Sandbox {
         mechanism: &Mechanism,
         directory: &RunDir,
         ground: &Ground,
-        _identity: Option<Identity>,
+        _lease: Option<&Lease>,
         attempts: Vec<Attempt>,
     ) -> Result<Vec<Option<isize>>, Stop> {
         let broken = |error: io::Error| Fault::new("cannot make attempts", error);
@@ -172,6 +178,7 @@ impl Sandbox {
                 c_string(attempts::COMMAND.as_ref())?,
             ],
             environment: Vec::new(),
+            hold: self.hold(None)?,
             limits: limits(&policy.limits),
             pipes,
             program: program.clone(),
@@ -179,6 +186,10 @@ impl Sandbox {
             working_dir: None,
         };
         let deadline = Instant::now() + PATIENCE;
+        let until = Until {
+            cancel: CancellationToken::new(),
+            deadline,
+        };
         let begun = match mechanism {
             Mechanism::Seatbelt(_) => {
                 let canary = self.granted_canary();
@@ -189,10 +200,10 @@ impl Sandbox {
                     own: vec![&canary],
                     scratch,
                 };
-                let (begun, _proof) = self.start_confined(policy, what, reach, deadline).await?;
+                let (begun, _proof) = self.start_confined(policy, what, reach, until).await?;
                 begun
             }
-            Mechanism::Unconfined => self.start_unconfined(what, scratch, deadline).await?,
+            Mechanism::Unconfined => self.start_unconfined(what, scratch, until).await?,
         };
         let started = begun.map_err(|errno| not_executed(&program, errno))?;
         let supervision = Supervision {
@@ -225,20 +236,19 @@ impl Sandbox {
         &self,
         what: What,
         scratch: Arc<OwnedFd>,
-        deadline: Instant,
+        until: Until,
     ) -> Result<Result<Started, Errno>, Stop> {
-        let place = self.place()?;
         let start = sys::Start {
             argv: what.argv,
             environment: what.environment,
-            group: place.entry(),
+            group: what.hold.entry(),
             kept: Vec::new(),
             limits: what.limits,
             program: c_string(what.program.as_os_str())?,
             stdio: what.stdio,
             working_dir: what.working_dir.unwrap_or(scratch),
         };
-        start::unconfined(start, what.pipes, place, deadline).await
+        start::unconfined(start, what.pipes, what.hold, until).await
     }
 
     /// Has `sandbox-exec` execute this program, and this the other one once it has seen that it is confined.
@@ -247,7 +257,7 @@ impl Sandbox {
         policy: &Policy,
         what: What,
         reach: Reach<'_>,
-        deadline: Instant,
+        until: Until,
     ) -> Result<(Result<Started, Errno>, Proof), Stop> {
         let (this, program) = (
             name_at(self.launcher.this.path()?)?,
@@ -266,12 +276,11 @@ impl Sandbox {
         ];
         let argv = generated.command(&this, arguments);
         let argv = argv.iter().map(|argument| c_string(argument));
-        let place = self.place()?;
         let start = sys::Start {
             argv: argv.collect::<Result<_, _>>()?,
             // The hook's is in the order.
             environment: Vec::new(),
-            group: place.entry(),
+            group: what.hold.entry(),
             kept: Vec::new(),
             limits: what.limits,
             program: c_string(SANDBOX_EXEC.as_ref())?,
@@ -283,7 +292,7 @@ impl Sandbox {
             environment: what.environment,
             program: c_string(program.as_os_str())?,
         };
-        start::witnessed(start, line, &order, what.pipes, place, deadline).await
+        start::witnessed(start, line, &order, what.pipes, what.hold, until).await
     }
 
     /// Returns the file that every confined run is granted.
@@ -352,6 +361,7 @@ impl This {
 struct What {
     argv: Vec<CString>,
     environment: Vec<CString>,
+    hold: Hold,
     limits: Vec<(Resource, libc::rlim_t)>,
     pipes: Pipes,
     program: PathBuf,

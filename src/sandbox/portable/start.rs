@@ -5,16 +5,13 @@ use std::{
     io,
     os::fd::{AsRawFd, OwnedFd},
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     time::{Duration, Instant},
 };
 
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, OFlag, fcntl},
+    unistd::Pid,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -26,13 +23,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     policy::OnOutputLimit,
-    process::{self, Pipes, Running, Supervision},
-    refusal::{Fault, Reason, Refusal, Stop},
+    process::{self, Hold, Kill, Pipes, Running, Supervision},
+    refusal::{Fault, Reason, Refusal, Stop, canceled},
     sandbox::seatbelt::{
         SANDBOX_EXEC,
         witness::{Order, Proof, Seen, Unproved, outcome},
     },
-    sys::{self, Place},
+    sys,
 };
 
 /// How long a child that is stuck before its exec may take to die once killed, or to end by itself.
@@ -68,10 +65,10 @@ impl Started {
 pub(super) async fn unconfined(
     start: sys::Start,
     pipes: Pipes,
-    place: Place,
-    deadline: Instant,
+    hold: Hold,
+    until: Until,
 ) -> Result<Result<Started, Errno>, Stop> {
-    Ok(spawn(start, pipes, place, deadline).await?.map(Started))
+    Ok(spawn(start, pipes, hold, until).await?.map(Started))
 }
 
 /// The daemon's ends of what it says to a witness and hears from it.
@@ -124,8 +121,8 @@ pub(super) async fn witnessed(
     line: Line,
     order: &Order,
     pipes: Pipes,
-    place: Place,
-    deadline: Instant,
+    hold: Hold,
+    until: Until,
 ) -> Result<(Result<Started, Errno>, Proof), Stop> {
     let Line {
         channel,
@@ -134,7 +131,8 @@ pub(super) async fn witnessed(
     } = line;
     // In the child they stay open; here they close when it has been started, or the end of the report would never come.
     start.kept = vec![order_read, report_write];
-    let running = spawn(start, pipes, place, deadline).await?;
+    let deadline = until.deadline;
+    let running = spawn(start, pipes, hold, until).await?;
     let running = running.map_err(|errno| not_executed(Path::new(SANDBOX_EXEC), errno))?;
     match timeout_at(deadline.into(), channel.hear(order)).await {
         Ok(Ok((Ok(()), proof))) => Ok((Ok(Started::proved(running, &proof)), proof)),
@@ -145,8 +143,10 @@ pub(super) async fn witnessed(
         Ok(Err(why)) => Err(unproved(why, running).await.into()),
         Err(_) => {
             running.abort().await;
+            // Whether the order was carried out is not known.
             let message = "the deadline passed before the hook's confinement was seen";
-            Err(Refusal::new(Reason::Deadline, message).into())
+            let refusal = Refusal::new(Reason::BackendUnconfirmed, message);
+            Err(refusal.with("released", "true").into())
         }
     }
 }
@@ -205,47 +205,76 @@ pub(super) fn not_executed(path: &Path, errno: Errno) -> Refusal {
     Refusal::new(Reason::BackendUnconfirmed, message)
 }
 
+/// When a program is not to be started any more.
+#[derive(Clone, Debug)]
+pub(super) struct Until {
+    /// When nobody wants it any more.
+    pub(super) cancel: CancellationToken,
+    /// When it is too late.
+    pub(super) deadline: Instant,
+}
+
+impl Until {
+    fn is_over(&self) -> bool {
+        self.cancel.is_cancelled() || self.deadline <= Instant::now()
+    }
+
+    /// Refuses because nothing was started in time.
+    fn refusal(&self) -> Refusal {
+        if self.cancel.is_cancelled() {
+            return canceled();
+        }
+        let message = "the deadline passed before the child was started";
+        Refusal::new(Reason::Deadline, message)
+    }
+}
+
 /// Starts a program and waits until it was executed, or the deadline passed. An errno is that of the exec, or of a step before.
-/// The place is the one that the child writes its group to.
+/// The hold's place is the one that the child writes its group to.
 async fn spawn(
     start: sys::Start,
     pipes: Pipes,
-    place: Place,
-    deadline: Instant,
+    hold: Hold,
+    until: Until,
 ) -> Result<Result<Running, Errno>, Stop> {
-    let group = place.entry();
-    let given_up = Arc::new(AtomicBool::new(false));
-    let nobody_waits = Arc::clone(&given_up);
-    let mut starting = spawn_blocking(move || {
-        let process = sys::start(start)?;
-        if nobody_waits.load(Ordering::Acquire) {
-            // It must not live on unsupervised.
-            sys::discard(process);
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        Ok::<_, io::Error>((process, place))
+    let group = hold.entry();
+    // What hangs before its exec is killed with its group, which is known from before that. What executed is killed, too.
+    let armed = hold.arm(until.deadline, move || match sys::kill_group(group) {
+        Ok(()) => Kill::Sent,
+        Err(_) => Kill::NotNeeded,
     });
-    let started = match timeout_at(deadline.into(), &mut starting).await {
-        Ok(started) => started,
-        Err(_) => {
-            given_up.store(true, Ordering::Release);
-            // It hangs before its exec, or it is not there yet; an error is that there is none.
-            drop(sys::kill_group(group));
-            let late = timeout_at((Instant::now() + STUCK).into(), starting).await;
-            if let Ok(Ok(Ok((process, _place)))) = late {
-                sys::discard(process);
-            }
-            let message = "the deadline passed while the child was started";
-            return Err(Refusal::new(Reason::Deadline, message).into());
+    let is_over = until.clone();
+    let mut starting = spawn_blocking(move || {
+        if is_over.is_over() {
+            return None;
         }
+        Some(sys::start(start))
+    });
+    let Ok(started) = timeout_at((until.deadline + STUCK).into(), &mut starting).await else {
+        let refusal = until.refusal();
+        // Killed, and stuck all the same: what it holds stays occupied until its end.
+        tokio::spawn(async move {
+            let started = starting.await;
+            armed.disarm();
+            if let Ok(Some(Ok(process))) = started {
+                hold.leave(Pid::from_raw(process.pid()));
+            }
+        });
+        return Err(refusal.into());
     };
     match started.map_err(|e| Fault::new("cannot start a child", e))? {
-        Ok((process, place)) => Running::new(process.pid(), process, pipes, place)
+        None => Err(until.refusal().into()),
+        Some(Ok(process)) => Running::new(process.pid(), process, pipes, hold, Some(armed))
             .map(Ok)
             .map_err(|e| Fault::new("cannot watch the child", e).into()),
-        Err(error) => match error.raw_os_error() {
-            Some(errno) => Ok(Err(Errno::from_raw(errno))),
-            None => Err(Fault::new("cannot start a child", error).into()),
-        },
+        Some(Err(error)) => {
+            if armed.disarm() {
+                return Err(until.refusal().into());
+            }
+            match error.raw_os_error() {
+                Some(errno) => Ok(Err(Errno::from_raw(errno))),
+                None => Err(Fault::new("cannot start a child", error).into()),
+            }
+        }
     }
 }

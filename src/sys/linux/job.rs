@@ -203,13 +203,33 @@ pub struct JobParts {
     pub working_dir: Arc<OwnedFd>,
 }
 
+/// How far the launch of a job is.
+#[derive(Debug, Default)]
+pub(super) struct Flight {
+    /// Nothing is to be started any more.
+    pub(super) overdue: bool,
+    pub(super) stage: Stage,
+}
+
+/// Where a job is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) enum Stage {
+    /// There is no child.
+    #[default]
+    Waiting,
+    /// In the clone: there may be a child, which may have executed its program.
+    Cloning,
+    /// The child of this id is its caller's.
+    Launched(i32),
+}
+
 /// A prepared child: everything it needs, by value, so that it has nothing to look up.
 #[derive(Debug)]
 pub struct Job {
     pub(super) argv: PointerList,
     pub(super) environment: PointerList,
-    /// Whether `launch` is in its clone; guards the meaning of `pidfd`.
-    pub(super) in_flight: Mutex<bool>,
+    /// How far its launch is; guards the meaning of `pidfd`.
+    pub(super) flight: Mutex<Flight>,
     pub(super) limits: Vec<(u32, libc::rlimit64)>,
     /// This process, which must still be the child's parent when the child has asked to die with it.
     pub(super) parent: u32,
@@ -261,7 +281,7 @@ impl Job {
         Ok(Self {
             argv,
             environment,
-            in_flight: Mutex::new(false),
+            flight: Mutex::default(),
             limits,
             parent: std::process::id(),
             parts,

@@ -64,9 +64,11 @@ impl Listener {
     #[must_use]
     pub fn still_waits(&self, asked: &Asked) -> bool {
         let request = libc::SECCOMP_IOCTL_NOTIF_ID_VALID;
-        // SAFETY: the descriptor is a listener; the kernel reads one number.
-        let valid = unsafe { libc::ioctl(self.0.as_raw_fd(), request, &raw const asked.id) };
-        valid == 0
+        let valid = uninterrupted(|| {
+            // SAFETY: the descriptor is a listener; the kernel reads one number.
+            unsafe { libc::ioctl(self.0.as_raw_fd(), request, &raw const asked.id) }
+        });
+        valid.is_ok()
     }
 
     /// Refuses a call. A task that is gone meanwhile needs no answer.
@@ -82,9 +84,11 @@ impl Listener {
             flags: 0,
         };
         let request = libc::SECCOMP_IOCTL_NOTIF_SEND;
-        // SAFETY: the descriptor is a listener; the kernel reads one `seccomp_notif_resp`.
-        let sent = unsafe { libc::ioctl(self.0.as_raw_fd(), request, &raw mut refusal) };
-        match Errno::result(sent) {
+        let sent = uninterrupted(|| {
+            // SAFETY: the descriptor is a listener; the kernel reads one `seccomp_notif_resp`.
+            unsafe { libc::ioctl(self.0.as_raw_fd(), request, &raw mut refusal) }
+        });
+        match sent {
             Ok(_) | Err(Errno::ENOENT) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -94,5 +98,40 @@ impl Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+/// Makes a call again that a signal interrupted: the kernel waits for a lock of the filter's, and whoever makes the denied call
+/// would wait for ever.
+fn uninterrupted(mut call: impl FnMut() -> i32) -> nix::Result<i32> {
+    loop {
+        match Errno::result(call()) {
+            Err(Errno::EINTR) => {}
+            other => return other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interrupted_call_is_made_again_and_other_errors_are_returned() {
+        for (last, expected) in [
+            (Errno::UnknownErrno, Ok(0)),
+            (Errno::ENOENT, Err(Errno::ENOENT)),
+        ] {
+            let mut answers = [Errno::EINTR, Errno::EINTR, last].into_iter();
+            let result = uninterrupted(|| match answers.next() {
+                None | Some(Errno::UnknownErrno) => 0,
+                Some(errno) => {
+                    errno.set();
+                    -1
+                }
+            });
+            assert_eq!(result, expected);
+            assert_eq!(answers.len(), 0);
+        }
     }
 }

@@ -31,7 +31,10 @@ pub use self::{
         keep_writers_out, landlock_abi, load_filters, stores_change_times, switch_off_core_images,
     },
     open::{BY_NAME, locate, open_beneath, open_in_root, pipe},
-    spawn::{CLONE_FLAGS, Launch, Stack, discard, launch},
-    wait::{Process, Watched, exited, reap, reap_group, reap_watched, wait_for, watch},
+    spawn::{CLONE_FLAGS, Launch, Overdue, Stack, discard, launch},
+    wait::{
+        Process, Stray, Watched, exited, has_ended, reap, reap_group, reap_stray, reap_watched,
+        strays, wait_for, watch,
+    },
 };
 use super::{Identity, Reaped, WaitStatus, shared::PointerList};

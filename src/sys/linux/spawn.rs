@@ -4,12 +4,17 @@ use std::{
     io,
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
     ptr::{self, NonNull},
-    sync::atomic::Ordering,
+    sync::{MutexGuard, PoisonError, atomic::Ordering},
 };
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
-use super::{Job, child, raw};
+use super::{
+    Job, child,
+    job::{Flight, Stage},
+    raw,
+    wait::{ended, has_ended},
+};
 
 /// Memory for one child at a time, with a guard below: a child that overran it dies instead of writing into the
 /// daemon.
@@ -80,6 +85,19 @@ pub enum Launch {
         /// The child.
         pidfd: OwnedFd,
     },
+    /// There is no child: [`Job::expire`] came before the clone.
+    TooLate,
+}
+
+/// What [`Job::expire`] found.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Overdue {
+    /// The child lived and was killed with its process group.
+    Killed,
+    /// There is no child, or it had ended by itself; none is started any more.
+    Over,
+    /// The kernel is making the child and has not named it yet.
+    Unnamed,
 }
 
 /// Starts a child and returns when it has executed its program, or is gone.
@@ -87,7 +105,13 @@ pub enum Launch {
 /// The calling thread sleeps meanwhile; every signal must be blocked in it ([`super::block_all_signals`]), because a
 /// handler of the daemon must not run in the child.
 pub fn launch(job: &Job, stack: &mut Stack) -> Launch {
-    job.set_in_flight(true);
+    {
+        let mut flight = job.flight();
+        if flight.overdue {
+            return Launch::TooLate;
+        }
+        flight.stage = Stage::Cloning;
+    }
     // SAFETY: VM and VFORK are set; the stack is borrowed exclusively and its top is aligned; the pidfd's place and the
     // job live in `job`, borrowed until the clone returns; `child::run` keeps to raw system calls.
     let pid = unsafe {
@@ -99,11 +123,14 @@ pub fn launch(job: &Job, stack: &mut Stack) -> Launch {
             child::run,
         )
     };
-    job.set_in_flight(false);
+    let mut flight = job.flight();
     let pidfd = job.pidfd.swap(-1, Ordering::AcqRel);
     if pid < 0 {
+        flight.stage = Stage::Waiting;
         return Launch::NotCloned(pid.unsigned_abs() as i32);
     }
+    flight.stage = Stage::Launched(pid as i32);
+    drop(flight);
     // SAFETY: a successful clone with CLONE_PIDFD put a new descriptor of this process there; the swap took it out, so
     // nobody else owns it.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
@@ -114,50 +141,75 @@ pub fn launch(job: &Job, stack: &mut Stack) -> Launch {
 }
 
 impl Job {
-    /// Kills the child if it has not executed its program yet: for a deadline that passes while an open or an exec hangs.
-    /// Returns whether there was one.
-    pub fn kill_stuck_child(&self) -> bool {
+    /// Kills the child with its process group, or has it not started: for a deadline that passes, in particular while an open
+    /// or an exec hangs. Never blocks. Whoever was given the child must not have reaped it.
+    pub fn expire(&self) -> Overdue {
         // While this lock is held, `launch` cannot give the descriptor away, so its number cannot be reused.
-        let Ok(in_flight) = self.in_flight.lock() else {
-            return false;
-        };
-        let pidfd = self.pidfd.load(Ordering::Acquire);
-        if !*in_flight || pidfd < 0 {
-            return false;
+        let mut flight = self.flight();
+        flight.overdue = true;
+        match flight.stage {
+            Stage::Waiting => Overdue::Over,
+            Stage::Cloning => {
+                let pidfd = self.pidfd.load(Ordering::Acquire);
+                if pidfd < 0 {
+                    return Overdue::Unnamed;
+                }
+                let lives = matches!(ended(libc::P_PIDFD, pidfd.unsigned_abs()), Ok(false));
+                let arguments = [pidfd as usize, libc::SIGKILL as usize, 0, 0, 0, 0];
+                // SAFETY: pidfd_send_signal with a null siginfo, on a pidfd that is this job's child as argued above.
+                unsafe { raw::syscall(libc::SYS_pidfd_send_signal, arguments) };
+                let group = self.parts.group.map(|entry| entry.load(Ordering::Acquire));
+                // It may have executed its program, and have children: the spawner's thread just has not run since.
+                if let Some(group) = group.filter(|group| *group > 1) {
+                    kill(group.wrapping_neg());
+                }
+                match lives {
+                    true => Overdue::Killed,
+                    false => Overdue::Over,
+                }
+            }
+            Stage::Launched(pid) => match has_ended(pid) {
+                Ok(ended) => {
+                    kill(pid.wrapping_neg());
+                    match ended {
+                        true => Overdue::Over,
+                        false => Overdue::Killed,
+                    }
+                }
+                // It is no child any more, and its number may be another's.
+                Err(_) => Overdue::Over,
+            },
         }
-        let arguments = [pidfd as usize, libc::SIGKILL as usize, 0, 0, 0, 0];
-        // SAFETY: pidfd_send_signal with a null siginfo, on a pidfd that is this job's child as argued above.
-        unsafe { raw::syscall(libc::SYS_pidfd_send_signal, arguments) == 0 }
     }
 
-    fn set_in_flight(&self, value: bool) {
+    fn flight(&self) -> MutexGuard<'_, Flight> {
         // A poisoned lock would mean that a panic happened in the few lines that hold it, none of which can.
-        *self
-            .in_flight
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = value;
+        self.flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Kills and reaps a child that nobody took charge of, with its process group.
+/// Kills a process, or by a negative number a process group. It may not exist, which the kernel answers with ESRCH.
+fn kill(target: i32) {
+    let arguments = [target as usize, libc::SIGKILL as usize, 0, 0, 0, 0];
+    // SAFETY: kill takes integers.
+    unsafe { raw::syscall(libc::SYS_kill, arguments) };
+}
+
+/// Kills and reaps a child that nobody took charge of, with its process group. Blocks until all of it has ended.
 pub fn discard(launch: Launch) {
     let Launch::Cloned { pid, pidfd } = launch else {
         return;
     };
-    let group = pid.wrapping_neg() as usize;
-    for target in [group, pid as usize] {
-        // SAFETY: kill takes integers. The child is not reaped yet, so neither number names anything else; the group may not
-        // exist, which kill answers with ESRCH.
-        unsafe { raw::syscall(libc::SYS_kill, [target, libc::SIGKILL as usize, 0, 0, 0, 0]) };
-    }
-    let arguments = [
-        libc::P_PIDFD as usize,
-        pidfd.as_raw_fd() as usize,
-        0,
-        libc::WEXITED as usize,
-        0,
-        0,
-    ];
-    // SAFETY: waitid on a descriptor owned here, with null pointers for what it would write.
-    unsafe { raw::syscall(libc::SYS_waitid, arguments) };
+    // The child is not reaped yet, so neither number names anything else. It may have no group of its own yet.
+    kill(pid.wrapping_neg());
+    kill(pid);
+    let fd = pidfd.as_raw_fd() as usize;
+    let wait = |kind: libc::idtype_t, id: usize| {
+        let arguments = [kind as usize, id, 0, libc::WEXITED as usize, 0, 0];
+        // SAFETY: waitid takes integers, and null pointers for what it would write.
+        unsafe { raw::syscall(libc::SYS_waitid, arguments) }
+    };
+    wait(libc::P_PIDFD, fd);
+    // What it started fell to this process; an error is ECHILD: nothing is left.
+    while wait(libc::P_PGID, pid as usize) == 0 {}
 }

@@ -1,13 +1,17 @@
 //! Waiting for children, with what they used.
 
 use std::{
+    fs,
     future::pending,
     io, mem,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     time::Duration,
 };
 
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::{
+    sys::resource::{UsageWho, getrusage},
+    unistd::{Pid, getpgid, getpgrp},
+};
 use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{Reaped, WaitStatus};
@@ -54,6 +58,73 @@ pub async fn exited(child: &Watched) {
 /// Returns the error of `waitid`; `ECHILD` if no child of this process is left in the group.
 pub fn reap_group(group: i32) -> io::Result<Option<Reaped>> {
     wait(libc::P_PGID, group.unsigned_abs())
+}
+
+/// Whether a child has ended; it stays a zombie. Never blocks.
+///
+/// # Errors
+///
+/// Returns the error of `waitid`; `ECHILD` if it is not, or no longer, a child of this process.
+pub fn has_ended(pid: i32) -> io::Result<bool> {
+    ended(libc::P_PID, pid.unsigned_abs())
+}
+
+/// A child that has ended and is in another process group than this process.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Stray {
+    /// Its process group.
+    pub group: i32,
+    /// Its process id.
+    pub pid: i32,
+}
+
+/// Returns the children of this process, orphans that fell to it among them, that have ended and are in other process groups.
+/// They stay zombies: whoever knows one may still wait for it.
+///
+/// # Errors
+///
+/// Returns the error of reading `/proc/self/task/*/children`.
+pub fn strays() -> io::Result<Vec<Stray>> {
+    // Mostly there is none, and nothing has to be listed. An error is that there are no children at all.
+    if !ended(libc::P_ALL, 0).unwrap_or(false) {
+        return Ok(Vec::new());
+    }
+    let own = getpgrp();
+    let mut strays = Vec::new();
+    for task in fs::read_dir("/proc/self/task")? {
+        let children = match fs::read_to_string(task?.path().join("children")) {
+            Ok(children) => children,
+            // The thread has ended, and its children are another's now.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        for pid in children.split_ascii_whitespace() {
+            let Ok(pid) = pid.parse() else { continue };
+            if let Ok(true) = has_ended(pid)
+                && let Ok(group) = getpgid(Some(Pid::from_raw(pid)))
+                && group != own
+            {
+                let group = group.as_raw();
+                strays.push(Stray { group, pid });
+            }
+        }
+    }
+    Ok(strays)
+}
+
+/// Reaps a child by its number, if it has ended. Never blocks.
+///
+/// # Errors
+///
+/// As [`has_ended`].
+pub fn reap_stray(pid: i32) -> io::Result<Option<Reaped>> {
+    wait(libc::P_PID, pid.unsigned_abs())
+}
+
+/// Whether any of the children that are meant has ended; it stays a zombie.
+pub(super) fn ended(kind: libc::idtype_t, id: libc::id_t) -> io::Result<bool> {
+    let flags = libc::WNOHANG | libc::WNOWAIT;
+    Ok(wait_with(kind, id, flags)?.is_some())
 }
 
 /// Waits until a child has ended and reaps it, and every other that ends before: for the first process of a container, which

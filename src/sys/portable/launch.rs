@@ -12,7 +12,6 @@ use std::{
         Arc,
         atomic::{AtomicI32, Ordering},
     },
-    time::Duration,
 };
 
 use nix::{
@@ -26,7 +25,7 @@ use nix::{
     unistd::{Pid, SysconfVar, execve, fchdir, getpid, sysconf},
 };
 
-use super::{Process, reap_group, shared::PointerList};
+use super::{Process, shared::PointerList};
 
 /// Descriptors above are looked for where the system says that there is no limit on their number.
 const MOST_FDS: i32 = 1 << 16;
@@ -159,15 +158,4 @@ pub fn kill_group(group: &AtomicI32) -> io::Result<()> {
         return Err(Errno::ESRCH.into());
     }
     Ok(killpg(Pid::from_raw(group), Signal::SIGKILL)?)
-}
-
-/// Kills and reaps a child that nobody took charge of, with its process group.
-pub fn discard(process: Process) {
-    let group = Pid::from_raw(process.pid);
-    // An error is that it is gone.
-    killpg(group, Signal::SIGKILL).ok();
-    // By its group, in which it leads; it is dead, so this takes a moment.
-    while let Ok(None) = reap_group(process.pid) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }

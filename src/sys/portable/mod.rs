@@ -13,12 +13,15 @@ mod wait;
 pub(super) use self::keeper::watch_over;
 pub use self::{
     attempt::Attempt,
-    launch::{Start, discard, execute, inherited, kill_group, start},
+    launch::{Start, execute, inherited, kill_group, start},
     misc::{
         FileRights, become_subreaper, drop_groups, keep_writers_out, stores_change_times,
         switch_off_core_images,
     },
     open::{BY_NAME, locate, name_of, open_beneath, open_in_root, pipe},
-    wait::{Process, Watched, exited, kill, reap_group, reap_watched, watch},
+    wait::{
+        Process, Stray, Watched, exited, has_ended, kill, reap_group, reap_stray, reap_watched,
+        strays, watch,
+    },
 };
 use super::{Links, Reaped, WaitStatus, shared};

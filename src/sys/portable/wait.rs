@@ -54,7 +54,8 @@ pub fn watch(process: Process) -> io::Result<Watched> {
 pub async fn exited(child: &Watched) {
     let mut ends = child.ends.lock().await;
     // Listened for before it is looked at: an end in between is not missed.
-    while !has_ended(child.process.pid) {
+    // An error is that it is not there.
+    while !has_ended(child.process.pid).unwrap_or(true) {
         if ends.recv().await.is_none() {
             // The runtime is shutting down: the run's cancellation comes with it.
             pending().await
@@ -62,8 +63,12 @@ pub async fn exited(child: &Watched) {
     }
 }
 
-/// Whether a child has ended; one that is not there, too.
-fn has_ended(pid: i32) -> bool {
+/// Whether a child has ended; it stays a zombie. Never blocks.
+///
+/// # Errors
+///
+/// Returns the error of `waitid`; `ECHILD` if it is not, or no longer, a child of this process.
+pub fn has_ended(pid: i32) -> io::Result<bool> {
     // SAFETY: all-zero bytes are a valid siginfo_t, which is plain data.
     let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -76,7 +81,35 @@ fn has_ended(pid: i32) -> bool {
             options,
         )
     };
-    result != 0 || info.si_pid != 0
+    Errno::result(result)?;
+    Ok(info.si_pid != 0)
+}
+
+/// A child that has ended and is in another process group than this process.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Stray {
+    /// Its process group.
+    pub group: i32,
+    /// Its process id.
+    pub pid: i32,
+}
+
+/// Returns nothing: orphans fall to the first process of these systems.
+///
+/// # Errors
+///
+/// Never; on Linux they have to be listed.
+pub fn strays() -> io::Result<Vec<Stray>> {
+    Ok(Vec::new())
+}
+
+/// Reaps a child by its number, if it has ended. Never blocks.
+///
+/// # Errors
+///
+/// As [`has_ended`].
+pub fn reap_stray(pid: i32) -> io::Result<Option<Reaped>> {
+    wait(pid)
 }
 
 /// Kills a process that is not reaped yet.

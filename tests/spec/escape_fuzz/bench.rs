@@ -25,7 +25,7 @@ use super::{
 use crate::{
     attempts::{Ground, Probe, give},
     support::{Daemon, Setup, hook},
-    witness::{event, processes_with, until, until_gone, wall_time, zombies_of},
+    witness::{event, processes_with, until, until_clean, until_gone, wall_time, zombies_of},
 };
 
 /// Where something new would be looked for.
@@ -357,7 +357,7 @@ impl Bench {
         assert_eq!(status, ServingStatus::Serving);
         let plain = self.daemon.run(hook(["/bin/echo", "served"])).await;
         assert_eq!(&plain.unwrap().stdout[..], b"served\n");
-        assert!(self.daemon.scratch_directories().is_empty());
+        until_clean(&self.daemon).await;
     }
 }
 
