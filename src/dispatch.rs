@@ -408,7 +408,7 @@ impl One {
                     };
                     return Reached::in_process(hook.name, verdict);
                 }
-                Err(refusal) => pipeline.refuse(&call, &request, refusal),
+                Err(refusal) => pipeline.refuse(&call, &request, refusal).await,
             },
             Action::Builtin(own) => match builtin::look(own, &pipeline, &call, &request) {
                 Ok(()) => {
@@ -417,12 +417,12 @@ impl One {
                         .unwrap_or_else(|why| not_run(&why, None).0);
                     return Reached::in_process(hook.name, verdict);
                 }
-                Err(refusal) => pipeline.refuse(&call, &request, refusal),
+                Err(refusal) => pipeline.refuse(&call, &request, refusal).await,
             },
             Action::Command(_) if hook.entry.allowed == Some(false) => {
                 let message = "the command is on no list of the agent's mode";
                 let refusal = Refusal::new(Reason::NotAllowlisted, message);
-                pipeline.refuse(&call, &request, refusal)
+                pipeline.refuse(&call, &request, refusal).await
             }
             Action::Command(_) => pipeline.handle(call, request).await,
             Action::Git(question) => match question.put(&mut request) {
@@ -455,7 +455,7 @@ impl One {
             }
             Action::Unsupported(why) => {
                 let refusal = Refusal::new(Reason::Unsupported, why.clone());
-                pipeline.refuse(&call, &request, refusal)
+                pipeline.refuse(&call, &request, refusal).await
             }
         };
         let (verdict, event) = match recorded.answer() {

@@ -19,6 +19,7 @@ pub mod contract;
 pub mod current;
 pub mod dispatch;
 pub mod event;
+mod heavy;
 pub mod hooks;
 mod json;
 pub mod pb;

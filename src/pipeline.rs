@@ -3,6 +3,7 @@
 use crate::{
     admission::{Call, Gate},
     audit::{About, Audit, Interpreted, Recorded},
+    heavy,
     policy::Plan,
     preview::{Admission, Preview},
     refusal::{Refusal, Stop},
@@ -26,8 +27,8 @@ impl Pipeline {
     pub async fn handle(&self, call: Call, request: Request) -> Recorded {
         let about = About::request(&call, &request);
         match self.execute(call, request).await {
-            Ok(interpreted) => self.audit.end(interpreted),
-            Err(stop) => self.audit.refuse(about, stop),
+            Ok(interpreted) => self.audit.end(interpreted).await,
+            Err(stop) => self.audit.refuse(about, stop).await,
         }
     }
 
@@ -53,23 +54,28 @@ impl Pipeline {
     }
 
     /// Answers a request that could not be understood.
-    pub fn malformed(&self, call: &Call, request_id: &str, refusal: Refusal) -> Recorded {
+    pub async fn malformed(&self, call: &Call, request_id: &str, refusal: Refusal) -> Recorded {
         self.audit
             .refuse(About::malformed(call, request_id), refusal.into())
+            .await
     }
 
     /// Answers a request that is not run for a reason that lies outside of it.
-    pub fn refuse(&self, call: &Call, request: &Request, refusal: Refusal) -> Recorded {
+    pub async fn refuse(&self, call: &Call, request: &Request, refusal: Refusal) -> Recorded {
         self.audit
             .refuse(About::request(call, request), refusal.into())
+            .await
     }
 
     async fn execute(&self, call: Call, request: Request) -> Result<Interpreted, Stop> {
         let admitted = self.gate.admit(call, request, &self.sandbox).await?;
         let plan = Plan::resolve(admitted, &self.sandbox).await?;
-        let announced = self.audit.start(plan)?;
+        let announced = self.audit.start(plan).await?;
         let confined = self.sandbox.confine(announced).await?;
         let ended = confined.run().await?;
-        Ok(Interpreted::of(ended, self.audit.redaction().get()))
+        let bytes = ended.output_bytes();
+        let redaction = self.audit.redaction().get();
+        let read = move || Interpreted::of(ended, redaction);
+        Ok(heavy::sized(bytes, read).await)
     }
 }

@@ -139,20 +139,44 @@ impl Journal {
         &self.directory
     }
 
-    /// Whether appending may wait for a disk.
-    pub fn may_wait(&self) -> bool {
-        self.shared.state().settings().fsync != Fsync::Never
+    /// Appends records under one lock, each as [`Journal::append`] does: what came of the first, the second and so on. Records are
+    /// asked for once the lock is held.
+    ///
+    /// # Errors
+    ///
+    /// If this fails, none was written.
+    pub fn append_all<'a>(
+        &self,
+        records: impl Iterator<Item = &'a Record>,
+    ) -> Result<Vec<Result<Appended, JournalError>>, JournalError> {
+        self.append_all_through(records, write_whole)
     }
 
     fn append_through(&self, record: &Record, write: WriteLine) -> Result<Appended, JournalError> {
+        let mut appended = self.append_all_through([record].into_iter(), write)?;
+        appended.remove(0)
+    }
+
+    fn append_all_through<'a>(
+        &self,
+        records: impl Iterator<Item = &'a Record>,
+        write: WriteLine,
+    ) -> Result<Vec<Result<Appended, JournalError>>, JournalError> {
         let (appended, fsync) = self.within(|state| {
             state.catch_up()?;
-            Ok((state.append(record, write)?, state.settings().fsync))
+            let appended: Vec<_> = records.map(|record| state.append(record, write)).collect();
+            Ok((appended, state.settings().fsync))
         })?;
-        if fsync == Fsync::Always {
-            self.shared.sync(appended.sequence)?;
+        if fsync != Fsync::Always {
+            return Ok(appended);
         }
-        Ok(appended)
+        // The first wait for the disk is for all of them.
+        let synced = appended.into_iter().map(|appended| {
+            let appended = appended?;
+            self.shared.sync(appended.sequence)?;
+            Ok(appended)
+        });
+        Ok(synced.collect())
     }
 
     /// Records the runs that dead writers left open, and removes their marks.

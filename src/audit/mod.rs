@@ -52,6 +52,7 @@ pub mod record;
 mod redaction;
 mod stage;
 pub mod verify;
+mod writer;
 
 pub use self::{
     redaction::{Capture, CurrentRedaction, Redaction, Shown},

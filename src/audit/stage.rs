@@ -1,33 +1,29 @@
 //! The two stages that write: announcing a run before it starts, recording its end before it is answered.
 
-use std::{
-    path::Path,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use nix::errno::Errno;
 use tokio::{
-    runtime::{Handle, RuntimeFlavor},
     sync::mpsc,
-    task::block_in_place,
+    time::{sleep_until, timeout},
 };
-use tokio_util::sync::CancellationToken;
 
 use super::{
     chain::sha256,
-    journal::{Appended, Journal, JournalError},
+    journal::{Appended, Journal},
     record::{self, AxisLine, Record},
     redaction::{CurrentRedaction, Redaction, Shown},
+    writer::Writer,
 };
 use crate::{
     admission::{Call, Peer},
     contract::{Bearing, ContractEvent, End, EndKind, Entry, Json, Verdict},
+    heavy,
     policy::Plan,
     process::{Captured, Cause, Chunk},
     redact::{MARKER_BYTES, Redactor},
-    refusal::{Reason, Refusal, Stop, chain},
+    refusal::{Reason, Refusal, Stop, canceled, chain},
     request::{Command, Request},
     sandbox,
     sys::WaitStatus,
@@ -36,12 +32,13 @@ use crate::{
 /// The journal as the pipeline uses it: once a record could not be written, no run is announced any more.
 #[derive(Debug)]
 pub struct Audit {
-    broken: CancellationToken,
-    journal: Journal,
     redaction: CurrentRedaction,
-    /// Why nothing can be written any more.
-    why: OnceLock<String>,
+    writer: Writer,
 }
+
+/// How long an answer waits for its record, beyond the run's deadline: a disk may hang. The record is written all the same as soon
+/// as it can be, and nothing new starts before.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A plan whose start record is written.
 ///
@@ -99,6 +96,11 @@ impl Redacted {
 }
 
 impl Interpreted {
+    /// How much the hook wrote, of what is kept.
+    fn output_bytes(&self) -> usize {
+        self.ended.output_bytes()
+    }
+
     /// Reads a run's end under its contract. What the hook wrote is read as it is; secrets are taken out of what came of it.
     pub fn of(ended: sandbox::Ended, redaction: Arc<Redaction>) -> Self {
         let admitted = &ended.announced.plan.admitted;
@@ -306,21 +308,23 @@ impl About {
 }
 
 impl Audit {
-    /// Writes to a journal.
-    pub fn new(journal: Journal, redaction: Redaction) -> Self {
+    /// Writes to a journal, on a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of starting it.
+    pub fn new(journal: Journal, redaction: Redaction) -> io::Result<Self> {
         let current = CurrentRedaction::default();
         current.replace(redaction);
-        Self {
-            broken: CancellationToken::new(),
-            journal,
+        Ok(Self {
             redaction: current,
-            why: OnceLock::new(),
-        }
+            writer: Writer::start(journal)?,
+        })
     }
 
     /// Returns where the journal is.
     pub fn directory(&self) -> &Path {
-        self.journal.directory()
+        self.writer.directory()
     }
 
     /// Returns the redaction that holds now, and will hold when it is replaced.
@@ -330,17 +334,17 @@ impl Audit {
 
     /// Waits until a record could not be written.
     pub async fn broke(&self) {
-        self.broken.cancelled().await;
+        self.writer.standing().broke().await;
     }
 
     /// Whether a record could not be written, so that nothing runs any more.
     pub fn is_broken(&self) -> bool {
-        self.broken.is_cancelled()
+        self.writer.standing().is_broken()
     }
 
     /// Returns why nothing can be written down any more, if so.
     pub fn problem(&self) -> Option<&str> {
-        self.why.get().map(String::as_str)
+        self.writer.standing().problem()
     }
 
     /// Says whether a start could still be written down.
@@ -360,58 +364,68 @@ impl Audit {
     ///
     /// # Errors
     ///
-    /// Refuses where it cannot be written: a run that cannot be recorded does not start.
-    pub fn start(&self, plan: Plan) -> Result<Announced, Stop> {
+    /// Refuses where it cannot be written, or not before the deadline or while the caller waits: a run that is not recorded does
+    /// not start.
+    pub async fn start(&self, plan: Plan) -> Result<Announced, Stop> {
         self.ready()?;
-        let record = Record::Started(Box::new(started(&plan, &self.redaction.get())));
-        match self.append(record) {
-            Ok(_) => {
-                if !plan.prepared.confines() {
-                    let (hook, request) =
-                        (&plan.admitted.request.hook.name, &plan.admitted.request.id);
-                    tracing::warn!(hook, request, "a hook runs UNCONFINED");
-                }
-                Ok(Announced { plan })
+        let (cancel, deadline) = (plan.admitted.call.cancel.clone(), plan.deadline);
+        let redaction = self.redaction.get();
+        let written = async {
+            let (plan, record) = heavy::sized(plan.stdin.len(), move || {
+                let mut record = Record::Started(Box::new(started(&plan, &redaction)));
+                redaction.clean(&mut record);
+                (plan, record)
+            })
+            .await;
+            let written = self.writer.start_of_run(record).await;
+            written.map(|_| plan)
+        };
+        let plan = tokio::select! {
+            biased;
+            // Not even begun if it is late already.
+            () = cancel.cancelled() => return Err(canceled().into()),
+            () = sleep_until(deadline.into()) => {
+                let message = "the deadline passed before the start was in the journal";
+                return Err(Refusal::new(Reason::Deadline, message).with("step", "journal").into());
             }
-            Err(error) => {
-                let why = chain(&error);
-                if error.is_final() {
-                    self.give_up(&why);
-                }
-                tracing::error!(
-                    error = why,
-                    "start record cannot be written; the hook is not run"
-                );
-                Err(unavailable(&why).into())
-            }
+            written = written => written.map_err(|why| unavailable(&why.to_string()))?,
+        };
+        if !plan.prepared.confines() {
+            let (hook, request) = (&plan.admitted.request.hook.name, &plan.admitted.request.id);
+            tracing::warn!(hook, request, "a hook runs UNCONFINED");
         }
+        Ok(Announced { plan })
     }
 
     /// Writes the end record of a run.
-    pub fn end(&self, interpreted: Interpreted) -> Recorded {
+    pub async fn end(&self, interpreted: Interpreted) -> Recorded {
         let request_id = interpreted.ended.announced.plan.admitted.request.id.clone();
-        let record = Record::Ended(Box::new(ended(&interpreted, &self.redaction.get())));
-        let answer = match self.append(record) {
-            Ok(at) => Answer::Outcome {
-                at,
-                interpreted: Box::new(interpreted),
-            },
-            Err(error) => {
-                let why = chain(&error);
-                self.give_up(&format!("an end record could not be written: {why}"));
-                tracing::error!(
-                    error = why,
-                    "end record cannot be written; no hook is run any more"
-                );
-                let refusal = unavailable(&format!("the hook ran, but its end record: {why}"));
-                Answer::Refusal(refusal.with("released", "true"))
+        let redaction = self.redaction.get();
+        let (interpreted, record) = heavy::sized(interpreted.output_bytes(), move || {
+            let mut record = Record::Ended(Box::new(ended(&interpreted, &redaction)));
+            redaction.clean(&mut record);
+            (interpreted, record)
+        })
+        .await;
+        let why = match timeout(PATIENCE, self.writer.end_of_run(record)).await {
+            Ok(Ok(at)) => {
+                let answer = Answer::Outcome {
+                    at,
+                    interpreted: Box::new(interpreted),
+                };
+                return Recorded { answer, request_id };
             }
+            Ok(Err(why)) => why.to_string(),
+            Err(_) => waits(),
         };
+        let refusal = unavailable(&format!("the hook ran, but its end record: {why}"));
+        let answer = Answer::Refusal(refusal.with("released", "true"));
         Recorded { answer, request_id }
     }
 
     /// Writes down that a request was not run, and why.
-    pub fn refuse(&self, about: About, stop: Stop) -> Recorded {
+    pub async fn refuse(&self, about: About, stop: Stop) -> Recorded {
+        let redaction = self.redaction.get();
         let (reason, message, answer) = match stop {
             Stop::Refusal(mut refusal) => {
                 // Its words may go to a model, and quote the command.
@@ -445,7 +459,7 @@ impl Audit {
             run_id,
             session,
         } = about;
-        let record = Record::Refused(Box::new(record::Refused {
+        let mut record = Record::Refused(Box::new(record::Refused {
             command,
             count,
             hook,
@@ -457,40 +471,22 @@ impl Audit {
             run_id: Some(run_id),
             session,
         }));
-        let answer = match self.append(record) {
-            Ok(_) => answer,
-            Err(error) => {
-                let why = chain(&error);
-                if error.is_final() {
-                    self.give_up(&why);
-                }
-                tracing::error!(error = why, "refusal cannot be recorded");
-                Answer::Refusal(unavailable(&why))
-            }
-        };
-        Recorded { answer, request_id }
-    }
-
-    /// Appends a record, without registered secrets. Where that may wait for a disk, other requests of this thread are first
-    /// handed to another.
-    fn append(&self, mut record: Record) -> Result<Appended, JournalError> {
-        self.redaction.get().clean(&mut record);
+        redaction.clean(&mut record);
         if let Record::Refused(refused) = &mut record {
             refused.cut();
         }
-        let hands_over = Handle::try_current()
-            .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
-        if hands_over && self.journal.may_wait() {
-            return block_in_place(|| self.journal.append(&record));
-        }
-        self.journal.append(&record)
+        let answer = match timeout(PATIENCE, self.writer.refusal(record)).await {
+            Ok(Ok(_)) => answer,
+            Ok(Err(why)) => Answer::Refusal(unavailable(&why.to_string())),
+            Err(_) => Answer::Refusal(unavailable(&waits())),
+        };
+        Recorded { answer, request_id }
     }
+}
 
-    /// Has nothing run any more.
-    fn give_up(&self, why: &str) {
-        self.why.get_or_init(|| why.to_owned());
-        self.broken.cancel();
-    }
+/// Says that a record is not written yet, which is no reason to give up.
+fn waits() -> String {
+    format!("it is not written after {} s", PATIENCE.as_secs())
 }
 
 fn unavailable(why: &str) -> Refusal {

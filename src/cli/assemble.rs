@@ -281,9 +281,11 @@ impl Assembly {
             max_queued: config.max_queued,
             rules,
         });
+        let audit = Audit::new(journal, redaction)
+            .map_err(AssemblyError::new("start the journal's thread"))?;
         Ok(Pipeline {
             gate,
-            audit: Audit::new(journal, redaction),
+            audit,
             sandbox,
         })
     }

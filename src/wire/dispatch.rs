@@ -1,10 +1,8 @@
 //! `Dispatch` and `ListHooks`: from messages and to them.
 
-use std::panic::resume_unwind;
-
 use jiff::Timestamp;
+use prost::Message;
 use serde_json::{Map, Value};
-use tokio::task::spawn_blocking;
 
 use super::{
     Hooks, WireLimits, decode, encode,
@@ -16,6 +14,7 @@ use crate::{
     audit::{About, Answer},
     contract::{AgentMode, Budget, Envelope, Json, Mode, Tool, native::base_coats},
     dispatch::{Dispatch, Dispatched, Reached},
+    heavy,
     hooks::{Action, Configured, Matcher, Owner, Registered, Scope, valve},
     pb,
     policy::forbidden::Forbidden,
@@ -35,31 +34,46 @@ impl Hooks {
     ) -> Reply<pb::DispatchResponse> {
         let cancel = self.stop.child_token();
         let (call, invalid) = caller.call(cancel.clone(), None);
-        let refuse = |id: &str, refusal: Refusal| {
+        let refuse = async |id: &str, refusal: Refusal| {
             let about = About::malformed(&call, id);
-            let recorded = self.pipeline.audit.refuse(about, refusal.into());
+            let recorded = self.pipeline.audit.refuse(about, refusal.into()).await;
             // A refusal is no response.
             self.encode(&recorded)
                 .map(|_| pb::DispatchResponse::default())
         };
         let id = message.request_id.clone();
         if let Some(invalid) = invalid {
-            return refuse(&id, invalid.into());
+            return refuse(&id, invalid.into()).await;
         }
         // Before anything is looked up: with no hook due, nobody else would ask.
         let sandbox = &self.pipeline.sandbox;
         if let Err(refusal) = self.pipeline.gate.admit_peer(&call.peer, sandbox) {
-            return refuse(&id, refusal);
+            return refuse(&id, refusal).await;
         }
-        let fingerprint = (!id.is_empty()).then(|| fingerprint(&message));
         let origin =
             match decode::known(pb::TurnOrigin::try_from(message.turn_origin), "turn_origin") {
                 Ok(origin) => origin,
-                Err(invalid) => return refuse(&id, invalid.into()),
+                Err(invalid) => return refuse(&id, invalid.into()).await,
             };
-        let dispatch = match self.read_elsewhere(message).await {
+        // Expressions take long to compile for their length.
+        let compiles = message
+            .inline_hooks
+            .iter()
+            .any(|hook| !hook.matcher.is_empty());
+        let bytes = if compiles {
+            heavy::LARGE
+        } else {
+            message.encoded_len()
+        };
+        let (hooks, named) = (self.clone(), !id.is_empty());
+        let read = move || {
+            let fingerprint = named.then(|| fingerprint(&message));
+            (fingerprint, hooks.read(message))
+        };
+        let (fingerprint, read) = heavy::sized(bytes, read).await;
+        let dispatch = match read {
             Ok(dispatch) => dispatch,
-            Err(refusal) => return refuse(&id, refusal),
+            Err(refusal) => return refuse(&id, refusal).await,
         };
         let named = fingerprint.map(|fingerprint| Named {
             fingerprint,
@@ -94,7 +108,7 @@ impl Hooks {
                 Err(refusal) => {
                     let status = status(&refusal, &id);
                     // Written down; the caller gets it as it is.
-                    drop(pipeline.audit.refuse(about, refusal.into()));
+                    drop(pipeline.audit.refuse(about, refusal.into()).await);
                     Err(status)
                 }
             }
@@ -103,21 +117,10 @@ impl Hooks {
             Ok(reply) => reply,
             Err(conflict) => {
                 let status = status(&conflict, &id);
-                drop(self.pipeline.audit.refuse(about, conflict.into()));
+                drop(self.pipeline.audit.refuse(about, conflict.into()).await);
                 Err(status)
             }
         }
-    }
-
-    /// Reads a message; on a thread that serves nobody else where it brings expressions to compile.
-    async fn read_elsewhere(&self, message: pb::DispatchRequest) -> Result<Dispatch, Refusal> {
-        let mut inline = message.inline_hooks.iter();
-        if inline.all(|hook| hook.matcher.is_empty()) {
-            return self.read(message);
-        }
-        let hooks = self.clone();
-        let read = spawn_blocking(move || hooks.read(message)).await;
-        read.unwrap_or_else(|error| resume_unwind(error.into_panic()))
     }
 
     fn read(&self, message: pb::DispatchRequest) -> Result<Dispatch, Refusal> {

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     pin::Pin,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tonic::{Extensions, Status, body::Body, codegen::http};
+use tonic::{Status, body::Body, codegen::http};
 use tower::{Layer, Service};
 
 use super::{
@@ -113,7 +113,10 @@ where
         let (request, arriving) = match self.door.enter(request) {
             Ok(entered) => entered,
             // Dropped unread, the message is the client's to keep.
-            Err(status) => return Box::pin(std::future::ready(Ok(status.into_http()))),
+            Err(turned) => {
+                let door = Arc::clone(&self.door);
+                return Box::pin(async move { Ok(door.turn_away(turned).await.into_http()) });
+            }
         };
         let Arriving { asked, refused } = arriving;
         let pipeline = Arc::clone(&self.door.pipeline);
@@ -124,7 +127,7 @@ where
                 return Ok(response);
             };
             let (call, _) = caller.call(CancellationToken::new(), None);
-            let recorded = pipeline.malformed(&call, "", refusal.clone());
+            let recorded = pipeline.malformed(&call, "", refusal.clone()).await;
             Ok(match encode(&recorded, &pipeline.gate.rules().forbidden) {
                 Err(status) => status.into_http(),
                 Ok(_) => response,
@@ -141,11 +144,25 @@ struct Arriving {
     refused: Arc<OnceLock<Refusal>>,
 }
 
+/// Who is not let in.
+enum Turned {
+    /// Somebody whose refusal is to be written down.
+    Recorded(Caller, Refusal),
+    /// Anybody else.
+    Told(Status),
+}
+
+impl From<Status> for Turned {
+    fn from(status: Status) -> Self {
+        Self::Told(status)
+    }
+}
+
 impl Door {
     fn enter(
-        self: &Arc<Self>,
+        &self,
         request: http::Request<Body>,
-    ) -> Result<(http::Request<Body>, Arriving), Status> {
+    ) -> Result<(http::Request<Body>, Arriving), Turned> {
         let (mut parts, body) = request.into_parts();
         let mut path = parts.uri.path().split('/').skip(1);
         let (service, method) = (
@@ -159,9 +176,10 @@ impl Door {
         parts.extensions.insert(Held(Arc::clone(&share)));
         if let Err(refusal) = self.admit(service, &peer) {
             return Err(if recorded {
-                self.refuse(&parts.extensions, &parts.headers, &peer, refusal)
+                let caller = Caller::of(&parts.extensions, &parts.headers)?;
+                Turned::Recorded(caller, refusal)
             } else {
-                status(&refusal, "")
+                status(&refusal, "").into()
             });
         }
         let asked = recorded
@@ -198,49 +216,49 @@ impl Door {
         }
     }
 
-    /// Writes a refusal down: the first of a uid at once, those of the second after it as one record that counts them, so
-    /// that who may ask for nothing cannot fill the journal either.
-    fn refuse(
-        self: &Arc<Self>,
-        extensions: &Extensions,
-        headers: &http::HeaderMap,
-        peer: &Peer,
-        refusal: Refusal,
-    ) -> Status {
-        let caller = match Caller::of(extensions, headers) {
-            Ok(caller) => caller,
-            Err(status) => return status,
+    /// Answers who is not let in. A refusal is written down: the first of a uid at once, those of the second after it as one
+    /// record that counts them, so that who may ask for nothing cannot fill the journal either.
+    async fn turn_away(self: &Arc<Self>, turned: Turned) -> Status {
+        let (caller, refusal) = match turned {
+            Turned::Recorded(caller, refusal) => (caller, refusal),
+            Turned::Told(status) => return status,
         };
         let (call, _) = caller.call(CancellationToken::new(), None);
-        let about = About::malformed(&call, "");
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(more) = refused.get_mut(&peer.uid) {
-            *more += 1;
+        let (about, uid) = (About::malformed(&call, ""), call.peer.uid);
+        if !self.is_first(uid) {
             return status(&refusal, "");
         }
-        refused.insert(peer.uid, 0);
-        drop(refused);
-        let (door, uid) = (Arc::clone(self), peer.uid);
+        let door = Arc::clone(self);
         let (again, later) = (refusal.clone(), about.clone());
         self.tasks.spawn(async move {
             sleep(COUNTED_FOR).await;
-            let mut refused = door.refused.lock().unwrap_or_else(PoisonError::into_inner);
-            let more = refused.remove(&uid).unwrap_or_default();
-            drop(refused);
+            let more = door.refused().remove(&uid).unwrap_or_default();
             if more > 0 {
+                let about = later.counting(more);
                 // Nobody waits for an answer; a journal that cannot be written has said so in the log.
-                drop(
-                    door.pipeline
-                        .audit
-                        .refuse(later.counting(more), again.into()),
-                );
+                drop(door.pipeline.audit.refuse(about, again.into()).await);
             }
         });
-        let recorded = self.pipeline.audit.refuse(about, refusal.clone().into());
+        let recorded = self
+            .pipeline
+            .audit
+            .refuse(about, refusal.clone().into())
+            .await;
         match encode(&recorded, &self.pipeline.gate.rules().forbidden) {
             Err(status) => status,
             Ok(_) => status(&refusal, ""),
         }
+    }
+
+    /// Says whether a refusal is the first of its uid within a second; if not, it is counted.
+    fn is_first(&self, uid: u32) -> bool {
+        let mut refused = self.refused();
+        let more = refused.get_mut(&uid).map(|more| *more += 1);
+        more.is_none() && refused.insert(uid, 0).is_none()
+    }
+
+    fn refused(&self) -> MutexGuard<'_, HashMap<u32, u64>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -30,6 +30,7 @@ use crate::{
     admission::{Call, Peer, Purpose},
     audit::{About, Recorded},
     current::Current,
+    heavy,
     hooks::{Configured, valve::Valve},
     pb::{self, hook_service_server::HookService},
     pipeline::Pipeline,
@@ -93,19 +94,26 @@ impl Hooks {
         let (call, invalid) = caller.call(cancel.clone(), chunks);
         if let Some(invalid) = invalid {
             let id = &message.request_id;
-            return self.encode(&self.pipeline.malformed(&call, id, invalid.into()));
+            let recorded = self.pipeline.malformed(&call, id, invalid.into());
+            return self.encode(&recorded.await);
         }
         // An id of the daemon's own making cannot come twice.
         let named = !message.request_id.is_empty();
-        let fingerprint = named.then(|| fingerprint(&message));
-        let request = match decode(message, self.limits) {
+        let (bytes, limits) = (message.encoded_len(), self.limits);
+        let read = move || {
+            let fingerprint = named.then(|| fingerprint(&message));
+            (fingerprint, decode(message, limits))
+        };
+        let (fingerprint, decoded) = heavy::sized(bytes, read).await;
+        let request = match decoded {
             Ok(request) => request,
             Err(malformed) => {
                 let Malformed {
                     refusal,
                     request_id,
                 } = *malformed;
-                return self.encode(&self.pipeline.malformed(&call, &request_id, refusal));
+                let recorded = self.pipeline.malformed(&call, &request_id, refusal);
+                return self.encode(&recorded.await);
             }
         };
         let named = fingerprint.map(|fingerprint| Named {
@@ -122,7 +130,10 @@ impl Hooks {
         });
         match self.once(&self.executed, named, guard, run).await {
             Ok(reply) => reply,
-            Err(conflict) => self.encode(&self.pipeline.audit.refuse(about, conflict.into())),
+            Err(conflict) => {
+                let recorded = self.pipeline.audit.refuse(about, conflict.into());
+                self.encode(&recorded.await)
+            }
         }
     }
 
@@ -187,7 +198,8 @@ impl Hooks {
         if let Some(invalid) = invalid {
             return preview::refused(&invalid.into(), &id);
         }
-        let request = match decode(message, self.limits) {
+        let (bytes, limits) = (message.encoded_len(), self.limits);
+        let request = match heavy::sized(bytes, move || decode(message, limits)).await {
             Ok(request) => request,
             Err(malformed) => return preview::refused(&malformed.refusal, &malformed.request_id),
         };
@@ -404,8 +416,11 @@ impl HookService for Hooks {
         let peer = peer(request.extensions())?;
         let Pipeline { gate, sandbox, .. } = &*self.pipeline;
         gate.admit_peer(&peer, sandbox)
-            .and_then(|()| interpret::interpret(request.into_inner()))
-            .map(Response::new)
+            .map_err(|refusal| status(&refusal, ""))?;
+        let message = request.into_inner();
+        let bytes = message.encoded_len();
+        let read = heavy::sized(bytes, move || interpret::interpret(message)).await;
+        read.map(Response::new)
             .map_err(|refusal| status(&refusal, ""))
     }
 

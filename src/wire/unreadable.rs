@@ -66,7 +66,7 @@ where
                 return Ok(response);
             };
             let (call, _) = caller.call(CancellationToken::new(), None);
-            let recorded = pipeline.malformed(&call, "", refusal);
+            let recorded = pipeline.malformed(&call, "", refusal).await;
             Ok(match encode(&recorded, &pipeline.gate.rules().forbidden) {
                 Err(status) => status.into_http(),
                 Ok(_) => response,

@@ -7,6 +7,7 @@ use std::{
 
 use hookjail::pb::{self, OutcomeKind, sandbox_service_client::SandboxServiceClient};
 use nix::{
+    fcntl::{Flock, FlockArg},
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
@@ -297,6 +298,13 @@ async fn a_hook_at_the_end_of_a_turn_finishes_without_its_client() {
     assert_verifies(daemon.path());
 }
 
+/// Keeps every process, the daemon among them, from writing to its journal, as a disk that hangs does.
+fn hold_journal(daemon: &Daemon) -> Flock<fs::File> {
+    let lock = daemon.path().join("state/audit/journal.lock");
+    let lock = fs::File::options().write(true).open(lock).unwrap();
+    Flock::lock(lock, FlockArg::LockExclusive).unwrap()
+}
+
 /// Asks a daemon for something that needs no hook; returns how long that takes.
 async fn time_of_an_answer(daemon: &Daemon) -> Duration {
     let begun = Instant::now();
@@ -440,6 +448,74 @@ async fn a_deadline_at_any_moment_of_the_start_leaves_nothing_and_tells_whether_
     let of = |kind: &str| outcomes.iter().filter(|record| **record == kind).count();
     println!("{} ran, {} refused", of("ended"), of("refused"));
     assert_eq!(of("ended") + of("refused"), 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_hangs_delays_no_deadline_and_no_answer_that_needs_no_record() {
+    let daemon = Daemon::start().await;
+    let marker = a_minute();
+    let mut running = JoinSet::new();
+    for _ in 0..3 {
+        let mut client = daemon.client();
+        let request = pb::ExecuteRequest {
+            timeout: wall_time(2),
+            ..hook(["/bin/sleep", &marker])
+        };
+        running.spawn(async move { client.execute(request).await.unwrap().into_inner() });
+    }
+    until("three hooks", || processes_with(&marker).len() == 3).await;
+
+    let held = hold_journal(&daemon);
+    let mut waiting = JoinSet::new();
+    for _ in 0..4 {
+        let mut client = daemon.client();
+        waiting.spawn(async move { client.execute(hook(["/bin/true"])).await });
+    }
+    let late = pb::ExecuteRequest {
+        timeout: wall_time(1),
+        ..writing(&daemon, "echo >ran")
+    };
+    let mut client = daemon.client();
+    let late = tokio::spawn(async move { client.execute(late).await });
+    until_gone(&marker).await;
+    assert!(time_of_an_answer(&daemon).await < Duration::from_secs(5));
+    // Its deadline is over, its start was not written: it must never run.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    drop(held);
+
+    while let Some(response) = running.join_next().await {
+        assert_eq!(end(&response.unwrap()).0, OutcomeKind::TimedOut);
+    }
+    while let Some(response) = waiting.join_next().await {
+        let response = response.unwrap().unwrap().into_inner();
+        assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+    }
+    assert_eq!(reason(&late.await.unwrap().unwrap_err()), "DEADLINE");
+    assert!(!daemon.workspace().join("ran").exists());
+    assert_verifies(daemon.path());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hook_is_not_started_once_its_client_is_gone() {
+    let daemon = Daemon::start().await;
+    let request = writing(&daemon, "echo >ran");
+    daemon.run(hook(["/bin/true"])).await.unwrap();
+    let held = hold_journal(&daemon);
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    // Until it comes to its start record there is nothing to be seen of it.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    drop(held);
+
+    until("the record of the call", || daemon.records().len() == 3).await;
+    assert_eq!(daemon.records()[2], "refused");
+    assert_eq!(daemon.journal()[2]["reason"], "CANCELED");
+    assert!(!daemon.workspace().join("ran").exists());
+    assert_verifies(daemon.path());
 }
 
 #[tokio::test]
