@@ -147,7 +147,7 @@ struct Arriving {
 /// Who is not let in.
 enum Turned {
     /// Somebody whose refusal is to be written down.
-    Recorded(Caller, Refusal),
+    Recorded(Box<(Caller, Refusal)>),
     /// Anybody else.
     Told(Status),
 }
@@ -177,7 +177,7 @@ impl Door {
         if let Err(refusal) = self.admit(service, &peer) {
             return Err(if recorded {
                 let caller = Caller::of(&parts.extensions, &parts.headers)?;
-                Turned::Recorded(caller, refusal)
+                Turned::Recorded(Box::new((caller, refusal)))
             } else {
                 status(&refusal, "").into()
             });
@@ -220,7 +220,7 @@ impl Door {
     /// record that counts them, so that who may ask for nothing cannot fill the journal either.
     async fn turn_away(self: &Arc<Self>, turned: Turned) -> Status {
         let (caller, refusal) = match turned {
-            Turned::Recorded(caller, refusal) => (caller, refusal),
+            Turned::Recorded(recorded) => *recorded,
             Turned::Told(status) => return status,
         };
         let (call, _) = caller.call(CancellationToken::new(), None);
