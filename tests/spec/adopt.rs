@@ -447,7 +447,7 @@ async fn a_guard_whose_processes_are_denied_is_a_no_whatever_it_says() {
                 "{} {profile}: {ended:?}",
                 case.runtime
             );
-            let is_ours = String::from_utf8_lossy(&ended.stderr).contains("hookjail");
+            let is_ours = String::from_utf8_lossy(&ended.stderr).contains("hookjail: ");
             // Where it may have processes it says no itself; elsewhere its end may be the runtime's own no.
             let is_let_pass = ["claude-code", "codex", "cursor"].contains(&case.runtime);
             assert_eq!(
