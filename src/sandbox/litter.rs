@@ -36,7 +36,25 @@ pub(super) struct Litter {
 #[derive(Debug)]
 struct Held {
     directory: RunDir,
-    _lease: Option<Lease>,
+    lease: Option<Lease>,
+}
+
+impl Held {
+    /// Removes the directory if the hook left nothing in it, which takes no time. Returns whether it is gone.
+    fn remove_if_empty(&mut self) -> bool {
+        self.directory.remove_empty_scratch() && {
+            self.lease = None;
+            self.directory.remove_own()
+        }
+    }
+
+    /// Removes the directory. Once nothing of the hook's user is in it, its uid is free: before the run's own directory goes, by
+    /// which others tell that it is cleared away.
+    fn remove(mut self) {
+        if self.directory.remove_scratch().is_ok() {
+            self.lease = None;
+        }
+    }
 }
 
 /// A run's directory and uid. When dropped, the directory is removed on the side, and the uid is free after that.
@@ -181,12 +199,12 @@ impl RunResources {
 
 impl Drop for RunResources {
     fn drop(&mut self) {
-        let held = Held {
+        let mut held = Held {
             directory: self.directory.take(),
-            _lease: self.lease.take(),
+            lease: self.lease.take(),
         };
         // Most leave nothing, which is seen at once.
-        if !held.directory.remove_if_empty() {
+        if !held.remove_if_empty() {
             self.shared.take(self.caller, held);
         }
     }
@@ -244,7 +262,7 @@ impl Shared {
                 continue;
             };
             drop(state);
-            drop(held);
+            held.remove();
             state = self.lock();
             if let Some(of_caller) = state.callers.get_mut(&caller) {
                 of_caller.busy = false;

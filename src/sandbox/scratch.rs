@@ -197,13 +197,23 @@ impl RunDir {
         self.path.join(kind)
     }
 
-    /// Removes the directory if the hook left nothing in it, which takes no time. Returns whether it is gone.
-    pub fn remove_if_empty(&self) -> bool {
-        let remove = |path: &Path| unlinkat(AT_FDCWD, path, UnlinkatFlags::RemoveDir).is_ok();
-        if !remove(&self.scratch()) {
-            return false;
-        }
-        if remove(&self.path) {
+    /// Removes the hook's private directory if the hook left nothing in it, which takes no time. Returns whether it is gone.
+    pub fn remove_empty_scratch(&self) -> bool {
+        remove_empty(&self.scratch())
+    }
+
+    /// Removes the hook's private directory with all that is in it: nothing that the hook's user owns is left then.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error.
+    pub fn remove_scratch(&self) -> io::Result<()> {
+        remove(&self.scratch())
+    }
+
+    /// Removes the directory without the hook's private one, which takes no time. Returns whether it is gone.
+    pub fn remove_own(&self) -> bool {
+        if remove_empty(&self.path) {
             return true;
         }
         // Beside it there are copies of ours, one file in a directory.
@@ -216,9 +226,9 @@ impl RunDir {
                 // What cannot be removed here is removed on the side.
                 fs::remove_file(copy.path()).ok();
             }
-            remove(&copies.path());
+            remove_empty(&copies.path());
         }
-        remove(&self.path)
+        remove_empty(&self.path)
     }
 
     /// Makes a directory that the hook's user owns and no policy grants: for a self-test.
@@ -302,6 +312,10 @@ impl Drop for RunDir {
             tracing::error!(%error, path = %self.path.display(), "run directory is left behind");
         }
     }
+}
+
+fn remove_empty(path: &Path) -> bool {
+    unlinkat(AT_FDCWD, path, UnlinkatFlags::RemoveDir).is_ok()
 }
 
 fn lock(path: &Path, how: FlockArg) -> io::Result<Flock<File>> {
@@ -520,11 +534,11 @@ mod tests {
         fs::write(&script, "").unwrap();
         let copied = empty.copy(&File::open(&script).unwrap(), &script, "script", &[]);
         assert!(copied.unwrap().exists());
-        assert!(empty.remove_if_empty());
+        assert!(empty.remove_empty_scratch() && empty.remove_own());
         assert!(!empty.path.exists());
         let full = instance.run(None).unwrap();
         fs::write(full.scratch().join("file"), "").unwrap();
-        assert!(!full.remove_if_empty());
+        assert!(!full.remove_empty_scratch());
         let path = full.path.clone();
         assert!(path.exists());
         drop((empty, full));
