@@ -134,7 +134,8 @@ impl Identities {
         self.range.contains(&uid)
     }
 
-    /// Takes a uid that no run uses for the hook of a caller: one that this caller's hooks have had before, the lowest; else
+    /// Takes a uid that no run uses for the hook of a caller: one that this caller's hooks have had before, the lowest that this
+    /// daemon holds if it holds any; else
     /// one that nobody's have; else the one that others' hooks have not had for longest. `None` if all are in use.
     ///
     /// # Errors
@@ -255,9 +256,19 @@ impl Free {
         of_caller.insert(uid, Idle { lock, since });
     }
 
+    /// Returns the uids that a caller's hooks have had: first those that this daemon holds, so that hooks one after the other
+    /// have the same, whatever other daemons give back.
     fn had_by(&self, caller: u32) -> Vec<u32> {
-        let uids = self.had.get(&caller).into_iter().flat_map(BTreeMap::keys);
-        uids.copied().collect()
+        let (held, others): (Vec<_>, Vec<_>) = self
+            .had
+            .get(&caller)
+            .into_iter()
+            .flatten()
+            .partition(|(_, idle)| idle.lock.is_some());
+        held.into_iter()
+            .chain(others)
+            .map(|(uid, _)| *uid)
+            .collect()
     }
 }
 
@@ -323,6 +334,17 @@ mod tests {
 
     fn pool(locks: &TempDir, last: u32) -> Arc<Identities> {
         Arc::new(Identities::in_directory(1..=last, locks.path().to_owned()))
+    }
+
+    #[test]
+    fn hooks_one_after_the_other_have_the_same_uid_whatever_other_daemons_give_back() {
+        let locks = tempfile::tempdir().unwrap();
+        let (ours, theirs) = (pool(&locks, 9), pool(&locks, 9));
+        let other = theirs.lease(1000).unwrap().unwrap();
+        let first = uid(&ours.lease(1000).unwrap().unwrap());
+        assert!(first > uid(&other));
+        drop((other, theirs));
+        assert_eq!(uid(&ours.lease(1000).unwrap().unwrap()), first);
     }
 
     #[test]
