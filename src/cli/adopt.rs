@@ -234,6 +234,11 @@ pub(super) fn run(run: &Run, runtime: Option<Runtime>, context: &Context) -> Exi
         runtime,
     };
     if run.place.rehearse {
+        // Left in a runtime's settings it would let everything pass.
+        if !context.json && !io::stdout().is_terminal() {
+            let why = "hookjail: --rehearse stands in for no hook: it shows what it finds at a terminal, or with --json";
+            return post.say(&post.refusal(why));
+        }
         let rehearsed = read
             .map_err(Failure::from)
             .and_then(|_| rehearse::run(&hook, context, &payload));

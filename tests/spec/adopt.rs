@@ -425,6 +425,19 @@ fn a_rehearsal_finds_the_guard_that_confinement_silences() {
         assert_eq!(code, Some(0), "{answer}");
         assert_eq!(answer["bare"], answer["confined"]);
     }
+
+    // In a runtime's settings it is a no.
+    let forgotten = [
+        env!("CARGO_BIN_EXE_hookjail"),
+        "run",
+        "--as",
+        "claude-code",
+        "--rehearse",
+        "--",
+        &same,
+    ];
+    let output = ended(&workspace, &forgotten, case.harmless);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
 #[tokio::test]
