@@ -179,9 +179,10 @@ impl Rules {
                 "`{shown}` lies below no root of `hooks.workspace_roots`"
             ));
         }
-        let as_caller = FileRights::of(peer.uid, peer.gid);
-        let reached = self.forbidden.reached_by(workspace);
-        drop(as_caller);
+        let reached = {
+            let _as_caller = FileRights::of(peer.uid, peer.gid);
+            self.forbidden.reached_by(workspace)
+        };
         match reached {
             Ok(None) => Ok(()),
             Ok(Some(own)) => field(format!(

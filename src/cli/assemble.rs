@@ -21,7 +21,7 @@ use crate::{
 /// What must be done before the first thread is started.
 #[derive(Debug)]
 pub struct Assembly {
-    descriptors: u64,
+    descriptors: usize,
     keeper: Arc<Keeper>,
 }
 
@@ -46,9 +46,8 @@ impl Room {
     /// # Errors
     ///
     /// Returns the least limit with which one hook could run.
-    fn within(descriptors: u64, config: &Config) -> Result<Self, usize> {
-        let all = usize::try_from(descriptors).unwrap_or(usize::MAX);
-        let left = all.saturating_sub(OWN_DESCRIPTORS);
+    fn within(descriptors: usize, config: &Config) -> Result<Self, usize> {
+        let left = descriptors.saturating_sub(OWN_DESCRIPTORS);
         let most = config.max_concurrent.saturating_mul(HOOK_DESCRIPTORS);
         let connections = config
             .connections
@@ -102,7 +101,7 @@ impl Assembly {
         sys::become_subreaper().map_err(AssemblyError::new("become the reaper of orphans"))?;
         sys::drop_groups().map_err(AssemblyError::new("leave root's supplementary groups"))?;
         // Why no error: where limits cannot be asked for, those of a hook cannot be set, and each request is refused for that.
-        let descriptors = sys::raise_descriptor_limit().unwrap_or(u64::MAX);
+        let descriptors = sys::raise_descriptor_limit().unwrap_or(usize::MAX);
         let keeper = Keeper::start().map_err(AssemblyError::new("start the keeper"))?;
         Ok(Self {
             descriptors,
@@ -381,7 +380,7 @@ mod tests {
                 continue;
             };
             let taken = OWN_DESCRIPTORS + hooks * HOOK_DESCRIPTORS + connections;
-            assert!(taken as u64 <= descriptors, "{descriptors}");
+            assert!(taken <= descriptors, "{descriptors}");
         }
     }
 }

@@ -13,7 +13,7 @@ use nix::{
 use serde::{Deserialize, Serialize};
 
 /// More descriptors than any daemon needs: 16,384 hooks and 65,536 connections.
-const DESCRIPTORS: u64 = 512 * 1024;
+const DESCRIPTORS: libc::rlim_t = 512 * 1024;
 
 /// Whose rights the hook has, where the daemon can choose.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -105,15 +105,17 @@ pub fn occupy_standard_fds() -> io::Result<()> {
 /// # Errors
 ///
 /// Returns the error of `getrlimit`.
-pub fn raise_descriptor_limit() -> io::Result<u64> {
+pub fn raise_descriptor_limit() -> io::Result<usize> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     // What is more is of no use, and some systems refuse "no limit".
     let wanted = hard.min(DESCRIPTORS).max(soft);
     // Why no error: where the system allows no more than there is, what there is has to do.
-    match setrlimit(Resource::RLIMIT_NOFILE, wanted, hard) {
-        Ok(()) => Ok(wanted),
-        Err(_) => Ok(soft),
-    }
+    let limit = match setrlimit(Resource::RLIMIT_NOFILE, wanted, hard) {
+        Ok(()) => wanted,
+        Err(_) => soft,
+    };
+    // A signed number on some systems.
+    Ok(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
 /// Has a write beyond this process's own file size limit fail with `EFBIG` instead of ending the process.

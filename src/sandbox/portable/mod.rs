@@ -162,6 +162,11 @@ impl Known {
         false
     }
 
+    /// Whether a process of its own is among it.
+    pub const fn is_denied_a_process(&self) -> bool {
+        false
+    }
+
     /// Returns the names of all that was denied.
     pub const fn names(&self) -> Vec<String> {
         Vec::new()
