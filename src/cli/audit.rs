@@ -558,7 +558,7 @@ fn ask(
 ) -> Result<(), Failure> {
     let socket = client::socket(&context.surroundings, address);
     let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
-    client::runtime()?.block_on(async {
+    client::block_on(&client::runtime()?, async {
         let mut client = connect(&socket).await?;
         let mut records = query(&mut client, which, limit).await?;
         while let Some(found) = records.message().await.map_err(refused)? {
@@ -580,7 +580,7 @@ fn tail_of_daemon(
 ) -> Result<(), Failure> {
     let socket = client::socket(&context.surroundings, address);
     let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
-    client::runtime()?.block_on(async {
+    client::block_on(&client::runtime()?, async {
         let mut client = connect(&socket).await?;
         // Before what was written is asked for, so that nothing falls in between.
         let mut watched = None;

@@ -3,11 +3,12 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    pin::{Pin, pin},
 };
 
 use hyper_util::rt::TokioIo;
 use nix::unistd::geteuid;
-use tokio::net::UnixStream;
+use tokio::{net::UnixStream, runtime::Runtime};
 use tonic::{
     Code, Status,
     transport::{Channel, Endpoint},
@@ -28,10 +29,17 @@ pub(super) fn socket(surroundings: &Surroundings, address: &Path) -> Option<Path
 }
 
 /// Returns what a client runs on: this thread alone, because a user may have no more.
-pub(super) fn runtime() -> io::Result<tokio::runtime::Runtime> {
+pub(super) fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
+}
+
+/// Runs a future to its end. What a runtime does is compiled once for a kind of output and not for every future, which would
+/// make the program larger by most of a megabyte.
+pub(super) fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
+    let future: Pin<&mut dyn Future<Output = T>> = pin!(future);
+    runtime.block_on(future)
 }
 
 /// Connects to the daemon at a socket.

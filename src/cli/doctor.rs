@@ -40,13 +40,13 @@ impl Doctor {
             .as_ref()
             .and_then(|address| client::socket(&context.surroundings, address));
         let status = match daemon {
-            Some(socket) => client::runtime()?.block_on(self.ask(&socket))?,
+            Some(socket) => client::block_on(&client::runtime()?, self.ask(&socket))?,
             None => {
                 let config = context.load()?;
                 let assembly = Assembly::begin()?;
                 let registry = Assembly::registry(&config)?;
                 let sandbox = assembly.sandbox(&config)?;
-                served::runtime()?.block_on(self.examine(&registry, &sandbox))?
+                client::block_on(&served::runtime()?, self.examine(&registry, &sandbox))?
             }
         };
         if context.json {

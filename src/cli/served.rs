@@ -54,7 +54,9 @@ pub(super) fn by_daemon<Q, T>(
     request: Q,
     call: impl AsyncFnOnce(Channel, Q) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    client::runtime()?.block_on(async { call(client::connect(socket).await?, request).await })
+    client::block_on(&client::runtime()?, async {
+        call(client::connect(socket).await?, request).await
+    })
 }
 
 /// Returns what a daemon inside this process runs on.
@@ -73,7 +75,12 @@ pub(super) fn privately<Q, T>(
     call: impl AsyncFnOnce(Channel, Q) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let assembly = Assembly::begin()?;
-    runtime()?.block_on(serve(&assembly, config, consent, request, call))
+    client::block_on(&runtime()?, async {
+        let server = PrivateServer::start(&assembly, config, consent).await?;
+        let response = call(server.channel.clone(), request).await;
+        server.stop().await?;
+        response
+    })
 }
 
 /// Waits for an answer until a signal ends this process: the dropped call then ends what runs.
@@ -96,52 +103,64 @@ pub(super) async fn until_interrupted<T>(
     }
 }
 
-/// Serves one call from inside this process, over real gRPC on a socket that nobody else can reach.
-async fn serve<Q, T>(
-    assembly: &Assembly,
-    config: Config,
-    consent: ConsentRule,
-    request: Q,
-    call: impl AsyncFnOnce(Channel, Q) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
-    let shutdown = CancellationToken::new();
-    let (ours, theirs) = UnixStream::pair()?;
-    let limits = WireLimits {
-        event_bytes: config.event_bytes,
-        ..WireLimits::default()
-    };
-    let server = Server {
-        configured: Arc::new(Current::new(Configured::new(
-            config.registered,
-            config.lists,
-        ))),
-        // Its one client asks for no health.
-        confirmed: true,
-        drain: PRIVATE_DRAIN,
-        limits,
-        pipeline,
-        shutdown: shutdown.clone(),
-        steering: None,
-        valve: Arc::new(Valve::new(
-            config.max_hook_driven_turns,
-            config.on_hook_turn_limit,
-        )),
-    };
-    let served: JoinHandle<Result<(), ServeError>> =
-        tokio::spawn(server.serve(Incoming::Single(theirs)));
-    let mut ours = Some(ours);
-    let connect = service_fn(move |_| {
-        let stream = ours
-            .take()
-            .ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected));
-        async move { stream.map(TokioIo::new) }
-    });
-    let channel = Endpoint::from_static("http://localhost")
-        .connect_with_connector(connect)
-        .await?;
-    let response = call(channel, request).await;
-    shutdown.cancel();
-    served.await??;
-    response
+/// What serves this process alone, over real gRPC on a socket that nobody else can reach.
+struct PrivateServer {
+    channel: Channel,
+    served: JoinHandle<Result<(), ServeError>>,
+    shutdown: CancellationToken,
+}
+
+impl PrivateServer {
+    async fn start(
+        assembly: &Assembly,
+        config: Config,
+        consent: ConsentRule,
+    ) -> Result<Self, Failure> {
+        let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
+        let shutdown = CancellationToken::new();
+        let (ours, theirs) = UnixStream::pair()?;
+        let limits = WireLimits {
+            event_bytes: config.event_bytes,
+            ..WireLimits::default()
+        };
+        let server = Server {
+            configured: Arc::new(Current::new(Configured::new(
+                config.registered,
+                config.lists,
+            ))),
+            // Its one client asks for no health.
+            confirmed: true,
+            drain: PRIVATE_DRAIN,
+            limits,
+            pipeline,
+            shutdown: shutdown.clone(),
+            steering: None,
+            valve: Arc::new(Valve::new(
+                config.max_hook_driven_turns,
+                config.on_hook_turn_limit,
+            )),
+        };
+        let served: JoinHandle<Result<(), ServeError>> =
+            tokio::spawn(server.serve(Incoming::Single(theirs)));
+        let mut ours = Some(ours);
+        let connect = service_fn(move |_| {
+            let stream = ours
+                .take()
+                .ok_or_else(|| io::Error::from(io::ErrorKind::NotConnected));
+            async move { stream.map(TokioIo::new) }
+        });
+        let channel = Endpoint::from_static("http://localhost")
+            .connect_with_connector(connect)
+            .await?;
+        Ok(Self {
+            channel,
+            served,
+            shutdown,
+        })
+    }
+
+    async fn stop(self) -> Result<(), Failure> {
+        self.shutdown.cancel();
+        Ok(self.served.await??)
+    }
 }
