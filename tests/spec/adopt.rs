@@ -386,6 +386,16 @@ fn a_rehearsal_finds_the_guard_that_confinement_silences() {
         "same",
         "#!/bin/sh\ngrep -q 'rm -rf' && { echo no >&2; exit 2; }\nexit 0\n",
     );
+    // Who allows it is told how to look.
+    let allowed = line
+        .command(&["consent", "allow", "--", &silenced])
+        .output()
+        .unwrap();
+    let allowed = String::from_utf8_lossy(&allowed.stdout).into_owned();
+    let hint =
+        format!("hookjail run --as RUNTIME --rehearse --profile strict -- {silenced} <EVENT");
+    assert!(allowed.contains(&hint), "{allowed}");
+
     let rehearse = |hook: &str, payload: &str| {
         let mut command = line.command(&[
             "--json",

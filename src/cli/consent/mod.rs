@@ -225,6 +225,11 @@ fn allow(
             let line = format!("  {:<12} {}\n", "not bound", plain(what));
             output::stdout(line.as_bytes());
         }
+        // Confinement can silence a guard without any sign, and only who allows it here can still look.
+        let rehearsal = format!(
+            "to see what confinement changes for a guard: hookjail run --as RUNTIME --rehearse --profile {profile} -- {command} <EVENT\n"
+        );
+        output::stdout(rehearsal.as_bytes());
     }
     Ok(ExitCode::SUCCESS)
 }
