@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use sha2::{Digest, Sha256};
 use similar::{
     algorithms::{Capture, Replace, myers},
     group_diff_ops,
@@ -59,7 +60,7 @@ impl Approved {
         self.drop_unnamed(list)?;
         self.write(digest, profile)?;
         for (script, sha256) in scripts {
-            if let Some(text) = text(script)? {
+            if let Some(text) = text(script, sha256)? {
                 self.write(sha256, &text)?;
             }
         }
@@ -83,12 +84,12 @@ impl Approved {
     }
 
     /// Returns what changed in a script since the content with this digest was approved, as a unified diff; empty where
-    /// that text is not kept.
-    pub(super) fn diff(&self, was: &str, path: &str, script: &File) -> String {
+    /// that text is not kept, or the script is not any more what is asked about: `now`, its digest.
+    pub(super) fn diff(&self, was: &str, path: &str, (script, now): (&File, &str)) -> String {
         let Some(old) = self.kept(was) else {
             return String::new();
         };
-        match text(script) {
+        match text(script, now) {
             Ok(Some(new)) => unified(&old, &new, path),
             Ok(None) | Err(_) => String::new(),
         }
@@ -126,8 +127,9 @@ impl Approved {
     }
 }
 
-/// Reads a file that is text and not too large.
-fn text(file: &File) -> io::Result<Option<String>> {
+/// Reads a file that is text, not too large, and what a digest is of: it is read once more, and whoever has it open for writing
+/// could have an operator read one text and answer about another.
+fn text(file: &File, sha256: &str) -> io::Result<Option<String>> {
     let mut bytes = vec![0; MAX_TEXT_BYTES + 1];
     let mut length = 0;
     while length < bytes.len() {
@@ -143,6 +145,9 @@ fn text(file: &File) -> io::Result<Option<String>> {
         return Ok(None);
     }
     bytes.truncate(length);
+    if format!("{:x}", Sha256::digest(&bytes)) != sha256 {
+        return Ok(None);
+    }
     Ok(String::from_utf8(bytes)
         .ok()
         .filter(|text| !text.contains('\0')))

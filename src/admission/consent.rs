@@ -458,7 +458,9 @@ impl Consents {
             ) => {
                 let scripts = &case.program.scripts;
                 let script = scripts.iter().find(|it| it.path.to_str() == Some(path));
-                script.map_or_else(String::new, |it| approved.diff(was, path, &it.file))
+                script.map_or_else(String::new, |it| {
+                    approved.diff(was, path, (&it.file, &it.sha256))
+                })
             }
             (Check::OtherProfile { was: Some(was) }, Some(approved)) => {
                 approved.profile_diff(was, &case.policy.to_toml())

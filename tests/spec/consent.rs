@@ -324,6 +324,65 @@ async fn a_script_that_changed_is_shown_with_what_changed() {
     }
 }
 
+/// The digest decides, but an operator reads the diff.
+#[tokio::test]
+async fn what_is_shown_as_changed_is_of_the_content_that_is_asked_about() {
+    use std::os::unix::fs::FileExt;
+
+    let daemon = daemon("").await;
+    let path = script(&daemon, "echo old");
+    let mut listener = Listener::of(&daemon).await;
+    let running = begin(&daemon, run_script(&path));
+    let asked = listener.question().await;
+    decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
+    running.await.unwrap().unwrap();
+    listener.settled().await;
+    let told = async |listener: &mut Listener| {
+        let running = begin(&daemon, run_script(&path));
+        tokio::select! {
+            asked = listener.question() => {
+                decide(&daemon, &asked.consent_id, ConsentDecision::No).await;
+                listener.settled().await;
+                let mut digests = asked.digests.into_iter();
+                let script = digests.find(|it| it.role == "program").unwrap();
+                Some((script.sha256, asked.diff))
+            }
+            // It was rewritten while it was hashed.
+            () = async { while !running.is_finished() { tokio::task::yield_now().await } } => None,
+        }
+    };
+    let mut known = Vec::new();
+    for text in ["one", "two"] {
+        script(&daemon, &format!("echo {text}"));
+        let (sha256, diff) = told(&mut listener).await.unwrap();
+        assert!(diff.contains(&format!("+echo {text}")), "{diff}");
+        known.push((sha256, format!("+echo {text}")));
+    }
+    if nix::unistd::geteuid().is_root() {
+        // What root alone can write is taken as it is.
+        std::os::unix::fs::chown(&path, Some(crate::witness::NOBODY), None).unwrap();
+    }
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    let rewriting = crate::witness::Again::and_again(move || {
+        for text in ["one", "two"] {
+            file.write_at(text.as_bytes(), 15).unwrap();
+            std::thread::sleep(Duration::from_micros(300));
+        }
+    });
+
+    let mut asked = 0;
+    for _ in 0..600 {
+        let Some((sha256, diff)) = told(&mut listener).await else {
+            continue;
+        };
+        asked += 1;
+        let (_, shown) = known.iter().find(|(it, _)| *it == sha256).unwrap();
+        assert!(diff.is_empty() || diff.contains(shown), "{shown}: {diff}");
+    }
+    drop(rewriting);
+    assert!(asked > 0);
+}
+
 #[tokio::test]
 async fn what_changes_while_the_operator_is_asked_does_not_run() {
     for decision in [ConsentDecision::Always, ConsentDecision::Once] {
@@ -668,6 +727,12 @@ impl Person {
         Self { child, shown }
     }
 
+    /// Reads what is asked, and answers.
+    async fn answers(&mut self, text: &str) {
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        self.types(text);
+    }
+
     fn types(&mut self, text: &str) {
         self.child
             .stdin
@@ -707,7 +772,7 @@ async fn two_people_watch_and_the_one_who_is_quicker_decides() {
     })
     .await;
     assert_eq!(consents(&daemon), [json!(null); 0]);
-    quick.types("A\n");
+    quick.answers("A\n").await;
 
     running.await.unwrap().unwrap();
     slow.sees("answered elsewhere: always").await;
@@ -718,6 +783,29 @@ async fn two_people_watch_and_the_one_who_is_quicker_decides() {
         "{shown:?}"
     );
     assert!(shown.contains("evil\u{fffd}[2Jname\u{fffd}"), "{shown:?}");
+}
+
+/// Who asks decides when a question goes and another one comes in its place.
+#[tokio::test]
+async fn an_answer_is_to_the_question_that_was_read() {
+    let daemon = daemon("").await;
+    let path = script(&daemon, "echo ran");
+    let mut person = Person::at(&daemon).await;
+    let first = begin(&daemon, hook([path.to_str().unwrap(), "first"]));
+    person.sees("[n]o: ").await;
+    first.abort();
+    let second = begin(&daemon, hook([path.to_str().unwrap(), "second"]));
+    person.sees("second").await;
+
+    // What was meant for the first.
+    person.types("A\n");
+
+    person.sees("not taken").await;
+    assert_eq!(consents(&daemon), [json!(null); 0]);
+    // The control: it is still open, and who has read it answers it.
+    person.answers("A\n").await;
+    second.await.unwrap().unwrap();
+    assert_eq!(consents(&daemon).len(), 1);
 }
 
 #[tokio::test]
@@ -739,7 +827,7 @@ async fn who_runs_a_hook_at_a_terminal_is_asked_there() {
         let mut person = Person::before(terminal.spawn().unwrap());
         // What is typed before there is a question is no answer to it.
         person.sees("[n]o: ").await;
-        person.types(&format!("{answer}\n"));
+        person.answers(&format!("{answer}\n")).await;
         let mut status = None;
         until("the end of the run", || {
             status = person.child.try_wait().unwrap();

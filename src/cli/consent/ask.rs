@@ -6,6 +6,7 @@ use std::{
     io::{self, BufRead},
     path::PathBuf,
     process::ExitCode,
+    time::{Duration, Instant},
 };
 
 use clap::Args;
@@ -24,6 +25,10 @@ use crate::{
 };
 
 const PROMPT: &[u8] = b"[A]lways, [y]es this once, [n]o: ";
+
+/// How long a question is shown before an answer counts. Who asks says when one question is withdrawn and the next one comes:
+/// what is being typed just then was meant for the one before.
+const READING: Duration = Duration::from_secs(1);
 
 type Client = ConsentServiceClient<Channel>;
 
@@ -94,13 +99,16 @@ pub(super) fn watch(context: &Context, at: &Where) -> Result<ExitCode, Failure> 
 struct Desk {
     open: VecDeque<pb::PendingConsent>,
     say: fn(&[u8]),
+    /// Since when the first question is shown.
+    since: Instant,
 }
 
 impl Desk {
-    const fn new(say: fn(&[u8])) -> Self {
+    fn new(say: fn(&[u8])) -> Self {
         Self {
             open: VecDeque::new(),
             say,
+            since: Instant::now(),
         }
     }
 
@@ -143,6 +151,11 @@ impl Desk {
                 return Ok(());
             }
         };
+        if self.since.elapsed() < READING {
+            (self.say)(b"  not taken: this question has only just come\n");
+            (self.say)(PROMPT);
+            return Ok(());
+        }
         let asked = asked.consent_id.clone();
         // Off the desk first, so that the news of this very answer is no news here.
         self.open.pop_front();
@@ -153,8 +166,9 @@ impl Desk {
         Ok(())
     }
 
-    fn show(&self) {
+    fn show(&mut self) {
         if let Some(first) = self.open.front() {
+            self.since = Instant::now();
             (self.say)(described(first).as_bytes());
             (self.say)(PROMPT);
         }
