@@ -9,6 +9,14 @@ use std::{
     path::Path,
 };
 
+use crate::policy::environment;
+
+/// How many words are looked at that need not name a file: each is looked for.
+const MAX_NAMED: usize = 4096;
+
+/// How much is said of what is not bound.
+const MAX_UNBOUND: usize = 64;
+
 /// Where a file is named in a command.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Spot {
@@ -38,7 +46,9 @@ pub(super) enum Use {
     Executed,
     /// A library by name, or a file of code by its path.
     Library,
-    /// It may be code: the option before it is not known.
+    /// It is code if it is a file: what stands before it is not known.
+    Likely,
+    /// An option's value, which may be a file.
     Perhaps,
     /// The interpreter reads it as its script.
     Script,
@@ -78,6 +88,8 @@ struct Interpreter {
     plain: &'static [&'static str],
     /// Whether the first word that is no option is the script.
     script: Script,
+    /// Take a file of code by its path. Where a script can be the first word, it is none any more.
+    scripts: &'static [&'static str],
     /// Take the rest of their word, which may be empty.
     suffixed: &'static [&'static str],
     /// Take something else.
@@ -104,6 +116,7 @@ const fn interpreter(names: &'static [&'static str], script: Script) -> Interpre
         inline: &[],
         plain: &[],
         script,
+        scripts: &[],
         suffixed: &[],
         valued: &[],
     }
@@ -111,7 +124,6 @@ const fn interpreter(names: &'static [&'static str], script: Script) -> Interpre
 
 const INTERPRETERS: &[Interpreter] = &[
     Interpreter {
-        files: &["--init-file", "--rcfile"],
         plain: &[
             "--debug",
             "--debugger",
@@ -123,9 +135,13 @@ const INTERPRETERS: &[Interpreter] = &[
             "--restricted",
             "--verbose",
         ],
+        scripts: &["--init-file", "--rcfile"],
         valued: &["-O", "-o", "+O", "+o"],
         ..interpreter(
-            &["ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"],
+            &[
+                "ash", "bash", "csh", "dash", "ksh", "lksh", "mksh", "oksh", "posh", "rbash", "sh",
+                "tcsh", "yash", "zsh",
+            ],
             Script::OfAShell,
         )
     },
@@ -193,8 +209,8 @@ const INTERPRETERS: &[Interpreter] = &[
         ..interpreter(&["ruby"], Script::First)
     },
     Interpreter {
-        files: &["-F", "-f", "--file", "--process-file"],
         inline: &["-B", "-E", "-R", "-r", "--run"],
+        scripts: &["-F", "-f", "--file", "--process-file"],
         valued: &["-S", "-c", "-d", "-t", "-z", "--define", "--php-ini"],
         ..interpreter(&["php"], Script::First)
     },
@@ -210,26 +226,27 @@ const INTERPRETERS: &[Interpreter] = &[
     },
     Interpreter {
         clustered: false,
-        files: &["-File", "-f"],
         inline: &["-Command", "-EncodedCommand", "-c", "-e", "-ec"],
+        scripts: &["-File", "-f"],
         valued: &["-ExecutionPolicy", "-WorkingDirectory", "-ep", "-ex", "-wd"],
         ..interpreter(&["pwsh"], Script::First)
     },
     Interpreter {
-        files: &["-E", "-f", "-i", "--exec", "--file", "--include"],
+        files: &["-i", "--include"],
         inline: &["-e", "--source"],
+        scripts: &["-E", "-f", "--exec", "--file"],
         valued: &["-F", "-l", "-v", "--assign", "--field-separator"],
         ..interpreter(&["awk", "gawk", "mawk", "nawk"], Script::None)
     },
     Interpreter {
-        files: &["-f", "--file"],
         inline: &["-e", "--expression"],
+        scripts: &["-f", "--file"],
         suffixed: &["-i"],
         valued: &["-l", "--line-length"],
         ..interpreter(&["gsed", "sed"], Script::None)
     },
     Interpreter {
-        files: &["-f", "--from-file"],
+        scripts: &["-f", "--from-file"],
         valued: &["-L", "--indent"],
         ..interpreter(&["jq"], Script::None)
     },
@@ -284,15 +301,26 @@ const STARTERS: &[Starter] = &[
 ];
 
 /// Endings of files that interpreters read.
-const ENDINGS: [&str; 27] = [
-    "awk", "bash", "bats", "cjs", "cts", "fish", "jar", "jq", "js", "jsx", "ksh", "lua", "mjs",
-    "mts", "php", "pl", "pm", "ps1", "py", "pyc", "pyz", "rb", "sh", "tcl", "ts", "tsx", "zsh",
+const ENDINGS: [&str; 35] = [
+    "awk", "bash", "bats", "cjs", "csh", "cts", "exp", "exs", "fish", "jar", "jl", "jq", "js",
+    "jsx", "ksh", "lua", "mjs", "mts", "nu", "php", "pl", "pm", "ps1", "py", "pyc", "pyz", "r",
+    "rb", "scm", "sh", "tcl", "ts", "tsx", "wasm", "zsh",
 ];
 
 /// Whether a path ends as those of scripts do.
 pub(super) fn ends_like_a_script(path: &Path) -> bool {
     let ending = path.extension().and_then(OsStr::to_str);
-    ending.is_some_and(|ending| ENDINGS.contains(&ending))
+    ending.is_some_and(|ending| ENDINGS.contains(&&*ending.to_ascii_lowercase()))
+}
+
+/// Whether a program of this path is one whose words are read, by its name.
+pub(super) fn is_known(path: &Path) -> bool {
+    !matches!(Sort::of(path.as_os_str().as_bytes()), Sort::Other)
+}
+
+/// Whether a program of this path is an interpreter, by its name.
+pub(super) fn is_interpreter(path: &Path) -> bool {
+    matches!(Sort::of(path.as_os_str().as_bytes()), Sort::Interpreter(_))
 }
 
 /// Reads a command: its program's name decides what its other words are.
@@ -301,9 +329,47 @@ pub(super) fn read(argv: &[OsString]) -> Reading {
         spot: Spot::argument(argument),
         text: text.as_bytes().to_vec(),
     });
-    let mut reading = Reading::default();
-    reading.command(&words.collect::<Vec<_>>());
-    reading
+    let mut reader = Reader {
+        is_sure: true,
+        reading: Reading::default(),
+    };
+    reader.command(&words.collect::<Vec<_>>());
+    reader.reading
+}
+
+/// What a program is, by its name.
+#[derive(Clone, Copy)]
+enum Sort {
+    Interpreter(&'static Interpreter),
+    Other,
+    Starter(&'static Starter),
+}
+
+impl Sort {
+    fn of(path: &[u8]) -> Self {
+        let name = path.rsplit(|byte| *byte == b'/').next();
+        let name = String::from_utf8_lossy(name.unwrap_or_default());
+        // A version is no part of the name: `python3.11`, `zsh-5.9`, `perl5.36-x86_64-linux-gnu`, `python3-dbg`.
+        let stem = match name.split_once('-') {
+            Some((stem, rest)) if of_a_version(rest) => stem,
+            Some(_) | None => &name,
+        };
+        let stem = match stem.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
+            "" => &name,
+            stem => stem,
+        };
+        if let Some(starter) = STARTERS.iter().find(|starter| starter.name == stem) {
+            return Self::Starter(starter);
+        }
+        let interpreter = INTERPRETERS.iter().find(|it| it.names.contains(&stem));
+        interpreter.map_or(Self::Other, Self::Interpreter)
+    }
+}
+
+/// Whether what follows a dash in a program's name tells its version, and not another program.
+fn of_a_version(rest: &str) -> bool {
+    let first = rest.split('-').next().unwrap_or_default();
+    first == "dbg" || first.contains(|c: char| c.is_ascii_digit())
 }
 
 /// One word of a command.
@@ -357,6 +423,7 @@ enum Took {
 enum Kind {
     File,
     Inline,
+    Script,
     Value,
 }
 
@@ -365,6 +432,7 @@ impl Interpreter {
         let lists = [
             (self.files, Kind::File),
             (self.inline, Kind::Inline),
+            (self.scripts, Kind::Script),
             (self.valued, Kind::Value),
         ];
         let list = lists.into_iter().find(|(list, _)| list.contains(&option));
@@ -414,35 +482,81 @@ impl Interpreter {
     }
 }
 
-impl Reading {
-    /// Reads words of which the first is a program.
+/// Reads the words of one command.
+struct Reader {
+    /// Whether the words are those of a command for certain: behind a program that is not known, they only look like it.
+    is_sure: bool,
+    reading: Reading,
+}
+
+impl Reader {
+    /// Reads words of which the first is a program, and what that starts in turn. One after the other, and not one within the
+    /// other: a caller says how many there are.
     fn command(&mut self, words: &[Word]) {
-        let Some((program, rest)) = words.split_first() else {
-            return;
+        let mut next = Some(words);
+        while let Some((program, rest)) = next.and_then(<[Word]>::split_first) {
+            next = match Sort::of(&program.text) {
+                Sort::Interpreter(interpreter) => {
+                    self.interpreted(interpreter, rest);
+                    None
+                }
+                Sort::Other => self.others(rest),
+                Sort::Starter(starter) => self.started(starter, rest),
+            };
+            if let Some(started) = next {
+                self.executed(started);
+            }
+        }
+    }
+
+    /// Takes note of a file that a word names from some byte on.
+    fn name(&mut self, word: &Word, from: usize, used: Use) {
+        let used = match (self.is_sure, used) {
+            (false, Use::Executed) => Use::Trailing,
+            (false, Use::Script) => Use::Likely,
+            (true | false, used) => used,
         };
-        let name = program.text.rsplit(|byte| *byte == b'/').next();
-        let name = String::from_utf8_lossy(name.unwrap_or_default()).into_owned();
-        // A version is no part of the name.
-        let stem = match name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
-            "" => &name,
-            stem => stem,
-        };
-        if let Some(starter) = STARTERS.iter().find(|starter| starter.name == stem) {
-            self.started(starter, rest);
-        } else if let Some(interpreter) = INTERPRETERS.iter().find(|it| it.names.contains(&stem)) {
-            self.interpreted(interpreter, rest);
-        } else {
-            self.trailing(rest);
+        let must_be = matches!(used, Use::Executed | Use::Library | Use::Script);
+        if !must_be && self.reading.named.len() >= MAX_NAMED {
+            let why = format!("what words beyond the first {MAX_NAMED} name");
+            return self.is_unbound(why);
+        }
+        self.reading.named.push(word.names(from, used));
+    }
+
+    fn is_unbound(&mut self, why: impl Into<String>) {
+        let (why, said) = (why.into(), &mut self.reading.unbound);
+        if said.len() < MAX_UNBOUND && !said.contains(&why) {
+            said.push(why);
         }
     }
 
     /// What a program does with files that it is given is its own affair; code among them is bound nevertheless.
     fn trailing(&mut self, words: &[Word]) {
-        let named = words.iter().map(|word| word.names(0, Use::Trailing));
-        self.named.extend(named);
+        for word in words {
+            self.name(word, 0, Use::Trailing);
+        }
     }
 
-    fn started(&mut self, starter: &Starter, words: &[Word]) {
+    /// Reads the words of a program that is not known, and returns those of a command among them: many start one.
+    fn others<'a>(&mut self, words: &'a [Word]) -> Option<&'a [Word]> {
+        let known = |word: &Word| {
+            // These are commands of a shell's line alone.
+            let is_builtin = matches!(&word.text[..], b"." | b"exec" | b"source");
+            !is_builtin && !matches!(Sort::of(&word.text), Sort::Other)
+        };
+        let Some(at) = words.iter().position(known) else {
+            self.trailing(words);
+            return None;
+        };
+        let (before, command) = words.split_at(at);
+        self.trailing(before);
+        self.is_sure = false;
+        Some(command)
+    }
+
+    /// Returns the words of what a starter starts.
+    fn started<'a>(&mut self, starter: &Starter, words: &'a [Word]) -> Option<&'a [Word]> {
         let mut skipped = 0;
         let mut at = 0;
         while let Some(word) = words.get(at) {
@@ -451,46 +565,60 @@ impl Reading {
             if text == "--" {
                 continue;
             }
-            if starter.valued.contains(&text.as_str()) {
+            let letters = match text.strip_prefix('-') {
+                Some(letters) if !letters.starts_with('-') => letters,
+                Some(_) | None => "",
+            };
+            let last = letters.chars().last().map(|letter| format!("-{letter}"));
+            let takes = |option: &str| starter.valued.contains(&option);
+            if takes(&text) || last.is_some_and(|last| takes(&last)) {
                 at += 1;
-            } else if text.starts_with("-S")
-                || text.starts_with("-C")
+            } else if starter.name == "env" && letters.contains(['C', 'S'])
                 || text.starts_with("--split-string")
                 || text.starts_with("--chdir")
             {
-                let why = format!("what `{} {text}` starts", starter.name);
-                self.unbound.push(why);
-                return;
+                self.is_unbound(format!("what `{} {text}` starts", starter.name));
+                return None;
             } else if text.starts_with('-') {
                 // Nothing else that matters takes a word.
             } else if starter.name == "env" && text.contains('=') {
-                // A variable.
+                self.variable(&word.text);
             } else if skipped < starter.skipped {
                 skipped += 1;
             } else {
-                self.executed(&words[at - 1..]);
-                return;
+                return words.get(at - 1..);
             }
+        }
+        None
+    }
+
+    /// Takes note of a variable that a command sets: what it names is no word of the command.
+    fn variable(&mut self, assignment: &[u8]) {
+        let name = assignment.split(|byte| *byte == b'=').next();
+        let name = String::from_utf8_lossy(name.unwrap_or_default());
+        if environment::is_closed_to_requests(&name) {
+            self.is_unbound(format!("what the variable `{name}` has found or loaded"));
         }
     }
 
-    /// Reads words of which the first is executed: by its path, or wherever `PATH` has it.
+    /// Takes note of what is executed: by its path, or wherever `PATH` has it.
     fn executed(&mut self, words: &[Word]) {
         let Some(program) = words.first() else {
             return;
         };
         if program.text.contains(&b'/') {
-            self.named.push(program.names(0, Use::Executed));
+            self.name(program, 0, Use::Executed);
         } else if !matches!(&program.text[..], b"." | b"exec" | b"source") {
-            let why = format!("the program `{}`, which `PATH` finds", program.shown());
-            self.unbound.push(why);
+            self.is_unbound(format!(
+                "the program `{}`, which `PATH` finds",
+                program.shown()
+            ));
         }
-        self.command(words);
     }
 
     fn interpreted(&mut self, interpreter: &Interpreter, words: &[Word]) {
         let mut at = 0;
-        let (mut has_code, mut unsure) = (false, false);
+        let (mut has_code, mut has_script, mut unsure) = (false, false, false);
         while let Some(word) = words.get(at) {
             let text = &word.text[..];
             let ends = text == b"--";
@@ -501,7 +629,7 @@ impl Reading {
                 break;
             }
             if text == b"-" {
-                self.unbound.push("the script on stdin".to_owned());
+                self.is_unbound("the script on stdin");
                 return self.trailing(&words[at + 1..]);
             }
             if !is_option {
@@ -516,7 +644,7 @@ impl Reading {
             at += 1;
             if interpreter.script == Script::OfAShell && !text.starts_with(b"--") {
                 if text.starts_with(b"-") && text.contains(&b's') {
-                    self.unbound.push("the script on stdin".to_owned());
+                    self.is_unbound("the script on stdin");
                     return self.trailing(&words[at..]);
                 }
                 has_code |= text.starts_with(b"-") && text.contains(&b'c');
@@ -524,9 +652,13 @@ impl Reading {
             match interpreter.option(text) {
                 Took::Itself => {}
                 Took::Unknown => unsure = true,
-                Took::Within(from, kind) => has_code |= self.value(word, from, kind),
+                Took::Within(from, kind) => {
+                    has_script |= kind == Kind::Script;
+                    has_code |= self.value(word, from, kind);
+                }
                 Took::Next(kind) => {
                     if let Some(next) = words.get(at) {
+                        has_script |= kind == Kind::Script;
                         has_code |= self.value(next, 0, kind);
                         at += 1;
                     }
@@ -535,13 +667,19 @@ impl Reading {
             if has_code && interpreter.script != Script::OfAShell {
                 let is_module = text.contains(&b'm') && !text.contains(&b'c');
                 if is_module && interpreter.names.contains(&"python") {
-                    self.unbound.push("the module that `-m` names".to_owned());
+                    self.is_unbound("the module that `-m` names");
+                } else if text.starts_with(b"--run") && interpreter.names.contains(&"node") {
+                    self.is_unbound("the command of `package.json` that `--run` names");
                 }
                 return self.trailing(words.get(at..).unwrap_or_default());
             }
         }
         let rest = words.get(at..).unwrap_or_default();
+        let is_shell = interpreter.script == Script::OfAShell;
         let Some((first, trailing)) = rest.split_first() else {
+            if interpreter.script != Script::None && (is_shell || !has_script) {
+                self.is_unbound("what comes on stdin, where that is taken for the script");
+            }
             return;
         };
         match interpreter.script {
@@ -550,28 +688,33 @@ impl Reading {
                 self.trailing(trailing);
             }
             Script::None => self.trailing(rest),
-            Script::After(_) | Script::First | Script::OfAShell => {
-                // With an option that is not known, this word may be its value and no script.
-                let used = if unsure { Use::Perhaps } else { Use::Script };
-                self.named.push(first.names(0, used));
-                match unsure {
-                    true => {
-                        let named = trailing.iter().map(|word| word.names(0, Use::Perhaps));
-                        self.named.extend(named);
-                    }
-                    false => self.trailing(trailing),
+            Script::After(_) | Script::First if has_script => self.trailing(rest),
+            // With an option that is not known, this word may be its value and no script.
+            Script::After(_) | Script::First | Script::OfAShell if unsure => {
+                for word in rest {
+                    self.name(word, 0, Use::Likely);
                 }
+            }
+            Script::After(_) | Script::First | Script::OfAShell => {
+                self.name(first, 0, Use::Script);
+                self.trailing(trailing);
             }
         }
     }
 
     /// Takes note of an option's value, and returns whether it is code.
     fn value(&mut self, word: &Word, from: usize, kind: Kind) -> bool {
-        match kind {
-            Kind::File => self.named.push(word.names(from, Use::Library)),
-            Kind::Value => self.named.push(word.names(from, Use::Perhaps)),
+        let used = match kind {
             Kind::Inline => return true,
-        }
+            Kind::File => Use::Library,
+            Kind::Script if &word.text[from..] == b"-" => {
+                self.is_unbound("the script on stdin");
+                return false;
+            }
+            Kind::Script => Use::Script,
+            Kind::Value => Use::Perhaps,
+        };
+        self.name(word, from, used);
         false
     }
 
@@ -584,7 +727,7 @@ impl Reading {
         };
         let Some(words) = words else {
             let why = "what the shell's line starts or reads: it is more than one plain command";
-            self.unbound.push(why.to_owned());
+            self.is_unbound(why);
             return;
         };
         let words = words.into_iter().map(|(text, range)| Word {
@@ -601,8 +744,14 @@ impl Reading {
                     && name.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_')
             })
         };
-        let words: Vec<_> = words.skip_while(is_assignment).collect();
-        self.executed(&words);
+        let words: Vec<_> = words.collect();
+        let set = words.iter().take_while(|word| is_assignment(word)).count();
+        let (variables, command) = words.split_at(set);
+        for variable in variables {
+            self.variable(&variable.text);
+        }
+        self.executed(command);
+        self.command(command);
     }
 }
 
@@ -692,7 +841,11 @@ mod tests {
             (&["deno", "run", "-A", "/s"], 3),
             (&["lua5.4", "-e", "x=1", "/s"], 3),
             (&["env", "-u", "HOME", "A=b", "python3", "/s"], 5),
+            (&["env", "-iu", "HOME", "python3", "/s"], 4),
             (&["timeout", "-k", "1", "5", "node", "/s"], 5),
+            (&["perl5.36-x86_64-linux-gnu", "/s"], 1),
+            (&["python3-dbg", "-u", "/s"], 2),
+            (&["zsh-5.9", "-e", "/s"], 2),
         ] {
             assert_eq!(named(words), [one(Use::Script, script, "/s")], "{words:?}");
         }
@@ -706,6 +859,38 @@ mod tests {
             &["ruby", "-ne", "p 1", "x"],
         ] {
             assert_eq!(named(words), [], "{words:?}");
+        }
+    }
+
+    #[test]
+    fn behind_a_program_that_is_not_known_a_command_is_found_and_not_taken_for_certain() {
+        for words in [
+            &["xargs", "-n1", "sh", "/s"][..],
+            &["stdbuf", "-oL", "python3.12", "/s"],
+            &["flock", "lock", "nice", "bash", "/s"],
+        ] {
+            let expected = [one(Use::Likely, words.len() - 1, "/s")];
+            assert_eq!(named(words), expected, "{words:?}");
+        }
+        assert_eq!(
+            named(&["python3-config", "/s"]),
+            [one(Use::Trailing, 1, "/s")]
+        );
+    }
+
+    #[test]
+    fn what_no_word_names_is_said() {
+        for words in [
+            &["sh"][..],
+            &["python3", "-u"],
+            &["awk", "-f", "-"],
+            &["env", "NODE_OPTIONS=--require=/x", "/s"],
+            &["sh", "-c", "LD_PRELOAD=/x /s"],
+            &["env", "-vS", "/s x"],
+            &["node", "--run", "x"],
+        ] {
+            let argv: Vec<_> = words.iter().map(OsString::from).collect();
+            assert_eq!(read(&argv).unbound.len(), 1, "{words:?}");
         }
     }
 
@@ -727,7 +912,7 @@ mod tests {
         );
         assert_eq!(
             named(&["bash", "--rcfile", "/rc", "/s"]),
-            [library(2, "", "/rc"), one(Use::Script, 3, "/s")]
+            [one(Use::Script, 2, "/rc"), one(Use::Script, 3, "/s")]
         );
         assert_eq!(
             named(&["ruby", "-r/pre", "/s"]),
@@ -735,12 +920,16 @@ mod tests {
         );
         assert_eq!(
             named(&["awk", "-f", "/p", "/data"]),
-            [library(2, "", "/p"), one(Use::Trailing, 3, "/data")]
+            [one(Use::Script, 2, "/p"), one(Use::Trailing, 3, "/data")]
+        );
+        assert_eq!(
+            named(&["php", "-f", "/s", "/data"]),
+            [one(Use::Script, 2, "/s"), one(Use::Trailing, 3, "/data")]
         );
         // An option that is not known may take the word behind it.
         assert_eq!(
             named(&["node", "--new", "/x", "/s"]),
-            [one(Use::Perhaps, 2, "/x"), one(Use::Perhaps, 3, "/s")]
+            [one(Use::Likely, 2, "/x"), one(Use::Likely, 3, "/s")]
         );
         // What is the script's own.
         assert_eq!(

@@ -3,11 +3,14 @@
 use std::{
     cmp::Reverse,
     ffi::{OsStr, OsString},
-    fs::{File, Metadata},
+    fs::{self, File, Metadata},
     io,
-    os::unix::{
-        ffi::{OsStrExt, OsStringExt},
-        fs::{FileExt, MetadataExt, PermissionsExt},
+    os::{
+        fd::AsRawFd,
+        unix::{
+            ffi::{OsStrExt, OsStringExt},
+            fs::{FileExt, MetadataExt, PermissionsExt},
+        },
     },
     path::{Path, PathBuf},
     sync::atomic::AtomicBool,
@@ -30,6 +33,9 @@ use crate::{
 
 /// How many interpreters Linux takes before it gives up, each but the last a script itself.
 const MAX_INTERPRETERS: usize = 5;
+
+/// How many files of code one command may name. Each is open until the run is over.
+const MAX_FILES: usize = 16;
 
 /// The longest `#!` line that Linux reads.
 const SHEBANG_MAX: usize = 255;
@@ -182,6 +188,7 @@ impl Program {
             .into());
         }
         let shebang = Shebang::read(&file);
+        let known = known_as(&path, &file);
         let mut opened = Opened {
             argv: Vec::new(),
             executable: 0,
@@ -213,33 +220,31 @@ impl Program {
             opened.argv.push(path.into_os_string());
             let own = opened.argv.len();
             opened.argv.extend_from_slice(arguments);
-            // The first line's own argument may be a file, and so may what the script is given.
-            let named = (1..opened.argv.len()).filter(|at| *at != own - 1);
-            let named = named.map(|at| Named {
-                path: opened.argv[at].clone(),
-                spot: Spot::argument(at),
-                used: if at < own {
-                    Use::Perhaps
-                } else {
-                    Use::Trailing
-                },
+            // The first line's own argument may be a file, and so may what the script is given: by its name it can be an
+            // interpreter itself, which chooses one of several.
+            let first = opened.argv[1..own - 1].iter().enumerate();
+            let first = first.map(|(at, word)| Named {
+                path: word.clone(),
+                spot: Spot::argument(1 + at),
+                used: Use::Perhaps,
             });
-            for named in named.collect::<Vec<_>>() {
-                opened.bind(&named, &opener)?;
+            let first: Vec<_> = first.collect();
+            let mut reading = interpreter::read(&words(known, arguments));
+            for named in &mut reading.named {
+                named.spot.argument += own - 1;
             }
+            opened.bind_all(first, &opener)?;
+            opened.unbound.extend(reading.unbound);
+            opened.bind_all(reading.named, &opener)?;
             return Ok(opened);
         }
         // A script whose interpreter is a script is left to the kernel, which will say what it thinks of it.
         opened.bind_interpreters(shebang, &opener);
         opened.argv = vec![name.clone()];
         opened.argv.extend_from_slice(arguments);
-        let mut named = opened.argv.clone();
-        named[0] = path.into_os_string();
-        let reading = interpreter::read(&named);
+        let reading = interpreter::read(&words(known, arguments));
         opened.unbound.extend(reading.unbound);
-        for named in reading.named {
-            opened.bind(&named, &opener)?;
-        }
+        opened.bind_all(reading.named, &opener)?;
         Ok(opened)
     }
 
@@ -361,16 +366,24 @@ impl Opened {
         })
     }
 
+    fn bind_all(&mut self, named: Vec<Named>, opener: &Opener<'_>) -> Result<(), Refusal> {
+        named.iter().try_for_each(|named| self.bind(named, opener))
+    }
+
     /// Opens a file that a word names, if it is one and is code.
     fn bind(&mut self, named: &Named, opener: &Opener<'_>) -> Result<(), Refusal> {
         let written = Path::new(&named.path);
         let shown = written.display();
         let is_certain = matches!(named.used, Use::Executed | Use::Library | Use::Script);
-        let is_path = written.is_absolute()
-            || named.used == Use::Script
-            || [".", ".."].iter().any(|dots| written.starts_with(dots))
-            || (named.used != Use::Library && named.path.as_bytes().contains(&b'/'));
-        if !is_path || (named.used == Use::Trailing && !written.is_absolute()) {
+        // What is not absolute is a file of the directory where the hook starts, and whoever asks says which that is.
+        let is_path = match named.used {
+            Use::Executed | Use::Likely | Use::Script | Use::Trailing => true,
+            Use::Library => {
+                written.is_absolute() || [".", ".."].iter().any(|dots| written.starts_with(dots))
+            }
+            Use::Perhaps => named.path.as_bytes().contains(&b'/'),
+        };
+        if !is_path {
             if named.used == Use::Library {
                 self.unbound.push(format!("the library `{shown}`"));
             }
@@ -379,7 +392,7 @@ impl Opened {
         let path = match opener.working_dir {
             _ if written.is_absolute() => written.to_owned(),
             Some(directory) => directory.join(written).components().collect(),
-            None if is_certain => {
+            None if is_certain || named.used == Use::Likely => {
                 let why = format!("`{shown}`: where the hook starts is not known here");
                 self.unbound.push(why);
                 return Ok(());
@@ -406,13 +419,27 @@ impl Opened {
             Err(refusal) => return Err(refusal),
         };
         let shebang = Shebang::read(&file);
-        if named.used == Use::Trailing
-            && shebang.is_none()
-            && !interpreter::ends_like_a_script(&path)
-        {
+        let is_script = shebang.is_some() || interpreter::ends_like_a_script(&path);
+        let is_binary = metadata.permissions().mode() & 0o111 != 0 && is_binary(&file);
+        if named.used == Use::Trailing && !is_script && !is_binary {
             return Ok(());
         }
+        if self.files.len() >= MAX_FILES {
+            if named.used == Use::Trailing {
+                let why = format!("files of code beyond the first {MAX_FILES}");
+                if !self.unbound.contains(&why) {
+                    self.unbound.push(why);
+                }
+                return Ok(());
+            }
+            let problem = format!("names more than {MAX_FILES} files of code");
+            return Err(InvalidField::new(field, problem).into());
+        }
         let mut script = Some((named.spot.clone(), Vec::new()));
+        if named.used == Use::Trailing && !is_script {
+            // What is executed by its path need not be copied to be read.
+            script = None;
+        }
         if named.used == Use::Executed {
             // The kernel takes it by its path, and so it does its interpreter. In a shell's line, the interpreter can be told to
             // read the very file; elsewhere there is no place for it.
@@ -502,6 +529,35 @@ pub(crate) fn only_roots(named: &Path, opened: &File) -> Option<PathBuf> {
             .is_ok_and(|metadata| metadata.uid() == 0 && metadata.mode() & 0o022 == 0)
     };
     path.ancestors().all(roots).then_some(path)
+}
+
+/// Returns the path by whose name a program is known: its own, or where that says nothing, the one that links lead to.
+fn known_as(path: &Path, file: &File) -> PathBuf {
+    if !interpreter::is_known(path)
+        && let Ok(real) = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
+        && interpreter::is_interpreter(&real)
+    {
+        return real;
+    }
+    path.to_owned()
+}
+
+fn words(program: PathBuf, arguments: &[OsString]) -> Vec<OsString> {
+    let mut words = vec![program.into_os_string()];
+    words.extend_from_slice(arguments);
+    words
+}
+
+/// Whether a file begins as programs of a processor's own code do: ELF, or Mach-O in either order or for several processors.
+fn is_binary(file: &File) -> bool {
+    const STARTS: [[u8; 4]; 4] = [
+        *b"\x7fELF",
+        [0xcf, 0xfa, 0xed, 0xfe],
+        [0xfe, 0xed, 0xfa, 0xcf],
+        [0xca, 0xfe, 0xba, 0xbe],
+    ];
+    let mut start = [0; 4];
+    read_up_to(file, &mut start).is_ok() && STARTS.contains(&start)
 }
 
 /// Quotes a word for a shell.
@@ -723,10 +779,88 @@ mod tests {
             vec![word("/bin/sh"), word("hook.sh")],
             vec![word("/bin/sh"), directory.path().as_os_str()],
             vec![word("/bin/sh"), word("/dev/null")],
+            // What a caller sends is the script.
+            vec![word("/bin/sh")],
+            vec![word("/bin/sh"), word("-e")],
+            vec![word("/bin/sh"), word("-c"), word("BASH_ENV=/x /bin/true")],
         ] {
             assert_eq!(opened(&argv, None).unwrap().unbound.len(), 1, "{argv:?}");
         }
         assert_eq!(opened(&[word("/bin/true")], None).unwrap().unbound, [""; 0]);
+    }
+
+    /// What lies there when the hook starts somewhere else is another file: a word that is not absolute is bound as one that is.
+    #[test]
+    fn a_script_is_bound_whatever_program_starts_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let write = |name: &str, text: &[u8]| {
+            std::fs::write(path(name), text).unwrap();
+            std::fs::set_permissions(path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        write("hook", b"console.log(1)");
+        write("hook.awk", b"BEGIN {}");
+        write("hook.ts", b"1");
+        write("tool", b"#!/bin/sh\n");
+        write("binary", b"\x7fELF");
+        for name in ["node", "pwsh", "runner"] {
+            write(name, b"\x7fELF");
+        }
+        // One of several versions is chosen by a script.
+        write("python3", b"#!/bin/sh\nexec /usr/bin/python3 \"$@\"\n");
+        std::os::unix::fs::symlink("/bin/sh", path("shell")).unwrap();
+        let bound = |argv: &[&str]| {
+            let program = path(argv[0]);
+            let rest = argv[1..].iter().map(OsStr::new);
+            let argv: Vec<_> = [program.as_os_str()].into_iter().chain(rest).collect();
+            let digests = hashed(opened(&argv, Some(directory.path())).unwrap()).digests;
+            let here = |it: &Digest| {
+                let name = Path::new(&it.path).strip_prefix(directory.path()).ok()?;
+                Some(name.display().to_string())
+            };
+            let arguments = digests.iter().filter(|it| it.role == Role::Argument);
+            arguments.filter_map(here).collect::<Vec<_>>()
+        };
+        for argv in [
+            &["node", "--no-warnings", "hook"][..],
+            &["node", "--no-warnings", "--title", "x", "hook"],
+            &["pwsh", "-File", "hook", "x"],
+            &["python3", "-u", "hook"],
+            &["shell", "hook"],
+            &["runner", "-oL", "/bin/sh", "hook"],
+            &["runner", "-oL", "bash", "-e", "hook"],
+            &["/usr/bin/env", "-iu", "HOME", "/bin/sh", "hook"],
+        ] {
+            assert_eq!(bound(argv), ["hook"], "{argv:?}");
+        }
+        for (argv, file) in [
+            (&["runner", "run", "hook.ts"][..], "hook.ts"),
+            (&["runner", "./tool"], "tool"),
+            (&["runner", "binary"], "binary"),
+            (&["/bin/sh", "-c", "command ./tool x"], "tool"),
+            (&["/usr/bin/awk", "-f", "hook.awk"], "hook.awk"),
+        ] {
+            assert_eq!(bound(argv), [file], "{argv:?}");
+        }
+        assert_eq!(bound(&["runner", "hook"]), [""; 0]);
+    }
+
+    #[test]
+    fn a_command_has_few_files_of_code_and_many_words_take_no_more_than_linear_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut argv = vec![OsStr::new("/usr/bin/env")];
+        argv.resize(200_000, OsStr::new("env"));
+        let found = opened(&argv, Some(directory.path())).unwrap();
+        assert_eq!((found.files.len(), found.unbound.len()), (1, 1));
+        let names = (0..2 * MAX_FILES).map(|it| directory.path().join(format!("{it}.sh")));
+        let names: Vec<_> = names.collect();
+        for name in &names {
+            std::fs::write(name, "").unwrap();
+        }
+        let names = names.iter().map(|name| name.as_os_str());
+        let argv: Vec<_> = [OsStr::new("/bin/true")].into_iter().chain(names).collect();
+        let found = opened(&argv, None).unwrap();
+        assert_eq!((found.files.len(), found.unbound.len()), (MAX_FILES, 1));
     }
 
     #[test]

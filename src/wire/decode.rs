@@ -27,6 +27,9 @@ const ARGUMENTS_BYTES: usize = 2 * 1024 * 1024 - 256 * 1024;
 /// The longest name, id or point.
 const NAME_BYTES: usize = 256;
 
+/// How many paths a request may narrow its profile to.
+const NARROWED_PATHS: usize = 32;
+
 /// What is said of a hook that is no process.
 pub(super) const NO_PROCESS: &str =
     "such a hook is no process: what it says is the runtime's to get, and `Interpret` reads it";
@@ -326,6 +329,13 @@ fn line(shell: pb::Shell) -> Result<Command, InvalidField> {
 }
 
 fn narrow(message: pb::Narrow) -> Result<Narrow, InvalidField> {
+    let named = message.read.len().saturating_add(message.write.len());
+    if named > NARROWED_PATHS {
+        let problem = format!(
+            "names {named} paths; at most {NARROWED_PATHS}, for each is open until the run is over"
+        );
+        return Err(InvalidField::new("narrow", problem));
+    }
     let paths = |field: &str, texts: Vec<String>| {
         let numbered = texts.into_iter().enumerate();
         numbered

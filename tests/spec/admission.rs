@@ -44,6 +44,13 @@ fn run_script(path: &Path) -> pb::ExecuteRequest {
     hook([path.to_str().unwrap()])
 }
 
+fn hook_of<'a>(words: impl IntoIterator<Item = &'a str>) -> pb::ExecuteRequest {
+    let mut request = hook([]);
+    let argv = words.into_iter().map(str::to_owned).collect();
+    request.hook.as_mut().unwrap().argv = argv;
+    request
+}
+
 fn command_line(daemon: &Daemon, words: &[&str]) -> Output {
     hookjail(&daemon.path().join("hookjail.toml"), words)
         .output()
@@ -369,6 +376,83 @@ async fn whatever_an_interpreter_is_given_to_read_is_bound() {
     }
 }
 
+/// A request says where its hook starts. What lies there is what was allowed, whatever program is to read it.
+#[tokio::test]
+async fn a_script_is_bound_whatever_starts_it_and_wherever_that_is() {
+    let daemon = asking().await;
+    let [here, there] = ["here", "there"].map(|name| daemon.workspace().join(name));
+    for (directory, version) in [(&here, "one"), (&there, "two")] {
+        fs::create_dir(directory).unwrap();
+        for (name, text) in [
+            ("hook", format!("echo {version}\n")),
+            ("hook.awk", format!("BEGIN {{ print \"{version}\" }}\n")),
+            ("tool", format!("#!/bin/sh\necho {version}\n")),
+        ] {
+            let path = directory.join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+    let shell = daemon.outside("shell");
+    symlink("/bin/sh", &shell).unwrap();
+    let commands: [&[&str]; 6] = [
+        &["/usr/bin/stdbuf", "-oL", "/bin/sh", "hook"],
+        &["/usr/bin/stdbuf", "-oL", "./tool"],
+        &["/usr/bin/awk", "-f", "hook.awk"],
+        &["/bin/sh", "-c", "command ./tool"],
+        &["/usr/bin/env", "-iu", "HOME", "/bin/sh", "hook"],
+        &[shell.to_str().unwrap(), "hook"],
+    ];
+    for command in commands {
+        let words = ["consent", "allow", "--profile=workspace-ro", "--"];
+        let config = daemon.path().join("hookjail.toml");
+        let mut allow = hookjail(&config, &[&words[..], command].concat());
+        let allowed = allow.current_dir(&here).output().unwrap();
+        assert!(allowed.status.success(), "{allowed:?}");
+        let request = |directory: &Path| {
+            let mut request = pb::ExecuteRequest {
+                profile: "workspace-ro".to_owned(),
+                ..hook_of(command.iter().copied())
+            };
+            let hook = request.hook.as_mut().unwrap();
+            hook.working_dir = directory.display().to_string();
+            hook.workspace = daemon.workspace().display().to_string();
+            request
+        };
+        let response = daemon.run(request(&here)).await.unwrap();
+        let stderr = String::from_utf8_lossy(&response.stderr);
+        assert_eq!(response.stdout, &b"one\n"[..], "{command:?} {stderr}");
+
+        let refusal = daemon.run(request(&there)).await.unwrap_err();
+
+        assert_eq!(reason(&refusal), "DIGEST_MISMATCH", "{command:?}");
+    }
+}
+
+/// Whoever may ask names a command, allowed or not, and it can be long.
+#[tokio::test]
+async fn a_command_of_many_words_and_files_harms_nobody() {
+    let daemon = asking().await;
+    let words = ["/usr/bin/env"]
+        .into_iter()
+        .chain(std::iter::repeat_n("env", 100_000));
+    let refusal = daemon.run(hook_of(words)).await.unwrap_err();
+    assert_eq!(reason(&refusal), "CONSENT_REQUIRED");
+    let scripts = (0..500).map(|it| daemon.outside(&format!("{it}.sh")));
+    let scripts: Vec<_> = scripts.collect();
+    for script in &scripts {
+        fs::write(script, "true\n").unwrap();
+    }
+    let scripts = scripts.iter().map(|it| it.to_str().unwrap());
+
+    let refusal = daemon.run(hook_of(["/bin/true"].into_iter().chain(scripts)));
+
+    // Each file would be open as long as the run, so no more than a few are, and the refusal says of each what it contains.
+    let digests = metadata(&refusal.await.unwrap_err(), "digests");
+    assert!(digests.split(' ').count() <= 16, "{digests}");
+    assert_eq!(daemon.records(), ["refused", "refused"]);
+}
+
 #[tokio::test]
 async fn what_cannot_be_bound_is_said_when_it_is_allowed() {
     let daemon = asking().await;
@@ -384,6 +468,9 @@ async fn what_cannot_be_bound_is_said_when_it_is_allowed() {
     assert_eq!(unbound(&["/bin/sh", "-c", path]), 0);
     assert_eq!(unbound(&["/bin/sh", "-c", &format!("{path} | cat")]), 1);
     assert_eq!(unbound(&["/usr/bin/env", "true"]), 1);
+    assert_eq!(unbound(&["/bin/sh"]), 1);
+    let preloaded = ["/usr/bin/env", "LD_PRELOAD=/usr/lib/x.so", "/bin/true"];
+    assert_eq!(unbound(&preloaded), 1);
     let words = ["consent", "allow", "--", "/bin/sh", "-c", "true; true"];
     let allowed = command_line(&daemon, &words);
     let allowed = String::from_utf8(allowed.stdout).unwrap();

@@ -215,6 +215,34 @@ async fn the_network_is_outbound_ipv4_and_ipv6_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_request_narrows_to_a_few_paths_of_which_each_takes_a_descriptor() {
+    let daemon = Daemon::start().await;
+    let workspace = daemon.workspace();
+    let paths = (0..2000).map(|it| workspace.join(it.to_string()));
+    let paths: Vec<_> = paths.collect();
+    for path in &paths {
+        fs::create_dir(path).unwrap();
+        open_to_all(path);
+    }
+    let request = |count: usize| {
+        let read = paths[..count].iter().map(|it| it.display().to_string());
+        let mut request = hook(["/bin/sh", "-c", "read -r x"]);
+        request.profile = "workspace-ro".to_owned();
+        request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+        request.narrow = Some(pb::Narrow {
+            read: read.collect(),
+            ..pb::Narrow::default()
+        });
+        request
+    };
+
+    let refusal = daemon.run(request(paths.len())).await;
+
+    assert_eq!(reason(&refusal.unwrap_err()), "INVALID_REQUEST");
+    daemon.run(request(32)).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_request_can_narrow_its_profile_and_never_widen_it() {
     let daemon = Daemon::start().await;
     let workspace = daemon.workspace();
