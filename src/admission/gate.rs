@@ -344,6 +344,7 @@ impl Gate {
             let waiting = Instant::now();
             let place = self.place(&call, deadline).await?;
             queued += waiting.elapsed();
+            self.as_before(&rules, policy, &command, (&call, &request), sandbox)?;
             let starts_in = starts_in(policy, &request.hook);
             let opened = Program::open(path.clone(), &argv, starts_in, opened_for, view)?;
             let unknown_bytes = opened.unknown_bytes(self.hashing.cache());
@@ -483,6 +484,33 @@ impl Gate {
     ) -> Result<(), Refusal> {
         self.admit_peer(&call.peer, sandbox)?;
         Ok(self.rules().admit_workspace(request, &call.peer)?)
+    }
+
+    /// Refuses what the operator does not let run any more, or not so, since its request came: it has waited, and not begun.
+    fn as_before(
+        &self,
+        before: &Arc<Rules>,
+        policy: &Policy,
+        command: &str,
+        (call, request): (&Call, &Request),
+        sandbox: &Sandbox,
+    ) -> Result<(), Refusal> {
+        let now = self.rules();
+        if Arc::ptr_eq(&now, before) {
+            return Ok(());
+        }
+        self.admit_peer(&call.peer, sandbox)?;
+        now.admit_workspace(request, &call.peer)?;
+        let found = now.registry.find(&policy.name);
+        if found.is_none_or(|found| found.digest != policy.digest) {
+            let message = format!(
+                "the profile `{}` changed while the request waited; try again",
+                policy.name
+            );
+            return Err(Refusal::new(Reason::DigestMismatch, message));
+        }
+        let configured = now.hooks.iter().find(|hook| hook.command == command);
+        granted(policy, configured, command)
     }
 
     /// Waits for a place until the deadline, or until nobody waits for the answer any more.

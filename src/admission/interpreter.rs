@@ -167,7 +167,19 @@ const INTERPRETERS: &[Interpreter] = &[
             "--require",
         ],
         inline: &["-e", "-p", "--eval", "--print", "--run"],
-        plain: &["--check", "--interactive", "--test", "--watch"],
+        plain: &[
+            "--check",
+            "--enable-source-maps",
+            "--experimental-strip-types",
+            "--interactive",
+            "--no-deprecation",
+            "--no-warnings",
+            "--permission",
+            "--preserve-symlinks",
+            "--test",
+            "--trace-warnings",
+            "--watch",
+        ],
         valued: &[
             "-C",
             "--conditions",
@@ -192,6 +204,23 @@ const INTERPRETERS: &[Interpreter] = &[
     },
     Interpreter {
         files: &["--import", "--preload", "--require"],
+        plain: &[
+            "--allow-all",
+            "--allow-env",
+            "--allow-ffi",
+            "--allow-net",
+            "--allow-read",
+            "--allow-run",
+            "--allow-sys",
+            "--allow-write",
+            "--cached-only",
+            "--no-check",
+            "--no-lock",
+            "--no-npm",
+            "--no-prompt",
+            "--no-remote",
+            "--quiet",
+        ],
         valued: &["-c", "-L", "--cert", "--config", "--import-map", "--lock"],
         ..interpreter(&["deno"], Script::After(&["run", "serve", "test"]))
     },
@@ -618,7 +647,7 @@ impl Reader {
 
     fn interpreted(&mut self, interpreter: &Interpreter, words: &[Word]) {
         let mut at = 0;
-        let (mut has_code, mut has_script, mut unsure) = (false, false, false);
+        let (mut has_code, mut has_script, mut unsure) = (false, false, 0);
         while let Some(word) = words.get(at) {
             let text = &word.text[..];
             let ends = text == b"--";
@@ -651,7 +680,7 @@ impl Reader {
             }
             match interpreter.option(text) {
                 Took::Itself => {}
-                Took::Unknown => unsure = true,
+                Took::Unknown => unsure += 1,
                 Took::Within(from, kind) => {
                     has_script |= kind == Kind::Script;
                     has_code |= self.value(word, from, kind);
@@ -689,11 +718,13 @@ impl Reader {
             }
             Script::None => self.trailing(rest),
             Script::After(_) | Script::First if has_script => self.trailing(rest),
-            // With an option that is not known, this word may be its value and no script.
-            Script::After(_) | Script::First | Script::OfAShell if unsure => {
-                for word in rest {
+            // Each option that is not known may have taken a word, and the next one is the script.
+            Script::After(_) | Script::First | Script::OfAShell if unsure > 0 => {
+                let (likely, trailing) = rest.split_at(rest.len().min(unsure + 1));
+                for word in likely {
                     self.name(word, 0, Use::Likely);
                 }
+                self.trailing(trailing);
             }
             Script::After(_) | Script::First | Script::OfAShell => {
                 self.name(first, 0, Use::Script);

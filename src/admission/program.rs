@@ -803,7 +803,7 @@ mod tests {
         write("hook.ts", b"1");
         write("tool", b"#!/bin/sh\n");
         write("binary", b"\x7fELF");
-        for name in ["node", "pwsh", "runner"] {
+        for name in ["deno", "node", "pwsh", "runner"] {
             write(name, b"\x7fELF");
         }
         // One of several versions is chosen by a script.
@@ -823,7 +823,10 @@ mod tests {
         };
         for argv in [
             &["node", "--no-warnings", "hook"][..],
-            &["node", "--no-warnings", "--title", "x", "hook"],
+            &["node", "--unknown", "hook"],
+            &["node", "--unknown", "value", "hook", "file"],
+            &["node", "--unknown", "--title", "x", "hook"],
+            &["deno", "run", "--allow-read", "hook"],
             &["pwsh", "-File", "hook", "x"],
             &["python3", "-u", "hook"],
             &["shell", "hook"],

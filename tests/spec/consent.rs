@@ -437,6 +437,48 @@ async fn a_file_that_is_away_when_the_answer_comes_does_not_run() {
     }
 }
 
+/// What waits has not begun: a reload is for it, too.
+#[tokio::test]
+async fn an_answer_has_nothing_run_under_a_profile_that_changed_while_it_was_awaited() {
+    let profile = |more: &str| format!("description = \"mine\"\nextends = \"strict\"\n{more}\n");
+    let daemon = Daemon::with(Setup {
+        ask_for_consent: true,
+        profiles: vec![("mine".to_owned(), profile(""))],
+        ..Setup::default()
+    })
+    .await;
+    let request = || pb::ExecuteRequest {
+        profile: "mine".to_owned(),
+        ..hook(["/bin/true"])
+    };
+    let file = daemon.path().join("profiles/mine.toml");
+    let reload = |text: Option<String>| {
+        if let Some(text) = text {
+            fs::write(&file, text).unwrap();
+        }
+        let socket = daemon.path().join("sock-admin");
+        let words = ["reload", "--connect", socket.to_str().unwrap()];
+        let reloaded = hookjail(&daemon.path().join("hookjail.toml"), &words).output();
+        assert!(reloaded.as_ref().unwrap().status.success(), "{reloaded:?}");
+    };
+    let mut listener = Listener::of(&daemon).await;
+    let running = begin(&daemon, request());
+    let asked = listener.question().await;
+    reload(Some(profile("[time]\nmaximum = \"7m\"")));
+
+    decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
+
+    assert_eq!(refused(running).await.0, "DIGEST_MISMATCH");
+    assert_eq!(consents(&daemon), [json!(null); 0]);
+    // The control: a reload that leaves the profile as it is.
+    listener.settled().await;
+    let running = begin(&daemon, request());
+    let asked = listener.question().await;
+    reload(None);
+    decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
+    running.await.unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn a_consent_ends_when_its_profile_changes_and_the_operator_is_told_what_changed() {
     let profile = |more: &str| format!("description = \"mine\"\nextends = \"strict\"\n{more}\n");
