@@ -77,12 +77,24 @@ async fn a_listener_that_is_too_slow_is_let_go_and_no_other_suffers() {
 async fn no_more_questions_are_open_than_may_be() {
     let pending = Pending::default();
     let _listening = pending.listen("");
-    let mut waiting: Vec<_> = (0..MAX_OPEN).map(|_| ask(&pending, "").unwrap()).collect();
+    let mut waiting: Vec<_> = (0..MAX_OPEN / 2)
+        .map(|_| ask(&pending, "").unwrap())
+        .collect();
 
     let refused = ask(&pending, "").unwrap_err();
 
     assert_eq!(refused, NotAsked::TooMany);
-    waiting.pop();
+    // Others are asked about nevertheless.
+    let peer = Peer { uid: 2, ..SOMEBODY };
+    let of_another = Question {
+        peer,
+        ..question("x", "")
+    };
+    let wait = Duration::from_secs(60);
+    let _others = [(); MAX_OPEN / 4].map(|()| pending.ask(of_another.clone(), wait).unwrap());
+    let refused = pending.ask(of_another, wait).unwrap_err();
+    assert_eq!(refused, NotAsked::TooMany);
+    waiting.truncate(1);
     assert!(ask(&pending, "").is_ok());
 }
 
