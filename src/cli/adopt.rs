@@ -6,7 +6,7 @@ use std::{
     io::{self, IsTerminal, Read},
     panic,
     process::ExitCode,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use clap::CommandFactory;
@@ -22,7 +22,7 @@ use crate::{
     contract::native::{Runtime, Said, Stakes},
     pb::{self, hook_service_client::HookServiceClient},
     policy::environment,
-    sys::{LastAnswer, answer_signals, give_last_answer, keep_last_answer},
+    sys::{LastAnswer, answer_signals, give_last_answer, give_last_answer_after, keep_last_answer},
 };
 
 /// What recognises the runtime from its payload.
@@ -31,11 +31,15 @@ const AUTO: &str = "auto";
 /// How much of what a hook prints can be mirrored, both streams together, bytes.
 const REPLY: u64 = 64 * 1024 * 1024;
 
-/// How much earlier than the runtime's own timer an answer is given.
+/// How much earlier than the runtime's own timer a hook has to end, and how long after the end that the command line gives a
+/// hook there is an answer at the latest.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// How much longer than the run itself its answer is waited for.
-const SLACK: Duration = Duration::from_secs(3);
+/// How long a runtime is taken to wait where nobody knows: no longer than the most impatient that goes on with a call.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How much later than an answer is due this process ends, whatever keeps it from giving one.
+const LAST_MOMENT: Duration = Duration::from_millis(50);
 
 /// How much of a broken hook's stderr is told with the no, bytes from its end.
 const COMPLAINT: usize = 1024;
@@ -56,16 +60,31 @@ pub(super) fn parse(name: &str) -> Result<Option<Runtime>, String> {
 }
 
 /// What is known of the place that a hook is run in: enough to say no there, or nothing.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Post {
     /// It is one where something can be stopped, whatever the contract says.
     gate: bool,
+    /// Whether a person waits for what is found out, and no runtime.
+    is_rehearsal: bool,
     /// The hook stops nothing.
     observe: bool,
     /// The lifecycle point, as far as it is known.
     point: Option<String>,
     /// Whose hook it is, as far as that is known.
     runtime: Option<Runtime>,
+    /// When this process began to stand in for a hook.
+    since: Instant,
+    /// The wall time that the command line gives the hook.
+    timeout: Option<Duration>,
+}
+
+/// What time there is.
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
+    /// How long after this process began there has to be an answer.
+    answer: Duration,
+    /// How long the hook may take; `None` = as its profile has it.
+    hook: Option<Duration>,
 }
 
 impl Post {
@@ -85,8 +104,13 @@ impl Post {
             }
         };
         let post = Self {
+            gate: false,
+            is_rehearsal: false,
+            observe: false,
+            point: None,
             runtime: parse(&name).ok().flatten(),
-            ..Self::default()
+            since: Instant::now(),
+            timeout: None,
         };
         post.hold();
         answer_signals();
@@ -101,9 +125,12 @@ impl Post {
     fn of(run: &Run, runtime: Option<Runtime>) -> Self {
         Self {
             gate: run.place.gate,
+            is_rehearsal: run.place.rehearse,
             observe: run.place.observe,
             point: Some(run.point.clone()).filter(|point| !point.is_empty()),
             runtime,
+            since: Instant::now(),
+            timeout: run.timeout,
         }
     }
 
@@ -191,22 +218,57 @@ impl Post {
         }
     }
 
-    /// Has this process end like this where a signal or a panic ends it.
+    /// Returns what time there is, so that the runtime hears the answer before its own timer fires, which would let things go
+    /// on. `None`: nobody has a timer there.
+    fn allowance(&self) -> Option<Allowance> {
+        if let Some(hook) = self.timeout {
+            return Some(Allowance {
+                answer: hook.saturating_add(MARGIN),
+                hook: Some(hook),
+            });
+        }
+        let point = self.point.as_deref().unwrap_or_default();
+        let told = match self.runtime {
+            Some(Runtime::Git) => return None,
+            Some(Runtime::Of(mode)) => mode.defaults(point).timeout,
+            None => None,
+        };
+        let own = told.unwrap_or(PATIENCE);
+        let margin = MARGIN.min(own / 10);
+        Some(Allowance {
+            answer: own.saturating_sub(margin / 2),
+            hook: told.map(|own| own.saturating_sub(margin)),
+        })
+    }
+
+    /// Returns how long an answer may still take.
+    fn left(&self) -> Option<Duration> {
+        let allowance = self.allowance()?;
+        Some(allowance.answer.saturating_sub(self.since.elapsed()))
+    }
+
+    /// Has this process end like this where a signal or a panic ends it, or its time is over: a runtime that writes no payload, a
+    /// daemon that accepts and says nothing, a file that cannot be read and does not fail.
     fn hold(&self) {
         let Said {
             code,
             stderr,
             stdout,
-        } = self.refusal("hookjail: it was ended before it knew the hook's end");
+        } = self
+            .refusal("hookjail: it was ended, or its time was over, before it knew the hook's end");
         keep_last_answer(LastAnswer {
             code: code.into(),
             stderr,
             stdout,
         });
+        let left = self.left().filter(|_| !self.is_rehearsal);
+        give_last_answer_after(left.map(|left| left + LAST_MOMENT));
     }
 
     /// Ends as is said. A no, or a hook's own words, that nobody could be told on stdout is a no by the exit code.
     fn say(&self, said: &Said) -> ExitCode {
+        // One answer is enough.
+        give_last_answer_after(None);
         let is_told = output::try_stdout(&said.stdout);
         output::raw_stderr(&said.stderr);
         let is_code = is_told || said.code != 0 || !self.stops();
@@ -294,7 +356,7 @@ impl Hook<'_> {
         };
         let request = self.request(context, payload)?;
         served::by_daemon(&socket, request, async |channel, request| {
-            call(channel, request, self.timeout()).await
+            call(channel, request, self.post.left()).await
         })
     }
 
@@ -306,8 +368,9 @@ impl Hook<'_> {
     pub(super) fn privately(&self, context: &Context, payload: Vec<u8>) -> Result<Said, Failure> {
         let request = self.request(context, payload)?;
         let (config, consent) = self.run.private(context, &request)?;
+        // Nobody's timer runs here but the hook's own.
         let response = served::privately(config, consent, request, async |channel, request| {
-            call(channel, request, self.timeout()).await
+            call(channel, request, None).await
         })?;
         Ok(self.said(Ok(response)))
     }
@@ -328,13 +391,9 @@ impl Hook<'_> {
         self.runtime.takes_for_no(self.post.point.as_deref(), said)
     }
 
-    /// Returns the wall time that it is given, where somebody says so: the runtime's own timer would let things go on.
+    /// Returns the wall time that it is given; `None` = as its profile has it.
     pub(super) fn timeout(&self) -> Option<Duration> {
-        let point = self.post.point.as_deref().unwrap_or_default();
-        let own = self.runtime.mode().defaults(point).timeout;
-        self.run
-            .timeout
-            .or_else(|| own.map(|own| own.saturating_sub(MARGIN.min(own / 10))))
+        self.post.allowance()?.hook
     }
 
     fn request(&self, context: &Context, payload: Vec<u8>) -> Result<pb::ExecuteRequest, Failure> {
@@ -442,23 +501,28 @@ fn complaint(stderr: &[u8]) -> String {
     }
 }
 
-/// Asks, and waits no longer than the run may take.
+/// Asks, and waits no longer than there is time. The daemon is told: it neither starts what would end too late nor asks anybody
+/// for longer.
 async fn call(
     channel: Channel,
     request: pb::ExecuteRequest,
-    timeout: Option<Duration>,
+    left: Option<Duration>,
 ) -> Result<pb::ExecuteResponse, Failure> {
     let largest = usize::try_from(2 * REPLY).unwrap_or(usize::MAX);
     let mut service = HookServiceClient::new(channel).max_decoding_message_size(largest);
+    let mut request = tonic::Request::new(request);
+    if let Some(left) = left {
+        request.set_timeout(left);
+    }
     let answer = async {
         let answered = service.execute(request).await;
         answered
             .map(tonic::Response::into_inner)
             .map_err(|status| client::refused(&status))
     };
-    match timeout {
+    match left {
         None => answer.await,
-        Some(timeout) => tokio::time::timeout(timeout + SLACK, answer)
+        Some(left) => tokio::time::timeout(left, answer)
             .await
             .unwrap_or_else(|_| Err(Failure::new("the daemon did not answer in time"))),
     }

@@ -3,9 +3,11 @@
 use std::{
     mem, ptr,
     sync::atomic::{AtomicPtr, Ordering},
+    time::Duration,
 };
 
 use libc::c_int;
+use nix::sys::signal::{SigSet, Signal};
 
 /// An end of this process.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -61,6 +63,38 @@ pub fn give_last_answer() -> ! {
     unsafe { libc::_exit(code) }
 }
 
+/// Has the answer that is kept given once a time is over, whatever this process does or waits for then, instead of any time that
+/// was said before; `None` = at no time. Meant for a process that has not started threads yet.
+///
+/// Whoever started this process may have had SIGALRM ignored or held back: that ends here.
+pub fn give_last_answer_after(time: Option<Duration>) {
+    let of_nothing = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 0,
+    };
+    let it_value = time.map_or(of_nothing, |time| {
+        // Nothing at all would be no timer.
+        let time = time.max(Duration::from_millis(1));
+        libc::timeval {
+            tv_sec: time.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            // Less than a million.
+            tv_usec: time.subsec_micros().cast_signed().into(),
+        }
+    });
+    if time.is_some() {
+        answer(libc::SIGALRM);
+        // It fails for nothing that stands here.
+        SigSet::from(Signal::SIGALRM).thread_unblock().ok();
+    }
+    let timer = libc::itimerval {
+        it_interval: of_nothing,
+        it_value,
+    };
+    // SAFETY: the pointer leads to a value that lives, and the old timer is not asked for. Where it fails, which it does for times
+    // beyond any that somebody waits, there is no timer, as before.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, ptr::null_mut()) };
+}
+
 /// Has every signal that would end this process give the answer that is kept. Those that are ignored stay so.
 pub fn answer_signals() {
     for signal in (1..=HIGHEST).filter(|signal| !LEFT_ALONE.contains(signal)) {
@@ -69,20 +103,24 @@ pub fn answer_signals() {
         // SAFETY: both pointers are null or lead to a value that lives; nothing is changed. It fails for the C library's own
         // signals, which are left alone then.
         let is_known = unsafe { libc::sigaction(signal, ptr::null(), &raw mut old) } == 0;
-        if !is_known || old.sa_sigaction == libc::SIG_IGN {
-            continue;
+        if is_known && old.sa_sigaction != libc::SIG_IGN {
+            answer(signal);
         }
-        // SAFETY: as above.
-        let mut new: libc::sigaction = unsafe { mem::zeroed() };
-        new.sa_sigaction = on_signal as *const () as libc::sighandler_t;
-        // A stack that is full has another beside it: the standard library's, for the thread it starts.
-        new.sa_flags = libc::SA_ONSTACK;
-        // SAFETY: the set is a valid value that lives.
-        unsafe { libc::sigfillset(&raw mut new.sa_mask) };
-        // SAFETY: the handler has the signature that is called without SA_SIGINFO, does only what may be done in a signal's
-        // context (an atomic load, write, _exit) and never returns. Where it fails, the signal ends the process as before.
-        unsafe { libc::sigaction(signal, &raw const new, ptr::null_mut()) };
     }
+}
+
+/// Has a signal give the answer that is kept.
+fn answer(signal: c_int) {
+    // SAFETY: all of it is integers, null pointers and a set of signals, for which zero bytes are valid values.
+    let mut new: libc::sigaction = unsafe { mem::zeroed() };
+    new.sa_sigaction = on_signal as *const () as libc::sighandler_t;
+    // A stack that is full has another beside it: the standard library's, for the thread it starts.
+    new.sa_flags = libc::SA_ONSTACK;
+    // SAFETY: the set is a valid value that lives.
+    unsafe { libc::sigfillset(&raw mut new.sa_mask) };
+    // SAFETY: the handler has the signature that is called without SA_SIGINFO, does only what may be done in a signal's
+    // context (an atomic load, write, _exit) and never returns. Where it fails, the signal ends the process as before.
+    unsafe { libc::sigaction(signal, &raw const new, ptr::null_mut()) };
 }
 
 extern "C" fn on_signal(_: c_int) {

@@ -31,7 +31,9 @@ use self::portable as host;
 pub use self::portable::*;
 pub use self::{
     keeper::{Keeper, Place},
-    last_answer::{LastAnswer, answer_signals, give_last_answer, keep_last_answer},
+    last_answer::{
+        LastAnswer, answer_signals, give_last_answer, give_last_answer_after, keep_last_answer,
+    },
     shared::{
         Identity, Links, Reaped, WaitStatus, ignore_file_size_signal, occupy_standard_fds,
         raise_descriptor_limit,

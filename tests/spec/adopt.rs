@@ -123,7 +123,7 @@ fn written(daemon: &Daemon, name: &str, script: &str) -> PathBuf {
     clippy::disallowed_methods,
     reason = "the test is the runtime: it starts its hook, or hookjail in its place"
 )]
-fn started(directory: &Path, words: &[&str], payload: &str) -> Child {
+fn held(directory: &Path, words: &[&str]) -> Child {
     let mut command = Command::new(words[0]);
     command
         .args(&words[1..])
@@ -132,7 +132,11 @@ fn started(directory: &Path, words: &[&str], payload: &str) -> Child {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .env_remove("HOOKJAIL_ADDR");
-    let mut child = command.spawn().unwrap();
+    command.spawn().unwrap()
+}
+
+fn started(directory: &Path, words: &[&str], payload: &str) -> Child {
+    let mut child = held(directory, words);
     let mut stdin = child.stdin.take().unwrap();
     // A hook need not read what it is given.
     stdin.write_all(payload.as_bytes()).ok();
@@ -668,6 +672,90 @@ async fn a_signal_to_hookjail_itself_is_a_no() {
                 case.runtime
             );
         }
+    }
+}
+
+/// Returns how long a runtime waits for a hook of its own before it goes on without, where that is known; git has no timer.
+fn own_timer(case: &Case) -> Option<Duration> {
+    let own = case.mode.defaults(case.point).timeout;
+    own.filter(|_| case.runtime != "git")
+}
+
+/// Pauses a daemon until it is dropped.
+struct Paused(Pid);
+
+impl Paused {
+    fn new(daemon: &Daemon) -> Self {
+        let daemon = Pid::from_raw(daemon.pid().cast_signed());
+        kill(daemon, Signal::SIGSTOP).unwrap();
+        Self(daemon)
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        kill(self.0, Signal::SIGCONT).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_runtime_hears_a_no_before_its_own_timer_fires() {
+    let daemon = Daemon::start().await;
+    let socket = daemon.path().join("sock").display().to_string();
+    let here = daemon.workspace();
+    let hook = written(&daemon, "passes", "#!/bin/sh\nexit 0\n");
+    let hook = hook.to_str().unwrap();
+    // The control: the same words let the call pass.
+    for case in &CASES {
+        let output = ended(
+            &here,
+            &in_place(case.runtime, &socket, &[], hook),
+            case.harmless,
+        );
+        assert!(!read(case, &output).stops(), "{}: {output:?}", case.runtime);
+    }
+    let paused = Paused::new(&daemon);
+    let second = Duration::from_secs(1);
+    for case in &CASES {
+        let impatient = own_timer(case).filter(|own| *own < 10 * second);
+        let mut waits = vec![(vec!["--timeout", "500ms"], 2 * second)];
+        waits.extend(impatient.map(|own| (Vec::new(), own)));
+        for (more, timer) in waits {
+            let begun = Instant::now();
+            let output = ended(
+                &here,
+                &in_place(case.runtime, &socket, &more, hook),
+                case.harmless,
+            );
+            let (took, runtime) = (begun.elapsed(), case.runtime);
+            assert!(took < timer, "{runtime} {more:?}: {took:?} of {timer:?}");
+            assert!(
+                read(case, &output).stops(),
+                "{runtime} {more:?}: {output:?}"
+            );
+        }
+    }
+    drop(paused);
+}
+
+#[tokio::test]
+async fn a_payload_that_never_ends_is_a_no_in_time() {
+    let daemon = Daemon::start().await;
+    let socket = daemon.path().join("sock").display().to_string();
+    let here = daemon.workspace();
+    // Whoever starts a hook may have the timer's signal ignored.
+    let ignoring = ["bash", "-c", "trap '' ALRM; exec \"$@\"", "bash"];
+    for case in CASES.iter().filter(|case| case.runtime != "git") {
+        let short = ["--timeout", "300ms"];
+        let words = in_place(case.runtime, &socket, &short, "/bin/true");
+        let begun = Instant::now();
+        // The payload never ends: its other end stays with this process.
+        let mut child = held(&here, &[&ignoring[..], &words].concat());
+        let stdin = child.stdin.take();
+        let output = child.wait_with_output().unwrap();
+        drop(stdin);
+        assert!(read(case, &output).stops(), "{}: {output:?}", case.runtime);
+        assert!(begun.elapsed() < Duration::from_secs(5), "{}", case.runtime);
     }
 }
 
