@@ -196,7 +196,11 @@ impl Dispatch {
             point: &self.event.point,
             preempt: self.preempt,
             scope: &self.scope,
-            subjects: Subjects::of(tool.map(|tool| tool.name.as_str()), &event),
+            subjects: Subjects::of(
+                &self.event.point,
+                tool.map(|tool| tool.name.as_str()),
+                &event,
+            ),
         };
         let inline = self.inline.iter().filter(|hook| hook.is_due(&occasion));
         let due = hooks.due(&occasion).into_iter().chain(inline);

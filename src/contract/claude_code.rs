@@ -140,6 +140,16 @@ impl Rules for ClaudeCode {
         }
     }
 
+    /// A tool that has another name today is still found by the one that it had.
+    fn other_names(&self, tool: &str) -> &'static [&'static str] {
+        match tool {
+            "Agent" => &["Task"],
+            "TaskOutput" => &["AgentOutputTool", "BashOutputTool"],
+            "TaskStop" => &["KillShell"],
+            _ => &[],
+        }
+    }
+
     fn course(&self, _point: &str) -> Course {
         Course::AtOnce
     }

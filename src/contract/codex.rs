@@ -122,6 +122,14 @@ impl Rules for Codex {
         }
     }
 
+    /// Its one tool for changes goes by those that others have, too.
+    fn other_names(&self, tool: &str) -> &'static [&'static str] {
+        match tool {
+            "apply_patch" => &["Edit", "Write"],
+            _ => &[],
+        }
+    }
+
     fn course(&self, _point: &str) -> Course {
         Course::AtOnce
     }

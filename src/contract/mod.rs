@@ -109,10 +109,15 @@ struct Facts {
 }
 
 impl Facts {
-    /// Says what a hook may stop at a point; `None` where there is no such point.
+    /// Says what a hook may stop at a point; `None` where there is no such point. A contract whose list is open has none that
+    /// only looks like one on it: whoever means that one waits for a guard that is never due.
     fn stop_at(&self, point: &str) -> Option<Stop> {
-        let known = self.points.iter().find(|known| known.name == point);
-        known.map(|known| known.stop).or(self.other_points)
+        let mut points = self.points.iter();
+        if let Some(known) = points.clone().find(|known| known.name == point) {
+            return Some(known.stop);
+        }
+        let is_misspelt = points.any(|known| is_alike(known.name, point));
+        self.other_points.filter(|_| !is_misspelt)
     }
 }
 
@@ -139,6 +144,11 @@ trait Rules: Sync {
 
     /// Says what an end means.
     fn interpret(&self, end: &End<'_>) -> Verdict;
+
+    /// Returns what else matchers may call a tool.
+    fn other_names(&self, _tool: &str) -> &'static [&'static str] {
+        &[]
+    }
 
     /// Returns how several hooks at one point are run.
     fn course(&self, _point: &str) -> Course {
@@ -338,6 +348,11 @@ impl Mode {
         })
     }
 
+    /// Returns what else matchers of the contract's entries may call a tool: the runtime takes these names for it.
+    pub fn other_names(self, tool: &str) -> &'static [&'static str] {
+        self.rules().other_names(tool)
+    }
+
     /// Reads the part of a hook's entry that bears on how its end is read.
     ///
     /// # Errors
@@ -484,6 +499,15 @@ impl Mode {
     pub fn event(self, end: &End<'_>) -> Option<ContractEvent> {
         self.rules().event(end)
     }
+}
+
+/// Says whether a point's name is another but for case and what stands between words, or another runtime's for the same.
+fn is_alike(known: &str, point: &str) -> bool {
+    let letters = |name: &str| {
+        let letters = name.chars().filter(|c| c.is_alphanumeric());
+        letters.flat_map(char::to_lowercase).collect::<String>()
+    };
+    letters(known) == letters(point) || known == native::base_coats(point)
 }
 
 /// Lets things go on in spite of a failure.

@@ -154,6 +154,32 @@ fn only_claude_code_has_points_that_are_not_listed_here() {
 }
 
 #[test]
+fn a_misspelt_point_is_none_even_where_the_list_is_open() {
+    for (mode, point) in [
+        (Mode::ClaudeCode, "preToolUse"),
+        (Mode::ClaudeCode, "pretooluse"),
+        (Mode::ClaudeCode, "PreToolUse "),
+        (Mode::ClaudeCode, "pre_tool_use"),
+        (Mode::ClaudeCode, "pre-tool-use"),
+        (Mode::ClaudeCode, "BeforeTool"),
+        (Mode::ClaudeCode, "tool.pre"),
+        (Mode::ReynPush, "TurnEnd"),
+        (Mode::ReynExec, "session.start"),
+    ] {
+        let error = mode.stop_at(point).unwrap_err();
+        assert_eq!(error.field, "event.point", "{mode:?} {point}");
+    }
+    // What is new is taken.
+    for (mode, point) in [
+        (Mode::ClaudeCode, "PreLaunch"),
+        (Mode::ReynPush, "composed:turn_end"),
+        (Mode::Observe, "pre_tool_use"),
+    ] {
+        assert!(mode.stop_at(point).is_ok(), "{mode:?} {point}");
+    }
+}
+
+#[test]
 fn an_object_that_names_no_point_may_be_empty_or_say_anything() {
     let envelope = Envelope {
         session: "s".to_owned(),

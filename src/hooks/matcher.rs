@@ -45,12 +45,13 @@ pub enum Field {
 }
 
 impl Matcher {
-    /// Reads a matcher in the spelling of a contract's entries.
+    /// Reads a matcher in the spelling of a contract's entries. White space around it is none of it.
     ///
     /// # Errors
     ///
     /// The contract's entries have none, it is no regular expression, or it is larger than matchers may be.
     pub fn parse(mode: Mode, text: &str) -> Result<Self, InvalidField> {
+        let text = text.trim();
         if matches!(text, "" | "*") {
             return Ok(Self::Always);
         }
@@ -111,8 +112,8 @@ impl Matcher {
         })
     }
 
-    /// Says whether an event is meant.
-    pub(crate) fn matches(&self, subjects: &Subjects<'_>, event: &Members<'_>) -> bool {
+    /// Says whether an event is meant, by an entry of this contract.
+    pub(crate) fn matches(&self, mode: Mode, subjects: &Subjects<'_>, event: &Members<'_>) -> bool {
         match self {
             Self::Always => true,
             Self::Fields(fields) => fields.iter().all(|(name, field)| {
@@ -125,8 +126,10 @@ impl Matcher {
                         .is_some_and(|text| text.len() > MAX_SUBJECT || pattern.is_match(&text)),
                 })
             }),
-            Self::Names(names) => subjects.any(|subject| names.iter().any(|name| name == subject)),
-            Self::Pattern(pattern) => subjects.any(|subject| pattern.is_match(subject)),
+            Self::Names(names) => {
+                subjects.any(mode, |subject| names.iter().any(|name| name == subject))
+            }
+            Self::Pattern(pattern) => subjects.any(mode, |subject| pattern.is_match(subject)),
         }
     }
 }
@@ -141,19 +144,26 @@ pub(crate) struct Subjects<'a> {
 impl<'a> Subjects<'a> {
     /// Finds them: the tool that the request names, and the tool that the event names, or the member that the contracts have
     /// in its place. A member that is no text, an empty one or more than 16 KiB of it, cannot be looked at.
-    pub(crate) fn of(tool: Option<&'a str>, event: &Members<'_>) -> Self {
-        const MEMBERS: [&str; 8] = [
+    pub(crate) fn of(point: &str, tool: Option<&'a str>, event: &Members<'_>) -> Self {
+        const MEMBERS: [&str; 10] = [
             "tool_name",
             "toolName",
             "source",
             "trigger",
             "notification_type",
+            "mcp_server_name",
+            "command_name",
             "agent_type",
             "reason",
             "command",
         ];
+        // Every event of a subagent, or of a session that was started as one, has it: there it says who asks, and not for what.
+        let is_of_agents = point.contains("ubagent");
         let named = tool.filter(|name| !name.is_empty()).map(Cow::Borrowed);
-        let own = MEMBERS.iter().find_map(|member| event.last(member));
+        let members = MEMBERS
+            .iter()
+            .filter(|member| is_of_agents || **member != "agent_type");
+        let own = members.into_iter().find_map(|member| event.last(member));
         let own = own.map(|member| text(member).map(Cow::Owned));
         let given = named.map(Some).into_iter().chain(own);
         let readable = |subject: &Cow<'_, str>| (1..=MAX_SUBJECT).contains(&subject.len());
@@ -164,9 +174,12 @@ impl<'a> Subjects<'a> {
         }
     }
 
-    /// Says whether a matcher takes one of them; where there is none, every matcher does.
-    fn any(&self, is: impl Fn(&str) -> bool) -> bool {
-        self.all.is_empty() || self.all.iter().any(|subject| is(subject))
+    /// Says whether a matcher takes one of them, by any name that its contract knows; where there is none, every matcher does.
+    fn any(&self, mode: Mode, is: impl Fn(&str) -> bool) -> bool {
+        let is_one = |subject: &Cow<'_, str>| {
+            is(subject) || mode.other_names(subject).iter().any(|name| is(name))
+        };
+        self.all.is_empty() || self.all.iter().any(is_one)
     }
 }
 
@@ -250,13 +263,94 @@ mod tests {
 
     use super::*;
 
+    fn is_due(mode: Mode, text: &str, point: &str, event: &str) -> bool {
+        let event = Members::of_event(event.as_bytes()).unwrap();
+        let matcher = Matcher::parse(mode, text).unwrap();
+        matcher.matches(mode, &Subjects::of(point, None, &event), &event)
+    }
+
     fn matches(matcher: &Matcher, tool: Option<&str>, event: &str) -> bool {
         let event = Members::of_event(event.as_bytes()).unwrap();
-        matcher.matches(&Subjects::of(tool, &event), &event)
+        matcher.matches(Mode::Observe, &Subjects::of("", tool, &event), &event)
     }
 
     fn takes(mode: Mode, text: &str, tool: &str) -> bool {
-        matches(&Matcher::parse(mode, text).unwrap(), Some(tool), "")
+        let event = Members::default();
+        let matcher = Matcher::parse(mode, text).unwrap();
+        matcher.matches(mode, &Subjects::of("", Some(tool), &event), &event)
+    }
+
+    #[test]
+    fn a_tool_is_found_by_every_name_that_its_runtime_takes_for_it() {
+        for (mode, matcher, tool, expected) in [
+            (Mode::Codex, "Edit|Write", "apply_patch", true),
+            (Mode::Codex, "^Edit$", "apply_patch", true),
+            (Mode::Codex, "apply_patch", "apply_patch", true),
+            (Mode::Codex, "^Bash$", "apply_patch", false),
+            (Mode::ClaudeCode, "Edit|Write", "apply_patch", false),
+            (Mode::ClaudeCode, "Task", "Agent", true),
+            (Mode::ClaudeCode, "Bash|Task", "Agent", true),
+            (Mode::ClaudeCode, "^Task$", "Agent", true),
+            (Mode::ClaudeCode, "Agent", "Agent", true),
+            (Mode::ClaudeCode, "KillShell", "TaskStop", true),
+            (Mode::ClaudeCode, "BashOutputTool", "TaskOutput", true),
+            (Mode::ClaudeCode, "Bash", "Agent", false),
+        ] {
+            assert_eq!(takes(mode, matcher, tool), expected, "{matcher} {tool}");
+        }
+        for mode in [
+            Mode::ClaudeCode,
+            Mode::Codex,
+            Mode::Copilot,
+            Mode::GeminiCli,
+            Mode::Loom,
+        ] {
+            for matcher in ["shell ", " shell", " * ", " "] {
+                assert!(takes(mode, matcher, "shell"), "{mode:?} {matcher:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_asks_is_no_subject_but_where_agents_begin_and_end() {
+        for (point, matcher, event, expected) in [
+            (
+                "Elicitation",
+                "mail",
+                r#"{"agent_type":"a","mcp_server_name":"mail"}"#,
+                true,
+            ),
+            (
+                "Elicitation",
+                "mail",
+                r#"{"agent_type":"a","mcp_server_name":"chat"}"#,
+                false,
+            ),
+            (
+                "UserPromptExpansion",
+                "deploy",
+                r#"{"agent_type":"a","command_name":"deploy"}"#,
+                true,
+            ),
+            (
+                "SessionEnd",
+                "logout",
+                r#"{"agent_type":"a","reason":"logout"}"#,
+                true,
+            ),
+            // What a point is about need not be known.
+            (
+                "PreModelSwitch",
+                "opus",
+                r#"{"agent_type":"a","to":"opus"}"#,
+                true,
+            ),
+            ("SubagentStart", "a", r#"{"agent_type":"a"}"#, true),
+            ("SubagentStart", "b", r#"{"agent_type":"a"}"#, false),
+        ] {
+            let found = is_due(Mode::ClaudeCode, matcher, point, event);
+            assert_eq!(found, expected, "{point} {matcher} {event}");
+        }
     }
 
     #[test]

@@ -293,7 +293,9 @@ impl Registered {
                 .is_none_or(|contract| contract == self.mode.contract_name())
             && self.entry.preempt == occasion.preempt
             && occasion.scope.has(&self.owner)
-            && self.matcher.matches(&occasion.subjects, occasion.event)
+            && self
+                .matcher
+                .matches(self.mode, &occasion.subjects, occasion.event)
     }
 }
 

@@ -362,6 +362,74 @@ async fn a_guard_is_due_whatever_else_the_event_holds() {
 }
 
 #[tokio::test]
+async fn a_guard_is_due_by_any_name_of_its_tool_and_whoever_asks() {
+    let guard = |contract: &str, point: &str, matcher: &str| {
+        format!(
+            "[[hook]]\ncontract = {contract:?}\npoint = {point:?}\nmatcher = {matcher:?}\ncommand = \"echo no >&2; exit 2\"\n"
+        )
+    };
+    let hooks = [
+        guard("codex", "PreToolUse", "Edit|Write"),
+        guard("claude_code", "PreToolUse", "Task"),
+        guard("claude_code", "Elicitation", "mail"),
+        guard("gemini_cli", "BeforeTool", "run_shell_command "),
+    ];
+    let daemon = Daemon::with_hooks(&hooks.concat()).await;
+    for (contract, point, event, is_due) in [
+        (
+            pb::Contract::Codex,
+            "PreToolUse",
+            json!({"tool_name": "apply_patch"}),
+            true,
+        ),
+        (
+            pb::Contract::Codex,
+            "PreToolUse",
+            json!({"tool_name": "Bash"}),
+            false,
+        ),
+        (
+            pb::Contract::ClaudeCode,
+            "PreToolUse",
+            json!({"tool_name": "Agent"}),
+            true,
+        ),
+        (
+            pb::Contract::ClaudeCode,
+            "PreToolUse",
+            json!({"tool_name": "Bash", "agent_type": "Task"}),
+            false,
+        ),
+        (
+            pb::Contract::ClaudeCode,
+            "Elicitation",
+            json!({"agent_type": "a", "mcp_server_name": "mail"}),
+            true,
+        ),
+        (
+            pb::Contract::ClaudeCode,
+            "Elicitation",
+            json!({"agent_type": "a", "mcp_server_name": "chat"}),
+            false,
+        ),
+        (
+            pb::Contract::GeminiCli,
+            "BeforeTool",
+            json!({"tool_name": "run_shell_command"}),
+            true,
+        ),
+    ] {
+        let request = pb::DispatchRequest {
+            contract: contract.into(),
+            ..at(point, &event)
+        };
+        let answer = daemon.dispatch(request).await.answer.unwrap();
+        let stops = matches!(answer.decision(), pb::Decision::Block | pb::Decision::Deny);
+        assert_eq!(stops, is_due, "{point} {event}: {answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_event_that_cannot_be_read_is_refused_and_never_due_for_nothing() {
     let daemon = Daemon::with_hooks(
         "[[hook]]\ncontract = \"loom\"\npoint = \"tool.pre\"\nmatcher = \"Bash\"\ncommand = \"exit 2\"\n",
