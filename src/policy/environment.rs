@@ -82,6 +82,7 @@ impl Variables {
             .collect();
         all.insert("PATH".into(), path.join(OsStr::new(":")));
         all.insert(DEPTH.into(), depth.saturating_add(1).to_string().into());
+        speak_english(&mut all);
         Ok(Self(all))
     }
 
@@ -97,6 +98,28 @@ impl Variables {
         all.insert("TMPDIR".into(), scratch.into());
         all
     }
+}
+
+/// Has the system's errors told in English, whatever the language is: what confinement keeps from a guard is known by how its
+/// tools say so. All else of a language stays.
+fn speak_english(all: &mut BTreeMap<OsString, OsString>) {
+    let [everything, messages, language] = ["LC_ALL", "LC_MESSAGES", "LANG"].map(OsStr::new);
+    let mut said = [everything, messages, language]
+        .into_iter()
+        .filter_map(|name| all.get(name));
+    let is_english = said.find(|value| !value.is_empty()).is_none_or(|value| {
+        let value = value.as_bytes();
+        matches!(value, b"C" | b"POSIX") || value.starts_with(b"C.")
+    });
+    if is_english {
+        return;
+    }
+    if let Some(value) = all.remove(everything).filter(|value| !value.is_empty()) {
+        // It goes before all of its kind, which therefore nobody saw.
+        all.retain(|name, _| !name.as_bytes().starts_with(b"LC_"));
+        all.insert(language.into(), value);
+    }
+    all.insert(messages.into(), "C".into());
 }
 
 /// Whether a request under a profile can set a variable.
@@ -345,6 +368,45 @@ mod tests {
             assert!(built.contains(&(name.into(), value)));
         }
         assert_eq!(built.iter().filter(|(name, _)| name == "LANG").count(), 1);
+    }
+
+    #[test]
+    fn errors_are_told_in_english_and_the_rest_of_a_language_stays() {
+        for (request, expected) in [
+            (&[][..], &[("LANG", "C.UTF-8")][..]),
+            (
+                &[("LC_ALL", "C"), ("LANG", "de_DE.UTF-8")],
+                &[("LANG", "de_DE.UTF-8"), ("LC_ALL", "C")],
+            ),
+            (
+                &[("LANG", "de_DE.UTF-8")],
+                &[("LANG", "de_DE.UTF-8"), ("LC_MESSAGES", "C")],
+            ),
+            (
+                &[("LC_ALL", "fr_FR.UTF-8"), ("LC_TIME", "ja_JP.UTF-8")],
+                &[("LANG", "fr_FR.UTF-8"), ("LC_MESSAGES", "C")],
+            ),
+            (
+                &[("LC_MESSAGES", "es_ES.UTF-8"), ("LC_TIME", "ja_JP.UTF-8")],
+                &[
+                    ("LANG", "C.UTF-8"),
+                    ("LC_MESSAGES", "C"),
+                    ("LC_TIME", "ja_JP.UTF-8"),
+                ],
+            ),
+            (
+                &[("LC_ALL", ""), ("LANG", "de_DE.UTF-8")],
+                &[("LANG", "de_DE.UTF-8"), ("LC_MESSAGES", "C")],
+            ),
+        ] {
+            let mut built = build(&strict(), Path::new("/s"), &env(request)).unwrap();
+            built.retain(|(name, _)| name == "LANG" || name.as_bytes().starts_with(b"LC_"));
+            let expected = expected.iter();
+            let expected: Vec<(OsString, OsString)> = expected
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect();
+            assert_eq!(built, expected, "{request:?}");
+        }
     }
 
     #[test]

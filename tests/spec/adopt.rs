@@ -308,6 +308,42 @@ async fn a_guard_that_breaks_is_a_no_before_a_tool_call() {
 }
 
 #[tokio::test]
+async fn a_guard_that_confinement_breaks_is_a_no_in_every_language() {
+    let daemon = Daemon::start().await;
+    let socket = daemon.path().join("sock").display().to_string();
+    let here = daemon.workspace();
+    let rules = daemon.outside("rules");
+    fs::write(&rules, "rm -rf\n").unwrap();
+    // Few machines have catalogues: it says in which language it would speak, as they have it.
+    let guard = format!(
+        "#!/bin/sh\ngrep -q -f {0} 2>/dev/null\n\
+         case $? in 0) echo no >&2; exit 2 ;; 1) exit 0 ;; esac\n\
+         case ${{LC_ALL:-${{LC_MESSAGES:-$LANG}}}} in\n\
+         de*) echo 'grep: {0}: Keine Berechtigung' >&2 ;;\n\
+         *) echo 'grep: {0}: Permission denied' >&2 ;;\n\
+         esac\nexit 0\n",
+        rules.display()
+    );
+    let guard = written(&daemon, "guard", &guard);
+    let guard = guard.to_str().unwrap();
+    for variable in ["LC_ALL", "LC_MESSAGES", "LANG"] {
+        let german = format!("{variable}=de_DE.UTF-8");
+        let env = ["env", "-u", "LC_ALL", "-u", "LC_MESSAGES", &german];
+        for case in CASES.iter().filter(|case| is_of_a_call(case)) {
+            let bare = ended(&here, &[&env[..], &[guard]].concat(), case.harmful);
+            assert!(read(case, &bare).stops(), "{}: {bare:?}", case.runtime);
+            let words = in_place(case.runtime, &socket, &[], guard);
+            let output = ended(&here, &[&env[..], &words].concat(), case.harmful);
+            assert!(
+                read(case, &output).stops(),
+                "{} {german}: {output:?}",
+                case.runtime
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_guard_that_confinement_breaks_is_a_no() {
     let daemon = Daemon::start().await;
     let socket = daemon.path().join("sock").display().to_string();
