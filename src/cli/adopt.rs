@@ -188,12 +188,22 @@ impl Post {
         }
     }
 
-    /// Takes what a payload says: whose it is and of which point, where nobody named them.
+    /// Takes what a payload says: whose it is, where nobody named the runtime, and of which point. A line of settings that was
+    /// copied to another point may still name the one it came from, where a failure may stop nothing: what the runtime itself says
+    /// counts, where that is a point of its.
     fn learn(&mut self, payload: &[u8]) {
         self.runtime = self.runtime.or_else(|| Runtime::recognise(payload));
-        if self.point.is_none() {
-            self.point = self.runtime.and_then(|runtime| runtime.point(payload));
-        }
+        let Some(runtime) = self.runtime else {
+            return;
+        };
+        let named = runtime.named_point(payload);
+        let listed = named.filter(|point| {
+            let mut points = runtime.mode().points().iter();
+            points.any(|known| known.name == point)
+        });
+        self.point = listed
+            .or_else(|| self.point.take())
+            .or_else(|| runtime.point(payload));
     }
 
     /// Whether hookjail's own failure is a no here. Where a no has an agent go on working, it is none: nobody could end that.

@@ -85,6 +85,11 @@ impl Dispatch {
                 let mut config = context.load()?;
                 let configured = hooks::configured(&config, &context.surroundings.switches)?;
                 config.registered = configured.hooks;
+                if !config.hooks_disabled && config.registered.is_empty() && self.hook.is_empty() {
+                    let message = "no daemon is set up here, and neither the configuration nor the command line has a hook: \
+                                   nobody was asked";
+                    return Err(Failure::new(message));
+                }
                 config.spawners = 1;
                 config.allowed_uids.clear();
                 config.workspace_roots.extend(

@@ -135,21 +135,33 @@ impl Runtime {
         Some(Self::Of(mode))
     }
 
-    /// Returns the lifecycle point that a payload names; `None` where it names none.
+    /// Returns the lifecycle point of a payload: the one that it names, else, for Copilot's that name none, the one that its
+    /// members tell; `None` where nothing does.
     pub fn point(self, payload: &[u8]) -> Option<String> {
         let payload = String::from_utf8_lossy(payload);
         let members = Members::parse_at_any_depth(&payload).ok()?;
-        let name = match self {
-            Self::Git => return None,
-            Self::Of(Mode::Loom) => "event",
-            Self::Of(Mode::Basecoat | Mode::Infer) => "hook",
-            Self::Of(Mode::ReynExec | Mode::ReynPush) => "point",
-            Self::Of(_) => "hook_event_name",
-        };
-        match members.last(name) {
+        match members.last(self.key_of_point()?) {
             Some(point) => text(point),
             None if self == Self::Of(Mode::Copilot) => copilots(&members).map(str::to_owned),
             None => None,
+        }
+    }
+
+    /// Returns the lifecycle point that a payload names itself; `None` where it names none.
+    pub fn named_point(self, payload: &[u8]) -> Option<String> {
+        let payload = String::from_utf8_lossy(payload);
+        let members = Members::parse_at_any_depth(&payload).ok()?;
+        text(members.last(self.key_of_point()?)?)
+    }
+
+    /// Returns the member by which a payload names its point; `None` where payloads are no JSON.
+    const fn key_of_point(self) -> Option<&'static str> {
+        match self {
+            Self::Git => None,
+            Self::Of(Mode::Loom) => Some("event"),
+            Self::Of(Mode::Basecoat | Mode::Infer) => Some("hook"),
+            Self::Of(Mode::ReynExec | Mode::ReynPush) => Some("point"),
+            Self::Of(_) => Some("hook_event_name"),
         }
     }
 

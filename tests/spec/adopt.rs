@@ -998,6 +998,32 @@ async fn a_payload_of_nobody_is_a_no() {
 }
 
 #[tokio::test]
+async fn what_a_payload_says_of_its_point_counts_over_a_line_that_was_copied() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = directory.path().join("nobody").display().to_string();
+    // Those whose payloads name their point.
+    let naming = |case: &&Case| !matches!(case.runtime, "copilot" | "git");
+    for case in CASES.iter().filter(naming) {
+        let mut points = case.mode.points().iter();
+        let other = points.find(|point| matches!(point.stop, Stop::Ending | Stop::Nothing));
+        let other = ["--point", other.unwrap().name];
+        let words = in_place(case.runtime, &missing, &other, "/bin/true");
+        let no = ended(directory.path(), &words, case.harmless);
+        assert!(
+            read(case, &no).stops(),
+            "{} {other:?}: {no:?}",
+            case.runtime
+        );
+        // A payload that says nothing of the kind, or what its runtime does not have, leaves it to the command line.
+        for payload in ["{}", &case.harmless.replace(case.point, "PreLaunch")] {
+            let output = ended(directory.path(), &words, payload);
+            let (is, was) = (told(&output), told(&no));
+            assert_ne!((is.0, is.1), (was.0, was.1), "{} {other:?}", case.runtime);
+        }
+    }
+}
+
+#[tokio::test]
 async fn hooks_that_decide_nothing_are_mirrored_too() {
     let daemon = Daemon::start().await;
     let socket = daemon.path().join("sock").display().to_string();

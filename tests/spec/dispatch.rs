@@ -13,7 +13,7 @@ use tonic::Code;
 
 use crate::{
     support::{Daemon, Setup, at, inline, reached, reason},
-    witness::{a_minute, processes_with, until, until_gone},
+    witness::{CommandLine, a_minute, processes_with, until, until_gone},
 };
 
 #[tokio::test]
@@ -724,6 +724,26 @@ async fn the_command_line_says_by_its_exit_code_what_is_stopped() {
     assert_eq!(code, Some(125), "{text}");
     let error: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(error["error"]["reason"], "INVALID_REQUEST");
+}
+
+#[test]
+fn without_a_daemon_and_a_hook_nobody_was_asked() {
+    let here = CommandLine::new();
+    let at = ["dispatch", "--contract", "loom", "--point", "tool.pre"];
+    let output = here.run(&at);
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nobody was asked"));
+    // The control: of hooks that there are, none may be due.
+    let output = here.run(&[&at[..], &["--hook", "tool.post=exit 1"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let config = here.path().join("hookjail.toml");
+    let configured = fs::read_to_string(&config).unwrap();
+    let hook = "[[hook]]\ncontract = \"loom\"\npoint = \"tool.post\"\ncommand = \"exit 1\"\n";
+    for more in [hook, "[hooks]\ndisabled = true\n"] {
+        fs::write(&config, format!("{configured}{more}")).unwrap();
+        let output = here.run(&at);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
 }
 
 #[tokio::test]
