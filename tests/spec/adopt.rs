@@ -12,6 +12,7 @@ use std::{
 
 use hookjail::{
     contract::{Decision, End, EndKind, Mode, Stop},
+    pb::{self, consent_service_client::ConsentServiceClient},
     request::OnFailure,
 };
 use nix::{
@@ -772,6 +773,35 @@ async fn a_runtime_hears_a_no_before_its_own_timer_fires() {
         }
     }
     drop(paused);
+}
+
+#[tokio::test]
+async fn an_operator_who_is_away_is_waited_for_no_longer_than_the_runtime_waits() {
+    let daemon = Daemon::with(Setup {
+        ask_for_consent: true,
+        ..Setup::default()
+    })
+    .await;
+    let socket = daemon.path().join("sock").display().to_string();
+    let here = daemon.workspace();
+    let mut operator = ConsentServiceClient::new(daemon.channel());
+    // Somebody who listens, and is away.
+    let listening = operator.watch(pb::WatchRequest::default()).await.unwrap();
+    for case in &CASES {
+        let Some(own) = own_timer(case).filter(|own| *own < Duration::from_secs(10)) else {
+            continue;
+        };
+        let hook = written(&daemon, case.runtime, case.hook);
+        let words = in_place(case.runtime, &socket, &[], hook.to_str().unwrap());
+        let begun = Instant::now();
+        let output = ended(&here, &words, case.harmless);
+        let took = begun.elapsed();
+        // The control: the question was asked, and nobody answered it.
+        assert!(took > own / 2, "{}: {took:?} of {own:?}", case.runtime);
+        assert!(took < own, "{}: {took:?} of {own:?}", case.runtime);
+        assert!(read(case, &output).stops(), "{}: {output:?}", case.runtime);
+    }
+    drop(listening);
 }
 
 #[tokio::test]
