@@ -21,7 +21,7 @@ use crate::{
     audit::{Answer, Recorded},
     contract::{
         AgentMode, ContractEvent, Course, Decision, End, EndKind, Entry, Envelope, Folded, Members,
-        Mode, Push, Skip, Stop, Verdict,
+        Mode, Push, Skip, Stop, Verdict, text,
     },
     hooks::{Action, Configured, Lists, Occasion, Registered, Scope, Subjects},
     pipeline::Pipeline,
@@ -485,21 +485,44 @@ async fn approve(
     request: &Request,
     wait: Duration,
 ) -> Result<(), Refusal> {
-    let tool = request.envelope.tool.as_ref();
-    let input = tool.and_then(|tool| tool.input.as_ref());
+    let (name, input) = called(request)?;
     let workspace = request.hook.workspace.as_ref();
     let question = Question {
         hook: request.hook.name.clone(),
         peer: call.peer,
         request_id: request.id.clone(),
-        subject: Subject::Tool {
-            input: input.map_or_else(String::new, |input| input.as_str().to_owned()),
-            name: tool.map_or_else(String::new, |tool| tool.name.clone()),
-        },
+        subject: Subject::Tool { input, name },
         why: "a hook asks for approval of each such call".to_owned(),
         workspace: workspace.map_or_else(String::new, |path| path.display().to_string()),
     };
     pipeline.gate.consents().approve(call, question, wait).await
+}
+
+/// Returns the name and the input, as JSON, of the tool that is to be called: what the event says counts over what the request
+/// knows, as it does for hooks.
+///
+/// # Errors
+///
+/// Nobody says which tool it is, or the event says it in something that is no text.
+fn called(request: &Request) -> Result<(String, String), InvalidField> {
+    let event = Members::of_event(&request.event.json)?;
+    let known = request.envelope.tool.as_ref();
+    let one_of = |names: [&str; 2]| names.into_iter().find_map(|name| event.last(name));
+    let name = match one_of(["toolName", "tool_name"]) {
+        Some(own) => text(own),
+        None => known.map(|tool| tool.name.clone()),
+    };
+    let name = name.filter(|name| !name.is_empty()).ok_or_else(|| {
+        let problem = "must name the tool that is asked about, or the event must";
+        InvalidField::new("tool.name", problem)
+    })?;
+    let input = match one_of(["toolInput", "tool_input"]) {
+        Some(own) => own.get().to_owned(),
+        None => known
+            .and_then(|tool| tool.input.as_ref())
+            .map_or_else(String::new, |input| input.as_str().to_owned()),
+    };
+    Ok((name, input))
 }
 
 /// Returns the contracts' own word for a refusal, if they have one.

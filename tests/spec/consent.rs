@@ -1020,6 +1020,52 @@ async fn looms_approve_asks_the_operator_about_the_tool() {
     assert_eq!(consents(&daemon), [json!(null); 0]);
 }
 
+#[tokio::test]
+async fn an_operator_is_asked_about_the_call_that_the_event_tells() {
+    let directory = crate::support::directory();
+    let file = directory.path().join("agent.json");
+    let hooks = json!({"hooks": {"onToolCall": [{"action": "approve", "timeoutMs": 60_000}]}});
+    fs::write(&file, hooks.to_string()).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let setup = Setup {
+        config: format!("[[hooks_file]]\ncontract = \"loom\"\npath = {file:?}\n"),
+        ..Setup::default()
+    };
+    let daemon = Daemon::in_directory(directory, setup).await.unwrap();
+    let mut listener = Listener::of(&daemon).await;
+    let other = pb::Tool {
+        input_json: json!({"path": "README.md"}).to_string(),
+        name: "read_file".to_owned(),
+        ..pb::Tool::default()
+    };
+    let event = json!({"toolName": "shell", "toolInput": {"cmd": "rm -rf /"}});
+    for tool in [None, Some(other.clone())] {
+        let mut client = daemon.client();
+        let request = pb::DispatchRequest {
+            tool,
+            ..crate::support::at("tool.pre", &event)
+        };
+        let dispatched = tokio::spawn(async move { client.dispatch(request).await });
+        let asked = listener.question().await;
+        assert_eq!(
+            (asked.tool_name.as_str(), asked.tool_input_json.as_str()),
+            ("shell", r#"{"cmd":"rm -rf /"}"#)
+        );
+        assert!(decide(&daemon, &asked.consent_id, ConsentDecision::No).await);
+        dispatched.await.unwrap().unwrap();
+        listener.settled().await;
+    }
+    // Of a call that nobody names nobody is asked, and it is refused; half a name is none.
+    for event in [json!({}), json!({"toolName": 7}), json!({"toolName": ""})] {
+        let answer = daemon
+            .dispatch(crate::support::at("tool.pre", &event))
+            .await;
+        let answer = answer.answer.unwrap();
+        assert_eq!(answer.decision(), pb::Decision::Deny, "{event}");
+        assert!(answer.reason.contains("must name the tool"), "{answer:?}");
+    }
+}
+
 /// An entry as reyn writes it.
 fn of_reyn(command: &str, modified: Option<f64>) -> serde_json::Value {
     json!({"command": command, "approved_at": "2026-01-02T03:04:05.678901+00:00", "script_mtime": modified})
