@@ -31,9 +31,12 @@ const AUTO: &str = "auto";
 /// How much of what a hook prints can be mirrored, both streams together, bytes.
 const REPLY: u64 = 64 * 1024 * 1024;
 
-/// How much earlier than the runtime's own timer a hook has to end, and how long after the end that the command line gives a
-/// hook there is an answer at the latest.
-const MARGIN: Duration = Duration::from_secs(1);
+/// How much earlier than the runtime's own timer a hook has to end. That timer runs while the runtime's shell starts, which may
+/// be a login shell and take a second before this process begins.
+const MARGIN: Duration = Duration::from_secs(3);
+
+/// How long after the end that the command line gives a hook there is an answer at the latest.
+const SLACK: Duration = Duration::from_secs(1);
 
 /// How long a runtime is taken to wait where nobody knows: no longer than the most impatient that goes on with a call.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -233,7 +236,7 @@ impl Post {
     fn allowance(&self) -> Option<Allowance> {
         if let Some(hook) = self.timeout {
             return Some(Allowance {
-                answer: hook.saturating_add(MARGIN),
+                answer: hook.saturating_add(SLACK),
                 hook: Some(hook),
             });
         }
