@@ -28,6 +28,9 @@ use crate::{
 /// What recognises the runtime from its payload.
 const AUTO: &str = "auto";
 
+/// How long a payload may be: as long as any daemon can be told to take, bytes.
+const PAYLOAD: u64 = 256 * 1024 * 1024;
+
 /// How much of what a hook prints can be mirrored, both streams together, bytes.
 const REPLY: u64 = 64 * 1024 * 1024;
 
@@ -149,7 +152,7 @@ impl Post {
         if !io::stdin().is_terminal() {
             let mut payload = Vec::new();
             // What was read may say whose payload it is, also where reading failed.
-            drop(io::stdin().lock().read_to_end(&mut payload));
+            drop(read_payload(&mut payload));
             self.learn(&payload);
         }
         self.say(&self.refusal(&format!("hookjail: {why}")))
@@ -295,7 +298,7 @@ pub(super) fn run(run: &Run, runtime: Option<Runtime>, context: &Context) -> Exi
     let mut post = Post::of(run, runtime);
     post.hold();
     let mut payload = Vec::new();
-    let read = io::stdin().lock().read_to_end(&mut payload);
+    let read = read_payload(&mut payload);
     post.learn(&payload);
     post.hold();
     let Some(runtime) = post.runtime else {
@@ -316,7 +319,7 @@ pub(super) fn run(run: &Run, runtime: Option<Runtime>, context: &Context) -> Exi
         }
         let rehearsed = read
             .map_err(Failure::from)
-            .and_then(|_| rehearse::run(&hook, context, &payload));
+            .and_then(|()| rehearse::run(&hook, context, &payload));
         return rehearsed.unwrap_or_else(|failure| {
             output::failure(&failure, context.json);
             ExitCode::from(failure.code)
@@ -324,8 +327,19 @@ pub(super) fn run(run: &Run, runtime: Option<Runtime>, context: &Context) -> Exi
     }
     let response = read
         .map_err(Failure::from)
-        .and_then(|_| hook.ask(context, payload));
+        .and_then(|()| hook.ask(context, payload));
     post.say(&hook.said(response))
+}
+
+/// Reads the payload on stdin. Who reads on for ever has the kernel end it for want of memory, by the one signal that leaves
+/// no answer.
+fn read_payload(payload: &mut Vec<u8>) -> io::Result<()> {
+    let read = io::stdin().lock().take(PAYLOAD + 1).read_to_end(payload)?;
+    if read as u64 > PAYLOAD {
+        let message = "the payload on stdin is longer than any daemon takes";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    Ok(())
 }
 
 /// Ends where no runtime has the name that is given: that is for a person to mend.

@@ -825,6 +825,18 @@ async fn a_payload_that_never_ends_is_a_no_in_time() {
     }
 }
 
+#[tokio::test]
+async fn a_payload_without_end_is_a_no_before_it_takes_all_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let case = &CASES[0];
+    let words = in_place(case.runtime, "/nowhere", &[], "/bin/true");
+    let endless = ["bash", "-c", "yes | \"$@\"", "bash"];
+    let output = ended(directory.path(), &[&endless[..], &words].concat(), "");
+    assert!(read(case, &output).stops(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("longer than any daemon takes"), "{text}");
+}
+
 /// Returns words by which bash lowers its limits and becomes hookjail.
 fn limited<'a>(limit: &'a str, words: &[&'a str]) -> Vec<&'a str> {
     let shell = ["bash", "-c", "ulimit $0 && exec \"$@\"", limit];
