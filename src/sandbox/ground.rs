@@ -12,7 +12,7 @@ use nix::unistd;
 use super::{
     grants::{self, OpenGrant},
     host::{OUTBOUND_HAS_UNIX_SOCKETS, UNGRANTED_DEVICE},
-    scratch::RunDir,
+    scratch::{RunDir, wait_for_writers},
 };
 use crate::{
     axis::{Axes, Axis, Coverage},
@@ -121,6 +121,9 @@ impl Ground {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
             if let Some(Identity { uid, gid, .. }) = identity {
                 std::os::unix::fs::chown(&path, Some(uid), Some(gid))?;
+            }
+            if mode & 0o111 != 0 {
+                wait_for_writers(&path)?;
             }
         }
         // With nothing granted below: where there is, a container has a directory that shows just that.

@@ -23,7 +23,7 @@ use nix::{
 };
 use uuid::Uuid;
 
-use crate::sys::{BY_NAME, Identity};
+use crate::sys::{BY_NAME, Identity, keep_writers_out};
 
 /// The start of the name of every instance's directory.
 const INSTANCE: &str = "instance-";
@@ -299,8 +299,33 @@ impl RunDir {
         io::Seek::rewind(&mut file)?;
         io::copy(&mut file, &mut copy)?;
         copy.set_permissions(Permissions::from_mode(0o555))?;
+        drop(copy);
+        wait_for_writers(&path)?;
         Ok(path)
     }
+}
+
+/// How often, and how long each time, the end of a file's writers is waited for.
+const WRITERS: (u32, Duration) = (200, Duration::from_millis(1));
+
+/// Waits until nobody has a file open for writing that this process has written: a child that is started at that moment has a copy
+/// of each descriptor until it executes, and as long as it has, the file cannot be executed (`ETXTBSY`). Where the file system does
+/// not tell, and after 200 ms, this waits no more.
+///
+/// # Errors
+///
+/// Returns the error of opening it.
+pub(super) fn wait_for_writers(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    let (times, pause) = WRITERS;
+    for _ in 0..times {
+        // Refused for a writer, and only then for now.
+        match keep_writers_out(&file) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(pause),
+            Ok(()) | Err(_) => break,
+        }
+    }
+    Ok(())
 }
 
 impl Drop for RunDir {
@@ -477,6 +502,29 @@ mod tests {
     use nix::{fcntl::open, sys::stat::mkdirat};
 
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_is_executed_once_the_children_that_could_write_it_are_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program");
+        let writer = File::create(&path).unwrap();
+        let pause = Duration::from_millis(30);
+        let began = std::time::Instant::now();
+        let gone = thread::spawn(move || {
+            thread::sleep(pause);
+            drop(writer);
+        });
+        wait_for_writers(&path).unwrap();
+        assert!(began.elapsed() >= pause);
+        gone.join().unwrap();
+        // The control: without one it does not wait; and a writer that stays is not waited for without end.
+        let began = std::time::Instant::now();
+        wait_for_writers(&path).unwrap();
+        assert!(began.elapsed() < pause);
+        let _writer = File::options().append(true).open(&path).unwrap();
+        wait_for_writers(&path).unwrap();
+    }
 
     #[test]
     fn a_run_leaves_nothing_whatever_it_made() {
