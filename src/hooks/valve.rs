@@ -9,7 +9,7 @@ use std::{
 /// How long a session that is not heard of is remembered.
 const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How many sessions are remembered; the one unheard of for longest is forgotten first.
+/// How many sessions are remembered; of the uid that has most, the one unheard of for longest is forgotten first.
 const SESSIONS: usize = 4096;
 
 /// Counts turns by session.
@@ -109,7 +109,16 @@ impl Valve {
             sessions.remove(&session);
         } else {
             if sessions.len() >= SESSIONS && !sessions.contains_key(&session) {
-                let oldest = sessions.iter().min_by_key(|(_, count)| count.heard);
+                let mut of_each = HashMap::<u32, usize>::new();
+                for (uid, _) in sessions.keys() {
+                    *of_each.entry(*uid).or_default() += 1;
+                }
+                // Of whoever has most: nobody is to have another's forgotten.
+                let most = of_each.iter().max_by_key(|(_, count)| **count);
+                let of_most = sessions
+                    .iter()
+                    .filter(|((uid, _), _)| most.is_some_and(|(most, _)| most == uid));
+                let oldest = of_most.min_by_key(|(_, count)| count.heard);
                 let oldest = oldest.map(|(session, _)| session.clone());
                 oldest.map(|oldest| sessions.remove(&oldest));
             }
@@ -155,6 +164,22 @@ mod tests {
         let last = (0..100).map(|_| valve.count(session("s"), false, true, false));
         let last = last.last().unwrap();
         assert_eq!((last.count, last.capped), (100, false));
+    }
+
+    #[test]
+    fn sessions_of_one_uid_have_none_of_anothers_forgotten() {
+        let valve = Valve::new(2, OnLimit::Abort);
+        let of = |uid, name: &str| {
+            valve
+                .count((uid, name.to_owned()), false, true, false)
+                .count
+        };
+        assert_eq!(of(1, "a"), 1);
+        for number in 0..2 * SESSIONS {
+            of(2, &number.to_string());
+        }
+        assert_eq!(of(1, "a"), 2);
+        assert_eq!(of(2, "0"), 1, "its own are");
     }
 
     #[test]

@@ -142,13 +142,16 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Some((late, _)) = &mut self.awaited
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_pending()
+            && let Some((late, _)) = &mut self.awaited
             && late.as_mut().poll(context).is_ready()
         {
+            // Only now: what came in time may be read late.
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        ready!(read)?;
         let read = buffer.filled().len() - before;
         self.awaited = self
             .awaited
@@ -214,5 +217,16 @@ mod tests {
         connection.read_exact(&mut preface).await.unwrap();
         let silent = tokio::time::timeout(within * 4, connection.read_u8()).await;
         assert!(silent.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_preface_that_came_in_time_may_be_read_late() {
+        let within = Duration::from_millis(50);
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(&[b'x'; PREFACE]).await.unwrap();
+        let mut connection = Connection::new(ours, None, within);
+        sleep(within * 2).await;
+        let mut preface = [0; PREFACE];
+        connection.read_exact(&mut preface).await.unwrap();
     }
 }
