@@ -2,7 +2,6 @@
 
 use std::{
     ffi::OsString,
-    panic,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -10,7 +9,7 @@ use std::{
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
-use tokio::task::{self, JoinError, JoinSet};
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::{
@@ -23,6 +22,7 @@ use crate::{
         AgentMode, ContractEvent, Course, Decision, End, EndKind, Entry, Envelope, Folded, Members,
         Mode, Push, Skip, Stop, Verdict, text,
     },
+    heavy,
     hooks::{Action, Configured, Lists, Occasion, Registered, Scope, Subjects},
     pipeline::Pipeline,
     refusal::{Reason, Refusal},
@@ -136,15 +136,8 @@ impl Dispatch {
     ) -> Result<Dispatched, Refusal> {
         let lists = Arc::clone(&hooks);
         // Matchers take time by the length of what they look at, and a request brings both.
-        let looked = task::spawn_blocking(move || (self.due(&hooks), self)).await;
-        let (due, this) = match looked.map_err(JoinError::try_into_panic) {
-            Ok(looked) => looked,
-            Err(Ok(panicked)) => panic::resume_unwind(panicked),
-            Err(Err(_)) => {
-                let message = "the daemon is shutting down; ask again later";
-                return Err(Refusal::new(Reason::Draining, message));
-            }
-        };
+        let look = move || (self.due(&hooks), self);
+        let (due, this) = heavy::beside(call.peer.uid, look).await;
         this.reach_all(due?, lists.lists(), pipeline, call).await
     }
 

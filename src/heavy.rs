@@ -1,30 +1,47 @@
 //! Work that takes long for its size, off the threads of the runtime: they serve everybody.
 
-use std::{future::pending, panic::resume_unwind};
+use std::{future::pending, panic::resume_unwind, sync::LazyLock};
 
-use tokio::{sync::Semaphore, task::spawn_blocking};
+use tokio::task::spawn_blocking;
+
+use crate::turns::Turns;
 
 /// Work on fewer bytes is done at once: handing it over would take about as long.
-pub(crate) const LARGE: usize = 256 * 1024;
+const LARGE: usize = 256 * 1024;
 
 /// How many pieces of such work are done at the same time. More would only share the processors, and each holds its memory.
-const AT_ONCE: usize = 2;
+const AT_ONCE: usize = 3;
 
-static ROOM: Semaphore = Semaphore::const_new(AT_ONCE);
+/// How many of them are one uid's at most.
+const OF_EACH: usize = 2;
 
-/// Does work on so many bytes, elsewhere if they are many.
+static TURNS: LazyLock<Turns> = LazyLock::new(|| Turns::new(AT_ONCE, OF_EACH));
+
+/// Does work for a uid on so many bytes, elsewhere and in turn with other uids if they are many.
 pub(crate) async fn sized<T: Send + 'static>(
+    uid: u32,
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
     if bytes < LARGE {
-        return work();
+        work()
+    } else {
+        beside(uid, work).await
     }
-    // It is never closed: an error would mean no more than work without a bound.
-    let room = ROOM.acquire().await.ok();
-    let done = spawn_blocking(work).await;
-    drop(room);
-    match done {
+}
+
+/// Does work for a uid elsewhere, and in turn with other uids.
+pub(crate) async fn beside<T: Send + 'static>(
+    uid: u32,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let turn = TURNS.turn(uid).await;
+    let done = spawn_blocking(move || {
+        // Until the thread is done with it, whether anybody waits or not.
+        let _turn = turn;
+        work()
+    });
+    match done.await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
@@ -43,7 +60,37 @@ mod tests {
     #[tokio::test]
     async fn only_large_work_leaves_the_thread() {
         let here = thread::current().id();
-        assert_eq!(sized(LARGE - 1, || thread::current().id()).await, here);
-        assert_ne!(sized(LARGE, || thread::current().id()).await, here);
+        assert_eq!(sized(0, LARGE - 1, || thread::current().id()).await, here);
+        assert_ne!(sized(0, LARGE, || thread::current().id()).await, here);
+    }
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_any_more_makes_no_room_for_more_until_it_is_done() {
+        const UID: u32 = 4_000_000_000;
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let (began, begun) = std::sync::mpsc::channel();
+        let stopped = std::sync::Arc::new(std::sync::Mutex::new(stopped));
+        for _ in 0..OF_EACH {
+            let (stopped, began) = (stopped.clone(), began.clone());
+            let work = beside(UID, move || {
+                began.send(()).ok();
+                stopped.lock().map(|stopped| stopped.recv().ok()).ok();
+            });
+            let short = std::time::Duration::from_millis(50);
+            assert!(tokio::time::timeout(short, work).await.is_err());
+        }
+        for _ in 0..OF_EACH {
+            begun.recv().unwrap();
+        }
+        let short = std::time::Duration::from_millis(50);
+        assert!(
+            tokio::time::timeout(short, beside(UID, || ()))
+                .await
+                .is_err()
+        );
+        // Another uid's is done meanwhile.
+        beside(UID + 1, || ()).await;
+        drop(stop);
+        beside(UID, || ()).await;
     }
 }

@@ -36,6 +36,7 @@ pub mod schema;
 pub mod shares;
 pub mod sys;
 mod trusted;
+mod turns;
 mod weaken;
 pub mod wire;
 mod workspace;

@@ -73,9 +73,9 @@ impl Pipeline {
         let announced = self.audit.start(plan).await?;
         let confined = self.sandbox.confine(announced).await?;
         let ended = confined.run().await?;
-        let bytes = ended.output_bytes();
+        let (bytes, uid) = (ended.output_bytes(), ended.uid());
         let redaction = self.audit.redaction().get();
         let read = move || Interpreted::of(ended, redaction);
-        Ok(heavy::sized(bytes, read).await)
+        Ok(heavy::sized(uid, bytes, read).await)
     }
 }

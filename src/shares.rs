@@ -57,25 +57,24 @@ impl Shares {
         self.most
     }
 
-    fn take(&self, uid: u32, more: usize) -> bool {
-        if more == 0 {
-            return true;
-        }
+    /// Takes as much as `wanted` makes of what may be had.
+    fn take(&self, uid: u32, wanted: impl FnOnce(usize) -> usize) -> usize {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let own = taken.by_uid.get(&uid).copied().unwrap_or_default();
-        let Some(left) = self
-            .most
-            .checked_sub(taken.all)
-            .and_then(|left| left.checked_sub(more))
-        else {
-            return false;
+        let left = self.most.saturating_sub(taken.all);
+        let may = if own == 0 {
+            left
+        } else {
+            // As much as makes its own so many times what is left then.
+            let most = left.saturating_mul(TIMES_WHAT_IS_LEFT);
+            most.saturating_sub(own) / (TIMES_WHAT_IS_LEFT + 1)
         };
-        if own > 0 && own + more > left.saturating_mul(TIMES_WHAT_IS_LEFT) {
-            return false;
+        let more = wanted(may);
+        if more > 0 {
+            taken.all += more;
+            taken.by_uid.insert(uid, own + more);
         }
-        taken.all += more;
-        taken.by_uid.insert(uid, own + more);
-        true
+        more
     }
 
     fn give_back(&self, uid: u32, held: usize) {
@@ -92,11 +91,23 @@ impl Share {
     /// Takes so much more, all of it or nothing, and says whether it was to be had.
     #[must_use]
     pub fn grow(&self, more: usize) -> bool {
-        let grown = self.of.take(self.uid, more);
-        if grown {
-            *self.held.lock().unwrap_or_else(PoisonError::into_inner) += more;
-        }
-        grown
+        let all_of_it = |may| if more <= may { more } else { 0 };
+        self.add(self.of.take(self.uid, all_of_it)) == more
+    }
+
+    /// Takes as much of so much more as is to be had: of what is there already, whether there is room for it or not.
+    pub fn grow_up_to(&self, more: usize) {
+        self.add(self.of.take(self.uid, |may| more.min(may)));
+    }
+
+    fn add(&self, taken: usize) -> usize {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) += taken;
+        taken
+    }
+
+    /// Returns how much it has.
+    pub fn held(&self) -> usize {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns another share of the same uid, which has nothing yet.
@@ -141,6 +152,18 @@ mod tests {
         assert!(!shares.share(4).grow(1));
         drop((first, third));
         assert!(second.grow(500), "the others are gone");
+    }
+
+    #[test]
+    fn who_has_more_than_there_was_room_for_gets_no_more_and_leaves_others_their_part() {
+        let shares = Arc::new(Shares::new(1024));
+        let first = shares.share(1);
+        assert!(first.grow(100));
+        first.grow_up_to(10_000);
+        assert_eq!(first.held(), 768);
+        assert!(!shares.share(1).grow(1) && shares.share(2).grow(192));
+        drop(first);
+        assert!(shares.share(1).grow(600));
     }
 
     #[test]

@@ -1,27 +1,25 @@
 //! Hashes programs beside the threads that serve requests, a few at a time and none past its deadline.
 
 use std::{
-    collections::HashMap,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread::available_parallelism,
     time::Instant,
 };
 
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    task::spawn_blocking,
-    time::timeout_at,
-};
+use tokio::{task::spawn_blocking, time::timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     digest::DigestCache,
     program::{Opened, Program},
 };
-use crate::refusal::{Fault, Reason, Refusal, Stop};
+use crate::{
+    refusal::{Fault, Reason, Refusal, Stop},
+    turns::Turns,
+};
 
 /// What is hashed at once, without another thread: it takes less time than handing it over and back does under load.
 const AT_ONCE_BYTES: u64 = 256 << 10;
@@ -36,11 +34,8 @@ const MAX_AT_ONCE: usize = 4;
 /// Hashes programs: a few at a time in all, and of each user one fewer, so that there is a turn for another.
 #[derive(Debug)]
 pub(super) struct Hashing {
-    all: Arc<Semaphore>,
     cache: Arc<DigestCache>,
-    of_each: usize,
-    /// Each user's turn, as long as somebody waits for it or has it.
-    turns: Mutex<HashMap<u32, Weak<Semaphore>>>,
+    turns: Turns,
 }
 
 impl Default for Hashing {
@@ -48,10 +43,8 @@ impl Default for Hashing {
         let processors = available_parallelism().map_or(1, usize::from);
         let at_once = processors.min(MAX_AT_ONCE);
         Self {
-            all: Arc::new(Semaphore::new(at_once)),
             cache: Arc::default(),
-            of_each: at_once.saturating_sub(1).max(1),
-            turns: Mutex::default(),
+            turns: Turns::new(at_once, at_once.saturating_sub(1).max(1)),
         }
     }
 }
@@ -81,7 +74,7 @@ impl Hashing {
         // However this ends, nobody hashes what nobody waits for.
         let _abandon = Abandon(Arc::clone(&stop));
         let hashed = async {
-            let turn = self.turn(uid).await?;
+            let turn = self.turns.turn(uid).await;
             let cache = Arc::clone(&self.cache);
             let hashed = spawn_blocking(move || {
                 // Until the thread is done with it, whether anybody waits or not.
@@ -98,24 +91,6 @@ impl Hashing {
             }),
             () = gone.cancelled() => Err(late("the caller went away while the program was hashed").into()),
         }
-    }
-
-    async fn turn(&self, uid: u32) -> Result<[OwnedSemaphorePermit; 2], Stop> {
-        let own = {
-            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-            turns.retain(|_, turn| turn.strong_count() > 0);
-            let known = turns.get(&uid).and_then(Weak::upgrade);
-            known.unwrap_or_else(|| {
-                let own = Arc::new(Semaphore::new(self.of_each));
-                turns.insert(uid, Arc::downgrade(&own));
-                own
-            })
-        };
-        let closed = |error| Fault::new("programs are not hashed any more", error);
-        // Its own first: who has many waiting holds up nobody else.
-        let own = own.acquire_owned().await.map_err(closed)?;
-        let all = Arc::clone(&self.all).acquire_owned().await;
-        Ok([own, all.map_err(closed)?])
     }
 }
 

@@ -369,9 +369,10 @@ impl Audit {
     pub async fn start(&self, plan: Plan) -> Result<Announced, Stop> {
         self.ready()?;
         let (cancel, deadline) = (plan.admitted.call.cancel.clone(), plan.deadline);
+        let uid = plan.admitted.call.peer.uid;
         let redaction = self.redaction.get();
         let written = async {
-            let (plan, record) = heavy::sized(plan.stdin.len(), move || {
+            let (plan, record) = heavy::sized(uid, plan.stdin.len(), move || {
                 let mut record = Record::Started(Box::new(started(&plan, &redaction)));
                 redaction.clean(&mut record);
                 (plan, record)
@@ -401,7 +402,8 @@ impl Audit {
     pub async fn end(&self, interpreted: Interpreted) -> Recorded {
         let request_id = interpreted.ended.announced.plan.admitted.request.id.clone();
         let redaction = self.redaction.get();
-        let (interpreted, record) = heavy::sized(interpreted.output_bytes(), move || {
+        let (bytes, uid) = (interpreted.output_bytes(), interpreted.ended.uid());
+        let (interpreted, record) = heavy::sized(uid, bytes, move || {
             let mut record = Record::Ended(Box::new(ended(&interpreted, &redaction)));
             redaction.clean(&mut record);
             (interpreted, record)

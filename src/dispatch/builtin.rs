@@ -1,19 +1,21 @@
 //! The built-in hooks that need no process, as a dispatch runs them.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use jiff::Timestamp;
 use nix::unistd::geteuid;
-use tokio::{sync::Semaphore, task, time::timeout};
+use tokio::{task, time::timeout};
 
 use crate::{
     admission::Call,
     contract::{Mode, Verdict},
+    heavy,
     hooks::{Builtin, Save, Scene},
     pipeline::Pipeline,
     redact::Redactor,
     refusal::Refusal,
     request::Request,
+    turns::Turns,
 };
 
 /// How many look at files at once.
@@ -55,11 +57,10 @@ pub(super) async fn run(
         own.run(&point, &event, &scene)
     };
     let verdict = if builtin.looks() {
-        in_time(limit(call, request), run).await?
+        in_time(call.peer.uid, limit(call, request), run).await?
     } else {
         // A long conversation takes its time to search, which is not to be others' time.
-        let run = task::spawn_blocking(run).await;
-        run.map_err(|error| error.to_string())?
+        heavy::beside(call.peer.uid, run).await
     };
     let verdict = verdict.map_err(|error| error.to_string())?;
     // A reply tells it twice: of the hook, and of all of them. Half a rewrite would be none.
@@ -84,7 +85,8 @@ pub(super) async fn save(
     let event = event.replace(['\n', '\r'], " ");
     let writer = geteuid().is_root().then_some(call.peer);
     let save = save.clone();
-    in_time(limit(call, request), move || save.write(&event, writer)).await
+    let write = move || save.write(&event, writer);
+    in_time(call.peer.uid, limit(call, request), write).await
 }
 
 /// Returns how long a hook may take that works here.
@@ -95,18 +97,19 @@ fn limit(call: &Call, request: &Request) -> Duration {
 }
 
 /// Runs what looks at files that others serve: a file system in user space or on another machine need never answer, and a
-/// thread that waits for it cannot be ended. Only so many do.
+/// thread that waits for it cannot be ended. Only so many do, and half of them for one uid.
 async fn in_time<T: Send + 'static>(
+    uid: u32,
     limit: Duration,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
-    static PLACES: Semaphore = Semaphore::const_new(LOOKING);
+    static TURNS: LazyLock<Turns> = LazyLock::new(|| Turns::new(LOOKING, LOOKING / 2));
 
     let looking = async {
-        let place = PLACES.acquire().await.map_err(|error| error.to_string())?;
+        let turn = TURNS.turn(uid).await;
         let run = task::spawn_blocking(move || {
             let done = run();
-            drop(place);
+            drop(turn);
             done
         });
         run.await.map_err(|error| error.to_string())
@@ -126,18 +129,20 @@ mod tests {
         const LATE: &str = "the workspace did not answer in time";
         let short = Duration::from_millis(1);
         let mut stuck = Vec::new();
-        for _ in 0..LOOKING {
+        for _ in 0..LOOKING / 2 {
             let (release, released) = mpsc::channel::<()>();
             stuck.push(release);
-            let done = in_time(short, move || released.recv().is_err()).await;
+            let done = in_time(1, short, move || released.recv().is_err()).await;
             assert_eq!(done, Err(LATE.to_owned()));
         }
 
         // Long enough for what has a place to be done.
         let long = Duration::from_millis(500);
-        assert_eq!(in_time(long, || true).await, Err(LATE.to_owned()));
+        assert_eq!(in_time(1, long, || true).await, Err(LATE.to_owned()));
+        // Another uid's are looked at all the same.
+        assert_eq!(in_time(2, Duration::MAX, || true).await, Ok(true));
 
         stuck.clear();
-        assert_eq!(in_time(Duration::MAX, || true).await, Ok(true));
+        assert_eq!(in_time(1, Duration::MAX, || true).await, Ok(true));
     }
 }

@@ -163,6 +163,11 @@ impl Ended {
         }
     }
 
+    /// Returns whose hook it was: who asked for it.
+    pub fn uid(&self) -> u32 {
+        self.announced.plan().admitted.call.peer.uid
+    }
+
     fn status(&self) -> Option<WaitStatus> {
         match &self.end {
             End::ExecFailed(_) => None,

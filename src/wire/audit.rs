@@ -8,7 +8,13 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-use super::{decode::DEFAULT_REPLY_BYTES, service::peer, status, status::fault};
+use super::{
+    decode::DEFAULT_REPLY_BYTES,
+    doorway::too_much,
+    service::{held, peer},
+    status,
+    status::fault,
+};
 use crate::{
     audit::{
         query::{End, Filter, Matcher, Told},
@@ -18,20 +24,28 @@ use crate::{
     pipeline::Pipeline,
     refusal::{Reason, Refusal},
     request::InvalidField,
+    shares::Share,
+    turns::Turns,
 };
 
 /// `hookjail.v1.AuditService` over a pipeline's journal.
 #[derive(Clone, Debug)]
 pub(super) struct Records {
     pipeline: Arc<Pipeline>,
+    /// Who reads: a journal may be long, and be asked for often.
+    reads: Arc<Turns>,
     /// Ends every stream: the daemon drains.
     shutdown: CancellationToken,
 }
 
 impl Records {
     /// Serves the journal of a pipeline until the shutdown.
-    pub(super) const fn new(pipeline: Arc<Pipeline>, shutdown: CancellationToken) -> Self {
-        Self { pipeline, shutdown }
+    pub(super) fn new(pipeline: Arc<Pipeline>, shutdown: CancellationToken) -> Self {
+        Self {
+            pipeline,
+            reads: Arc::new(Turns::new(AT_ONCE, AT_ONCE - 1)),
+            shutdown,
+        }
     }
 
     /// Lets through who may ask for hooks to be run or read the whole journal, and nobody else. Who may do no more than run
@@ -40,15 +54,22 @@ impl Records {
         &self,
         request: &Request<T>,
         asked: Option<pb::AuditFilter>,
-    ) -> Result<Filter, Status> {
+    ) -> Result<(Filter, Holder), Status> {
         let peer = peer(request.extensions())?;
+        let held = held(request.extensions())?;
         let admitted = || {
             let Pipeline { gate, sandbox, .. } = &*self.pipeline;
-            if gate.reads_all(&peer, sandbox) {
-                return filter(asked);
+            let all = gate.reads_all(&peer, sandbox);
+            if !all {
+                gate.admit_peer(&peer, sandbox)?;
             }
-            gate.admit_peer(&peer, sandbox)?;
             let filter = filter(asked)?;
+            if !held.grow(BATCH_BYTES) {
+                return Err(too_much(&held, "reading the journal"));
+            }
+            if all {
+                return Ok(filter);
+            }
             if filter.peer_uid.is_some_and(|uid| uid != peer.uid) {
                 let message = format!(
                     "uid {} may read the records of its own requests; add it to `audit.uids`",
@@ -61,21 +82,32 @@ impl Records {
                 ..filter
             })
         };
-        admitted().map_err(|refusal| status(&refusal, ""))
+        let filter = admitted().map_err(|refusal| status(&refusal, ""))?;
+        let holder = Holder {
+            _held: held,
+            uid: peer.uid,
+        };
+        Ok((filter, holder))
     }
 
     /// Streams what is asked for. A slow client holds up the reading, and one that is gone ends it.
     fn stream<T: Send + 'static>(
         &self,
         mut reading: Reading,
+        holder: Holder,
         wrap: fn(pb::AuditRecord) -> T,
     ) -> Response<ReceiverStream<Result<T, Status>>> {
         let (sender, receiver) = mpsc::channel(1);
-        let shutdown = self.shutdown.clone();
+        let (reads, shutdown) = (Arc::clone(&self.reads), self.shutdown.clone());
         let pump = async move {
             loop {
+                let turn = tokio::select! {
+                    turn = reads.turn(holder.uid) => turn,
+                    () = sender.closed() => return,
+                };
                 // Reading waits for a disk, so it has threads of its own, for one batch at a time.
                 let read = spawn_blocking(move || {
+                    let _turn = turn;
                     let batch = reading.batch();
                     (reading, batch)
                 });
@@ -121,6 +153,14 @@ impl Records {
         tokio::spawn(pump);
         Response::new(ReceiverStream::new(receiver))
     }
+}
+
+/// Whose stream it is.
+#[derive(Debug)]
+struct Holder {
+    /// Memory for what is read at once, until the stream ends.
+    _held: Arc<Share>,
+    uid: u32,
 }
 
 /// A way through the journal.
@@ -254,7 +294,7 @@ impl AuditService for Records {
         &self,
         request: Request<pb::QueryRequest>,
     ) -> Result<Response<Self::QueryStream>, Status> {
-        let filter = self.admit(&request, request.get_ref().filter.clone())?;
+        let (filter, holder) = self.admit(&request, request.get_ref().filter.clone())?;
         let pb::QueryRequest {
             filter: _,
             limit,
@@ -274,19 +314,24 @@ impl AuditService for Records {
         let wrap = |record| pb::QueryResponse {
             record: Some(record),
         };
-        Ok(self.stream(reading, wrap))
+        Ok(self.stream(reading, holder, wrap))
     }
 
     async fn watch(
         &self,
         request: Request<pb::AuditServiceWatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let filter = self.admit(&request, request.get_ref().filter.clone())?;
+        let (filter, holder) = self.admit(&request, request.get_ref().filter.clone())?;
         let max_reply_bytes = request.into_inner().max_reply_bytes;
         let directory = self.pipeline.audit.directory().to_owned();
         // Whoever watches for a hook is told the ends of runs that have begun: those are found from the beginning on.
         let all = filter.asks_for_runs();
-        let opened = spawn_blocking(move || Reader::at_end(&directory, all)).await;
+        let turn = self.reads.turn(holder.uid).await;
+        let open = move || {
+            let _turn = turn;
+            Reader::at_end(&directory, all)
+        };
+        let opened = spawn_blocking(open).await;
         let (reader, after) = match opened {
             Ok(Ok(opened)) => opened,
             Ok(Err(error)) => return Err(unreadable(&error)),
@@ -306,9 +351,12 @@ impl AuditService for Records {
         let wrap = |record| pb::AuditServiceWatchResponse {
             record: Some(record),
         };
-        Ok(self.stream(reading, wrap))
+        Ok(self.stream(reading, holder, wrap))
     }
 }
+
+/// How many batches are read at the same time: one of each uid.
+const AT_ONCE: usize = 2;
 
 /// How much is read at once, and thus held for each stream beside one record.
 const BATCH_BYTES: usize = 1 << 18;

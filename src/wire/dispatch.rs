@@ -1,5 +1,7 @@
 //! `Dispatch` and `ListHooks`: from messages and to them.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use prost::Message;
 use serde_json::{Map, Value};
@@ -60,23 +62,24 @@ impl Hooks {
             .inline_hooks
             .iter()
             .any(|hook| !hook.matcher.is_empty());
-        let bytes = if compiles {
-            heavy::LARGE
-        } else {
-            message.encoded_len()
-        };
+        let (bytes, uid) = (message.encoded_len(), call.peer.uid);
         let (hooks, named) = (self.clone(), !id.is_empty());
         let read = move || {
             let fingerprint = named.then(|| fingerprint(&message));
             (fingerprint, hooks.read(message))
         };
-        let (fingerprint, read) = heavy::sized(bytes, read).await;
+        let (fingerprint, read) = if compiles {
+            heavy::beside(uid, read).await
+        } else {
+            heavy::sized(uid, bytes, read).await
+        };
         let dispatch = match read {
             Ok(dispatch) => dispatch,
             Err(refusal) => return refuse(&id, refusal).await,
         };
         let named = fingerprint.map(|fingerprint| Named {
             fingerprint,
+            held: Arc::clone(&call.held),
             key: (call.peer.uid, id.clone()),
         });
         let human = origin != pb::TurnOrigin::Hook;

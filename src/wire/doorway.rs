@@ -25,7 +25,7 @@ use crate::{
     audit::About,
     pipeline::Pipeline,
     refusal::{Reason, Refusal},
-    shares::Share,
+    shares::{Share, Shares},
 };
 
 /// How long a message may take from its headers to its last byte.
@@ -39,6 +39,12 @@ const REFLECTION: &str = "/grpc.reflection.";
 
 /// The longest message of services that anybody may ask, such as the health's, bytes.
 const SMALL: usize = 4 * 1024;
+
+/// What a request takes beside its message, from its headers until its client has the answer, bytes.
+const REQUEST: usize = 64 * 1024;
+
+/// How much memory requests of all uids together take that may ask for nothing, bytes.
+const STRANGERS: usize = 8 * 1024 * 1024;
 
 /// For how long refusals of one uid that may ask for nothing are counted before they are written down in one record.
 const COUNTED_FOR: Duration = Duration::from_secs(1);
@@ -57,10 +63,12 @@ pub(super) struct DoorwayLayer(Arc<Door>);
 /// What all connections of a server share.
 #[derive(Debug)]
 struct Door {
+    /// The memory of those that may ask for nothing, who are to take nobody else's.
+    apart: Arc<Shares>,
     limits: WireLimits,
     pipeline: Arc<Pipeline>,
-    /// How many refusals of a uid were not written down yet, for uids that were refused within the last second.
-    refused: Mutex<HashMap<u32, u64>>,
+    /// How many refusals of a uid were not written down yet, for those that came within a second of the same one.
+    refused: Mutex<HashMap<(u32, Reason), u64>>,
     tasks: TaskTracker,
 }
 
@@ -68,6 +76,7 @@ impl DoorwayLayer {
     /// Lets through what a pipeline's rules allow. What is written down later is so by tasks of `tasks`.
     pub(super) fn new(pipeline: Arc<Pipeline>, limits: WireLimits, tasks: TaskTracker) -> Self {
         Self(Arc::new(Door {
+            apart: Arc::new(Shares::new(STRANGERS)),
             limits,
             pipeline,
             refused: Mutex::default(),
@@ -118,11 +127,16 @@ where
                 return Box::pin(async move { Ok(door.turn_away(turned).await.into_http()) });
             }
         };
-        let Arriving { asked, refused } = arriving;
+        let Arriving {
+            asked,
+            refused,
+            share,
+        } = arriving;
         let pipeline = Arc::clone(&self.door.pipeline);
         let answer = self.inner.call(request);
         Box::pin(async move {
             let response = answer.await?;
+            let response = response.map(|body| Body::new(Answer { body, share }));
             let (Some(refusal), Some(caller)) = (refused.get(), asked) else {
                 return Ok(response);
             };
@@ -142,6 +156,7 @@ struct Arriving {
     asked: Option<Caller>,
     /// Why the message was not read to its end, if so.
     refused: Arc<OnceLock<Refusal>>,
+    share: Arc<Share>,
 }
 
 /// Who is not let in.
@@ -172,9 +187,25 @@ impl Door {
         let service = service.strip_prefix("hookjail.v1.").unwrap_or_default();
         let recorded = service == "HookService" && RECORDED.contains(&method);
         let peer = peer(&parts.extensions)?;
-        let share = Arc::new(self.pipeline.gate.memory().share(peer.uid));
+        let gate = &self.pipeline.gate;
+        // What steers a daemon that has no memory left needs some.
+        let memory = if service == "AdminService" || gate.is_stranger(&peer) {
+            &self.apart
+        } else {
+            gate.memory()
+        };
+        let share = Arc::new(memory.share(peer.uid));
         parts.extensions.insert(Held(Arc::clone(&share)));
         if let Err(refusal) = self.admit(service, &peer) {
+            return Err(if recorded {
+                let caller = Caller::of(&parts.extensions, &parts.headers)?;
+                Turned::Recorded(Box::new((caller, refusal)))
+            } else {
+                status(&refusal, "").into()
+            });
+        }
+        if !share.grow(REQUEST) {
+            let refusal = too_much(&share, "another one");
             return Err(if recorded {
                 let caller = Caller::of(&parts.extensions, &parts.headers)?;
                 Turned::Recorded(Box::new((caller, refusal)))
@@ -198,11 +229,16 @@ impl Door {
             },
             prefix: [0; PREFIX],
             refused: Arc::clone(&refused),
-            share,
+            share: Arc::clone(&share),
             taken: 0,
         };
         let request = http::Request::from_parts(parts, Body::new(message));
-        Ok((request, Arriving { asked, refused }))
+        let arriving = Arriving {
+            asked,
+            refused,
+            share,
+        };
+        Ok((request, arriving))
     }
 
     /// Says whether a peer may ask anything of a service, by what its methods ask themselves later on.
@@ -224,15 +260,16 @@ impl Door {
             Turned::Told(status) => return status,
         };
         let (call, _) = caller.call(CancellationToken::new(), None);
-        let (about, uid) = (About::malformed(&call, ""), call.peer.uid);
-        if !self.is_first(uid) {
+        let about = About::malformed(&call, "");
+        let kind = (call.peer.uid, refusal.reason);
+        if !self.is_first(kind) {
             return status(&refusal, "");
         }
         let door = Arc::clone(self);
         let (again, later) = (refusal.clone(), about.clone());
         self.tasks.spawn(async move {
             sleep(COUNTED_FOR).await;
-            let more = door.refused().remove(&uid).unwrap_or_default();
+            let more = door.refused().remove(&kind).unwrap_or_default();
             if more > 0 {
                 let about = later.counting(more);
                 // Nobody waits for an answer; a journal that cannot be written has said so in the log.
@@ -250,14 +287,14 @@ impl Door {
         }
     }
 
-    /// Says whether a refusal is the first of its uid within a second; if not, it is counted.
-    fn is_first(&self, uid: u32) -> bool {
+    /// Says whether a refusal is the first of its kind within a second; if not, it is counted.
+    fn is_first(&self, kind: (u32, Reason)) -> bool {
         let mut refused = self.refused();
-        let more = refused.get_mut(&uid).map(|more| *more += 1);
-        more.is_none() && refused.insert(uid, 0).is_none()
+        let more = refused.get_mut(&kind).map(|more| *more += 1);
+        more.is_none() && refused.insert(kind, 0).is_none()
     }
 
-    fn refused(&self) -> MutexGuard<'_, HashMap<u32, u64>> {
+    fn refused(&self) -> MutexGuard<'_, HashMap<(u32, Reason), u64>> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -313,11 +350,70 @@ impl Message {
             self.taken += more;
             return Ok(());
         }
-        let message = format!(
-            "the requests in work leave too little of {} bytes for another message (`server.max_bytes_in_flight`); ask again later",
-            self.share.most()
-        );
-        Err(Refusal::new(Reason::Overloaded, message))
+        Err(too_much(&self.share, "another message"))
+    }
+}
+
+/// Says that a caller has no memory left.
+pub(super) fn too_much(share: &Share, what: &str) -> Refusal {
+    let message = format!(
+        "the requests in work leave too little of {} bytes for {what} (`server.max_bytes_in_flight`); ask again later",
+        share.most()
+    );
+    Refusal::new(Reason::Overloaded, message)
+}
+
+/// An answer as it goes out. A client need not read it, so it is counted as the message was, until it is sent.
+struct Answer {
+    body: Body,
+    share: Arc<Share>,
+}
+
+impl Answer {
+    /// Counts a piece for as long as anybody has it. There it is: where there is no room for it, its caller has none for more.
+    fn count(&self, bytes: Bytes) -> Bytes {
+        let beyond = self.share.another();
+        beyond.grow_up_to(bytes.len().saturating_sub(self.share.held()));
+        Bytes::from_owner(Piece {
+            bytes,
+            _beyond: beyond,
+            _share: Arc::clone(&self.share),
+        })
+    }
+}
+
+/// A piece of an answer, and the memory it takes.
+struct Piece {
+    bytes: Bytes,
+    /// What it takes beyond what its request holds.
+    _beyond: Share,
+    _share: Arc<Share>,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        Poll::Ready(frame.map(|frame| Ok(frame?.map_data(|bytes| self.count(bytes)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

@@ -6,12 +6,13 @@ use tonic::{Request, Response, Status};
 
 use super::{backend_statuses, health::Health, profile_status, service::peer, status};
 use crate::{
-    admission::Rules,
+    admission::{Peer, Rules},
     pb::{self, sandbox_service_server::SandboxService},
     pipeline::Pipeline,
     policy::Policy,
     refusal::{Reason, Refusal},
     request::ProfileName,
+    turns::Turns,
 };
 
 /// `hookjail.v1.SandboxService` over a pipeline.
@@ -19,20 +20,27 @@ use crate::{
 pub struct Profiles {
     health: Health,
     pipeline: Arc<Pipeline>,
+    /// A self-test starts dozens of processes, and runs wait for it: one at a time, whoever asks for how many.
+    tests: Arc<Turns>,
 }
 
 impl Profiles {
     /// Serves what a pipeline confines with.
-    pub(super) const fn new(pipeline: Arc<Pipeline>, health: Health) -> Self {
-        Self { health, pipeline }
+    pub(super) fn new(pipeline: Arc<Pipeline>, health: Health) -> Self {
+        Self {
+            health,
+            pipeline,
+            tests: Arc::new(Turns::new(1, 1)),
+        }
     }
 
     /// Lets through who may ask for hooks to be run, and nobody else.
-    fn admit<T>(&self, request: &Request<T>) -> Result<(), Status> {
+    fn admit<T>(&self, request: &Request<T>) -> Result<Peer, Status> {
         let peer = peer(request.extensions())?;
         let Pipeline { gate, sandbox, .. } = &*self.pipeline;
         gate.admit_peer(&peer, sandbox)
-            .map_err(|refusal| status(&refusal, ""))
+            .map_err(|refusal| status(&refusal, ""))?;
+        Ok(peer)
     }
 
     fn rules(&self) -> Arc<Rules> {
@@ -103,7 +111,7 @@ impl SandboxService for Profiles {
         &self,
         request: Request<pb::SelfTestRequest>,
     ) -> Result<Response<pb::SelfTestResponse>, Status> {
-        self.admit(&request)?;
+        let peer = self.admit(&request)?;
         let rules = self.rules();
         let wanted: Vec<&Policy> = match request.get_ref().profile.as_str() {
             "" => rules.registry.iter().collect(),
@@ -112,6 +120,7 @@ impl SandboxService for Profiles {
         let sandbox = &self.pipeline.sandbox;
         let mut profiles = Vec::new();
         for policy in wanted {
+            let _turn = self.tests.turn(peer.uid).await;
             // From here on a run under this profile waits for the outcome, and is refused where that is a failure.
             sandbox.forget(&policy.digest);
             let status = profile_status(sandbox, policy).await;

@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 use super::{
     Malformed, WireLimits, decode, dispatch,
-    doorway::Held,
+    doorway::{Held, too_much},
     encode, interpret, preview,
     retained::{Entered, Key, Reply, Retained, fingerprint},
     status,
@@ -99,12 +99,12 @@ impl Hooks {
         }
         // An id of the daemon's own making cannot come twice.
         let named = !message.request_id.is_empty();
-        let (bytes, limits) = (message.encoded_len(), self.limits);
+        let (bytes, limits, uid) = (message.encoded_len(), self.limits, call.peer.uid);
         let read = move || {
             let fingerprint = named.then(|| fingerprint(&message));
             (fingerprint, decode(message, limits))
         };
-        let (fingerprint, decoded) = heavy::sized(bytes, read).await;
+        let (fingerprint, decoded) = heavy::sized(uid, bytes, read).await;
         let request = match decoded {
             Ok(request) => request,
             Err(malformed) => {
@@ -118,6 +118,7 @@ impl Hooks {
         };
         let named = fingerprint.map(|fingerprint| Named {
             fingerprint,
+            held: Arc::clone(&call.held),
             key: (call.peer.uid, request.id.clone()),
         });
         let about = About::malformed(&call, &request.id);
@@ -142,7 +143,7 @@ impl Hooks {
     ///
     /// # Errors
     ///
-    /// Refuses an id under which another request was made.
+    /// Refuses an id under which another request was made, and where the caller has no memory for one more copy of the answer.
     pub(super) async fn once<R: Message + Clone + 'static>(
         &self,
         answers: &Arc<Retained<R>>,
@@ -153,11 +154,23 @@ impl Hooks {
         let guard = guard.map(Arc::new);
         let ticket = match named {
             None => None,
-            Some(Named { fingerprint, key }) => {
+            Some(Named {
+                fingerprint,
+                held,
+                key,
+            }) => {
                 match answers.enter(key, fingerprint, guard.as_ref()) {
                     Entered::New(ticket) => Some(ticket),
                     // While this waits the run goes on, even when whoever began it is gone.
-                    Entered::Known(reply, _guard) => return Ok(wait(reply).await),
+                    Entered::Known(reply, _guard) => {
+                        let reply = wait(reply).await;
+                        // One more copy of it, of which no hook's output was counted.
+                        let fits = |reply: &R| held.grow(reply.encoded_len());
+                        return match reply {
+                            Ok(reply) if !fits(&reply) => Err(too_much(&held, "this answer")),
+                            reply => Ok(reply),
+                        };
+                    }
                     Entered::Conflict => {
                         let message = "another request was made under this `request_id`";
                         return Err(Refusal::new(Reason::RequestIdConflict, message));
@@ -198,8 +211,9 @@ impl Hooks {
         if let Some(invalid) = invalid {
             return preview::refused(&invalid.into(), &id);
         }
-        let (bytes, limits) = (message.encoded_len(), self.limits);
-        let request = match heavy::sized(bytes, move || decode(message, limits)).await {
+        let (bytes, limits, uid) = (message.encoded_len(), self.limits, call.peer.uid);
+        let decoded = heavy::sized(uid, bytes, move || decode(message, limits));
+        let request = match decoded.await {
             Ok(request) => request,
             Err(malformed) => return preview::refused(&malformed.refusal, &malformed.request_id),
         };
@@ -223,6 +237,8 @@ impl Hooks {
 /// The id a caller gave its request, and what tells the request from another under that id.
 pub(super) struct Named {
     pub(super) fingerprint: [u8; 32],
+    /// The memory of its uid.
+    pub(super) held: Arc<Share>,
     pub(super) key: Key,
 }
 
@@ -262,6 +278,16 @@ pub(super) fn peer(extensions: &Extensions) -> Result<Peer, Status> {
     })
 }
 
+/// Returns what a request takes of the memory for all of them.
+///
+/// # Errors
+///
+/// What came by no doorway is a fault.
+pub(super) fn held(extensions: &Extensions) -> Result<Arc<Share>, Status> {
+    let held = extensions.get().map(|Held(held)| Arc::clone(held));
+    held.ok_or_else(broken)
+}
+
 /// Who asks, since when, and how long it waits.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
@@ -280,12 +306,9 @@ impl Caller {
     /// doorway, which is a fault.
     pub(super) fn of(extensions: &Extensions, headers: &HeaderMap) -> Result<Self, Status> {
         let arrived = Instant::now();
-        let Some(Held(held)) = extensions.get() else {
-            return Err(broken());
-        };
         Ok(Self {
             arrived,
-            held: Arc::clone(held),
+            held: held(extensions)?,
             peer: peer(extensions)?,
             timeout: caller_timeout(headers),
         })
@@ -419,7 +442,7 @@ impl HookService for Hooks {
             .map_err(|refusal| status(&refusal, ""))?;
         let message = request.into_inner();
         let bytes = message.encoded_len();
-        let read = heavy::sized(bytes, move || interpret::interpret(message)).await;
+        let read = heavy::sized(peer.uid, bytes, move || interpret::interpret(message)).await;
         read.map(Response::new)
             .map_err(|refusal| status(&refusal, ""))
     }

@@ -11,8 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hookjail::pb::{self, OutcomeKind};
+use hookjail::pb::{
+    self, OutcomeKind, audit_service_client::AuditServiceClient,
+    sandbox_service_client::SandboxServiceClient,
+};
 use hyper_util::rt::TokioIo;
+use prost::Message;
 use tokio::task::JoinSet;
 use tonic::{
     Code,
@@ -392,6 +396,122 @@ async fn a_dispatch_brings_at_most_128_hooks() {
     assert!(daemon.client().dispatch(request).await.is_ok());
 }
 
+/// A client that lets each answer of a daemon's send but one byte.
+fn barely_reading(daemon: &Daemon) -> UnixStream {
+    let mut connection = UnixStream::connect(daemon.path().join("sock")).unwrap();
+    connection
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        .unwrap();
+    // The number of what a stream may send at first is 4.
+    let settings = frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 1]);
+    connection.write_all(&settings).unwrap();
+    self::settings(&mut connection);
+    connection
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_are_bounded_in_sum() {
+    const CALLS: usize = 60;
+
+    let daemon = Daemon::with(Setup {
+        config: "[hooks]\nevent_max = \"4MiB\"\n[server]\nmax_bytes_in_flight = \"16MiB\"\n"
+            .to_owned(),
+        ..Setup::default()
+    })
+    .await;
+    let mut request = hook(["/usr/bin/seq", "300000"]);
+    request.request_id = "large".to_owned();
+    let first = daemon.run(request.clone()).await.unwrap();
+    let bytes = first.encoded_len();
+    assert!(bytes > 1 << 20 && !first.stdout_truncated);
+    // The control: whoever reads it is given it again as often as it likes.
+    for _ in 0..20 {
+        assert_eq!(daemon.run(request.clone()).await.unwrap(), first);
+    }
+
+    let mut connection = barely_reading(&daemon);
+    let message = request.encode_to_vec();
+    let mut call = vec![0];
+    call.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
+    call.extend(message);
+    for stream in (1..).step_by(2).take(CALLS) {
+        connection.write_all(&begin(stream, EXECUTE)).unwrap();
+        // END_STREAM.
+        connection
+            .write_all(&frame(DATA, 1, stream, &call))
+            .unwrap();
+    }
+    // Each has headers; then comes a byte of those that are not refused.
+    let (mut answered, mut kept) = (0, 0);
+    while let Some((kind, ..)) = next(&mut connection, Duration::from_secs(3)) {
+        answered += usize::from(kind == HEADERS);
+        kept += usize::from(kind == DATA);
+    }
+    assert_eq!(answered, CALLS);
+    // Alone, a uid may have three quarters of all.
+    assert!((1..=(12 << 20) / bytes).contains(&kept), "{kept}");
+    // A hook that runs now is answered all the same: what it wrote was counted.
+    assert!(daemon.run(hook(["/usr/bin/seq", "20000"])).await.is_ok());
+    drop(connection);
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while daemon.run(request.clone()).await.is_err() {
+        assert!(Instant::now() < give_up, "nothing was given back");
+    }
+}
+
+#[tokio::test]
+async fn those_that_read_the_journal_are_bounded_in_sum() {
+    let daemon = Daemon::with(Setup {
+        config: "[hooks]\nevent_max = \"4MiB\"\n[server]\nmax_bytes_in_flight = \"16MiB\"\n"
+            .to_owned(),
+        ..Setup::default()
+    })
+    .await;
+    let mut client = AuditServiceClient::new(daemon.channel());
+    let mut watching = Vec::new();
+    let refusal = loop {
+        match client.watch(pb::AuditServiceWatchRequest::default()).await {
+            Ok(watched) => watching.push(watched),
+            Err(refusal) => break refusal,
+        }
+        assert!(watching.len() < 100, "each holds memory");
+    };
+    assert_eq!(
+        (refusal.code(), reason(&refusal)),
+        (Code::ResourceExhausted, "OVERLOADED".to_owned())
+    );
+    assert!(watching.len() > 20, "{}", watching.len());
+    assert!(daemon.run(hook(["/bin/true"])).await.is_ok());
+    watching.clear();
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while client.query(pb::QueryRequest::default()).await.is_err() {
+        assert!(Instant::now() < give_up, "nothing was given back");
+    }
+}
+
+#[tokio::test]
+async fn self_tests_that_are_asked_for_at_once_are_made_one_at_a_time() {
+    let daemon = Daemon::start().await;
+    let mut tests = JoinSet::new();
+    for _ in 0..200 {
+        let mut client = SandboxServiceClient::new(daemon.channel());
+        tests.spawn(async move {
+            let request = pb::SelfTestRequest {
+                profile: "strict".to_owned(),
+            };
+            client.self_test(request).await
+        });
+    }
+    let mut most = 0;
+    while let Some(tested) = tests.join_next().await {
+        let tested = tested.unwrap().unwrap().into_inner();
+        assert!(tested.profiles[0].confirmed, "{:?}", tested.profiles[0]);
+        let open = std::fs::read_dir(format!("/proc/{}/fd", daemon.pid()));
+        most = most.max(open.unwrap().count());
+    }
+    assert!(most < 300, "{most}");
+}
+
 mod as_root {
     use std::{
         fs,
@@ -468,6 +588,14 @@ mod as_root {
         pb::hook_service_client::HookServiceClient<Channel>,
         Somebody,
     ) {
+        let (channel, somebody) = channel_as(uid, daemon).await;
+        (
+            pb::hook_service_client::HookServiceClient::new(channel),
+            somebody,
+        )
+    }
+
+    async fn channel_as(uid: u32, daemon: &Daemon) -> (Channel, Somebody) {
         let (ours, somebody) = connect_as(uid, daemon);
         ours.set_nonblocking(true).unwrap();
         let mut ours = Some(tokio::net::UnixStream::from_std(ours).unwrap());
@@ -477,10 +605,7 @@ mod as_root {
         });
         let endpoint = Endpoint::from_static("http://localhost");
         let channel = endpoint.connect_with_connector(connect).await.unwrap();
-        (
-            pb::hook_service_client::HookServiceClient::new(channel),
-            somebody,
-        )
+        (channel, somebody)
     }
 
     async fn daemon(config: &str) -> Daemon {
@@ -508,6 +633,99 @@ mod as_root {
         }
         assert_eq!(daemon.records(), ["refused"]);
         assert_eq!(daemon.journal()[0]["reason"], "PEER_NOT_ALLOWED");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn an_unlisted_uid_has_a_little_memory_that_is_nobody_elses() {
+        const HEALTH: &str = "/grpc.health.v1.Health/Check";
+
+        needs_root();
+        let daemon = daemon("").await;
+        let refused = |uid| {
+            let (mut connection, _somebody) = connect_as(uid, &daemon);
+            connection.write_all(&preface()).unwrap();
+            settings(&mut connection);
+            for stream in (1..).step_by(2).take(200) {
+                connection.write_all(&begin(stream, HEALTH)).unwrap();
+            }
+            let mut refused = 0;
+            while let Some((kind, ..)) = next(&mut connection, Duration::from_secs(1)) {
+                refused += usize::from(kind == HEADERS);
+            }
+            refused
+        };
+        // 8 MiB are for all of them, three quarters for one, 64 KiB for each request.
+        assert_eq!(refused(NOBODY), 200 - 96);
+        assert_eq!(refused(ONE), 0);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn self_tests_of_one_uid_keep_no_other_from_running() {
+        needs_root();
+        let daemon = daemon("").await;
+        let mut flood = JoinSet::new();
+        let mut somebodies = Vec::new();
+        for _ in 0..8 {
+            let (channel, somebody) = channel_as(ONE, &daemon).await;
+            somebodies.push(somebody);
+            for _ in 0..200 {
+                let mut client = SandboxServiceClient::new(channel.clone());
+                flood.spawn(async move { client.self_test(pb::SelfTestRequest::default()).await });
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let (mut other, _two) = client_as(TWO, &daemon).await;
+        for _ in 0..5 {
+            let mut request = hook(["/bin/true"]);
+            request.timeout = Some(Duration::from_secs(10).try_into().unwrap());
+            let response = other.execute(request).await.unwrap();
+            assert_eq!(
+                end(response.get_ref()),
+                (OutcomeKind::Exited, Some(0), None)
+            );
+        }
+        assert!(flood.len() > 100, "the others were still waiting");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn large_work_of_one_uid_keeps_no_other_waiting() {
+        needs_root();
+        let daemon = daemon("").await;
+        let dispatch = |matcher: &str, count: usize| {
+            let mut request = at("tool.pre", &serde_json::json!({"tool": {"name": "none"}}));
+            request.contract = pb::Contract::Loom.into();
+            request.inline_hooks = (0..count)
+                .map(|number| pb::InlineHook {
+                    matcher: matcher.to_owned(),
+                    ..inline(&number.to_string(), "exit 0")
+                })
+                .collect();
+            request
+        };
+        let mut flood = JoinSet::new();
+        let (client, _one) = client_as(ONE, &daemon).await;
+        let (mut other, _two) = client_as(TWO, &daemon).await;
+        for _ in 0..120 {
+            let mut client = client.clone();
+            let request = dispatch("*a*b*c*d*e*f*g*h*i*j*k*l*m*n*o*p*q*r*s*t", 128);
+            flood.spawn(async move { client.dispatch(request).await });
+        }
+        let left = |flood: &mut JoinSet<_>| {
+            while flood.try_join_next().is_some() {}
+            flood.len()
+        };
+        assert!(flood.join_next().await.unwrap().is_ok());
+        let before = left(&mut flood);
+        assert!(before > 20, "{before}");
+        for _ in 0..3 {
+            assert!(other.dispatch(dispatch("other", 1)).await.is_ok());
+        }
+        // It waits for a few of the other's, and not for all that were before it.
+        let after = left(&mut flood);
+        assert!(after > before / 3, "{before} {after}");
     }
 
     #[tokio::test]
