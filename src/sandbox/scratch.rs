@@ -126,18 +126,16 @@ impl InstanceDir {
             left: false,
             path: self.path.join(format!("{RUN}{}", Uuid::now_v7().simple())),
         };
-        let mode = if identity.is_some() { 0o711 } else { 0o700 };
-        DirBuilder::new().mode(mode).create(&run.path)?;
+        DirBuilder::new().mode(0o700).create(&run.path)?;
         let scratch = run.scratch();
         DirBuilder::new().mode(0o700).create(&scratch)?;
         if let Some(identity) = identity {
-            // Whatever the umask: the hook's uid must reach its scratch directory.
-            fs::set_permissions(&run.path, Permissions::from_mode(mode))?;
-            chown(
-                &scratch,
-                Some(Uid::from_raw(identity.uid)),
-                Some(Gid::from_raw(identity.gid)),
-            )?;
+            let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
+            chown(&scratch, Some(uid), Some(gid))?;
+            // Nobody but the hook goes in: the copies here may be of files that others cannot read, and everybody can learn a
+            // directory's name from the arguments of a process that has it. Set after the umask has had its say.
+            chown(&run.path, None, Some(gid))?;
+            fs::set_permissions(&run.path, Permissions::from_mode(0o710))?;
         }
         Ok(run)
     }

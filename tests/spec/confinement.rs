@@ -371,8 +371,10 @@ async fn a_program_that_the_dynamic_loader_runs_has_no_more_rights() {
 }
 
 mod as_root {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
-    use crate::support::needs_root;
+    use crate::{support::needs_root, witness::NOBODY};
 
     #[tokio::test]
     #[ignore = "needs root"]
@@ -381,11 +383,7 @@ mod as_root {
         let (probe, directory) = (Probe::build(), support::directory());
         let program = directory.path().join("set-uid");
         fs::copy(probe.path(), &program).unwrap();
-        fs::set_permissions(
-            &program,
-            std::os::unix::fs::PermissionsExt::from_mode(0o4755),
-        )
-        .unwrap();
+        fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
         let grant = format!(
             "description = \"pipeline and a program\"\nextends = \"pipeline\"\n[files]\nsystem = [{{ path = {:?}, access = \"execute\" }}]\n",
             directory.path()
@@ -418,5 +416,52 @@ mod as_root {
         assert_eq!(ids(&control.stdout), ["65534", "0", "0"]);
         let user = probe.user(&daemon).await.to_string();
         assert_eq!(ids(&confined.stdout), [&*user, &*user, &*user]);
+    }
+
+    /// The arguments of a running hook tell everybody where its script was copied to.
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn what_is_copied_for_a_run_is_nobody_elses_to_read() {
+        needs_root();
+        let daemon = Daemon::start().await;
+        let script = |directory: &str, mode| {
+            let directory = daemon.outside(directory);
+            fs::create_dir(&directory).unwrap();
+            let script = directory.join("guard");
+            fs::write(&script, "#!/bin/sh\necho private; exec sleep 20\n").unwrap();
+            for path in [&script, &directory] {
+                fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+            }
+            script
+        };
+        let (private, open) = (script("private", 0o700), script("open", 0o755));
+        let as_nobody = |path: &Path| {
+            let mut command = Command::new("cat");
+            let output = command.arg(path).uid(NOBODY).gid(NOBODY).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let mut request = support::hook([private.to_str().unwrap()]);
+        request.profile = "pipeline".to_owned();
+        let request = pb::ExecuteStreamRequest {
+            request: Some(request),
+        };
+        let run = daemon.client().execute_stream(request).await.unwrap();
+        let mut run = run.into_inner();
+        run.message().await.unwrap();
+
+        let copies: Vec<_> = daemon
+            .scratch_directories()
+            .iter()
+            .map(|run| run.join("script/guard"))
+            .collect();
+
+        let [copy] = &*copies else {
+            panic!("{copies:?}");
+        };
+        // The controls: it is there, what is open can be read, and what it was made from cannot.
+        assert_eq!(fs::read(copy).unwrap(), fs::read(&private).unwrap());
+        assert!(as_nobody(&open).contains("private"));
+        assert_eq!(as_nobody(&private), "");
+        assert_eq!(as_nobody(copy), "");
     }
 }
