@@ -290,6 +290,13 @@ static int many_pipes(char **a)
 	say("made");
 	return 0;
 }
+static int many_timers(char **a)
+{
+	timer_t timer;
+	for (int i = 0; i < atoi(a[0]); i++) TRY(timer_create(CLOCK_MONOTONIC, 0, &timer));
+	say("made");
+	return 0;
+}
 static int set_attribute(char **a) { TRY(setxattr(a[0], "user.hookjail", "x", 1, 0)); say("set"); return 0; }
 static int get_attribute(char **a)
 {
@@ -1137,7 +1144,7 @@ static const struct name NAMES[] = {
 	{ "grow-file", grow_file }, { "hard-link", hard_link }, { "int80", int80 }, { "io-uring", io_uring }, { "kernel-log", kernel_log },
 	{ "kernel-map", kernel_map }, { "key", key }, { "landlock", landlock }, { "limit", limit }, { "list", list },
 	{ "local-descriptors", local_descriptors }, { "lower-io", lower_io }, { "make-directory", make_directory },
-	{ "make-socket", make_socket }, { "many-pipes", many_pipes }, { "many-processes", many_processes }, { "memory-file", memory_file }, { "message-queue", message_queue },
+	{ "make-socket", make_socket }, { "many-pipes", many_pipes }, { "many-processes", many_processes }, { "many-timers", many_timers }, { "memory-file", memory_file }, { "message-queue", message_queue },
 	{ "move-memory", move_memory }, { "move-out", move_out }, { "mptcp", mptcp }, { "nest", nest }, { "netlink", netlink },
 	{ "new-code", new_code }, { "new-group", new_group }, { "new-session", new_session }, { "nice", be_nice },
 	{ "no-groups", no_groups }, { "no-randomness", no_randomness }, { "open-file-system", open_file_system },

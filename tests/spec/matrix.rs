@@ -14,8 +14,8 @@
 use std::{collections::BTreeMap, env, fs, path::Path};
 
 use libc::{
-    EACCES, EBADF, EFAULT, EFBIG, EINVAL, EISCONN, EMFILE, ENODEV, ENOENT, ENOSYS, ENOTSUP, ENOTTY,
-    EPERM, ESRCH, EXDEV,
+    EACCES, EAGAIN, EBADF, EFAULT, EFBIG, EINVAL, EISCONN, EMFILE, ENODEV, ENOENT, ENOSYS, ENOTSUP,
+    ENOTTY, EPERM, ESRCH, EXDEV,
 };
 
 use crate::{
@@ -219,6 +219,7 @@ pub(crate) const ALWAYS: &[Attempt] = &[
     refused("ESC-120", &["process-control", "1", "9"], &[EPERM]),
     refused("ESC-120", &["process-control", "36", "1"], &[EPERM]),
     refused("ESC-123", &["many-pipes", "200"], &[EMFILE]),
+    refused("ESC-127", &["many-timers", "1000"], &[EAGAIN]),
     // D. Standard input and output.
     refused("ESC-141", &["pipe-size"], &[EPERM]),
     // E. Doors of the kernel.

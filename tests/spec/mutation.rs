@@ -150,7 +150,9 @@ fn elements() -> Vec<String> {
             .map(|scope| format!("landlock:{scope:?}")),
     );
     names.extend(["arch", "unknown", "x32"].map(|check| format!("guard:{check}")));
-    names.extend(["CORE", "FSIZE", "NOFILE"].map(|limit| format!("limit:RLIMIT_{limit}")));
+    names.extend(
+        ["CORE", "FSIZE", "NOFILE", "SIGPENDING"].map(|limit| format!("limit:RLIMIT_{limit}")),
+    );
     let strict = FilterSpec {
         landlock_abi,
         metadata: Metadata::Keep,

@@ -92,7 +92,7 @@ impl Landlock {
             metadata: match policy.metadata {
                 Metadata::Keep => Coverage::Degraded {
                     by: "seccomp",
-                    gap: "existence, size, mode and times outside the grants are visible",
+                    gap: "existence, size, owner, mode, times and link targets outside the grants are visible",
                 },
                 Metadata::Change if self.own_uid_for_hooks => Coverage::Degraded {
                     by: "uid",

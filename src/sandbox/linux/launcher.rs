@@ -46,6 +46,10 @@ use crate::{
 /// How long one child of a self-test may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How many timers and queued signals a hook may have. The kernel counts them for each user, so that a hook with the daemon's
+/// would otherwise leave none for the user's other processes.
+const PENDING_SIGNALS: u64 = 256;
+
 /// How long a child that is stuck before its exec may take to die once killed, before that is no longer waited for.
 const STUCK: Duration = Duration::from_secs(5);
 
@@ -754,6 +758,7 @@ pub(in crate::sandbox) fn limits(limits: &Limits, identity: Option<Identity>) ->
         (Resource::RLIMIT_CORE, 0),
         (Resource::RLIMIT_FSIZE, limits.file_size),
         (Resource::RLIMIT_NOFILE, limits.open_files),
+        (Resource::RLIMIT_SIGPENDING, PENDING_SIGNALS),
     ];
     set.extend(
         limits
