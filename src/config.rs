@@ -508,6 +508,21 @@ mod tests {
     }
 
     #[test]
+    fn the_systems_unit_has_room_for_all_tasks_that_hooks_may_have() {
+        let unit = include_str!("../systemd/hookjail.service");
+        let most: Option<u64> = unit
+            .lines()
+            .find_map(|line| line.strip_prefix("TasksMax=")?.parse().ok());
+        let profile = include_str!("../sandbox-profiles/strict.toml");
+        let profile: toml::Table = profile.parse().unwrap();
+        let of_each = profile["limits"]["tasks"].as_integer().unwrap();
+        let hooks = Config::parse("", &at_home()).unwrap().max_concurrent;
+
+        let of_hooks = u64::try_from(of_each).unwrap() * hooks as u64;
+        assert!(most.is_some_and(|most| most > of_hooks), "{most:?}");
+    }
+
+    #[test]
     fn a_backend_of_another_system_is_refused_with_the_systems_name() {
         for text in [
             "[backends]\norder = [\"landlock\", \"seatbelt\"]",
