@@ -57,4 +57,5 @@ mod writer;
 pub use self::{
     redaction::{Capture, CurrentRedaction, Redaction, Shown},
     stage::{About, Announced, Answer, Audit, Interpreted, Recorded, Redacted, usage},
+    writer::Problem,
 };

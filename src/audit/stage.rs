@@ -5,7 +5,7 @@ use std::{io, path::Path, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use nix::errno::Errno;
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, watch},
     time::{sleep_until, timeout},
 };
 
@@ -14,7 +14,7 @@ use super::{
     journal::{Appended, Journal},
     record::{self, AxisLine, Record},
     redaction::{CurrentRedaction, Redaction, Shown},
-    writer::Writer,
+    writer::{Problem, Writer},
 };
 use crate::{
     admission::{Call, Peer},
@@ -29,7 +29,7 @@ use crate::{
     sys::WaitStatus,
 };
 
-/// The journal as the pipeline uses it: once a record could not be written, no run is announced any more.
+/// The journal as the pipeline uses it: while an end could not be written, no run is announced.
 #[derive(Debug)]
 pub struct Audit {
     redaction: CurrentRedaction,
@@ -332,32 +332,21 @@ impl Audit {
         &self.redaction
     }
 
-    /// Waits until a record could not be written.
-    pub async fn broke(&self) {
-        self.writer.standing().broke().await;
+    /// Returns what keeps records from being written, as it is now and whenever it changes.
+    pub const fn problem(&self) -> &watch::Receiver<Option<Problem>> {
+        self.writer.problem()
     }
 
-    /// Whether a record could not be written, so that nothing runs any more.
-    pub fn is_broken(&self) -> bool {
-        self.writer.standing().is_broken()
-    }
-
-    /// Returns why nothing can be written down any more, if so.
-    pub fn problem(&self) -> Option<&str> {
-        self.writer.standing().problem()
-    }
-
-    /// Says whether a start could still be written down.
+    /// Says whether a start could be written down.
     ///
     /// # Errors
     ///
-    /// Refuses once a record could not be written.
+    /// Refuses while an end could not be written.
     pub fn ready(&self) -> Result<(), Refusal> {
-        if let Some(problem) = self.problem() {
-            let why = format!("{problem}; restart the daemon");
-            return Err(unavailable(&why));
+        match &*self.problem().borrow() {
+            Some(problem) => Err(unavailable(&problem.why)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Writes the start record.

@@ -1,15 +1,18 @@
 //! The thread that writes the journal: whatever a disk or another writer does, no request has to hold still for it.
 
 use std::{
+    collections::VecDeque,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, OnceLock, PoisonError, mpsc as channel},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, RecvTimeoutError},
+    },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::{
     journal::{Appended, Journal, JournalError},
@@ -24,6 +27,9 @@ const QUEUED: usize = 1024;
 /// How many records are written under one lock, and synced by one wait for the disk.
 const GROUP: usize = 64;
 
+/// How often the ends that could not be written are tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// How long the end of a daemon waits for what is to be written. The next one records runs without an end as interrupted.
 const LINGER: Duration = Duration::from_secs(5);
 
@@ -32,18 +38,21 @@ const LINGER: Duration = Duration::from_secs(5);
 pub(super) struct Writer {
     directory: PathBuf,
     /// Nothing is ever sent: it ends with the thread.
-    ended: Mutex<channel::Receiver<()>>,
+    ended: Mutex<mpsc::Receiver<()>>,
+    /// What keeps records from being written.
+    problem: watch::Receiver<Option<Problem>>,
     /// `None` once no more is written.
-    queue: Option<mpsc::UnboundedSender<Entry>>,
+    queue: Option<mpsc::Sender<Entry>>,
     room: Arc<Semaphore>,
-    standing: Arc<Standing>,
 }
 
-/// Whether anything can be written down any more.
-#[derive(Debug, Default)]
-pub(super) struct Standing {
-    broken: CancellationToken,
-    why: OnceLock<String>,
+/// What keeps records from being written, so that nothing runs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Problem {
+    /// Whether this process writes no record any more. Otherwise it tries again every second, and goes on once all are written.
+    pub is_final: bool,
+    /// What it is.
+    pub why: String,
 }
 
 /// A record could not be written.
@@ -61,31 +70,9 @@ struct Entry {
 }
 
 impl Entry {
-    fn is_wanted(&self) -> bool {
-        !(self.revocable && self.written.is_closed())
-    }
-}
-
-impl Standing {
-    /// Waits until a record could not be written that must be.
-    pub(super) async fn broke(&self) {
-        self.broken.cancelled().await;
-    }
-
-    /// Whether nothing runs any more.
-    pub(super) fn is_broken(&self) -> bool {
-        self.broken.is_cancelled()
-    }
-
-    /// Returns why nothing can be written down any more, if so.
-    pub(super) fn problem(&self) -> Option<&str> {
-        self.why.get().map(String::as_str)
-    }
-
-    /// Has nothing run any more.
-    fn give_up(&self, why: &str) {
-        self.why.get_or_init(|| why.to_owned());
-        self.broken.cancel();
+    /// Whether it is to be written; `runs`: whether runs are started.
+    fn is_wanted(&self, runs: bool) -> bool {
+        !self.revocable || (runs && !self.written.is_closed())
     }
 }
 
@@ -96,25 +83,29 @@ impl Writer {
     ///
     /// Returns the error of starting it.
     pub(super) fn start(journal: Journal) -> io::Result<Self> {
-        let (queue, entries) = mpsc::unbounded_channel();
-        let (end, ended) = channel::channel();
-        let standing = Arc::new(Standing::default());
+        let (queue, entries) = mpsc::channel();
+        let (end, ended) = mpsc::channel();
+        let (tell, problem) = watch::channel(None);
         let directory = journal.directory().to_owned();
-        let told = Arc::clone(&standing);
+        let mut thread = WriterThread {
+            journal,
+            late: VecDeque::new(),
+            tell,
+        };
         thread::Builder::new()
             .name("journal".to_owned())
             .spawn(move || {
-                serve(&journal, entries, &told);
-                // With it its mark goes.
-                drop(journal);
+                thread.serve(&entries);
+                // With the journal its mark goes.
+                drop(thread);
                 drop(end);
             })?;
         Ok(Self {
             directory,
             ended: Mutex::new(ended),
+            problem,
             queue: Some(queue),
             room: Arc::new(Semaphore::new(QUEUED)),
-            standing,
         })
     }
 
@@ -122,8 +113,9 @@ impl Writer {
         &self.directory
     }
 
-    pub(super) const fn standing(&self) -> &Arc<Standing> {
-        &self.standing
+    /// Returns what keeps records from being written, as it is now and whenever it changes.
+    pub(super) const fn problem(&self) -> &watch::Receiver<Option<Problem>> {
+        &self.problem
     }
 
     /// Writes the start of a run. If this is dropped before it is done, it is not written, or was.
@@ -171,7 +163,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.queue.take());
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if ended.recv_timeout(LINGER) == Err(channel::RecvTimeoutError::Timeout) {
+        if ended.recv_timeout(LINGER) == Err(RecvTimeoutError::Timeout) {
             tracing::error!(
                 path = %self.directory.display(),
                 "the journal does not take the last records; the next daemon records their runs as interrupted"
@@ -184,67 +176,144 @@ fn gone() -> Unwritten {
     Unwritten("the thread that writes it is gone; restart the daemon".to_owned())
 }
 
-/// Writes what comes until nobody can send any more.
-fn serve(journal: &Journal, mut entries: mpsc::UnboundedReceiver<Entry>, standing: &Standing) {
-    let mut group = Vec::with_capacity(GROUP);
-    while entries.blocking_recv_many(&mut group, GROUP) > 0 {
-        write_group(journal, &mut group, standing);
-    }
+/// What the thread has.
+struct WriterThread {
+    journal: Journal,
+    /// Ends that could not be written yet, the oldest first. No run is started meanwhile, so there are no more of them than hooks
+    /// could run.
+    late: VecDeque<Record>,
+    tell: watch::Sender<Option<Problem>>,
 }
 
-/// Writes records one after another, and answers each.
-fn write_group(journal: &Journal, group: &mut Vec<Entry>, standing: &Standing) {
-    let mut wanted = Vec::with_capacity(group.len());
-    let appended = {
-        // Looked at under the journal's lock, for which others may have waited long.
-        let wanted_records = group.iter().filter_map(|entry| {
-            let is_wanted = entry.is_wanted();
-            wanted.push(is_wanted);
-            is_wanted.then_some(&entry.record)
-        });
-        journal.append_all(wanted_records)
-    };
-    let appended = match appended {
-        Ok(appended) => appended,
-        // Each for itself: an error belongs to one.
-        Err(_) if group.len() > 1 => {
-            for entry in std::mem::take(group) {
-                write_group(journal, &mut vec![entry], standing);
+impl WriterThread {
+    /// Writes what comes until nobody can send any more.
+    fn serve(&mut self, entries: &mpsc::Receiver<Entry>) {
+        let mut group = Vec::with_capacity(GROUP);
+        let mut retry = Instant::now();
+        loop {
+            let first = if self.late.is_empty() {
+                retry = Instant::now() + RETRY;
+                entries.recv().map_err(RecvTimeoutError::from)
+            } else {
+                entries.recv_timeout(retry.saturating_duration_since(Instant::now()))
+            };
+            match first {
+                Ok(first) => {
+                    group.push(first);
+                    group.extend(entries.try_iter().take(GROUP - 1));
+                    self.write_group(&mut group);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
             }
-            return;
+            if Instant::now() >= retry {
+                self.write_late();
+                retry = Instant::now() + RETRY;
+            }
         }
-        Err(error) => vec![Err(error)],
-    };
-    // Where nothing was written there is nothing to be looked at.
-    wanted.resize(group.len(), true);
-    let mut appended = appended.into_iter();
-    for (entry, wanted) in group.drain(..).zip(wanted) {
-        if let Some(result) = wanted.then(|| appended.next()).flatten() {
-            answer(entry, result, standing);
-        }
+        self.write_late();
     }
-}
 
-/// Says what came of a record, here where it cannot be missed: who waited for it may be gone.
-fn answer(entry: Entry, result: Result<Appended, JournalError>, standing: &Standing) {
-    let result = result.map_err(|error| {
-        let why = chain(&error);
-        let what = match &entry.record {
-            Record::Ended(_) => {
-                standing.give_up(&format!("an end record could not be written: {why}"));
-                "end record cannot be written; no hook is run any more"
-            }
-            Record::Started(_) => "start record cannot be written; the hook is not run",
-            Record::Interrupted(_) | Record::Lost(_) | Record::Refused(_) | Record::Torn(_) => {
-                "refusal cannot be recorded"
-            }
+    /// Writes records one after another, and answers each.
+    fn write_group(&mut self, group: &mut Vec<Entry>) {
+        let mut wanted = Vec::with_capacity(group.len());
+        let appended = {
+            // Looked at under the journal's lock, for which others may have waited long.
+            let runs = self.tell.borrow().is_none();
+            let wanted_records = group.iter().filter_map(|entry| {
+                let is_wanted = entry.is_wanted(runs);
+                wanted.push(is_wanted);
+                is_wanted.then_some(&entry.record)
+            });
+            self.journal.append_all(wanted_records)
         };
-        if error.is_final() {
-            standing.give_up(&why);
+        let appended = match appended {
+            Ok(appended) => appended,
+            // Each for itself: an error belongs to one.
+            Err(_) if group.len() > 1 => {
+                for entry in std::mem::take(group) {
+                    self.write_group(&mut vec![entry]);
+                }
+                return;
+            }
+            Err(error) => vec![Err(error)],
+        };
+        // Where nothing was written there is nothing to be looked at.
+        wanted.resize(group.len(), true);
+        let mut appended = appended.into_iter();
+        for (entry, wanted) in group.drain(..).zip(wanted) {
+            match wanted.then(|| appended.next()).flatten() {
+                Some(result) => self.answer(entry, result),
+                // Who still waits for a start does so while none is written.
+                None => drop(entry.written.send(Err(self.unwritten()))),
+            }
         }
-        tracing::error!(error = why, "{what}");
-        Unwritten(why)
-    });
-    // Nobody may wait any more.
-    entry.written.send(result).ok();
+    }
+
+    /// Says what came of a record, here where it cannot be missed: who waited for it may be gone.
+    fn answer(&mut self, entry: Entry, result: Result<Appended, JournalError>) {
+        let Entry {
+            record, written, ..
+        } = entry;
+        let result = result.map_err(|error| {
+            let why = chain(&error);
+            let what = match &record {
+                Record::Ended(_) => "end record cannot be written; no hook is run until it is",
+                Record::Started(_) => "start record cannot be written; the hook is not run",
+                Record::Interrupted(_) | Record::Lost(_) | Record::Refused(_) | Record::Torn(_) => {
+                    "refusal cannot be recorded"
+                }
+            };
+            tracing::error!(error = why, "{what}");
+            if matches!(record, Record::Ended(_)) {
+                self.stop_runs(&error, format!("an end record could not be written: {why}"));
+                self.late.push_back(record);
+            } else if error.is_final() {
+                self.stop_runs(&error, why.clone());
+            }
+            Unwritten(why)
+        });
+        // Nobody may wait any more.
+        written.send(result).ok();
+    }
+
+    /// Has nothing run until the ends that are late are written, or for good. The first reason stays.
+    fn stop_runs(&self, error: &JournalError, why: String) {
+        // An end that no file takes is for the next writer to find missing.
+        let is_final = error.is_final() || matches!(error, JournalError::TooLarge { .. });
+        self.tell.send_if_modified(|problem| {
+            let is_new = problem.as_ref().is_none_or(|it| is_final && !it.is_final);
+            if is_new {
+                *problem = Some(Problem { is_final, why });
+            }
+            is_new
+        });
+    }
+
+    fn unwritten(&self) -> Unwritten {
+        let problem = self.tell.borrow();
+        let why = problem.as_ref().map(|problem| problem.why.as_str());
+        Unwritten(why.unwrap_or("nobody waits for it").to_owned())
+    }
+
+    /// Tries again to write the ends that are late. Once all are written, hooks run again.
+    fn write_late(&mut self) {
+        let behind = self.late.len();
+        while let Some(record) = self.late.front() {
+            match self.journal.append(record) {
+                Ok(_) => drop(self.late.pop_front()),
+                Err(error) => {
+                    self.stop_runs(&error, chain(&error));
+                    return;
+                }
+            }
+        }
+        let passing = |it: &mut Option<Problem>| it.take_if(|problem| !problem.is_final).is_some();
+        if self.tell.send_if_modified(passing) {
+            tracing::info!(
+                behind,
+                "end records that were late are written; hooks run again"
+            );
+        }
+    }
 }

@@ -55,7 +55,8 @@ impl Doctor {
             output::stdout(describe(&status).as_bytes());
         }
         // Somebody who asks in a script wants to know whether hooks can run.
-        let healthy = status.profiles.iter().all(|profile| profile.confirmed);
+        let healthy = status.audit_problem.is_empty()
+            && status.profiles.iter().all(|profile| profile.confirmed);
         Ok(if healthy {
             ExitCode::SUCCESS
         } else {

@@ -78,8 +78,9 @@ pub(super) fn privately<Q, T>(
     client::block_on(&runtime()?, async {
         let server = PrivateServer::start(&assembly, config, consent).await?;
         let response = call(server.channel.clone(), request).await;
-        server.stop().await?;
-        response
+        let stopped = server.stop().await;
+        // What the server has to say of itself, it has said in its answer.
+        response.and_then(|response| stopped.map(|()| response))
     })
 }
 

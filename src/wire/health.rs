@@ -11,35 +11,48 @@ use crate::pb::hook_service_server::HookServiceServer;
 /// What is told whoever asks for the health, of the server as a whole and of the hooks' service.
 #[derive(Clone, Debug)]
 pub(super) struct Health {
-    /// Whether the daemon has stopped to run hooks, for ever.
-    over: Arc<Mutex<bool>>,
     reporter: HealthReporter,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    any_confirmed: bool,
+    is_over: bool,
+    is_recorded: bool,
 }
 
 impl Health {
     pub(super) fn new(reporter: HealthReporter) -> Self {
         Self {
-            over: Arc::default(),
             reporter,
+            state: Arc::new(Mutex::new(State {
+                any_confirmed: false,
+                is_over: false,
+                is_recorded: true,
+            })),
         }
     }
 
     /// Tells whether any profile is confirmed: without one, every hook is refused.
     pub(super) async fn confirmed(&self, any: bool) {
-        let over = self.over.lock().await;
-        if !*over {
-            self.say(any).await;
-        }
+        self.change(|state| state.any_confirmed = any).await;
+    }
+
+    /// Tells whether runs can be recorded: otherwise every hook is refused.
+    pub(super) async fn recorded(&self, are: bool) {
+        self.change(|state| state.is_recorded = are).await;
     }
 
     /// Tells that no hook is run any more, whatever is confirmed later.
     pub(super) async fn end(&self) {
-        let mut over = self.over.lock().await;
-        *over = true;
-        self.say(false).await;
+        self.change(|state| state.is_over = true).await;
     }
 
-    async fn say(&self, serves: bool) {
+    async fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock().await;
+        change(&mut state);
+        let serves = state.any_confirmed && state.is_recorded && !state.is_over;
         let status = if serves {
             ServingStatus::Serving
         } else {

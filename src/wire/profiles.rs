@@ -72,12 +72,14 @@ impl SandboxService for Profiles {
     ) -> Result<Response<pb::GetStatusResponse>, Status> {
         self.admit(&request)?;
         let sandbox = &self.pipeline.sandbox;
+        let problem = self.pipeline.audit.problem().borrow().clone();
+        let audit_problem = problem.map(|problem| problem.why).unwrap_or_default();
         let mut profiles = Vec::new();
         for policy in self.rules().registry.iter() {
             profiles.push(profile_status(sandbox, policy).await);
         }
         Ok(Response::new(pb::GetStatusResponse {
-            audit_problem: self.pipeline.audit.problem().unwrap_or_default().to_owned(),
+            audit_problem,
             backends: backend_statuses(sandbox),
             profiles,
             version: env!("CARGO_PKG_VERSION").to_owned(),

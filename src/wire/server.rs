@@ -13,6 +13,7 @@ use std::{
 
 use tokio::{
     net::{UnixListener, UnixStream},
+    sync::watch,
     time::timeout,
 };
 use tokio_stream::{StreamExt, wrappers::UnixListenerStream};
@@ -34,6 +35,7 @@ use super::{
     unreadable::ReadableLayer,
 };
 use crate::{
+    audit::Problem,
     current::Current,
     hooks::{Configured, valve::Valve},
     pb::{
@@ -154,6 +156,9 @@ pub enum ServeError {
     /// The protocol's descriptors in this program cannot be read.
     #[error("the protocol's descriptors cannot be read")]
     Descriptors(#[source] Box<tonic_reflection::server::Error>),
+    /// No record can be written any more.
+    #[error("the journal cannot be written any more, so nothing can be run: {0}")]
+    Journal(String),
     /// The server library failed.
     #[error("the server failed")]
     Transport(#[from] tonic::transport::Error),
@@ -220,12 +225,12 @@ impl Server {
         let records = Records::new(Arc::clone(&self.pipeline), self.shutdown.clone());
         let records = AuditServiceServer::new(records).max_encoding_message_size(usize::MAX);
 
-        let watched = Arc::clone(&self.pipeline);
-        let broken = health.clone();
-        let watch = tokio::spawn(async move {
-            watched.audit.broke().await;
-            broken.end().await;
-        });
+        let journal = self.pipeline.audit.problem().clone();
+        let watched = tokio::spawn(watch(
+            journal.clone(),
+            health.clone(),
+            self.shutdown.clone(),
+        ));
         let over = CancellationToken::new();
         let asked = Drain {
             shutdown: self.shutdown.clone(),
@@ -287,7 +292,7 @@ impl Server {
             served = serve => served,
             () = lingering => Ok(()),
         };
-        watch.abort();
+        watched.abort();
         // Whoever asked for the drain is to get the answer.
         if let Some(mut steered) = steered
             && timeout(LINGER, &mut steered).await.is_err()
@@ -297,7 +302,31 @@ impl Server {
         // A client that is gone does not end its run's task: the end record is still to be written.
         tasks.close();
         tasks.wait().await;
-        Ok(served?)
+        served?;
+        match &*journal.borrow() {
+            Some(problem) if problem.is_final => Err(ServeError::Journal(problem.why.clone())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Has the health tell whether runs can be recorded, and ends a daemon that will never record one again: its supervisor can
+/// start one that may.
+async fn watch(
+    mut journal: watch::Receiver<Option<Problem>>,
+    health: Health,
+    shutdown: CancellationToken,
+) {
+    loop {
+        let problem = journal.borrow_and_update().clone();
+        health.recorded(problem.is_none()).await;
+        if problem.is_some_and(|problem| problem.is_final) {
+            shutdown.cancel();
+            return;
+        }
+        if journal.changed().await.is_err() {
+            return;
+        }
     }
 }
 

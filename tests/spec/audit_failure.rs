@@ -29,7 +29,7 @@ use tonic_health::pb::{
 use tonic_types::StatusExt;
 
 use crate::{
-    support::{Daemon, Setup, directory, hook, reason},
+    support::{Daemon, Setup, directory, hook, program, reason},
     witness::{SOON, assert_verifies, until, writing},
 };
 
@@ -56,25 +56,8 @@ async fn a_start_record_that_does_not_fit_runs_nothing_and_leaves_no_trace() {
 }
 
 #[tokio::test]
-async fn an_end_record_that_does_not_fit_is_said_everywhere_and_found_interrupted_later() {
-    let daemon = Daemon::start().await;
-    for _ in 0..3 {
-        daemon.run(hook(["/bin/true"])).await.unwrap();
-    }
-    let workspace = daemon.workspace();
-    let request = writing(
-        &daemon,
-        "echo >begun; until test -e go; do sleep 0.02; done",
-    );
-    let mut client = daemon.client();
-    let call = tokio::spawn(async move { client.execute(request).await });
-    until("the hook's begin", || workspace.join("begun").exists()).await;
-    assert_eq!(problem(&daemon).await, "");
-    let length = fs::metadata(live(daemon.path())).unwrap().len();
-    limit_files(&daemon, Some(length.try_into().unwrap()));
-
-    fs::write(workspace.join("go"), "").unwrap();
-    let refusal = call.await.unwrap().unwrap_err();
+async fn an_end_record_that_does_not_fit_is_said_everywhere_and_written_once_there_is_room() {
+    let (daemon, refusal) = with_an_end_that_does_not_fit().await;
 
     assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
     let details = refusal.get_error_details();
@@ -86,22 +69,78 @@ async fn an_end_record_that_does_not_fit_is_said_everywhere_and_found_interrupte
     );
     assert_eq!(serving(&daemon).await, ServingStatus::NotServing);
     assert!(problem(&daemon).await.contains("end record"));
-    // There is room again, and still nothing runs: what this daemon knows is not what the journal says.
-    limit_files(&daemon, None);
+    let doctor = doctor(&daemon);
+    assert_eq!(doctor.status.code(), Some(1), "{doctor:?}");
+    assert!(String::from_utf8_lossy(&doctor.stdout).contains("nothing is run"));
     let refusal = daemon.run(writing(&daemon, "echo >ran")).await.unwrap_err();
     assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
-    assert!(!workspace.join("ran").exists());
+    assert!(!daemon.workspace().join("ran").exists());
+
+    limit_files(&daemon, None);
+    let give_up = Instant::now() + SOON;
+    while serving(&daemon).await != ServingStatus::Serving {
+        assert!(Instant::now() < give_up, "{}", daemon.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(problem(&daemon).await, "");
+    daemon.run(writing(&daemon, "echo >ran")).await.unwrap();
+    assert!(daemon.workspace().join("ran").exists());
+    let records = records(daemon.path());
+    let kinds: Vec<_> = records[6..]
+        .iter()
+        .map(|record| record["record"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["started", "ended", "started", "ended"]);
+    assert_eq!(records[6]["run_id"], records[7]["run_id"]);
+    assert_verifies(daemon.path());
+}
+
+#[tokio::test]
+async fn a_run_whose_end_never_fitted_is_found_interrupted_later() {
+    let (daemon, refusal) = with_an_end_that_does_not_fit().await;
+    assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
 
     let next = Daemon::in_directory(daemon.kill(), Setup::default())
         .await
         .unwrap();
     next.run(hook(["/bin/true"])).await.unwrap();
     let kinds = &next.records()[6..];
-    assert_eq!(
-        kinds,
-        ["started", "refused", "interrupted", "started", "ended"]
-    );
+    assert_eq!(kinds, ["started", "interrupted", "started", "ended"]);
     assert_verifies(next.path());
+}
+
+/// Returns a daemon whose journal took three runs and the start of a fourth, and the answer to that.
+async fn with_an_end_that_does_not_fit() -> (Daemon, tonic::Status) {
+    let daemon = Daemon::start().await;
+    for _ in 0..3 {
+        daemon.run(hook(["/bin/true"])).await.unwrap();
+    }
+    let (call, go) = held(&daemon).await;
+    assert_eq!(problem(&daemon).await, "");
+    let length = fs::metadata(live(daemon.path())).unwrap().len();
+    limit_files(&daemon, Some(length.try_into().unwrap()));
+    fs::write(go, "").unwrap();
+    let refusal = call.await.unwrap().unwrap_err();
+    (daemon, refusal)
+}
+
+type Answer = Result<tonic::Response<pb::ExecuteResponse>, tonic::Status>;
+
+/// Runs a hook until a file is there.
+async fn held(daemon: &Daemon) -> (tokio::task::JoinHandle<Answer>, PathBuf) {
+    let workspace = daemon.workspace();
+    let request = writing(daemon, "echo >begun; until test -e go; do sleep 0.02; done");
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || workspace.join("begun").exists()).await;
+    (call, workspace.join("go"))
+}
+
+fn doctor(daemon: &Daemon) -> std::process::Output {
+    let socket = daemon.path().join("sock");
+    let mut doctor = Command::new(program());
+    doctor.args(["doctor", "--connect"]).arg(socket);
+    doctor.output().unwrap()
 }
 
 /// The long form: `HOOKJAIL_CRASH_RUNS=1000 cargo test --test spec audit_failure::`; `HOOKJAIL_CRASH_SEED` repeats one.
@@ -298,7 +337,7 @@ mod as_root {
         let directory = directory();
         let disk = audit(directory.path());
         fs::create_dir_all(&disk).unwrap();
-        let mount = Mount::tmpfs(&disk, "size=64k,mode=0700");
+        let mount = Mount::tmpfs(&disk, "size=160k,mode=0700");
         let daemon = Daemon::in_directory(directory, Setup::default())
             .await
             .unwrap();
@@ -325,6 +364,48 @@ mod as_root {
             .await
             .unwrap_err();
         assert!(why.contains("open the audit journal"), "{why}");
+        drop(mount);
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root that may mount"]
+    async fn a_disk_that_others_fill_keeps_hooks_from_starting_and_none_from_its_end() {
+        needs_root();
+        let directory = directory();
+        let disk = audit(directory.path());
+        fs::create_dir_all(&disk).unwrap();
+        let mount = Mount::tmpfs(&disk, "size=2m,mode=0700");
+        let daemon = Daemon::in_directory(directory, Setup::default())
+            .await
+            .unwrap();
+        let (call, go) = held(&daemon).await;
+        let filler = disk.join("filler");
+        let fill = |bytes: usize| {
+            let mut file = fs::File::options().create(true).append(true).open(&filler);
+            std::io::Write::write_all(file.as_mut().unwrap(), &vec![0; bytes])
+        };
+        // The control: there is no room for a byte of somebody else's.
+        while fill(4096).is_ok() {}
+        assert!(fill(1).is_err());
+
+        fs::write(go, "").unwrap();
+        let ended = call.await.unwrap().unwrap().into_inner();
+        assert_eq!(ended.outcome.unwrap().exit_code, Some(0));
+        // What was kept ahead is used up first.
+        let mut ran = 0;
+        let refusal = loop {
+            match daemon.run(hook(["/bin/true"])).await {
+                Ok(_) => ran += 1,
+                Err(refusal) => break refusal,
+            }
+            assert!(ran < 1000, "the disk does not fill up");
+        };
+        assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
+        assert_eq!(serving(&daemon).await, ServingStatus::Serving);
+
+        fs::remove_file(&filler).unwrap();
+        daemon.run(hook(["/bin/true"])).await.unwrap();
+        assert_verifies(daemon.path());
         drop(mount);
     }
 }

@@ -19,6 +19,7 @@ use crate::audit::{
     noted::{Note, NoteFile, Noted},
     record::{Lost, Record, Torn},
 };
+use crate::sys;
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -46,6 +47,8 @@ struct Position {
     /// Where the line of `head` ends in this file; 0 if it is in the one before.
     length: u64,
     path: PathBuf,
+    /// Up to where the disk keeps room.
+    reserved: u64,
 }
 
 impl State {
@@ -151,6 +154,9 @@ impl State {
             self.rotate()?;
         }
         let end = self.at.length + bytes(&line);
+        if matches!(record, Record::Started(_)) {
+            self.reserve(end)?;
+        }
         let noted = self.noted(&head, end);
         // The note comes after the record: whoever dies in between leaves a journal that goes on beyond its note.
         let written = write(&self.at.file, &line).and_then(|()| self.note.write(&noted));
@@ -176,6 +182,24 @@ impl State {
             hash: self.at.head.hash.clone(),
             sequence: self.at.head.sequence,
         })
+    }
+
+    /// Has the disk keep room for the ends of what runs beyond a start that ends there: a full disk then keeps hooks from starting,
+    /// and no end from being written.
+    fn reserve(&mut self, end: u64) -> Result<(), JournalError> {
+        let runs = u64::try_from(self.open.len()).unwrap_or(u64::MAX);
+        let needed = end + ROOM.saturating_add(END_ROOM.saturating_mul(runs.saturating_add(1)));
+        if needed <= self.at.reserved {
+            return Ok(());
+        }
+        let ahead = needed + AHEAD;
+        let reserved = match sys::reserve(&self.at.file, ahead) {
+            Ok(()) => Ok(ahead),
+            Err(_) => sys::reserve(&self.at.file, needed).map(|()| needed),
+        };
+        self.at.reserved =
+            reserved.map_err(|error| self.at.unusable("keep room for ends in", error))?;
+        Ok(())
     }
 
     pub(super) fn file(&self) -> Arc<File> {
@@ -241,6 +265,9 @@ impl State {
     /// Begins the next file.
     fn rotate(&mut self) -> Result<(), JournalError> {
         self.leave()?;
+        // The room that was kept in it is the next one's.
+        let kept = self.at.file.set_len(self.at.length);
+        kept.map_err(|error| self.at.unusable("give back the room kept in", error))?;
         let older = Older::new(&self.directory, self.at.first);
         let rename = |error| self.at.unusable("put aside", error);
         if files::at(&older.path).map_err(rename)?.is_some() {
@@ -406,6 +433,7 @@ impl Position {
             identity: (0, 0),
             length: 0,
             path,
+            reserved: 0,
         };
         let found = || -> io::Result<_> {
             let length = at.file.metadata()?.len();
@@ -507,5 +535,14 @@ fn bytes(of: &[u8]) -> u64 {
     // There is no address space in which this does not fit.
     u64::try_from(of.len()).unwrap_or(u64::MAX)
 }
+
+/// Room for the end of a run: all but those with much output written down.
+const END_ROOM: u64 = 8 << 10;
+
+/// Room beyond the ends of what runs, for longer ones.
+const ROOM: u64 = 64 << 10;
+
+/// How much more is kept at a time, so that few records have to ask for it.
+const AHEAD: u64 = 256 << 10;
 
 pub(super) const TORN_TEXT_BYTES: usize = 4096;

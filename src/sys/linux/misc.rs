@@ -8,6 +8,7 @@ use std::{
 
 use nix::{
     errno::Errno,
+    fcntl::{FallocateFlags, fallocate},
     sys::{
         prctl,
         signal::{SigSet, SigmaskHow, sigprocmask},
@@ -20,6 +21,20 @@ use super::Listener;
 
 /// Which signal tells of a writer that waits: `<asm-generic/fcntl.h>`; the C library's own binding lacks it.
 const F_SETSIG: libc::c_int = 10;
+
+/// Has the file system keep room for a file of so many bytes, which does not become longer by it. Where a file system cannot, none
+/// is kept. See `fallocate(2)`, `FALLOC_FL_KEEP_SIZE`.
+///
+/// # Errors
+///
+/// There is no such room, or the disk fails.
+pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    let bytes = i64::try_from(bytes).map_err(|_| Errno::EFBIG)?;
+    match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, bytes) {
+        Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
 
 /// Keeps writers out of a file that is open for reading only, until every copy of this descriptor is closed.
 ///

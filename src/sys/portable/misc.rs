@@ -25,6 +25,15 @@ pub const fn drop_groups() -> io::Result<()> {
     Ok(())
 }
 
+/// Keeps no room: these systems have no one call for it.
+///
+/// # Errors
+///
+/// Never.
+pub const fn reserve(_file: &File, _bytes: u64) -> io::Result<()> {
+    Ok(())
+}
+
 /// Fails: no file can be kept from being written here, so what is not root's is copied.
 ///
 /// # Errors
