@@ -207,6 +207,8 @@ impl Journal {
         let mut state = self.shared.state();
         self.shared.synced.check(state.path())?;
         let _held = hold(state.lock(), state.path())?;
+        // Before anything is written: who made another lock holds that one, and writes at the same time.
+        state.check_lock()?;
         act(&mut state)
     }
 }

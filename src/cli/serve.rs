@@ -1,6 +1,8 @@
 //! `hookjail serve`: the daemon.
 
-use std::{io::IsTerminal, os::unix::net::UnixListener, process::ExitCode, sync::Arc};
+use std::{
+    io::IsTerminal, os::unix::net::UnixListener, process::ExitCode, sync::Arc, time::Duration,
+};
 
 use clap::Args;
 use listenfd::ListenFd;
@@ -21,11 +23,15 @@ use crate::{
     config::Config,
     current::Current,
     hooks::valve::Valve,
+    presence::Presence,
     wire::{Incoming, Server, Steering, WireLimits},
 };
 
 /// The operator's alone.
 const ADMIN_SOCKET_MODE: u32 = 0o600;
+
+/// How often the daemon looks after its own files.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// Runs the daemon.
 #[derive(Debug, Args)]
@@ -71,29 +77,34 @@ async fn serve(
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     );
+    let hurry = CancellationToken::new();
+    let hurried = hurry.clone();
     tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+        // The first begins the drain, the second ends it.
+        for told in [ended, hurried] {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            told.cancel();
         }
-        ended.cancel();
     });
     // Before anybody is told that the daemon is ready: until there is a handler, the signal ends the process.
     let hangup = hangups()?;
     // Nobody can connect before the profiles are loaded and the self-test has run.
     let (incoming, mut made) = match (inherited()?, &config.socket) {
         (Some(listener), _) => (Incoming::inherited(listener)?, Vec::new()),
-        (None, Some(socket)) => (
-            Incoming::bind(socket, config.socket_mode)?,
-            vec![socket.clone()],
-        ),
+        (None, Some(socket)) => {
+            let (incoming, bound) = Incoming::bind(socket, config.socket_mode)?;
+            (incoming, vec![bound])
+        }
         (None, None) => {
             let message = "there is no default socket without XDG_RUNTIME_DIR; set `server.socket` in the configuration";
             return Err(Failure::new(message));
         }
     };
     match made.first() {
-        Some(socket) => tracing::info!(socket = %socket.display(), "serving"),
+        Some(socket) => tracing::info!(socket = %socket.path().display(), "serving"),
         None => tracing::info!("serving on the socket that was passed"),
     }
     let configured = Arc::new(Current::new(configured));
@@ -107,9 +118,9 @@ async fn serve(
     );
     let admin = match config.admin_socket.clone() {
         Some(socket) => {
-            let incoming = Incoming::bind(&socket, ADMIN_SOCKET_MODE)?;
+            let (incoming, bound) = Incoming::bind(&socket, ADMIN_SOCKET_MODE)?;
             tracing::info!(socket = %socket.display(), "serving the operator");
-            made.push(socket);
+            made.push(bound);
             Some(incoming)
         }
         None => None,
@@ -125,10 +136,14 @@ async fn serve(
         incoming: admin,
         reload: Arc::new(reloader),
     });
+    let mut own = made.clone();
+    own.extend_from_slice(pipeline.sandbox.own_files());
+    let missed = tokio::spawn(miss(own, shutdown.clone()));
     let server = Server {
         configured,
         confirmed,
         drain,
+        hurry,
         limits,
         pipeline,
         shutdown,
@@ -138,11 +153,35 @@ async fn serve(
     notify(&[sd_notify::NotifyState::Ready]);
     let served = server.serve(incoming).await;
     for socket in made {
-        if let Err(error) = std::fs::remove_file(&socket) {
-            tracing::warn!(%error, socket = %socket.display(), "socket cannot be removed");
+        if let Err(error) = socket.remove_file() {
+            tracing::warn!(%error, socket = %socket.path().display(), "socket cannot be removed");
         }
     }
-    Ok(served?)
+    served?;
+    if missed.is_finished() {
+        return Ok(missed.await??);
+    }
+    missed.abort();
+    Ok(())
+}
+
+/// Ends a daemon whose own files were removed or replaced: nobody could reach it any more, or nothing run.
+async fn miss(own: Vec<Presence>, shutdown: CancellationToken) -> Result<(), Failure> {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        for file in &own {
+            let problem = match file.is_there() {
+                Ok(true) => continue,
+                Ok(false) => "was removed or replaced".to_owned(),
+                Err(error) => format!("cannot be looked at any more: {error}"),
+            };
+            shutdown.cancel();
+            let path = file.path().display();
+            return Err(Failure::new(format!(
+                "`{path}` {problem}; start the daemon again"
+            )));
+        }
+    }
 }
 
 /// Tells of each SIGHUP, which asks for a reload.

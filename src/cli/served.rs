@@ -125,6 +125,7 @@ impl PrivateServer {
             ..WireLimits::default()
         };
         let server = Server {
+            hurry: CancellationToken::new(),
             configured: Arc::new(Current::new(Configured::new(
                 config.registered,
                 config.lists,

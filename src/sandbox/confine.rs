@@ -16,6 +16,7 @@ use super::{
 use crate::{
     audit::Announced,
     policy::Files,
+    presence::Presence,
     process::{self, Deadlines, Hold, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
     root::{Root, View},
@@ -233,6 +234,11 @@ impl Sandbox {
             places: KnownPlaces::new(parts.root.take()),
             parts,
         })
+    }
+
+    /// Returns the daemon's own files without which nothing can run.
+    pub(crate) const fn own_files(&self) -> &[Presence] {
+        self.parts.instance.files()
     }
 
     /// Returns whether a process group or uid is that of a hook of this daemon.

@@ -23,7 +23,10 @@ use nix::{
 };
 use uuid::Uuid;
 
-use crate::sys::{BY_NAME, Identity, keep_writers_out};
+use crate::{
+    presence::Presence,
+    sys::{BY_NAME, Identity, keep_writers_out},
+};
 
 /// The start of the name of every instance's directory.
 const INSTANCE: &str = "instance-";
@@ -43,6 +46,7 @@ pub struct InstanceDir {
     canary_denied: PathBuf,
     canary_granted: PathBuf,
     canary_granted_open: Arc<OwnedFd>,
+    files: [Presence; 3],
     path: PathBuf,
 }
 
@@ -91,8 +95,14 @@ impl InstanceDir {
         let (canary_denied, canary_granted) = (canary("denied")?, canary("granted")?);
         let by_name = BY_NAME | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let canary_granted_open = open(&canary_granted, by_name, Mode::empty())?;
+        let files = [
+            Presence::of(&path.join("lock"))?,
+            Presence::of(&canary_denied)?,
+            Presence::of(&canary_granted)?,
+        ];
         Ok(Self {
             _lock,
+            files,
             canary_denied,
             canary_granted,
             canary_granted_open: Arc::new(canary_granted_open),
@@ -113,6 +123,11 @@ impl InstanceDir {
     /// Returns that file, opened without the right to do anything with it but name it.
     pub const fn canary_granted_open(&self) -> &Arc<OwnedFd> {
         &self.canary_granted_open
+    }
+
+    /// Returns the files without which nothing can run.
+    pub(super) const fn files(&self) -> &[Presence] {
+        &self.files
     }
 
     /// Makes the directory of one run: a scratch directory of the hook's, and beside it room for what the hook may read

@@ -14,7 +14,7 @@ use std::{
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::watch,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_stream::{StreamExt, wrappers::UnixListenerStream};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -44,6 +44,7 @@ use crate::{
         sandbox_service_server::SandboxServiceServer,
     },
     pipeline::Pipeline,
+    presence::Presence,
 };
 
 /// How long clients may take to fetch their answers once everything else has ended.
@@ -71,13 +72,13 @@ pub enum Incoming {
 }
 
 impl Incoming {
-    /// Listens on a socket that only this daemon made: in a directory of its own user, with the given mode.
+    /// Listens on a socket that only this daemon made: in a directory of its own user, with the given mode. Returns where that is.
     ///
     /// # Errors
     ///
     /// Fails where a daemon listens there already, where something other than a stale socket is in its place, or where
     /// others could replace it.
-    pub fn bind(path: &Path, mode: u32) -> Result<Self, ServerError> {
+    pub fn bind(path: &Path, mode: u32) -> Result<(Self, Presence), ServerError> {
         let error = |doing| {
             move |cause| ServerError {
                 doing,
@@ -126,7 +127,9 @@ impl Incoming {
         let listener = bound.map_err(error("listen on the socket"))?;
         fs::set_permissions(path, fs::Permissions::from_mode(mode))
             .map_err(error("set the mode of the socket"))?;
-        Self::inherited(listener).map_err(error("listen on the socket"))
+        let bound = Presence::of(path).map_err(error("find the socket"))?;
+        let incoming = Self::inherited(listener).map_err(error("listen on the socket"))?;
+        Ok((incoming, bound))
     }
 
     /// Takes over a socket that somebody else listens on, such as systemd.
@@ -177,6 +180,8 @@ pub struct Server {
     pub limits: WireLimits,
     /// What requests go through.
     pub pipeline: Arc<Pipeline>,
+    /// Ends the drain when cancelled: what still runs is killed.
+    pub hurry: CancellationToken,
     /// Begins the drain when cancelled.
     pub shutdown: CancellationToken,
     /// How the operator steers it; `None` = not at all.
@@ -247,7 +252,7 @@ impl Server {
             tokio::spawn(steer(admin, steering, doorway, over.clone()))
         });
         let pipeline = Arc::clone(&self.pipeline);
-        let drain = self.drain;
+        let (drain, hurry) = (self.drain, self.hurry);
         let running = tasks.clone();
         let end = async move {
             asked.shutdown.cancelled().await;
@@ -256,14 +261,15 @@ impl Server {
             health.end().await;
             tracing::info!(running = running.len(), "draining");
             running.close();
-            if timeout(drain, running.wait()).await.is_err() {
-                tracing::warn!(
-                    running = running.len(),
-                    "drain time is over; running hooks are killed"
-                );
-                stop.cancel();
-                running.wait().await;
-            }
+            let why = tokio::select! {
+                biased;
+                () = running.wait() => return,
+                () = hurry.cancelled() => "asked again to end",
+                () = sleep(drain) => "drain time is over",
+            };
+            tracing::warn!(running = running.len(), "{why}; running hooks are killed");
+            stop.cancel();
+            running.wait().await;
         };
         let doorway = DoorwayLayer::new(Arc::clone(&self.pipeline), self.limits, tasks.clone());
         let router = bounded(doorway)
@@ -286,7 +292,7 @@ impl Server {
         // Every run has its answer by then; a client that does not fetch it must not keep the daemon.
         let lingering = async {
             over.cancelled().await;
-            tokio::time::sleep(LINGER).await;
+            sleep(LINGER).await;
         };
         let served = tokio::select! {
             served = serve => served,

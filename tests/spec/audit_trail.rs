@@ -275,6 +275,25 @@ async fn a_daemon_whose_journal_is_gone_says_so_of_the_end_and_ends() {
 }
 
 #[tokio::test]
+async fn a_daemon_whose_lock_is_gone_writes_beside_no_other() {
+    let mut daemon = Daemon::start().await;
+    daemon.run(hook(["/bin/true"])).await.unwrap();
+    fs::remove_file(daemon.path().join("state/audit/journal.lock")).unwrap();
+
+    let refusal = daemon.run(writing(&daemon, "echo >ran")).await.unwrap_err();
+
+    assert_eq!(reason(&refusal), "AUDIT_UNAVAILABLE");
+    assert!(!daemon.workspace().join("ran").exists());
+    let status = tokio::task::spawn_blocking(move || {
+        let status = daemon.child().wait().unwrap();
+        assert_verifies(daemon.path());
+        status
+    });
+    let status = timeout(SOON, status).await.unwrap().unwrap();
+    assert_eq!(status.code(), Some(125));
+}
+
+#[tokio::test]
 async fn a_changed_byte_is_found() {
     let daemon = Daemon::start().await;
     for _ in 0..3 {

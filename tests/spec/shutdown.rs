@@ -115,6 +115,71 @@ async fn a_hook_that_is_not_done_by_the_drain_time_dies() {
 }
 
 #[tokio::test]
+async fn a_daemon_that_is_told_twice_to_stop_does_not_wait_for_its_hooks() {
+    let mut daemon = Daemon::start().await;
+    let marker = a_minute();
+    let begun = daemon.workspace().join("begun");
+    let request = writing(&daemon, &format!("echo >begun; sleep {marker}"));
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || begun.exists()).await;
+
+    terminate(&daemon);
+    until("the drain", || daemon.log().contains("draining")).await;
+    // The control: it waits.
+    assert_ne!(processes_with(&marker), [""; 0]);
+    terminate(&daemon);
+
+    let response = call.await.unwrap().unwrap().into_inner();
+    assert_eq!(end(&response).0, OutcomeKind::Canceled);
+    assert_eq!(exit_status(&mut daemon).await, ExitStatus::from_raw(0));
+    assert!(daemon.log().contains("asked again to end"));
+    assert_eq!(processes_with(&marker), [""; 0]);
+    assert_eq!(daemon.records(), ["started", "ended"]);
+}
+
+#[tokio::test]
+async fn a_daemon_whose_own_files_are_gone_lets_hooks_end_and_ends_itself() {
+    for (what, is_directory) in [("sock", false), ("run", true)] {
+        let mut daemon = Daemon::start().await;
+        let workspace = daemon.workspace();
+        let script = "echo >begun; until test -e go; do sleep 0.02; done; echo over";
+        let mut client = daemon.client();
+        let request = writing(&daemon, script);
+        let call = tokio::spawn(async move { client.execute(request).await });
+        until("the hook's begin", || workspace.join("begun").exists()).await;
+
+        let path = daemon.path().join(what);
+        if is_directory {
+            std::fs::remove_dir_all(&path).unwrap();
+        } else {
+            std::fs::remove_file(&path).unwrap();
+        }
+        until("the drain", || daemon.log().contains("draining")).await;
+        std::fs::write(workspace.join("go"), "").unwrap();
+
+        let response = call.await.unwrap().unwrap().into_inner();
+        assert_eq!(&response.stdout[..], b"over\n", "{what}");
+        let status = exit_status(&mut daemon).await;
+        assert_eq!(status.code(), Some(125), "{what}: {}", daemon.log());
+        assert!(daemon.log().contains("was removed or replaced"), "{what}");
+        assert_verifies(daemon.path());
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_that_ends_leaves_the_socket_of_another_in_its_place() {
+    let mut daemon = Daemon::start().await;
+    let (own, aside) = (daemon.path().join("sock"), daemon.path().join("aside"));
+    std::fs::rename(&own, &aside).unwrap();
+    let newer = std::os::unix::net::UnixListener::bind(&own).unwrap();
+
+    assert_eq!(exit_status(&mut daemon).await.code(), Some(125));
+    std::os::unix::net::UnixStream::connect(&own).unwrap();
+    drop(newer);
+}
+
+#[tokio::test]
 async fn a_killed_daemon_takes_its_hooks_with_it_and_the_next_one_cleans_up() {
     let daemon = Daemon::start().await;
     let marker = a_minute();

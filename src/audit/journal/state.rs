@@ -115,6 +115,18 @@ impl State {
         self.record_torn(torn)
     }
 
+    /// Makes sure that the lock that is held is the one that others take.
+    pub(super) fn check_lock(&self) -> Result<(), JournalError> {
+        let path = self.directory.join(files::LOCK);
+        let own = files::identity(&self.lock);
+        let there = own.and_then(|own| Ok(files::at(&path)?.is_some_and(|(it, _)| it == own)));
+        match there {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(JournalError::Replaced { path }),
+            Err(error) => Err(self.at.unusable("look at the lock of", error)),
+        }
+    }
+
     /// Reads what other writers appended, follows them into the file they began, and cuts off a line that one of them
     /// left unfinished.
     pub(super) fn catch_up(&mut self) -> Result<(), JournalError> {
