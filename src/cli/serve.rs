@@ -159,7 +159,7 @@ async fn serve(
     }
     served?;
     if missed.is_finished() {
-        return Ok(missed.await??);
+        return missed.await?;
     }
     missed.abort();
     Ok(())
