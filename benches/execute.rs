@@ -544,6 +544,7 @@ fn bloat(
     let served = {
         let _entered = server.enter();
         let serving = Server {
+            hurry: CancellationToken::new(),
             configured: std::sync::Arc::default(),
             valve: std::sync::Arc::new(Valve::new(0, OnLimit::Warn)),
             confirmed: true,
@@ -556,7 +557,7 @@ fn bloat(
             shutdown: shutdown.clone(),
             steering: None,
         };
-        server.spawn(serving.serve(Incoming::bind(&socket, 0o600)?))
+        server.spawn(serving.serve(Incoming::bind(&socket, 0o600)?.0))
     };
     let channel = connect(client, &socket)?;
     report.latency("small", &interleave(client, &channel, case, iterations)?);

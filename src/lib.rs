@@ -25,7 +25,7 @@ mod json;
 pub mod pb;
 pub mod pipeline;
 pub mod policy;
-mod presence;
+pub mod presence;
 pub mod preview;
 pub mod process;
 pub mod redact;

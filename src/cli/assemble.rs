@@ -109,6 +109,11 @@ impl Assembly {
         })
     }
 
+    /// Returns what kills hooks where this process is killed.
+    pub(super) fn keeper(&self) -> Arc<Keeper> {
+        Arc::clone(&self.keeper)
+    }
+
     /// Returns how many connections and hooks there may be at once. Where that is less than is configured, the log says so.
     ///
     /// # Errors

@@ -24,6 +24,7 @@ use crate::{
     current::Current,
     hooks::valve::Valve,
     presence::Presence,
+    sys::Keeper,
     wire::{Incoming, Server, Steering, WireLimits},
 };
 
@@ -138,7 +139,7 @@ async fn serve(
     });
     let mut own = made.clone();
     own.extend_from_slice(pipeline.sandbox.own_files());
-    let missed = tokio::spawn(miss(own, shutdown.clone()));
+    let missed = tokio::spawn(look_after(own, assembly.keeper(), shutdown.clone()));
     let server = Server {
         configured,
         confirmed,
@@ -165,10 +166,23 @@ async fn serve(
     Ok(())
 }
 
-/// Ends a daemon whose own files were removed or replaced: nobody could reach it any more, or nothing run.
-async fn miss(own: Vec<Presence>, shutdown: CancellationToken) -> Result<(), Failure> {
+/// Replaces a keeper that was killed, and ends a daemon whose own files were removed or replaced: nobody could reach it any
+/// more, or nothing run.
+async fn look_after(
+    own: Vec<Presence>,
+    keeper: Arc<Keeper>,
+    shutdown: CancellationToken,
+) -> Result<(), Failure> {
     loop {
         tokio::time::sleep(LOOK).await;
+        match keeper.replace_if_dead() {
+            Ok(false) => {}
+            Ok(true) => tracing::warn!("the keeper was killed; another has taken its place"),
+            Err(error) => tracing::error!(
+                %error,
+                "the keeper was killed and cannot be replaced yet; what runs would outlive a daemon that is killed"
+            ),
+        }
         for file in &own {
             let problem = match file.is_there() {
                 Ok(true) => continue,

@@ -6,9 +6,9 @@
 //! the group is dead.
 
 use std::{
-    io,
+    io, mem,
     num::NonZeroUsize,
-    os::fd::OwnedFd,
+    os::fd::{AsFd, OwnedFd},
     ptr::NonNull,
     slice,
     sync::{
@@ -17,7 +17,10 @@ use std::{
     },
 };
 
-use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::mman::{MapFlags, ProtFlags, mmap_anonymous},
+};
 
 use super::host;
 
@@ -27,10 +30,30 @@ const PLACES: usize = 16 * 1024;
 /// The daemon's handle on its keeper.
 #[derive(Debug)]
 pub struct Keeper {
-    /// Held open for the daemon's life; its end wakes the keeper.
-    _alive: OwnedFd,
     places: Mutex<Places>,
+    process: Mutex<KeeperProcess>,
     table: &'static [AtomicI32],
+}
+
+#[derive(Debug)]
+struct KeeperProcess {
+    /// Held open for the daemon's life; its end wakes the keeper.
+    alive: OwnedFd,
+    pid: i32,
+}
+
+impl KeeperProcess {
+    fn start(table: &'static [AtomicI32]) -> io::Result<Self> {
+        let (read, alive) = host::pipe()?;
+        let pid = host::watch_over(&read, &alive, table)?;
+        Ok(Self { alive, pid })
+    }
+
+    /// Whether it was killed: a pipe that nobody can read any more has an error.
+    fn has_ended(&self) -> io::Result<bool> {
+        let mut looked = [PollFd::new(self.alive.as_fd(), PollFlags::empty())];
+        Ok(poll(&mut looked, PollTimeout::ZERO)? > 0)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -47,7 +70,6 @@ impl Keeper {
     ///
     /// Returns the error of making the pipe, the memory or the process.
     pub fn start() -> io::Result<Self> {
-        let (read, write) = host::pipe()?;
         let size = NonZeroUsize::new(PLACES * size_of::<AtomicI32>())
             .ok_or(io::ErrorKind::InvalidInput)?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -56,12 +78,26 @@ impl Keeper {
             unsafe { mmap_anonymous(None, size, access, MapFlags::MAP_SHARED) }?;
         // SAFETY: the mapping is zeroed, page-aligned, PLACES atomics long and never unmapped, so 'static is true.
         let table = unsafe { slice::from_raw_parts(memory.cast::<AtomicI32>().as_ptr(), PLACES) };
-        host::watch_over(&read, &write, table)?;
         Ok(Self {
-            _alive: write,
             places: Mutex::default(),
+            process: Mutex::new(KeeperProcess::start(table)?),
             table,
         })
+    }
+
+    /// Starts another process where somebody killed the keeper's, and returns whether that was so.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of looking, or of making the pipe or the process.
+    pub fn replace_if_dead(&self) -> io::Result<bool> {
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        if !process.has_ended()? {
+            return Ok(false);
+        }
+        let dead = mem::replace(&mut *process, KeeperProcess::start(self.table)?);
+        host::reap_keeper(dead.pid)?;
+        Ok(true)
     }
 
     /// Takes a place for one process group; `None` if all are taken.

@@ -24,6 +24,7 @@ use crate::{
     support::{Daemon, Setup, hook, journal, reason, sh},
     witness::{
         CommandLine, a_minute, assert_verifies, end, processes_with, until, until_gone, writing,
+        zombies_of,
     },
 };
 
@@ -211,6 +212,48 @@ async fn a_killed_daemon_takes_its_hooks_with_it_and_the_next_one_cleans_up() {
     let interrupted = daemon.journal().remove(1);
     assert_eq!(interrupted["run_id"], started["run_id"]);
     assert_verifies(daemon.path());
+}
+
+/// Returns the process that kills hooks where a daemon is killed, if there is one.
+fn keeper_of(daemon: &Daemon) -> Option<i32> {
+    let parent = daemon.pid().to_string();
+    let is_its_keeper = |path: &std::path::Path| {
+        let stat = std::fs::read_to_string(path.join("stat")).unwrap_or_default();
+        let (name, rest) = stat.rsplit_once(") ").unwrap_or_default();
+        let mut fields = rest.split(' ');
+        name.ends_with("(hookjail-keeper")
+            && fields.next() != Some("Z")
+            && fields.next() == Some(&parent)
+    };
+    std::fs::read_dir("/proc").unwrap().find_map(|entry| {
+        let path = entry.unwrap().path();
+        let pid = path.file_name()?.to_str()?.parse().ok()?;
+        is_its_keeper(&path).then_some(pid)
+    })
+}
+
+#[tokio::test]
+async fn a_killed_keeper_is_replaced_by_one_that_knows_the_hooks_that_run() {
+    let daemon = Daemon::start().await;
+    let marker = a_minute();
+    let begun = daemon.workspace().join("begun");
+    let script = format!("(sleep {marker} &) ; echo >begun; sleep {marker}");
+    let mut client = daemon.client();
+    let request = writing(&daemon, &script);
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || begun.exists()).await;
+
+    let first = keeper_of(&daemon).unwrap();
+    kill(Pid::from_raw(first), Signal::SIGKILL).unwrap();
+    let replaced = "the keeper was killed; another has taken its place";
+    until("another keeper", || daemon.log().contains(replaced)).await;
+    let next = keeper_of(&daemon).unwrap();
+    assert_ne!(next, first);
+    assert_eq!(zombies_of(daemon.pid()), [""; 0]);
+
+    drop(daemon.kill());
+    until_gone(&marker).await;
+    assert!(call.await.unwrap().is_err());
 }
 
 /// Starts a process that leads a group and has a certain id. Needs root.

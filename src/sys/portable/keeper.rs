@@ -7,11 +7,14 @@ use std::{
 };
 
 use nix::{
-    sys::signal::{SigSet, SigmaskHow, Signal, killpg, sigprocmask},
+    sys::{
+        signal::{SigSet, SigmaskHow, Signal, killpg, sigprocmask},
+        wait::waitpid,
+    },
     unistd::{Pid, SysconfVar, close, read, setsid, sysconf},
 };
 
-/// Starts the process that kills what the table names when nobody holds `alive` any more.
+/// Starts the process that kills what the table names when nobody holds `alive` any more, and returns its id.
 ///
 /// # Errors
 ///
@@ -20,14 +23,24 @@ pub(in crate::sys) fn watch_over(
     pipe: &OwnedFd,
     alive: &OwnedFd,
     table: &'static [AtomicI32],
-) -> io::Result<()> {
+) -> io::Result<i32> {
     // SAFETY: the copy of this process goes straight into `keep`, which calls only what may be called between a fork and an
     // exec, and never returns; so locks that other threads held do not matter.
     match unsafe { libc::fork() } {
         0 => keep(pipe, alive, table),
-        1.. => Ok(()),
+        pid @ 1.. => Ok(pid),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Reaps a keeper that has ended.
+///
+/// # Errors
+///
+/// Returns the error of `waitpid`.
+pub(in crate::sys) fn reap_keeper(pid: i32) -> io::Result<()> {
+    waitpid(Pid::from_raw(pid), None)?;
+    Ok(())
 }
 
 /// The keeper itself. What of its own comfort cannot be had is no reason not to watch.
