@@ -46,7 +46,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             fsync: Fsync::Never,
-            keep_files: 0,
+            // With the one that is written 1 GiB, some 350,000 hooks.
+            keep_files: 15,
             rotate_bytes: 64 << 20,
         }
     }
