@@ -166,15 +166,21 @@ async fn serve(
     Ok(())
 }
 
-/// Replaces a keeper that was killed, and ends a daemon whose own files were removed or replaced: nobody could reach it any
-/// more, or nothing run.
+/// Tells the service manager that the daemon is alive, replaces a keeper that was killed, and ends a daemon whose own files were
+/// removed or replaced: nobody could reach it any more, or nothing run.
 async fn look_after(
     own: Vec<Presence>,
     keeper: Arc<Keeper>,
     shutdown: CancellationToken,
 ) -> Result<(), Failure> {
+    let watchdog = sd_notify::watchdog_enabled();
+    let interval = watchdog.map_or(LOOK, |patience| LOOK.min(patience / 3));
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(interval).await;
+        // What serves requests goes on, or this would not; what works beside it has to answer.
+        if watchdog.is_some() && tokio::task::spawn_blocking(|| ()).await.is_ok() {
+            notify(&[sd_notify::NotifyState::Watchdog]);
+        }
         match keeper.replace_if_dead() {
             Ok(false) => {}
             Ok(true) => tracing::warn!("the keeper was killed; another has taken its place"),

@@ -256,6 +256,45 @@ async fn a_killed_keeper_is_replaced_by_one_that_knows_the_hooks_that_run() {
     assert!(call.await.unwrap().is_err());
 }
 
+#[tokio::test]
+async fn a_daemon_tells_its_service_manager_that_it_is_alive_as_long_as_it_is() {
+    let manager = tempfile::tempdir().unwrap();
+    let path = manager.path().join("notify");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let daemon = Daemon::with(Setup {
+        env: vec![
+            ("NOTIFY_SOCKET".to_owned(), path.display().to_string()),
+            ("WATCHDOG_USEC".to_owned(), "600000".to_owned()),
+        ],
+        ..Setup::default()
+    })
+    .await;
+    let told = || {
+        let mut signs = 0;
+        let mut message = [0; 256];
+        while let Ok(length) = socket.recv(&mut message) {
+            let text = String::from_utf8_lossy(&message[..length]).into_owned();
+            signs += usize::from(text.lines().any(|line| line == "WATCHDOG=1"));
+        }
+        signs
+    };
+    let mut signs = 0;
+    until("three signs of life", || {
+        signs += told();
+        signs >= 3
+    })
+    .await;
+
+    let pid = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
+    kill(pid, Signal::SIGSTOP).unwrap();
+    until("the last sign", || told() == 0).await;
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert_eq!(told(), 0);
+    kill(pid, Signal::SIGCONT).unwrap();
+    until("another sign", || told() > 0).await;
+}
+
 /// Starts a process that leads a group and has a certain id. Needs root.
 fn process_with(id: i32) -> Child {
     for tries in 0.. {

@@ -82,6 +82,24 @@ inside() {
   rm /etc/hookjail/hookjail.toml
   [[ $(call) == *OUTCOME_KIND_EXITED* ]]
 
+  # A daemon that hangs is replaced.
+  install -d -m 755 /etc/systemd/system/hookjail.service.d
+  printf '[Service]\nWatchdogSec=2\n' >/etc/systemd/system/hookjail.service.d/watchdog.conf
+  systemctl daemon-reload
+  systemctl restart hookjail.service
+  pid=$(systemctl show -P MainPID hookjail.service)
+  sleep 4
+  [ "$(systemctl show -P MainPID hookjail.service)" = "$pid" ]
+  kill -STOP "$pid"
+  for _ in $(seq 300); do
+    case $(systemctl show -P MainPID hookjail.service) in 0 | "$pid") sleep 0.1 ;; *) break ;; esac
+  done
+  [[ $(call) == *OUTCOME_KIND_EXITED* ]]
+  [ "$(systemctl show -P MainPID hookjail.service)" != "$pid" ]
+  rm -r /etc/systemd/system/hookjail.service.d
+  systemctl daemon-reload
+  systemctl restart hookjail.service
+
   systemctl stop hookjail.service hookjail.socket
   [ "$(systemctl show -P ActiveState hookjail.service)" = inactive ]
   [ "$(systemctl show -P ExecMainStatus hookjail.service)" = 0 ]
