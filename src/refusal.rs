@@ -1,6 +1,6 @@
 //! Why a request was not run, and what broke on our side. What a hook did is neither: that is an outcome.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt, time::Duration};
 
 use sha2::{Digest, Sha256};
 
@@ -121,6 +121,8 @@ pub struct Refusal {
     pub metadata: BTreeMap<String, String>,
     /// The stable reason.
     pub reason: Reason,
+    /// When to ask again, where that is known better than from the reason.
+    pub retry: Option<Duration>,
 }
 
 impl Refusal {
@@ -143,7 +145,15 @@ impl Refusal {
             message: message.into(),
             metadata: BTreeMap::new(),
             reason,
+            retry: None,
         }
+    }
+
+    /// Says when to ask again.
+    #[must_use]
+    pub const fn after(mut self, delay: Duration) -> Self {
+        self.retry = Some(delay);
+        self
     }
 
     /// Adds a fact.
@@ -160,6 +170,7 @@ impl Refusal {
             field: Some(field),
             metadata: BTreeMap::new(),
             reason,
+            retry: None,
         }
     }
 }

@@ -524,10 +524,11 @@ impl Gate {
             }
             taken = take => match taken {
                 Ok(Ok(place)) => Ok(place),
-                Ok(Err(Full)) => Err(Refusal::new(
+                Ok(Err(Full { retry })) => Err(Refusal::new(
                     Reason::Overloaded,
                     "too many requests are waiting; ask again later",
-                )),
+                )
+                .after(retry)),
                 Err(_) => Err(Refusal::new(
                     Reason::Deadline,
                     "the deadline passed while waiting for a place",

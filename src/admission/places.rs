@@ -10,7 +10,9 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    hash::{BuildHasher, RandomState},
     sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use tokio::sync::oneshot;
@@ -179,9 +181,47 @@ impl<T> Schedule<T> {
     }
 }
 
+/// How fast the queue moves.
+#[derive(Debug, Default)]
+struct Pace {
+    /// How long it was from one place's end to the next while somebody waited, on average with the latest weighing most.
+    interval: Option<Duration>,
+    /// When a place was last given back while somebody waited.
+    last: Option<Instant>,
+}
+
+impl Pace {
+    /// Takes in that a place is given back; `waited`: while somebody waits for one.
+    fn step(&mut self, now: Instant, waited: bool) {
+        if let Some(last) = self.last.take() {
+            let latest = now.saturating_duration_since(last);
+            let before = self.interval.unwrap_or(latest);
+            self.interval = Some((before * 7 + latest) / 8);
+        }
+        self.last = waited.then_some(now);
+    }
+
+    /// Returns how long a queue of so many takes, as far as can be told.
+    fn time_for(&self, queued: usize, now: Instant) -> Duration {
+        let since = |last| now.saturating_duration_since(last);
+        // Nothing has come to its end for longer than usual: it may go on like that.
+        let interval = self.interval.max(self.last.map(since));
+        let queued = u32::try_from(queued).unwrap_or(u32::MAX);
+        let whole = interval.map_or(SHORTEST, |interval| interval.saturating_mul(queued));
+        whole.clamp(SHORTEST, LONGEST)
+    }
+}
+
+/// The soonest that who is turned away is told to come back, and the latest.
+const SHORTEST: Duration = Duration::from_millis(200);
+const LONGEST: Duration = Duration::from_secs(30);
+
 /// The places of a daemon.
 #[derive(Debug)]
-pub(super) struct Places(Mutex<Schedule<oneshot::Sender<Place>>>);
+pub(super) struct Places {
+    pace: Mutex<Pace>,
+    schedule: Mutex<Schedule<oneshot::Sender<Place>>>,
+}
 
 /// A place among the running hooks; free again when dropped.
 #[derive(Debug)]
@@ -192,12 +232,18 @@ pub(super) struct Place {
 
 /// Nothing is free, and no more may wait; or who waited had to make room.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) struct Full;
+pub(super) struct Full {
+    /// When there may be room: the time that the queue takes, and up to a quarter more, so that not all come back at once.
+    pub(super) retry: Duration,
+}
 
 impl Places {
     /// Makes so many places, for which so many wait.
     pub(super) fn new(places: usize, max_queued: usize) -> Self {
-        Self(Mutex::new(Schedule::new(places, max_queued)))
+        Self {
+            pace: Mutex::default(),
+            schedule: Mutex::new(Schedule::new(places, max_queued)),
+        }
     }
 
     /// Says for whom a place is kept.
@@ -220,7 +266,7 @@ impl Places {
         let (sender, receiver) = oneshot::channel();
         let entered = self.with(|schedule| schedule.enter(uid, || sender));
         match entered {
-            Entered::Full => Err(Full),
+            Entered::Full => Err(self.full()),
             Entered::Running => Ok(self.place(uid)),
             Entered::Waiting(number, given_up) => {
                 // This tells the other one.
@@ -231,8 +277,18 @@ impl Places {
                     receiver,
                     uid,
                 };
-                (&mut waiting.receiver).await.map_err(|_| Full)
+                (&mut waiting.receiver).await.map_err(|_| self.full())
             }
+        }
+    }
+
+    fn full(&self) -> Full {
+        let queued = self.with(|schedule| schedule.queued);
+        let pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = pace.time_for(queued, Instant::now());
+        let parts = u32::try_from(RandomState::new().hash_one(queued) % 256).unwrap_or_default();
+        Full {
+            retry: whole + whole / 1024 * parts,
         }
     }
 
@@ -252,13 +308,19 @@ impl Places {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Schedule<oneshot::Sender<Place>>) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.schedule.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.of.with(|schedule| schedule.leave(self.uid));
+        let waited = self.of.with(|schedule| {
+            schedule.leave(self.uid);
+            schedule.queued > 0
+        });
+        let mut pace = self.of.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        pace.step(Instant::now(), waited);
+        drop(pace);
         self.of.hand_out();
     }
 }
@@ -289,6 +351,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn who_is_turned_away_is_told_how_long_the_queue_takes() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut pace = Pace::default();
+        assert_eq!(pace.time_for(1000, at(0)), SHORTEST);
+        // Nobody waited before the first of them.
+        for ms in [0, 5000, 5010, 5020, 5030] {
+            pace.step(at(ms), ms > 0);
+        }
+        assert_eq!(pace.time_for(1000, at(5030)), Duration::from_secs(10));
+        assert_eq!(pace.time_for(1, at(5030)), SHORTEST);
+        // It has come to a halt.
+        assert_eq!(pace.time_for(10, at(6030)), Duration::from_secs(10));
+        assert_eq!(pace.time_for(1000, at(6030)), LONGEST);
+    }
 
     fn poll<T>(future: &mut Pin<Box<impl Future<Output = T> + ?Sized>>) -> Option<T> {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
@@ -365,7 +444,7 @@ mod tests {
         let place = poll(&mut take(1)).unwrap().unwrap();
         let (mut dead, mut living) = (take(1), take(1));
         assert!(poll(&mut dead).is_none() && poll(&mut living).is_none());
-        assert_eq!(poll(&mut take(1)).unwrap().unwrap_err(), Full);
+        assert!(matches!(poll(&mut take(1)).unwrap(), Err(Full { .. })));
         drop(dead);
         let mut next = take(1);
         assert!(poll(&mut next).is_none(), "it waits");

@@ -78,6 +78,7 @@ fn details(refusal: &Refusal, request_id: &str, message: &str, most: usize) -> S
             .map(|(name, fact)| (name.clone(), cut(fact, most).into_owned()))
             .collect(),
         reason: refusal.reason,
+        retry: refusal.retry,
     };
     let mut details = ErrorDetails::new();
     let mut metadata: HashMap<String, String> = refusal.metadata.clone().into_iter().collect();
@@ -93,7 +94,7 @@ fn details(refusal: &Refusal, request_id: &str, message: &str, most: usize) -> S
     {
         details.add_precondition_failure_violation(refusal.reason.as_str(), domain(), command);
     }
-    if let Some(delay) = retry(refusal.reason) {
+    if let Some(delay) = refusal.retry.or_else(|| retry(refusal.reason)) {
         details.set_retry_info(Some(delay));
     }
     Status::with_error_details(code(refusal.reason), &refusal.message, details)

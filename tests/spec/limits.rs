@@ -1,8 +1,11 @@
 //! Load leaves nothing behind, and what does not fit is refused at once.
 
+use std::time::Duration;
+
 use hookjail::pb::OutcomeKind;
 use tokio::task::JoinSet;
 use tonic::Code;
+use tonic_types::StatusExt;
 
 use crate::{
     support::{Daemon, Setup, hook, reason, sh},
@@ -127,6 +130,9 @@ async fn a_request_beyond_the_queue_is_refused_at_once() {
         (refusal.code(), reason(&refusal)),
         (Code::ResourceExhausted, "OVERLOADED".to_owned())
     );
+    let details = refusal.get_error_details();
+    let delay = details.retry_info().unwrap().retry_delay.unwrap();
+    assert!(delay >= Duration::from_millis(200), "{delay:?}");
 
     std::fs::write(workspace.join("go"), "").unwrap();
     for response in calls.join_all().await {

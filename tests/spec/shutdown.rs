@@ -19,6 +19,7 @@ use tonic::Code;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
+use tonic_types::StatusExt;
 
 use crate::{
     support::{Daemon, Setup, hook, journal, reason, sh},
@@ -76,6 +77,8 @@ async fn a_daemon_that_is_told_to_stop_lets_running_hooks_finish_and_takes_no_ne
         (refusal.code(), reason(&refusal)),
         (Code::Unavailable, "DRAINING".to_owned())
     );
+    let details = refusal.get_error_details();
+    assert!(details.retry_info().unwrap().retry_delay.is_some());
     std::fs::write(workspace.join("go"), "").unwrap();
     let response = call.await.unwrap().unwrap().into_inner();
     assert_eq!(
