@@ -33,6 +33,8 @@ pub struct Identities {
 struct Free {
     /// By caller, those that its hooks have had, and since when each is free.
     had: HashMap<u32, BTreeMap<u32, Idle>>,
+    /// How many of them this daemon holds.
+    held: usize,
     /// How many were given back, as a clock.
     returned: u64,
     /// Those of which this daemon knows nothing.
@@ -42,7 +44,7 @@ struct Free {
 /// A uid that no run of this daemon uses.
 #[derive(Debug)]
 struct Idle {
-    /// Held from this daemon's first use on.
+    /// Held for the next hook. `None`: any daemon may take it.
     lock: Option<Flock<File>>,
     since: u64,
 }
@@ -78,6 +80,9 @@ const NEEDED: [(u32, &str); 6] = [
     (7, "CAP_SETUID"),
     (8, "CAP_SETPCAP"),
 ];
+
+/// How many uids a daemon holds for its next hooks; more are free for other daemons once their hooks have ended.
+const HELD: usize = 16;
 
 /// Where the locks stand; one place for the whole machine, because uids are.
 const LOCKS: &str = "/run/hookjail/uids";
@@ -121,6 +126,7 @@ impl Identities {
         Self {
             free: Mutex::new(Free {
                 had: HashMap::new(),
+                held: 0,
                 returned: 0,
                 unknown: range.clone().collect(),
             }),
@@ -196,7 +202,10 @@ impl Identities {
         };
         let held = uids.get_mut(&uid).and_then(|idle| idle.lock.take());
         let lock = match held {
-            Some(lock) => Some(lock),
+            Some(lock) => {
+                free.held -= 1;
+                Some(lock)
+            }
             None => match self.look(uid)? {
                 Look::Locked(lock, _) => Some(lock),
                 Look::InUse(_) => None,
@@ -250,6 +259,8 @@ impl Identities {
 
 impl Free {
     fn give_back(&mut self, caller: u32, uid: u32, lock: Option<Flock<File>>) {
+        let lock = lock.filter(|_| self.held < HELD);
+        self.held += usize::from(lock.is_some());
         self.returned += 1;
         let since = self.returned;
         let of_caller = self.had.entry(caller).or_default();
@@ -327,6 +338,33 @@ mod tests {
 
     use super::*;
     use crate::sandbox::DEFAULT_UID_RANGE;
+
+    #[test]
+    fn an_idle_daemon_holds_few_uids_and_others_have_the_rest() {
+        let locks = TempDir::new().unwrap();
+        let pool = || {
+            Arc::new(Identities::in_directory(
+                1000..=1039,
+                locks.path().to_owned(),
+            ))
+        };
+        let (busy, other) = (pool(), pool());
+        let lease_all = |pool: &Arc<Identities>| {
+            std::iter::from_fn(|| pool.lease(1).unwrap()).collect::<Vec<_>>()
+        };
+        let all = lease_all(&busy);
+        assert_eq!(all.len(), 40);
+        assert_eq!(lease_all(&other).len(), 0);
+
+        drop(all);
+
+        let others = lease_all(&other);
+        assert_eq!(others.len(), 40 - HELD);
+        // What it held is still its own, and what is free again is anybody's.
+        assert_eq!(lease_all(&busy).len(), HELD);
+        drop(others);
+        assert_eq!(lease_all(&busy).len(), 40 - HELD);
+    }
 
     fn uid(lease: &Lease) -> u32 {
         lease.identity().uid
