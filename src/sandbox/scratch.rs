@@ -74,6 +74,8 @@ impl InstanceDir {
         if for_other_uids {
             // Whatever the umask or an earlier daemon said: hooks must reach what is below.
             fs::set_permissions(&base, Permissions::from_mode(mode))?;
+        } else {
+            reopen(&base)?;
         }
         let _making = lock(&base.join("lock"), FlockArg::LockExclusive)?;
         sweep(&base);
@@ -392,6 +394,9 @@ fn sweep(base: &Path) {
         })
         .filter_map(|entry| {
             let path = entry.path();
+            if let Err(error) = reopen(&path) {
+                tracing::warn!(%error, path = %path.display(), "directory of another daemon cannot be opened");
+            }
             let lock = lock(&path.join("lock"), FlockArg::LockExclusiveNonblock).ok()?;
             Some((lock, path))
         })
@@ -421,6 +426,15 @@ fn sweep(base: &Path) {
             tracing::warn!(%error, "directories of daemons that are gone are left until the next start");
         }
     }
+}
+
+/// Gives this user the rights of an owner over a directory again: a hook with the same uid that may change metadata can take them.
+fn reopen(path: &Path) -> io::Result<()> {
+    let mode = fs::symlink_metadata(path)?.permissions().mode();
+    if mode & 0o700 != 0o700 {
+        fs::set_permissions(path, Permissions::from_mode(mode | 0o700))?;
+    }
+    Ok(())
 }
 
 /// Removes a directory with all that is in it, whatever a hook put there: unreadable directories, names of any bytes, trees
@@ -617,6 +631,21 @@ mod tests {
         let next = InstanceDir::create(&base, false).unwrap();
         assert!(!dead.exists());
         assert!(living.path.exists() && next.path.exists());
+    }
+
+    #[test]
+    fn what_a_hook_of_the_same_user_shut_is_opened_by_the_next_daemon() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path().join("base");
+        let dead = base.join("instance-dead");
+        fs::create_dir_all(dead.join("run-1/tmp/x")).unwrap();
+        fs::write(dead.join("lock"), "").unwrap();
+        for path in [&dead, &base] {
+            fs::set_permissions(path, Permissions::from_mode(0)).unwrap();
+        }
+        let next = InstanceDir::create(&base, false).unwrap();
+        assert!(!dead.exists());
+        assert!(next.path.exists());
     }
 
     #[test]
