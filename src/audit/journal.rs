@@ -12,6 +12,7 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
 };
 
 use nix::fcntl::{Flock, FlockArg};
@@ -27,7 +28,10 @@ use super::{
     read::Reader,
     record::{Interrupted, Record},
 };
-use crate::trusted::{self, Untrusted};
+use crate::{
+    refusal::chain,
+    trusted::{self, Untrusted},
+};
 
 pub use self::sync::Fsync;
 
@@ -120,8 +124,8 @@ impl Journal {
             shared,
             ticker,
         };
-        journal.within(State::check_end)?;
-        journal.settle(dir, &dead)?;
+        journal.shared.within(State::check_end)?;
+        journal.shared.settle(dir, &dead)?;
         Ok(journal)
     }
 
@@ -163,6 +167,43 @@ impl Journal {
         records: impl Iterator<Item = &'a Record>,
         write: WriteLine,
     ) -> Result<Vec<Result<Appended, JournalError>>, JournalError> {
+        let appended = self.shared.append_all(records, write)?;
+        let dead = self.shared.state().take_dead();
+        if !dead.is_empty() {
+            self.settle_beside(dead);
+        }
+        Ok(appended)
+    }
+
+    /// Settles the runs of writers that died meanwhile, on a thread of its own: reading the journal takes long.
+    fn settle_beside(&self, dead: Vec<Mark>) {
+        let (shared, directory) = (Arc::clone(&self.shared), self.directory.clone());
+        let settle = move || {
+            if let Err(error) = shared.settle(&directory, &dead) {
+                tracing::warn!(
+                    error = chain(&error),
+                    "runs of writers that died cannot be settled yet, and no old file of the journal is removed"
+                );
+            }
+            drop(dead);
+            shared.state().settled();
+        };
+        let started = thread::Builder::new()
+            .name("journal-settle".to_owned())
+            .spawn(settle);
+        if let Err(error) = started {
+            tracing::warn!(%error, "no thread settles the runs of writers that died");
+            self.shared.state().settled();
+        }
+    }
+}
+
+impl Shared {
+    fn append_all<'a>(
+        &self,
+        records: impl Iterator<Item = &'a Record>,
+        write: WriteLine,
+    ) -> Result<Vec<Result<Appended, JournalError>>, JournalError> {
         let (appended, fsync) = self.within(|state| {
             state.catch_up()?;
             let appended: Vec<_> = records.map(|record| state.append(record, write)).collect();
@@ -174,7 +215,7 @@ impl Journal {
         // The first wait for the disk is for all of them.
         let synced = appended.into_iter().map(|appended| {
             let appended = appended?;
-            self.shared.sync(appended.sequence)?;
+            self.sync(appended.sequence)?;
             Ok(appended)
         });
         Ok(synced.collect())
@@ -192,7 +233,9 @@ impl Journal {
             source,
         })?;
         for interrupted in left {
-            self.append(&Record::Interrupted(interrupted))?;
+            let record = Record::Interrupted(interrupted);
+            let appended = self.append_all([&record].into_iter(), write_whole)?;
+            appended.into_iter().try_for_each(|it| it.map(drop))?;
         }
         for mark in dead {
             mark.remove()?;
@@ -205,16 +248,14 @@ impl Journal {
         &self,
         act: impl FnOnce(&mut State) -> Result<T, JournalError>,
     ) -> Result<T, JournalError> {
-        let mut state = self.shared.state();
-        self.shared.synced.check(state.path())?;
+        let mut state = self.state();
+        self.synced.check(state.path())?;
         let _held = hold(state.lock(), state.path())?;
         // Before anything is written: who made another lock holds that one, and writes at the same time.
         state.check_lock()?;
         act(&mut state)
     }
-}
 
-impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         // The state changes only after a write succeeded, so a panic elsewhere leaves it true.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

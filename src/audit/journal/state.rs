@@ -24,6 +24,8 @@ use crate::sys;
 #[derive(Debug)]
 pub(super) struct State {
     at: Position,
+    /// Marks of dead writers whose runs have to be settled before old files go.
+    dead: Dead,
     directory: PathBuf,
     instance: String,
     lock: File,
@@ -33,6 +35,17 @@ pub(super) struct State {
     /// The runs this instance started and did not end.
     open: HashSet<String>,
     settings: Settings,
+}
+
+/// What is known of writers that died.
+#[derive(Debug)]
+enum Dead {
+    /// Their marks are to be settled.
+    Found(Vec<Mark>),
+    /// Nobody has looked since the last were settled.
+    Unknown,
+    /// Their runs are being settled.
+    Settling,
 }
 
 /// The chain's end in the file that is written.
@@ -66,6 +79,7 @@ impl State {
         Ok(Self {
             oldest: at.first,
             at,
+            dead: Dead::Unknown,
             directory: directory.to_owned(),
             instance: instance.to_owned(),
             lock,
@@ -214,6 +228,23 @@ impl State {
         Ok(())
     }
 
+    /// Returns the marks of writers that were found dead, once; [`Self::settled`] is to be called when their runs are settled, or
+    /// cannot be.
+    pub(super) fn take_dead(&mut self) -> Vec<Mark> {
+        match std::mem::replace(&mut self.dead, Dead::Settling) {
+            Dead::Found(marks) => marks,
+            other => {
+                self.dead = other;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Has dead writers be looked for again.
+    pub(super) fn settled(&mut self) {
+        self.dead = Dead::Unknown;
+    }
+
     pub(super) fn file(&self) -> Arc<File> {
         Arc::clone(&self.at.file)
     }
@@ -303,8 +334,14 @@ impl State {
         }
         let older = Older::list(&self.directory)
             .map_err(|error| self.at.unusable("look for the files before", error))?;
-        // They may have the starts of runs that the next start of a daemon is to settle.
-        if !Mark::take_dead(&self.directory.join(INSTANCES))?.is_empty() {
+        // They may have the starts of runs that are to be settled first.
+        if matches!(self.dead, Dead::Unknown) {
+            let dead = Mark::take_dead(&self.directory.join(INSTANCES))?;
+            if !dead.is_empty() {
+                self.dead = Dead::Found(dead);
+            }
+        }
+        if !matches!(self.dead, Dead::Unknown) {
             return Ok(());
         }
         let (gone, kept) = older.split_at(older.len().saturating_sub(keep));
