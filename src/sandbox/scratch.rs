@@ -641,7 +641,7 @@ mod tests {
         fs::create_dir_all(dead.join("run-1/tmp/x")).unwrap();
         fs::write(dead.join("lock"), "").unwrap();
         for path in [&dead, &base] {
-            fs::set_permissions(path, Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(path, Permissions::from_mode(0o000)).unwrap();
         }
         let next = InstanceDir::create(&base, false).unwrap();
         assert!(!dead.exists());

@@ -6,7 +6,7 @@
 //! the group is dead.
 
 use std::{
-    io, mem,
+    io,
     num::NonZeroUsize,
     os::fd::{AsFd, OwnedFd},
     ptr::NonNull,
@@ -39,14 +39,13 @@ pub struct Keeper {
 struct KeeperProcess {
     /// Held open for the daemon's life; its end wakes the keeper.
     alive: OwnedFd,
-    pid: i32,
 }
 
 impl KeeperProcess {
     fn start(table: &'static [AtomicI32]) -> io::Result<Self> {
         let (read, alive) = host::pipe()?;
-        let pid = host::watch_over(&read, &alive, table)?;
-        Ok(Self { alive, pid })
+        host::watch_over(&read, &alive, table)?;
+        Ok(Self { alive })
     }
 
     /// Whether it was killed: a pipe that nobody can read any more has an error.
@@ -95,8 +94,7 @@ impl Keeper {
         if !process.has_ended()? {
             return Ok(false);
         }
-        let dead = mem::replace(&mut *process, KeeperProcess::start(self.table)?);
-        host::reap_keeper(dead.pid)?;
+        *process = KeeperProcess::start(self.table)?;
         Ok(true)
     }
 

@@ -231,13 +231,12 @@ impl State {
     /// Returns the marks of writers that were found dead, once; [`Self::settled`] is to be called when their runs are settled, or
     /// cannot be.
     pub(super) fn take_dead(&mut self) -> Vec<Mark> {
-        match std::mem::replace(&mut self.dead, Dead::Settling) {
-            Dead::Found(marks) => marks,
-            other => {
-                self.dead = other;
-                Vec::new()
-            }
-        }
+        let Dead::Found(marks) = &mut self.dead else {
+            return Vec::new();
+        };
+        let marks = std::mem::take(marks);
+        self.dead = Dead::Settling;
+        marks
     }
 
     /// Has dead writers be looked for again.

@@ -751,7 +751,7 @@ fn a_living_writer_settles_the_runs_of_dead_ones_before_it_removes_a_file() {
         let marks = fs::read_dir(dir.path().join(INSTANCES)).unwrap().count();
         assert_eq!(marks, 1, "{run}");
     }
-    verify_journal(dir.path()).unwrap();
+    assert!(verify_journal(dir.path()).is_ok());
 }
 
 #[test]

@@ -6,14 +6,10 @@ use std::{
     sync::atomic::{AtomicI32, Ordering},
 };
 
-use nix::{
-    sys::wait::{WaitPidFlag, waitpid},
-    unistd::Pid,
-};
-
 use super::raw;
 
-/// Starts the process that kills what the table names when nobody holds `alive` any more, and returns its id.
+/// Starts the process that kills what the table names when nobody holds `alive` any more. Once it has ended it is a
+/// [stray](super::strays).
 ///
 /// # Errors
 ///
@@ -22,26 +18,16 @@ pub(in crate::sys) fn watch_over(
     pipe: &OwnedFd,
     alive: &OwnedFd,
     table: &'static [AtomicI32],
-) -> io::Result<i32> {
+) -> io::Result<()> {
     // SAFETY: clone without CLONE_VM and without a new stack is a copy of this process with this thread alone. The copy
     // goes straight into `keep`, which makes raw system calls only and never returns, so locks that other threads held
     // do not matter. No exit signal: its end concerns nobody.
     let pid = unsafe { raw::syscall(libc::SYS_clone, [0; 6]) };
     match pid {
         0 => keep(pipe.as_raw_fd() as usize, alive.as_raw_fd() as usize, table),
-        1.. => Ok(pid as i32),
+        1.. => Ok(()),
         _ => Err(io::Error::from_raw_os_error(pid.unsigned_abs() as i32)),
     }
-}
-
-/// Reaps a keeper that has ended; without an exit signal it is no child as others are.
-///
-/// # Errors
-///
-/// Returns the error of `waitpid`.
-pub(in crate::sys) fn reap_keeper(pid: i32) -> io::Result<()> {
-    waitpid(Pid::from_raw(pid), Some(WaitPidFlag::__WALL))?;
-    Ok(())
 }
 
 /// The keeper itself.

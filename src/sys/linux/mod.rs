@@ -20,7 +20,7 @@ mod raw;
 mod spawn;
 mod wait;
 
-pub(super) use self::keeper::{reap_keeper, watch_over};
+pub(super) use self::keeper::watch_over;
 pub use self::{
     attempt::{Attempt, Described},
     handover::{exit, kill, peer, receive_fds, send_fds},

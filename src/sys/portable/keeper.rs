@@ -7,14 +7,12 @@ use std::{
 };
 
 use nix::{
-    sys::{
-        signal::{SigSet, SigmaskHow, Signal, killpg, sigprocmask},
-        wait::waitpid,
-    },
+    sys::signal::{SigSet, SigmaskHow, Signal, killpg, sigprocmask},
     unistd::{Pid, SysconfVar, close, read, setsid, sysconf},
 };
 
-/// Starts the process that kills what the table names when nobody holds `alive` any more, and returns its id.
+/// Starts the process that kills what the table names when nobody holds `alive` any more. Once it has ended it is a
+/// [stray](super::strays).
 ///
 /// # Errors
 ///
@@ -23,24 +21,14 @@ pub(in crate::sys) fn watch_over(
     pipe: &OwnedFd,
     alive: &OwnedFd,
     table: &'static [AtomicI32],
-) -> io::Result<i32> {
+) -> io::Result<()> {
     // SAFETY: the copy of this process goes straight into `keep`, which calls only what may be called between a fork and an
     // exec, and never returns; so locks that other threads held do not matter.
     match unsafe { libc::fork() } {
         0 => keep(pipe, alive, table),
-        pid @ 1.. => Ok(pid),
+        1.. => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-/// Reaps a keeper that has ended.
-///
-/// # Errors
-///
-/// Returns the error of `waitpid`.
-pub(in crate::sys) fn reap_keeper(pid: i32) -> io::Result<()> {
-    waitpid(Pid::from_raw(pid), None)?;
-    Ok(())
 }
 
 /// The keeper itself. What of its own comfort cannot be had is no reason not to watch.

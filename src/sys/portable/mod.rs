@@ -10,7 +10,7 @@ mod misc;
 mod open;
 mod wait;
 
-pub(super) use self::keeper::{reap_keeper, watch_over};
+pub(super) use self::keeper::watch_over;
 pub use self::{
     attempt::Attempt,
     launch::{Start, execute, inherited, kill_group, start},
