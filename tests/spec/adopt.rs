@@ -22,7 +22,7 @@ use nix::{
 
 use crate::{
     support::{Daemon, Setup},
-    witness::{CommandLine, until},
+    witness::{CommandLine, install, until},
 };
 
 /// A runtime, a payload of its gate, and a hook as its users write them.
@@ -1117,8 +1117,9 @@ mod as_root {
         let socket = socket.display().to_string();
         let here = daemon.workspace();
         // The program may lie where that user cannot go.
-        let program = here.join("hookjail").display().to_string();
-        fs::copy(env!("CARGO_BIN_EXE_hookjail"), &program).unwrap();
+        let program = here.join("hookjail");
+        install(Path::new(env!("CARGO_BIN_EXE_hookjail")), &program);
+        let program = program.display().to_string();
         let user = NOBODY.to_string();
         let lone = [
             "setpriv",

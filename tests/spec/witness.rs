@@ -205,8 +205,7 @@ pub(crate) fn ask_as(
     // The program may lie where that user cannot go.
     let program = daemon.path().join("hookjail");
     if !program.exists() {
-        fs::copy(crate::support::program(), &program).unwrap();
-        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        install(&crate::support::program(), &program);
     }
     Command::new("setpriv")
         .args([format!("--reuid={user}"), format!("--regid={user}")])
@@ -220,6 +219,16 @@ pub(crate) fn ask_as(
         .env_remove("HOOKJAIL_ADDR")
         .output()
         .unwrap()
+}
+
+/// Copies a program, so that everybody may execute it at once. By another process: a child that another test starts meanwhile has a
+/// copy of whatever this one has open for writing, and until it executes the kernel refuses to execute the file.
+pub(crate) fn install(program: &Path, to: &Path) {
+    let installed = Command::new("install")
+        .args(["-m", "755"])
+        .args([program, to])
+        .status();
+    assert!(installed.unwrap().success());
 }
 
 /// Returns the one line of JSON that a command printed.
