@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio_util::sync::DropGuard;
 use tonic::Status;
+use tonic_types::StatusExt;
 
 use crate::shares::{Share, Shares};
 
@@ -75,6 +76,8 @@ pub(super) enum Entered<R: Message> {
 #[derive(Debug)]
 pub(super) struct Ticket<R: Message> {
     key: Key,
+    /// Whether something ran.
+    ran: bool,
     reply: watch::Sender<Option<Reply<R>>>,
     retained: Arc<Retained<R>>,
 }
@@ -122,6 +125,7 @@ impl<R: Message> Retained<R> {
                 entries.by_key.insert(key.clone(), entry);
                 Entered::New(Ticket {
                     key,
+                    ran: false,
                     reply: sender,
                     retained: Arc::clone(self),
                 })
@@ -130,10 +134,24 @@ impl<R: Message> Retained<R> {
     }
 }
 
+/// Whether a refusal came after the hook was let go: its end could not be recorded, or its confinement not be confirmed.
+fn says_released(status: &Status) -> bool {
+    let details = status.get_error_details();
+    let info = details.error_info();
+    info.is_some_and(|info| info.metadata.contains_key("released"))
+}
+
 impl<R: Message + Clone> Ticket<R> {
-    /// Delivers the reply to all who wait. An outcome is kept; a refusal ran nothing and may be asked for again.
-    pub(super) fn deliver(self, reply: &Reply<R>) {
-        if let Ok(response) = reply {
+    /// Delivers the reply to all who wait. It is kept where something ran; otherwise the same may be asked for again.
+    pub(super) fn deliver(mut self, reply: &Reply<R>) {
+        let ran = match reply {
+            Ok(response) => Some(response.encoded_len()),
+            Err(status) => {
+                says_released(status).then(|| status.message().len() + status.details().len())
+            }
+        };
+        if let Some(bytes) = ran {
+            self.ran = true;
             let (uid, id) = self.key.clone();
             let share = self.retained.bytes.share(uid);
             let mut entries = self
@@ -142,7 +160,7 @@ impl<R: Message + Clone> Ticket<R> {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
             let kept = loop {
-                if share.grow(response.encoded_len() + BESIDE) {
+                if share.grow(bytes + BESIDE) {
                     break true;
                 }
                 if !entries.forget_oldest(uid) {
@@ -166,8 +184,7 @@ impl<R: Message + Clone> Ticket<R> {
 
 impl<R: Message> Drop for Ticket<R> {
     fn drop(&mut self) {
-        let ran = matches!(*self.reply.borrow(), Some(Ok(_)));
-        if !ran {
+        if !self.ran {
             let mut entries = self
                 .retained
                 .entries
@@ -215,7 +232,11 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::pb;
+    use crate::{
+        pb,
+        refusal::{Reason, Refusal},
+        wire::status::status,
+    };
 
     fn key() -> Key {
         (1000, "id".to_owned())
@@ -267,6 +288,21 @@ mod tests {
         assert!(waiting.borrow().as_ref().unwrap().is_err());
         drop(new(&retained, 2));
         drop(new(&retained, 3));
+    }
+
+    #[test]
+    fn a_refusal_that_says_that_the_hook_ran_is_kept() {
+        let retained = Arc::new(Retained::default());
+        let refusal = Refusal::new(Reason::AuditUnavailable, "full").with("released", "true");
+        new(&retained, 1).deliver(&Err(status(&refusal, "id")));
+        let Entered::Known(reply, _) = retained.enter(key(), [1; 32], None) else {
+            panic!("it would run twice")
+        };
+        assert!(reply.borrow().as_ref().unwrap().is_err());
+        assert!(matches!(
+            retained.enter(key(), [2; 32], None),
+            Entered::Conflict
+        ));
     }
 
     /// Has an answer of so many bytes of output be kept, if it can be.

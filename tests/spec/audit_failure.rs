@@ -91,6 +91,10 @@ async fn an_end_record_that_does_not_fit_is_said_everywhere_and_written_once_the
         .map(|record| record["record"].as_str().unwrap())
         .collect();
     assert_eq!(kinds, ["started", "ended", "started", "ended"]);
+    // It ran, so the same request does not have it run again.
+    let again = daemon.run(held_request(&daemon, "r-held")).await;
+    assert_eq!(reason(&again.unwrap_err()), "AUDIT_UNAVAILABLE");
+    assert_eq!(fs::read(daemon.workspace().join("begun")).unwrap(), b"\n");
     assert_eq!(records[6]["run_id"], records[7]["run_id"]);
     assert_verifies(daemon.path());
 }
@@ -115,7 +119,7 @@ async fn with_an_end_that_does_not_fit() -> (Daemon, tonic::Status) {
     for _ in 0..3 {
         daemon.run(hook(["/bin/true"])).await.unwrap();
     }
-    let (call, go) = held(&daemon).await;
+    let (call, go) = held(&daemon, "r-held").await;
     assert_eq!(problem(&daemon).await, "");
     let length = fs::metadata(live(daemon.path())).unwrap().len();
     limit_files(&daemon, Some(length.try_into().unwrap()));
@@ -127,13 +131,23 @@ async fn with_an_end_that_does_not_fit() -> (Daemon, tonic::Status) {
 type Answer = Result<tonic::Response<pb::ExecuteResponse>, tonic::Status>;
 
 /// Runs a hook until a file is there.
-async fn held(daemon: &Daemon) -> (tokio::task::JoinHandle<Answer>, PathBuf) {
+async fn held(daemon: &Daemon, id: &str) -> (tokio::task::JoinHandle<Answer>, PathBuf) {
     let workspace = daemon.workspace();
-    let request = writing(daemon, "echo >begun; until test -e go; do sleep 0.02; done");
+    let request = held_request(daemon, id);
     let mut client = daemon.client();
     let call = tokio::spawn(async move { client.execute(request).await });
     until("the hook's begin", || workspace.join("begun").exists()).await;
     (call, workspace.join("go"))
+}
+
+fn held_request(daemon: &Daemon, id: &str) -> pb::ExecuteRequest {
+    pb::ExecuteRequest {
+        request_id: id.to_owned(),
+        ..writing(
+            daemon,
+            "echo >>begun; until test -e go; do sleep 0.02; done",
+        )
+    }
 }
 
 fn doctor(daemon: &Daemon) -> std::process::Output {
@@ -378,7 +392,7 @@ mod as_root {
         let daemon = Daemon::in_directory(directory, Setup::default())
             .await
             .unwrap();
-        let (call, go) = held(&daemon).await;
+        let (call, go) = held(&daemon, "").await;
         let filler = disk.join("filler");
         let fill = |bytes: usize| {
             let mut file = fs::File::options().create(true).append(true).open(&filler);
