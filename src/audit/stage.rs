@@ -46,7 +46,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 #[must_use]
 pub struct Announced {
-    plan: Plan,
+    /// Boxed: it is handed on often, by futures each of which would hold a copy for as long as the hook runs.
+    plan: Box<Plan>,
 }
 
 impl Announced {
@@ -357,6 +358,7 @@ impl Audit {
     /// not start.
     pub async fn start(&self, plan: Plan) -> Result<Announced, Stop> {
         self.ready()?;
+        let plan = Box::new(plan);
         let (cancel, deadline) = (plan.admitted.call.cancel.clone(), plan.deadline);
         let uid = plan.admitted.call.peer.uid;
         let redaction = self.redaction.get();
@@ -388,7 +390,7 @@ impl Audit {
     }
 
     /// Writes the end record of a run.
-    pub async fn end(&self, interpreted: Interpreted) -> Recorded {
+    pub async fn end(&self, interpreted: Box<Interpreted>) -> Recorded {
         let request_id = interpreted.ended.announced.plan.admitted.request.id.clone();
         let redaction = self.redaction.get();
         let (bytes, uid) = (interpreted.output_bytes(), interpreted.ended.uid());
@@ -400,10 +402,7 @@ impl Audit {
         .await;
         let why = match timeout(PATIENCE, self.writer.end_of_run(record)).await {
             Ok(Ok(at)) => {
-                let answer = Answer::Outcome {
-                    at,
-                    interpreted: Box::new(interpreted),
-                };
+                let answer = Answer::Outcome { at, interpreted };
                 return Recorded { answer, request_id };
             }
             Ok(Err(why)) => why.to_string(),
