@@ -90,12 +90,42 @@ impl Hooks {
         caller: Caller,
         chunks: Option<mpsc::Sender<Chunk>>,
     ) -> Reply<pb::ExecuteResponse> {
+        // Boxed: what reading takes is not to be held for as long as the hook runs.
+        let asked = Box::pin(self.understand(message, caller, chunks)).await;
+        let Asked {
+            about,
+            guard,
+            named,
+            run,
+        } = match asked {
+            Ok(asked) => asked,
+            Err(recorded) => return self.encode(&recorded),
+        };
+        match self.once(&self.executed, named, guard, run).await {
+            Ok(reply) => reply,
+            Err(conflict) => {
+                let recorded = self.pipeline.audit.refuse(about, conflict.into());
+                self.encode(&Box::pin(recorded).await)
+            }
+        }
+    }
+
+    /// Reads a request and prepares its run.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a request that cannot be right.
+    async fn understand(
+        &self,
+        message: pb::ExecuteRequest,
+        caller: Caller,
+        chunks: Option<mpsc::Sender<Chunk>>,
+    ) -> Result<Asked, Recorded> {
         let cancel = self.stop.child_token();
         let (call, invalid) = caller.call(cancel.clone(), chunks);
         if let Some(invalid) = invalid {
             let id = &message.request_id;
-            let recorded = self.pipeline.malformed(&call, id, invalid.into());
-            return self.encode(&recorded.await);
+            return Err(self.pipeline.malformed(&call, id, invalid.into()).await);
         }
         // An id of the daemon's own making cannot come twice.
         let named = !message.request_id.is_empty();
@@ -113,7 +143,7 @@ impl Hooks {
                     request_id,
                 } = *malformed;
                 let recorded = self.pipeline.malformed(&call, &request_id, refusal);
-                return self.encode(&recorded.await);
+                return Err(recorded.await);
             }
         };
         let named = fingerprint.map(|fingerprint| Named {
@@ -129,13 +159,12 @@ impl Hooks {
             let recorded = Box::pin(pipeline.handle(call, request)).await;
             encode(&recorded, &pipeline.gate.rules().forbidden)
         });
-        match self.once(&self.executed, named, guard, run).await {
-            Ok(reply) => reply,
-            Err(conflict) => {
-                let recorded = self.pipeline.audit.refuse(about, conflict.into());
-                self.encode(&recorded.await)
-            }
-        }
+        Ok(Asked {
+            about,
+            guard,
+            named,
+            run,
+        })
     }
 
     /// Runs what a request asks for, unless a request with its id has been answered or is being answered: then that answer
@@ -232,6 +261,14 @@ impl Hooks {
             Err(broken())
         })
     }
+}
+
+/// A request that was read.
+struct Asked {
+    about: About,
+    guard: Option<DropGuard>,
+    named: Option<Named>,
+    run: Pin<Box<dyn Future<Output = Reply<pb::ExecuteResponse>> + Send>>,
 }
 
 /// The id a caller gave its request, and what tells the request from another under that id.
