@@ -7,7 +7,10 @@ use std::{
 };
 
 use libc::c_int;
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::{
+    signal::{SigSet, Signal},
+    time::{TimeVal, TimeValLike},
+};
 
 /// An end of this process.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -68,18 +71,13 @@ pub fn give_last_answer() -> ! {
 ///
 /// Whoever started this process may have had SIGALRM ignored or held back: that ends here.
 pub fn give_last_answer_after(time: Option<Duration>) {
-    let of_nothing = libc::timeval {
-        tv_sec: 0,
-        tv_usec: 0,
-    };
-    let it_value = time.map_or(of_nothing, |time| {
-        // Nothing at all would be no timer.
-        let time = time.max(Duration::from_millis(1));
-        libc::timeval {
-            tv_sec: time.as_secs().try_into().unwrap_or(libc::time_t::MAX),
-            // Less than a million.
-            tv_usec: time.subsec_micros().cast_signed().into(),
-        }
+    let micros = time.map_or(0, |time| {
+        // Nothing at all would be no timer, and nobody waits for a century.
+        let time = time.clamp(
+            Duration::from_millis(1),
+            Duration::from_secs(u32::MAX.into()),
+        );
+        i64::try_from(time.as_micros()).unwrap_or(1)
     });
     if time.is_some() {
         answer(libc::SIGALRM);
@@ -87,11 +85,11 @@ pub fn give_last_answer_after(time: Option<Duration>) {
         SigSet::from(Signal::SIGALRM).thread_unblock().ok();
     }
     let timer = libc::itimerval {
-        it_interval: of_nothing,
-        it_value,
+        it_interval: *TimeVal::microseconds(0).as_ref(),
+        it_value: *TimeVal::microseconds(micros).as_ref(),
     };
-    // SAFETY: the pointer leads to a value that lives, and the old timer is not asked for. Where it fails, which it does for times
-    // beyond any that somebody waits, there is no timer, as before.
+    // SAFETY: the pointer leads to a value that lives, and the old timer is not asked for. It fails for no time that is
+    // as long as this.
     unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, ptr::null_mut()) };
 }
 
