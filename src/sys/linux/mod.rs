@@ -28,8 +28,8 @@ pub use self::{
     listener::{Asked, Listener},
     misc::{
         FileRights, become_subreaper, block_all_signals, drop_groups, empty_bounding_set,
-        keep_writers_out, landlock_abi, load_filters, reserve, stores_change_times,
-        switch_off_core_images,
+        give_memory_back, keep_writers_out, landlock_abi, load_filters, reserve,
+        stores_change_times, switch_off_core_images,
     },
     open::{BY_NAME, locate, open_beneath, open_in_root, pipe},
     spawn::{CLONE_FLAGS, Launch, Overdue, Stack, discard, launch},
