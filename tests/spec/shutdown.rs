@@ -24,8 +24,8 @@ use tonic_types::StatusExt;
 use crate::{
     support::{Daemon, Setup, hook, journal, reason, sh},
     witness::{
-        CommandLine, a_minute, assert_verifies, end, processes_with, until, until_gone, writing,
-        zombies_of,
+        CommandLine, a_minute, assert_verifies, end, processes_with, until, until_gone, until_it,
+        writing, zombies_of,
     },
 };
 
@@ -68,9 +68,10 @@ async fn a_daemon_that_is_told_to_stop_lets_running_hooks_finish_and_takes_no_ne
 
     terminate(&daemon);
 
-    while health(&daemon, "hookjail.v1.HookService").await != ServingStatus::NotServing {
-        tokio::task::yield_now().await;
-    }
+    until_it("the drain", async || {
+        health(&daemon, "hookjail.v1.HookService").await == ServingStatus::NotServing
+    })
+    .await;
     assert_eq!(health(&daemon, "").await, ServingStatus::NotServing);
     let refusal = daemon.run(hook(["/bin/true"])).await.unwrap_err();
     assert_eq!(

@@ -73,8 +73,13 @@ pub(crate) fn status_kib(pid: u32, name: &str) -> u64 {
 
 /// Waits until something holds.
 pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    until_it(what, async || holds()).await;
+}
+
+/// Waits until something holds that somebody has to be asked about.
+pub(crate) async fn until_it(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let give_up = Instant::now() + SOON;
-    while !holds() {
+    while !holds().await {
         assert!(Instant::now() < give_up, "{what} takes too long");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
