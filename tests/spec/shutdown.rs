@@ -219,7 +219,7 @@ async fn a_killed_daemon_takes_its_hooks_with_it_and_the_next_one_cleans_up() {
 }
 
 /// Returns the process that kills hooks where a daemon is killed, if there is one.
-fn keeper_of(daemon: &Daemon) -> Option<i32> {
+pub(crate) fn keeper_of(daemon: &Daemon) -> Option<i32> {
     let parent = daemon.pid().to_string();
     let is_its_keeper = |path: &std::path::Path| {
         let stat = std::fs::read_to_string(path.join("stat")).unwrap_or_default();
