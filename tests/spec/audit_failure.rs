@@ -348,17 +348,21 @@ mod as_root {
     use super::*;
     use crate::support::needs_root;
 
-    #[tokio::test]
-    #[ignore = "needs root that may mount"]
-    async fn on_a_full_disk_every_hook_that_ran_has_its_start_and_the_chain_holds() {
+    /// Returns a daemon whose journal has a small disk of its own, and that disk.
+    async fn on_a_disk_of(size: &str) -> (Daemon, PathBuf, Mount) {
         needs_root();
         let directory = directory();
         let disk = audit(directory.path());
         fs::create_dir_all(&disk).unwrap();
-        let mount = Mount::tmpfs(&disk, "size=160k,mode=0700");
-        let daemon = Daemon::in_directory(directory, Setup::default())
-            .await
-            .unwrap();
+        let mount = Mount::tmpfs(&disk, &format!("size={size},mode=0700"));
+        let daemon = Daemon::in_directory(directory, Setup::default()).await;
+        (daemon.unwrap(), disk, mount)
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root that may mount"]
+    async fn on_a_full_disk_every_hook_that_ran_has_its_start_and_the_chain_holds() {
+        let (daemon, disk, mount) = on_a_disk_of("160k").await;
         let mut ran = 0;
         let refusal = loop {
             let request = writing(&daemon, &format!("echo >ran-{ran}"));
@@ -388,14 +392,7 @@ mod as_root {
     #[tokio::test]
     #[ignore = "needs root that may mount"]
     async fn a_disk_that_others_fill_keeps_hooks_from_starting_and_none_from_its_end() {
-        needs_root();
-        let directory = directory();
-        let disk = audit(directory.path());
-        fs::create_dir_all(&disk).unwrap();
-        let mount = Mount::tmpfs(&disk, "size=2m,mode=0700");
-        let daemon = Daemon::in_directory(directory, Setup::default())
-            .await
-            .unwrap();
+        let (daemon, disk, mount) = on_a_disk_of("2m").await;
         // Together their ends are longer than what is free of the journal's last page.
         let mut calls = Vec::new();
         for number in 0..8 {
