@@ -67,7 +67,11 @@ async fn an_end_record_that_does_not_fit_is_said_everywhere_and_written_once_the
         "{}",
         daemon.log()
     );
-    assert_eq!(serving(&daemon).await, ServingStatus::NotServing);
+    // Health is told a moment after the caller.
+    until_it("the end of serving", async || {
+        serving(&daemon).await == ServingStatus::NotServing
+    })
+    .await;
     assert!(problem(&daemon).await.contains("end record"));
     let doctor = doctor(&daemon);
     assert_eq!(doctor.status.code(), Some(1), "{doctor:?}");

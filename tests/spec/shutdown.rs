@@ -68,11 +68,12 @@ async fn a_daemon_that_is_told_to_stop_lets_running_hooks_finish_and_takes_no_ne
 
     terminate(&daemon);
 
-    until_it("the drain", async || {
-        health(&daemon, "hookjail.v1.HookService").await == ServingStatus::NotServing
-    })
-    .await;
-    assert_eq!(health(&daemon, "").await, ServingStatus::NotServing);
+    for service in ["hookjail.v1.HookService", ""] {
+        until_it("the drain", async || {
+            health(&daemon, service).await == ServingStatus::NotServing
+        })
+        .await;
+    }
     let refusal = daemon.run(hook(["/bin/true"])).await.unwrap_err();
     assert_eq!(
         (refusal.code(), reason(&refusal)),
