@@ -168,6 +168,14 @@ impl Daemon {
         HookServiceClient::new(self.channel.clone()).max_decoding_message_size(64 * 1024 * 1024)
     }
 
+    /// Returns a client with a connection of its own, which takes little of an answer before it is read.
+    pub(crate) async fn client_that_takes_little(&self) -> HookServiceClient<Channel> {
+        let endpoint =
+            Endpoint::from_static("http://localhost").initial_stream_window_size(16 * 1024);
+        let channel = connect_to(&self.path().join("sock"), endpoint).await;
+        HookServiceClient::new(channel.unwrap())
+    }
+
     /// Returns the channel to this daemon.
     pub(crate) fn channel(&self) -> Channel {
         self.channel.clone()
@@ -410,19 +418,21 @@ fn with_key(config: &str, table: &str, line: &str) -> String {
     }
 }
 
+async fn connect_to(socket: &Path, endpoint: Endpoint) -> Result<Channel, tonic::transport::Error> {
+    let path = socket.to_owned();
+    let connect = service_fn(move |_| {
+        let path = path.clone();
+        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+    });
+    endpoint.connect_with_connector(connect).await
+}
+
 /// Connects as soon as the daemon listens; `None` once it has ended.
 async fn connect(socket: &Path, child: &mut Child) -> Option<Channel> {
     let give_up = Instant::now() + Duration::from_secs(60);
     loop {
-        let path = socket.to_owned();
-        let connect = service_fn(move |_| {
-            let path = path.clone();
-            async move { UnixStream::connect(path).await.map(TokioIo::new) }
-        });
-        if let Ok(channel) = Endpoint::from_static("http://localhost")
-            .connect_with_connector(connect)
-            .await
-        {
+        let endpoint = Endpoint::from_static("http://localhost");
+        if let Ok(channel) = connect_to(socket, endpoint).await {
             return Some(channel);
         }
         if child.try_wait().unwrap().is_some() || Instant::now() > give_up {
