@@ -152,6 +152,7 @@ fn record() -> Record {
         peer: Peer { pid: None, uid: 0 },
         profile: None,
         reason: "OVERLOADED".to_owned(),
+        released: false,
         request_id: String::new(),
         run_id: None,
         session: String::new(),

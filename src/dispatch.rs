@@ -285,6 +285,7 @@ impl Dispatch {
             caller_timeout: left,
             chunks: None,
             held: Arc::clone(&all.held),
+            named: all.named,
             peer: all.peer,
             purpose: Purpose::Run,
             run_id: Uuid::now_v7().to_string(),

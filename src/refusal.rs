@@ -13,6 +13,7 @@ use crate::{redact::Redactor, request::InvalidField};
     reason = "each variant is the reason of its name; see docs/specification.md"
 )]
 pub enum Reason {
+    AlreadyRan,
     AuditUnavailable,
     BackendUnconfirmed,
     CallerIsAHook,
@@ -40,7 +41,8 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
+        Self::AlreadyRan,
         Self::AuditUnavailable,
         Self::BackendUnconfirmed,
         Self::CallerIsAHook,
@@ -69,6 +71,7 @@ impl Reason {
     /// Returns the stable name, as in `ErrorInfo.reason`.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::AlreadyRan => "ALREADY_RAN",
             Self::AuditUnavailable => "AUDIT_UNAVAILABLE",
             Self::BackendUnconfirmed => "BACKEND_UNCONFIRMED",
             Self::CallerIsAHook => "CALLER_IS_A_HOOK",

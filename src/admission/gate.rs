@@ -65,6 +65,8 @@ pub struct Call {
     pub chunks: Option<mpsc::Sender<Chunk>>,
     /// What the request takes of the memory for all requests in work.
     pub held: Arc<Share>,
+    /// SHA-256 of the request without the values of its environment, where its caller gave it an id.
+    pub named: Option<[u8; 32]>,
     /// Who asks.
     pub peer: Peer,
     /// What for.

@@ -65,6 +65,17 @@ pub(super) fn first_claimed(file: &File) -> io::Result<Option<u64>> {
         .and_then(|digits| digits.parse().ok()))
 }
 
+/// Returns the time that the line claims to have that begins at a place; `None` where there is no such claim.
+pub(super) fn time_claimed(file: &File, at: u64) -> io::Result<Option<String>> {
+    let mut start = [0; 96];
+    let read = file.read_at(&mut start, at)?;
+    let text = String::from_utf8_lossy(&start[..read]);
+    let time = text.split_once(",\"time\":\"").map(|(_, rest)| rest);
+    Ok(time
+        .and_then(|rest| rest.split_once('"'))
+        .map(|(time, _)| time.to_owned()))
+}
+
 /// Which file this is, whatever it is called.
 pub(super) type Identity = (u64, u64);
 

@@ -144,6 +144,11 @@ impl Journal {
         &self.directory
     }
 
+    /// Returns the id under which it writes.
+    pub fn instance(&self) -> &str {
+        self.mark.id()
+    }
+
     /// Appends records under one lock, each as [`Journal::append`] does: what came of the first, the second and so on. Records are
     /// asked for once the lock is held.
     ///

@@ -42,6 +42,7 @@
 //! that died: the next one to start writes an `interrupted` record for each run it left open, and removes the mark.
 
 mod chain;
+mod earlier;
 mod files;
 mod instance;
 pub mod journal;
@@ -55,6 +56,7 @@ pub mod verify;
 mod writer;
 
 pub use self::{
+    earlier::{RETENTION, conflict},
     redaction::{Capture, CurrentRedaction, Redaction, Shown},
     stage::{About, Announced, Answer, Audit, Interpreted, Recorded, Redacted, usage},
     writer::Problem,

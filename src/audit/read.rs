@@ -72,6 +72,51 @@ impl Reader {
         Ok((reader, last))
     }
 
+    /// Begins with a record before which all are old, by the time each claims, but no more than so many bytes before the end, and
+    /// with the oldest record there is if none is old.
+    ///
+    /// # Errors
+    ///
+    /// Returns what the system says.
+    pub(super) fn since(
+        directory: &Path,
+        is_old: impl Fn(&str) -> bool,
+        bytes: u64,
+    ) -> io::Result<Self> {
+        let mut reader = Self::open(directory);
+        // The live file first: if it is left meanwhile, it is found once more as an older one.
+        let live = match File::open(directory.join(LIVE)) {
+            Ok(live) => live,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(reader),
+            Err(error) => return Err(error),
+        };
+        let mut older = Older::list(directory)?;
+        let mut at = Reading::new(live, false)?;
+        let (live, mut left) = (at.identity, bytes);
+        loop {
+            let file = at.file.get_ref();
+            let end = file.metadata()?.len();
+            at.offset = begin(file, end, &is_old, left)?;
+            left = left.saturating_sub(end - at.offset);
+            if at.offset > 0 || left == 0 {
+                break;
+            }
+            let Some(before) = older.pop() else {
+                break;
+            };
+            match File::open(&before.path) {
+                Ok(file) if files::identity(&file)? != live => at = Reading::new(file, true)?,
+                Ok(_) => {}
+                // Removed as too old, meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        at.file.seek(SeekFrom::Start(at.offset))?;
+        reader.at = Some(at);
+        Ok(reader)
+    }
+
     /// Returns the next line without its newline; `None` if no more is written now.
     ///
     /// # Errors
@@ -141,6 +186,23 @@ impl Reader {
         }
         Ok(None)
     }
+}
+
+/// How far apart the records are whose times are looked at.
+const STEP: u64 = 1 << 20;
+
+/// Returns where the last record of a file begins, of those looked at, that is old; that of another line where there is none before
+/// the last so many bytes, and 0 where all of the file belongs to these.
+fn begin(file: &File, end: u64, is_old: impl Fn(&str) -> bool, bytes: u64) -> io::Result<u64> {
+    let floor = end.saturating_sub(bytes);
+    let mut at = end;
+    while at > floor {
+        at = line_start(file, 0, at.saturating_sub(STEP).max(floor))?;
+        if files::time_claimed(file, at)?.is_some_and(|time| is_old(&time)) {
+            break;
+        }
+    }
+    Ok(at)
 }
 
 impl Reading {

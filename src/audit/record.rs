@@ -115,6 +115,9 @@ pub struct Started {
     /// Its beginning, where the operator has events kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<Kept>,
+    /// SHA-256 of the request without the values of its environment, where its caller gave it an id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_sha256: Option<String>,
     /// The names of the variables the request sets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<String>,
@@ -173,6 +176,9 @@ pub struct Refused {
     pub request_id: String,
     /// The stable reason, as the caller got it.
     pub reason: String,
+    /// Present where the hook's program was let go all the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub released: bool,
     /// How many refusals of this caller it stands for, where a caller that may ask for nothing asked often within a second;
     /// absent: one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

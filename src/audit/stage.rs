@@ -11,6 +11,7 @@ use tokio::{
 
 use super::{
     chain::sha256,
+    earlier::Earlier,
     journal::{Appended, Journal},
     record::{self, AxisLine, Record},
     redaction::{CurrentRedaction, Redaction, Shown},
@@ -32,6 +33,7 @@ use crate::{
 /// The journal as the pipeline uses it: while an end could not be written, no run is announced.
 #[derive(Debug)]
 pub struct Audit {
+    earlier: Earlier,
     redaction: CurrentRedaction,
     writer: Writer,
 }
@@ -318,6 +320,7 @@ impl Audit {
         let current = CurrentRedaction::default();
         current.replace(redaction);
         Ok(Self {
+            earlier: Earlier::new(journal.directory(), journal.instance()),
             redaction: current,
             writer: Writer::start(journal)?,
         })
@@ -346,6 +349,24 @@ impl Audit {
     pub fn ready(&self) -> Result<(), Refusal> {
         match &*self.problem().borrow() {
             Some(problem) => Err(unavailable(&problem.why)),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes sure that no daemon before this one started what is asked for under an id of the caller's, as far as the journal tells.
+    ///
+    /// # Errors
+    ///
+    /// Refuses what was started, an id under which something else was, and where the journal cannot be read.
+    pub async fn is_new(&self, call: &Call, request_id: &str) -> Result<(), Refusal> {
+        let Some(named) = call.named else {
+            return Ok(());
+        };
+        let mut id = request_id.to_owned();
+        // As the record has it.
+        self.redaction.get().redactor.clean(&mut id);
+        match self.earlier.find(call, id, &hex(named)).await? {
+            Some(refusal) => Err(refusal),
             None => Ok(()),
         }
     }
@@ -415,6 +436,8 @@ impl Audit {
     /// Writes down that a request was not run, and why.
     pub async fn refuse(&self, about: About, stop: Stop) -> Recorded {
         let redaction = self.redaction.get();
+        let released =
+            matches!(&stop, Stop::Refusal(refusal) if refusal.metadata.contains_key("released"));
         let (reason, message, answer) = match stop {
             Stop::Refusal(mut refusal) => {
                 // Its words may go to a model, and quote the command.
@@ -456,6 +479,7 @@ impl Audit {
             peer: known(&peer),
             profile,
             reason: reason.to_owned(),
+            released: released && reason != Reason::AlreadyRan.as_str(),
             request_id: request_id.clone(),
             run_id: Some(run_id),
             session,
@@ -523,6 +547,7 @@ fn started(plan: &Plan, redaction: &Redaction) -> record::Started {
         profile_digest: admitted.policy.digest.clone(),
         program: admitted.program.path.display().to_string(),
         request_id: request.id.clone(),
+        request_sha256: call.named.map(hex),
         run_id: call.run_id.clone(),
         session: request.session.clone(),
         timeout_ms: u64::try_from(plan.timeout.as_millis()).unwrap_or(u64::MAX),
@@ -621,6 +646,11 @@ fn axes(plan: &Plan) -> Vec<AxisLine> {
         .iter()
         .map(|(axis, coverage)| AxisLine::new(axis, *plan.policy.demands.of(axis), coverage))
         .collect()
+}
+
+/// Spells a digest as records do.
+fn hex(digest: [u8; 32]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the digest of what the caller gets in the place of what it sent.

@@ -151,6 +151,12 @@ impl Assembly {
         let instance = InstanceDir::create(&config.runtime, root).map_err(AssemblyError::new(
             format!("make a directory in `{}`", config.runtime.display()),
         ))?;
+        // After what the groups of dead daemons tell, and before anybody is given a uid.
+        if let Some(identities) = &identities {
+            identities.clear().map_err(AssemblyError::new(
+                "look for processes under the uids of hooks",
+            ))?;
+        }
         let named = config.backends.named();
         if named.contains(&BackendName::Noop) {
             tracing::warn!("backend `noop` is configured: hooks that it runs are UNCONFINED");

@@ -19,7 +19,7 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::sys::{self, Keeper, Place};
+use crate::sys::{self, Keeper, Note, Place};
 
 /// How soon a kill that came too soon is tried again.
 const AGAIN: Duration = Duration::from_millis(5);
@@ -147,6 +147,12 @@ impl Hold {
     /// Returns where the group is written, for the keeper.
     pub fn entry(&self) -> &'static AtomicI32 {
         self.place.entry()
+    }
+
+    /// Returns where and how the group is written down for the daemon that comes next: whose rights it has, and whether filters
+    /// decide about its calls.
+    pub fn note(&self, uid: u32, filtered: bool) -> Option<Note> {
+        self.place.note(uid, filtered)
     }
 
     /// Has `kill` called at a deadline, on a thread on which it must not wait for anything.

@@ -231,6 +231,7 @@ impl Sandbox {
     ///
     /// Fails where children could not be looked at.
     pub fn new(mut parts: SandboxParts) -> io::Result<Self> {
+        parts.keeper.note_in(Arc::clone(parts.instance.groups()));
         let launcher = Launcher::new(&parts)?;
         Ok(Self {
             confirmations: Confirmations::default(),

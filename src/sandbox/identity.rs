@@ -9,6 +9,8 @@ use std::{
     os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -16,7 +18,10 @@ use nix::{
     fcntl::{Flock, FlockArg},
 };
 
-use super::Status;
+use super::{
+    Status,
+    linux::{Found, processes},
+};
 use crate::sys::Identity;
 
 /// Uids for hooks. Several root daemons share a range: each uid in use is locked by a file, which also says which caller's
@@ -84,6 +89,10 @@ const NEEDED: [(u32, &str); 6] = [
 /// How many uids a daemon holds for its next hooks; more are free for other daemons once their hooks have ended.
 const HELD: usize = 16;
 
+/// How long the end of what daemons left is waited for, and how often it is looked for meanwhile.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(5);
+
 /// Where the locks stand; one place for the whole machine, because uids are.
 const LOCKS: &str = "/run/hookjail/uids";
 
@@ -132,6 +141,69 @@ impl Identities {
             }),
             locks,
             range,
+        }
+    }
+
+    /// Ends what runs under uids that hooks have had and that no daemon uses: what daemons left that were killed together with
+    /// their keepers. A uid under which something else runs, or something that does not end, is not given out.
+    ///
+    /// What else may be is told by what a daemon never does: the uid was given to no hook since the machine was started, or the
+    /// process is in another user namespace, as those of containers are.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of looking at processes or at a lock file.
+    pub fn clear(&self) -> io::Result<()> {
+        let own = fs::read_link("/proc/self/ns/user")?;
+        let begun = Instant::now();
+        loop {
+            let mut running: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+            for process in processes()? {
+                // Who has ended meanwhile runs no more.
+                let uid = Status::of(process.pid).map(|status| status.uids[0]);
+                if let Ok(uid) = uid
+                    && self.range.contains(&uid)
+                    && !process.is_over
+                {
+                    running.entry(uid).or_default().push(process);
+                }
+            }
+            let (mut aside, mut killed) = (Vec::new(), 0);
+            for (uid, processes) in running {
+                let was_given = self.locks.join(uid.to_string()).exists();
+                let Look::Locked(_lock, owner) = self.look(uid)? else {
+                    continue;
+                };
+                let is_ours = |process: &Found| {
+                    let namespace = fs::read_link(format!("/proc/{}/ns/user", process.pid));
+                    namespace.is_ok_and(|it| it == own)
+                };
+                if !was_given || owner.is_none() || !processes.iter().all(is_ours) {
+                    aside.push(uid);
+                    continue;
+                }
+                for process in processes {
+                    process.kill()?;
+                    killed += 1;
+                }
+                if begun.elapsed() > PATIENCE {
+                    aside.push(uid);
+                }
+            }
+            if killed > 0 {
+                tracing::warn!(
+                    killed,
+                    "processes of hooks outlived their daemon and its keeper; they are killed"
+                );
+            }
+            if killed == 0 || begun.elapsed() > PATIENCE {
+                if !aside.is_empty() {
+                    tracing::warn!(uids = ?aside, "something runs under uids of `hooks.uid_range` that is no hook, or does not end; no hook gets these uids");
+                    self.free().unknown.retain(|uid| !aside.contains(uid));
+                }
+                return Ok(());
+            }
+            thread::sleep(LOOK);
         }
     }
 
@@ -462,6 +534,58 @@ mod tests {
             ("what is this", 1..=2, false),
         ] {
             assert_eq!(maps(map, &range), there, "{map} {range:?}");
+        }
+    }
+
+    mod as_root {
+        use std::{
+            os::unix::process::CommandExt,
+            process::{Child, Command},
+        };
+
+        use super::*;
+
+        #[expect(clippy::disallowed_methods, reason = "no hook, but what one left")]
+        fn run_as(uid: u32) -> Child {
+            Command::new("/bin/sleep")
+                .arg("600")
+                .uid(uid)
+                .spawn()
+                .unwrap()
+        }
+
+        #[test]
+        #[ignore = "needs root"]
+        fn what_runs_under_a_uid_that_a_dead_daemon_gave_a_hook_is_ended_and_nothing_else() {
+            assert!(nix::unistd::geteuid().is_root());
+            let locks = tempfile::tempdir().unwrap();
+            // Beside the range that other tests use.
+            let range = 1_879_110_000..=1_879_110_003;
+            let pool = || {
+                let locks = locks.path().to_owned();
+                Arc::new(Identities::in_directory(range.clone(), locks))
+            };
+            let (living, dead) = (pool(), pool());
+            let in_use = living.lease(7).unwrap().unwrap();
+            let left = uid(&dead.lease(7).unwrap().unwrap());
+            drop(dead);
+            // Nobody has been given the last of the range.
+            let mut processes = [uid(&in_use), left, *range.end()].map(run_as);
+
+            let next = pool();
+            next.clear().unwrap();
+
+            let ended = processes
+                .each_mut()
+                .map(|it| it.try_wait().unwrap().is_some());
+            assert_eq!(ended, [false, true, false]);
+            let leases: Vec<_> = std::iter::from_fn(|| next.lease(7).unwrap()).collect();
+            let given: Vec<_> = leases.iter().map(uid).collect();
+            assert_eq!(given, [left, 1_879_110_002]);
+            for process in &mut processes {
+                process.kill().ok();
+                process.wait().unwrap();
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{
     io::{self, Write as _},
     os::{
         fd::{AsFd, OwnedFd},
-        unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
+        unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink},
     },
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
@@ -23,6 +23,7 @@ use nix::{
 };
 use uuid::Uuid;
 
+use super::host;
 use crate::{
     presence::Presence,
     sys::{BY_NAME, Identity, keep_writers_out},
@@ -33,6 +34,9 @@ const INSTANCE: &str = "instance-";
 
 /// The start of the name of every run's directory.
 const RUN: &str = "run-";
+
+/// Where a daemon's hooks write their process groups down.
+const GROUPS: &str = "groups";
 
 /// How long a start waits for the directories of daemons that are gone. They are removed in any case.
 const SWEEP: Duration = Duration::from_secs(2);
@@ -47,6 +51,7 @@ pub struct InstanceDir {
     canary_granted: PathBuf,
     canary_granted_open: Arc<OwnedFd>,
     files: [Presence; 3],
+    groups: Arc<File>,
     path: PathBuf,
 }
 
@@ -97,6 +102,12 @@ impl InstanceDir {
         let (canary_denied, canary_granted) = (canary("denied")?, canary("granted")?);
         let by_name = BY_NAME | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let canary_granted_open = open(&canary_granted, by_name, Mode::empty())?;
+        let groups = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path.join(GROUPS))?;
+        groups.write_all_at(host::groups_of(&path)?.as_bytes(), 0)?;
         let files = [
             Presence::of(&path.join("lock"))?,
             Presence::of(&canary_denied)?,
@@ -105,6 +116,7 @@ impl InstanceDir {
         Ok(Self {
             _lock,
             files,
+            groups: Arc::new(groups),
             canary_denied,
             canary_granted,
             canary_granted_open: Arc::new(canary_granted_open),
@@ -125,6 +137,11 @@ impl InstanceDir {
     /// Returns that file, opened without the right to do anything with it but name it.
     pub const fn canary_granted_open(&self) -> &Arc<OwnedFd> {
         &self.canary_granted_open
+    }
+
+    /// Returns the file into which the process groups of hooks are written.
+    pub(super) const fn groups(&self) -> &Arc<File> {
+        &self.groups
     }
 
     /// Returns the files without which nothing can run.
@@ -399,6 +416,22 @@ fn sweep(base: &Path) {
             }
             let lock = lock(&path.join("lock"), FlockArg::LockExclusiveNonblock).ok()?;
             Some((lock, path))
+        })
+        .collect();
+    // Before anything else: nothing of theirs runs beside a daemon that serves.
+    let gone: Vec<_> = gone
+        .into_iter()
+        .filter(|(_, path)| match host::kill_left(path, &path.join(GROUPS)) {
+            Ok(0) => true,
+            Ok(killed) => {
+                tracing::warn!(killed, path = %path.display(), "processes of hooks outlived their daemon and its keeper; they are killed");
+                true
+            }
+            Err(error) => {
+                // What names them stays, for the next start.
+                tracing::error!(%error, path = %path.display(), "hooks of a daemon that is gone cannot be ended");
+                false
+            }
         })
         .collect();
     if gone.is_empty() {

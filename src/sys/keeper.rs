@@ -4,15 +4,22 @@
 //! a read from a pipe whose other end only the daemon holds; when that ends, it kills every process group that the table
 //! still names. The table is shared memory: each child writes its group before it executes a hook, the daemon clears it once
 //! the group is dead.
+//!
+//! For the daemon that comes next, where the keeper is killed as well, each child writes its group into a file too, of which
+//! nothing is mapped: a mapped file ends whoever looks at it once the file is cut or its disk is full.
 
 use std::{
+    fs::File,
     io,
     num::NonZeroUsize,
-    os::fd::{AsFd, OwnedFd},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::FileExt,
+    },
     ptr::NonNull,
     slice,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicI32, Ordering},
     },
 };
@@ -30,6 +37,7 @@ const PLACES: usize = 16 * 1024;
 /// The daemon's handle on its keeper.
 #[derive(Debug)]
 pub struct Keeper {
+    notes: OnceLock<Arc<File>>,
     places: Mutex<Places>,
     process: Mutex<KeeperProcess>,
     table: &'static [AtomicI32],
@@ -78,10 +86,16 @@ impl Keeper {
         // SAFETY: the mapping is zeroed, page-aligned, PLACES atomics long and never unmapped, so 'static is true.
         let table = unsafe { slice::from_raw_parts(memory.cast::<AtomicI32>().as_ptr(), PLACES) };
         Ok(Self {
+            notes: OnceLock::new(),
             places: Mutex::default(),
             process: Mutex::new(KeeperProcess::start(table)?),
             table,
         })
+    }
+
+    /// Has groups written into a file too, from `begin` on. The first file that is given stays.
+    pub fn note_in(&self, file: Arc<File>) {
+        self.notes.get_or_init(|| file);
     }
 
     /// Starts another process where somebody killed the keeper's, and returns whether that was so.
@@ -141,11 +155,89 @@ impl Place {
     pub fn entry(&self) -> &'static AtomicI32 {
         &self.keeper.table[self.index]
     }
+
+    /// Returns where and how the child writes its group down for the daemon that comes next, if there is a file: whose rights the
+    /// hook has, and whether filters decide about its calls.
+    pub fn note(&self, uid: u32, filtered: bool) -> Option<Note> {
+        let file = Arc::clone(self.keeper.notes.get()?);
+        Some(Note {
+            file,
+            filtered,
+            offset: self.offset(),
+            uid,
+        })
+    }
+
+    fn offset(&self) -> u64 {
+        (NOTES_BEGIN + self.index * NotedGroup::BYTES) as u64
+    }
+}
+
+/// Where groups begin in their file; before them is room for what whoever made it says of itself.
+pub const NOTES_BEGIN: usize = 256;
+
+/// Where and how a child writes its group down.
+#[derive(Clone, Debug)]
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(
+        dead_code,
+        reason = "only on Linux does anybody look for groups that are left"
+    )
+)]
+pub struct Note {
+    pub(in crate::sys) file: Arc<File>,
+    pub(in crate::sys) filtered: bool,
+    pub(in crate::sys) offset: u64,
+    pub(in crate::sys) uid: u32,
+}
+
+/// A process group as it is written down.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[repr(C)]
+pub struct NotedGroup {
+    /// A moment of its first process's life, before it executed anything: nanoseconds since the system was started.
+    pub since: u64,
+    /// Its id; 0: there is none.
+    pub group: i32,
+    /// Whose rights it has.
+    pub uid: u32,
+    /// Whether filters decide about its system calls: 1 or 0.
+    pub filtered: u32,
+    /// Nothing: there are no bytes that are not written.
+    pub zero: u32,
+}
+
+impl NotedGroup {
+    /// How long it is in the file.
+    pub const BYTES: usize = size_of::<Self>();
+
+    /// Reads it.
+    pub fn read(bytes: &[u8; Self::BYTES]) -> Self {
+        let [a, b, c, d, e, f, g, h, rest @ ..] = *bytes;
+        let mut words = [0; 4];
+        for (word, bytes) in words.iter_mut().zip(rest.as_chunks().0) {
+            *word = u32::from_le_bytes(*bytes);
+        }
+        let [group, uid, filtered, zero] = words;
+        Self {
+            since: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            group: group.cast_signed(),
+            uid,
+            filtered,
+            zero,
+        }
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         self.entry().store(0, Ordering::Release);
+        if let Some(file) = self.keeper.notes.get() {
+            // What stays there is compared with what runs before anything is done about it.
+            file.write_all_at(&[0; NotedGroup::BYTES], self.offset())
+                .ok();
+        }
         let places = self.keeper.places.lock();
         places
             .unwrap_or_else(PoisonError::into_inner)

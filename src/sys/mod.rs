@@ -30,7 +30,7 @@ use self::portable as host;
 #[cfg(not(target_os = "linux"))]
 pub use self::portable::*;
 pub use self::{
-    keeper::{Keeper, Place},
+    keeper::{Keeper, NOTES_BEGIN, Note, NotedGroup, Place},
     last_answer::{
         LastAnswer, answer_signals, give_last_answer, give_last_answer_after, keep_last_answer,
     },

@@ -35,7 +35,7 @@ impl Hooks {
         caller: Caller,
     ) -> Reply<pb::DispatchResponse> {
         let cancel = self.stop.child_token();
-        let (call, invalid) = caller.call(cancel.clone(), None);
+        let (mut call, invalid) = caller.call(cancel.clone(), None);
         let refuse = async |id: &str, refusal: Refusal| {
             let about = About::malformed(&call, id);
             let recorded = self.pipeline.audit.refuse(about, refusal.into()).await;
@@ -65,7 +65,8 @@ impl Hooks {
         let (bytes, uid) = (message.encoded_len(), call.peer.uid);
         let (hooks, named) = (self.clone(), !id.is_empty());
         let read = move || {
-            let fingerprint = named.then(|| fingerprint(&message));
+            let mut message = message;
+            let fingerprint = named.then(|| fingerprint(&mut message));
             (fingerprint, hooks.read(message))
         };
         let (fingerprint, read) = if compiles {
@@ -77,8 +78,9 @@ impl Hooks {
             Ok(dispatch) => dispatch,
             Err(refusal) => return refuse(&id, refusal).await,
         };
+        call.named = fingerprint.map(|it| it.recorded);
         let named = fingerprint.map(|fingerprint| Named {
-            fingerprint,
+            fingerprint: fingerprint.whole,
             held: Arc::clone(&call.held),
             key: (call.peer.uid, id.clone()),
         });
@@ -94,7 +96,12 @@ impl Hooks {
                 dispatch.event.point.clone(),
                 dispatch.envelope.session.clone(),
             );
-            match dispatch.run(&pipeline, configured, &call).await {
+            let is_new = Box::pin(pipeline.audit.is_new(&call, &id)).await;
+            let dispatched = match is_new {
+                Ok(()) => dispatch.run(&pipeline, configured, &call).await,
+                Err(refusal) => Err(refusal),
+            };
+            match dispatched {
                 Ok(dispatched) => {
                     let wakes = dispatched.pushes.iter().any(|push| push.wake);
                     // Only reyn has one.

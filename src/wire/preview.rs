@@ -28,7 +28,8 @@ pub(super) const fn is_an_answer(reason: Reason) -> bool {
         | Reason::PeerNotAllowed
         | Reason::PeerUnknown
         | Reason::ReloadRefused => false,
-        Reason::AuditUnavailable
+        Reason::AlreadyRan
+        | Reason::AuditUnavailable
         | Reason::BackendUnconfirmed
         | Reason::ConsentRequired
         | Reason::Deadline

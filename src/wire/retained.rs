@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, PoisonError, Weak},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use prost::Message;
@@ -13,10 +13,12 @@ use tokio_util::sync::DropGuard;
 use tonic::Status;
 use tonic_types::StatusExt;
 
-use crate::shares::{Share, Shares};
-
-/// How long an answer is kept.
-const WINDOW: Duration = Duration::from_secs(600);
+use crate::{
+    audit::RETENTION,
+    pb,
+    refusal::Reason,
+    shares::{Share, Shares},
+};
 
 /// How many bytes of answers are kept at most, divided among the uids of those that asked.
 const BYTES: usize = 64 * 1024 * 1024;
@@ -82,9 +84,58 @@ pub(super) struct Ticket<R: Message> {
     retained: Arc<Retained<R>>,
 }
 
+/// A request that its caller may give an id.
+pub(super) trait Nameable: Message {
+    /// Returns the hooks that it brings.
+    fn hooks(&mut self) -> impl Iterator<Item = &mut pb::Hook>;
+}
+
+impl Nameable for pb::ExecuteRequest {
+    fn hooks(&mut self) -> impl Iterator<Item = &mut pb::Hook> {
+        self.hook.iter_mut()
+    }
+}
+
+impl Nameable for pb::DispatchRequest {
+    fn hooks(&mut self) -> impl Iterator<Item = &mut pb::Hook> {
+        let hooks = self.inline_hooks.iter_mut();
+        hooks.filter_map(|hook| hook.hook.as_mut())
+    }
+}
+
+/// What tells two requests with the same id apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fingerprint {
+    /// By all but the values of the environment: what is written down.
+    pub(super) recorded: [u8; 32],
+    /// By everything.
+    pub(super) whole: [u8; 32],
+}
+
 /// Returns what tells two requests with the same id apart.
-pub(super) fn fingerprint(message: &impl Message) -> [u8; 32] {
-    Sha256::digest(message.encode_to_vec()).into()
+pub(super) fn fingerprint(message: &mut impl Nameable) -> Fingerprint {
+    let mut values = Sha256::new();
+    let mut taken = Vec::new();
+    for hook in message.hooks() {
+        for value in hook.env.values() {
+            values.update((value.len() as u64).to_le_bytes());
+            values.update(value);
+        }
+        let names = hook.env.keys().map(|name| (name.clone(), String::new()));
+        let names = names.collect();
+        taken.push(std::mem::replace(&mut hook.env, names));
+    }
+    let recorded: [u8; 32] = Sha256::digest(message.encode_to_vec()).into();
+    for (hook, env) in message.hooks().zip(taken) {
+        hook.env = env;
+    }
+    let mut whole = Sha256::new();
+    whole.update(recorded);
+    whole.update(values.finalize());
+    Fingerprint {
+        recorded,
+        whole: whole.finalize().into(),
+    }
 }
 
 impl<R> Default for Retained<R> {
@@ -134,11 +185,14 @@ impl<R: Message> Retained<R> {
     }
 }
 
-/// Whether a refusal came after the hook was let go: its end could not be recorded, or its confinement not be confirmed.
+/// Whether a refusal came after this request's hook was let go: its end could not be recorded, or its confinement not be confirmed.
 fn says_released(status: &Status) -> bool {
     let details = status.get_error_details();
     let info = details.error_info();
-    info.is_some_and(|info| info.metadata.contains_key("released"))
+    // Of a run of before the journal knows for how long it counts.
+    info.is_some_and(|info| {
+        info.metadata.contains_key("released") && info.reason != Reason::AlreadyRan.as_str()
+    })
 }
 
 impl<R: Message + Clone> Ticket<R> {
@@ -199,7 +253,7 @@ impl<R> Entries<R> {
     /// Forgets what is too old.
     fn forget(&mut self, now: Instant) {
         let old = |ended: &VecDeque<Ended>| {
-            let is_old = |it: &Ended| now.saturating_duration_since(it.at) >= WINDOW;
+            let is_old = |it: &Ended| now.saturating_duration_since(it.at) >= RETENTION;
             ended.front().is_some_and(is_old)
         };
         let uids: Vec<_> = self.ended.keys().copied().collect();
@@ -232,11 +286,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::{
-        pb,
-        refusal::{Reason, Refusal},
-        wire::status::status,
-    };
+    use crate::{refusal::Refusal, wire::status::status};
 
     fn key() -> Key {
         (1000, "id".to_owned())
@@ -350,7 +400,7 @@ mod tests {
         let mut entries = retained.entries.lock().unwrap();
         entries.forget(Instant::now());
         assert_eq!(entries.by_key.len(), 2000);
-        entries.forget(Instant::now() + WINDOW);
+        entries.forget(Instant::now() + RETENTION);
         assert!(entries.by_key.is_empty() && entries.ended.is_empty());
         assert!(retained.bytes.share(0).grow(BYTES));
     }

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     admission::{Call, Peer, Purpose},
-    audit::{About, Recorded},
+    audit::{About, Recorded, conflict},
     current::Current,
     heavy,
     hooks::{Configured, valve::Valve},
@@ -125,7 +125,7 @@ impl Hooks {
         chunks: Option<mpsc::Sender<Chunk>>,
     ) -> Result<Asked, Recorded> {
         let cancel = self.stop.child_token();
-        let (call, invalid) = caller.call(cancel.clone(), chunks);
+        let (mut call, invalid) = caller.call(cancel.clone(), chunks);
         if let Some(invalid) = invalid {
             let id = &message.request_id;
             return Err(self.pipeline.malformed(&call, id, invalid.into()).await);
@@ -134,7 +134,8 @@ impl Hooks {
         let named = !message.request_id.is_empty();
         let (bytes, limits, uid) = (message.encoded_len(), self.limits, call.peer.uid);
         let read = move || {
-            let fingerprint = named.then(|| fingerprint(&message));
+            let mut message = message;
+            let fingerprint = named.then(|| fingerprint(&mut message));
             (fingerprint, decode(message, limits).map(Box::new))
         };
         let (fingerprint, decoded) = heavy::sized(uid, bytes, read).await;
@@ -149,8 +150,9 @@ impl Hooks {
                 return Err(recorded.await);
             }
         };
+        call.named = fingerprint.map(|it| it.recorded);
         let named = fingerprint.map(|fingerprint| Named {
-            fingerprint,
+            fingerprint: fingerprint.whole,
             held: Arc::clone(&call.held),
             key: (call.peer.uid, request.id.clone()),
         });
@@ -158,7 +160,11 @@ impl Hooks {
         let guard = (request.on_disconnect == OnDisconnect::Kill).then(|| cancel.drop_guard());
         let pipeline = Arc::clone(&self.pipeline);
         let run = Box::pin(async move {
-            let recorded = pipeline.handle(call, request).await;
+            let is_new = Box::pin(pipeline.audit.is_new(&call, &request.id)).await;
+            let recorded = match is_new {
+                Ok(()) => pipeline.handle(call, request).await,
+                Err(refusal) => Box::pin(pipeline.refuse(&call, &request, refusal)).await,
+            };
             encode(&recorded, &pipeline.gate.rules().forbidden)
         });
         Ok(Asked {
@@ -203,8 +209,7 @@ impl Hooks {
                         };
                     }
                     Entered::Conflict => {
-                        let message = "another request was made under this `request_id`";
-                        return Err(Refusal::new(Reason::RequestIdConflict, message));
+                        return Err(conflict());
                     }
                 }
             }
@@ -373,6 +378,7 @@ impl Caller {
             caller_timeout,
             chunks,
             held: self.held,
+            named: None,
             peer: self.peer,
             purpose: Purpose::Run,
             run_id: Uuid::now_v7().to_string(),

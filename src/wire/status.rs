@@ -113,6 +113,7 @@ pub(super) fn fault(request_id: &str) -> Status {
 
 const fn code(reason: Reason) -> Code {
     match reason {
+        Reason::AlreadyRan => Code::AlreadyExists,
         Reason::AuditUnavailable | Reason::Draining => Code::Unavailable,
         Reason::BackendUnconfirmed
         | Reason::GrantMissing
@@ -173,6 +174,7 @@ mod tests {
             .map(|reason| (reason.as_str(), code(reason)))
             .collect();
         let expected = [
+            ("ALREADY_RAN", Code::AlreadyExists),
             ("AUDIT_UNAVAILABLE", Code::Unavailable),
             ("BACKEND_UNCONFIRMED", Code::FailedPrecondition),
             ("CALLER_IS_A_HOOK", Code::PermissionDenied),

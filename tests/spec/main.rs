@@ -34,6 +34,7 @@ mod selection;
 mod callers;
 mod deadline;
 mod limits;
+mod once;
 mod output;
 mod reload;
 mod shutdown;

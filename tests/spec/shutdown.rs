@@ -24,8 +24,8 @@ use tonic_types::StatusExt;
 use crate::{
     support::{Daemon, Setup, hook, journal, reason, sh},
     witness::{
-        CommandLine, a_minute, assert_verifies, end, processes_with, until, until_gone, until_it,
-        writing, zombies_of,
+        CommandLine, a_minute, assert_verifies, end, hookjail, processes_with, until, until_gone,
+        until_it, writing, zombies_of,
     },
 };
 
@@ -268,6 +268,130 @@ async fn a_killed_keeper_is_replaced_by_one_that_knows_the_hooks_that_run() {
     drop(daemon.kill());
     until_gone(&marker).await;
     assert!(call.await.unwrap().is_err());
+}
+
+/// Kills a daemon and its keeper, neither of which can do anything any more about what runs.
+fn kill_both(daemon: Daemon) -> tempfile::TempDir {
+    let keeper = Pid::from_raw(keeper_of(&daemon).unwrap());
+    let own = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
+    kill(own, Signal::SIGSTOP).unwrap();
+    kill(keeper, Signal::SIGKILL).unwrap();
+    daemon.kill()
+}
+
+#[tokio::test]
+async fn what_a_daemon_left_that_was_killed_with_its_keeper_is_ended_before_the_next_one_serves() {
+    for environment in ["", "env -i "] {
+        let daemon = Daemon::start().await;
+        let marker = a_minute();
+        let workspace = daemon.workspace();
+        // One that is a child of a child, in the background, and one that goes on starting others.
+        let script = format!(
+            "({environment}sleep {marker} &) ; ({environment}sh -c 'for i in $(seq 6000); do sleep 0.01; : {marker}; done' &) ; \
+             echo >begun; sleep {marker}"
+        );
+        let mut client = daemon.client();
+        let request = writing(&daemon, &script);
+        let call = tokio::spawn(async move { client.execute(request).await });
+        until("the hook's begin", || workspace.join("begun").exists()).await;
+        // The control: a hook of a daemon that lives, with the same state and in the same session.
+        let others = a_minute();
+        let config = daemon.path().join("hookjail.toml");
+        let slept = format!("(sleep {others} &) ; sleep {others}");
+        let words = [
+            "run",
+            "--profile",
+            "pipeline",
+            "--",
+            "/bin/sh",
+            "-c",
+            &slept,
+        ];
+        let mut other = hookjail(&config, &words);
+        let mut other = other.env("HOME", daemon.path()).spawn().unwrap();
+        let hooks_of_other = || {
+            let processes = processes_with(&others);
+            processes
+                .iter()
+                .filter(|it| it.starts_with("sleep"))
+                .count()
+        };
+        until("the other's hook", || hooks_of_other() == 2).await;
+
+        let directory = kill_both(daemon);
+        assert!(call.await.unwrap().is_err());
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        assert!(processes_with(&marker).len() >= 2, "nothing was left");
+        let next = Daemon::in_directory(directory, Setup::default()).await;
+        let next = next.unwrap();
+
+        // Among root's daemons it may have been another that was started meanwhile.
+        assert_eq!(processes_with(&marker), [""; 0], "{environment}");
+        assert_eq!(hooks_of_other(), 2);
+        let response = next.run(hook(["/bin/true"])).await.unwrap();
+        assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
+        other.kill().unwrap();
+        other.wait().unwrap();
+        until_gone(&others).await;
+    }
+}
+
+#[tokio::test]
+async fn whoever_only_has_the_number_of_a_group_that_was_left_is_not_ended() {
+    let daemon = Daemon::start().await;
+    let marker = a_minute();
+    let begun = daemon.workspace().join("begun");
+    let mut client = daemon.client();
+    let request = writing(
+        &daemon,
+        &format!("(sleep {marker} &) ; echo >begun; sleep {marker}"),
+    );
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || begun.exists()).await;
+    let directory = kill_both(daemon);
+    assert!(call.await.unwrap().is_err());
+    // Others' processes: one that leads a group, one in a group whose leader is gone.
+    let spawn = |command: &mut Command| command.process_group(0).spawn().unwrap();
+    let mut leader = spawn(Command::new("/bin/sleep").arg("600"));
+    let orphan = "/bin/sleep 600 >/dev/null 2>&1 & echo $!";
+    let mut first = Command::new("/bin/sh");
+    let first = first
+        .args(["-c", orphan])
+        .process_group(0)
+        .output()
+        .unwrap();
+    let orphan: i32 = String::from_utf8_lossy(&first.stdout)
+        .trim()
+        .parse()
+        .unwrap();
+    let orphan = Pid::from_raw(orphan);
+    let group = nix::unistd::getpgid(Some(orphan)).unwrap();
+    assert_ne!(group, orphan);
+    // As if their groups had the numbers that are written down.
+    let groups = std::fs::read_dir(directory.path().join("run")).unwrap();
+    let groups = groups.map(|entry| entry.unwrap().path().join("groups"));
+    let groups = groups.filter(|path| path.exists()).collect::<Vec<_>>();
+    let [groups] = &groups[..] else {
+        panic!("{groups:?}")
+    };
+    let mut noted = std::fs::read(groups).unwrap();
+    let written = noted[256..].chunks(24).find(|it| it[8..12] != [0; 4]);
+    let written = written.expect("the hook's group is written down").to_vec();
+    for number in [leader.id(), group.as_raw().cast_unsigned()] {
+        let mut forged = written.clone();
+        forged[8..12].copy_from_slice(&number.to_le_bytes());
+        noted.extend(forged);
+    }
+    std::fs::write(groups, noted).unwrap();
+
+    let next = Daemon::in_directory(directory, Setup::default()).await;
+
+    next.unwrap();
+    assert_eq!(processes_with(&marker), [""; 0]);
+    assert!(leader.try_wait().unwrap().is_none());
+    leader.kill().unwrap();
+    leader.wait().unwrap();
+    kill(orphan, Signal::SIGKILL).unwrap();
 }
 
 #[tokio::test]

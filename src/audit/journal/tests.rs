@@ -1012,6 +1012,7 @@ fn marks(dir: &TempDir) -> usize {
 fn started(run: &str) -> Record {
     Record::Started(Box::new(Started {
         run_id: run.into(),
+        request_sha256: None,
         request_id: "request".into(),
         hook: "guard".into(),
         command: Command::new(&[
@@ -1087,6 +1088,7 @@ fn refusal(message: &str, run_id: Option<String>) -> Record {
     Record::Refused(Box::new(Refused {
         count: None,
         run_id,
+        released: false,
         request_id: "request".into(),
         reason: "CONSENT_REQUIRED".into(),
         message: message.into(),

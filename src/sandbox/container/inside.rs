@@ -156,6 +156,7 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
         identity: None,
         limits: order.limits,
         log: LogFlags::default(),
+        note: None,
         ruleset: None,
         stdio,
         working_dir: Arc::new(working_dir),

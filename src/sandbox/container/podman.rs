@@ -84,6 +84,7 @@ fn await_all(command: &[OsString]) -> io::Result<i32> {
         identity: None,
         limits: Vec::new(),
         log: LogFlags::default(),
+        note: None,
         ruleset: None,
         stdio: [
             io::stdin().as_fd().try_clone_to_owned()?,

@@ -43,7 +43,7 @@ use crate::{
     sandbox::{
         Evidence, Sandbox, attest,
         grants::OpenGrant,
-        linux::{Launched, Until, launch, limits, why_stopped},
+        linux::{Launched, Until, launch, limits, note, why_stopped},
         means::pipes,
         scratch::RunDir,
     },
@@ -332,6 +332,7 @@ impl Sandbox {
             identity: None,
             limits: Vec::new(),
             log: LogFlags::default(),
+            note: note(&hold, None, false),
             ruleset: None,
             stdio,
             working_dir: Arc::new(File::open(working_dir).map_err(fault)?.into()),

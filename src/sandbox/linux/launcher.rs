@@ -12,7 +12,7 @@ use std::{
 
 use nix::{
     sys::resource::{Resource, getrlimit},
-    unistd::Pid,
+    unistd::{Pid, geteuid},
 };
 use tokio::{
     sync::oneshot,
@@ -40,7 +40,9 @@ use crate::{
         pools::Pools,
         scratch::RunDir,
     },
-    sys::{Action, Attempt, Canaries, Identity, Job, JobParts, Launch, LogFlags, Overdue, Step},
+    sys::{
+        Action, Attempt, Canaries, Identity, Job, JobParts, Launch, LogFlags, Note, Overdue, Step,
+    },
     weaken,
 };
 
@@ -343,6 +345,7 @@ impl Sandbox {
             identity,
             limits: limits(&plan.policy.limits, identity),
             log: spec.map_or_else(LogFlags::default, |spec| log_flags(spec, logged)),
+            note: note(&hold, identity, spec.is_some()),
             ruleset,
             stdio,
             working_dir: plan.opened.working_dir.clone().unwrap_or(scratch),
@@ -571,6 +574,7 @@ impl Sandbox {
             identity,
             limits: limits(&policy.limits, identity),
             log: spec.map_or_else(LogFlags::default, |spec| log_flags(spec, false)),
+            note: note(&hold, identity, spec.is_some()),
             ruleset,
             stdio,
             working_dir: scratch,
@@ -686,6 +690,16 @@ async fn outlive(answer: oneshot::Receiver<Launch>, armed: Armed, hold: Hold) {
     if let Ok(Launch::Cloned { pid, pidfd: _ }) = launch {
         hold.leave(Pid::from_raw(pid));
     }
+}
+
+/// Returns where and how a child writes its group down: whose rights it has, and whether filters decide about its calls.
+pub(in crate::sandbox) fn note(
+    hold: &Hold,
+    identity: Option<Identity>,
+    filtered: bool,
+) -> Option<Note> {
+    let uid = identity.map_or_else(|| geteuid().as_raw(), |identity| identity.uid);
+    hold.note(uid, filtered)
 }
 
 /// Refuses because a child was not released in time.

@@ -7,6 +7,7 @@ pub mod explain;
 pub mod filter;
 mod landlock;
 mod launcher;
+mod left_running;
 mod log;
 mod nesting;
 pub mod rules;
@@ -30,7 +31,8 @@ pub use self::{
 };
 pub(super) use self::{
     landlock::{by_deadline, memory, pids},
-    launcher::{Launched, Launcher, Observed, Started, launch, limits, why_stopped},
+    launcher::{Launched, Launcher, Observed, Started, launch, limits, note, why_stopped},
+    left_running::{Found, groups_of, kill_left, processes},
     nesting::of_filters,
 };
 use super::{

@@ -248,6 +248,7 @@ mod tests {
             group: None,
             identity: None,
             log: sys::LogFlags::default(),
+            note: None,
             limits: Vec::new(),
             ruleset: None,
             stdio: [null(), null(), null()],

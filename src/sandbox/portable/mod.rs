@@ -108,6 +108,20 @@ impl RuntimeKind {
     }
 }
 
+/// Says nothing of process ids: there is nothing here by which a process could be told from another with its number.
+pub(super) const fn groups_of(_directory: &Path) -> io::Result<String> {
+    Ok(String::new())
+}
+
+/// Kills nothing of a daemon that is gone, and returns how many processes that were.
+///
+/// # Errors
+///
+/// Never.
+pub(super) const fn kill_left(_directory: &Path, _groups: &Path) -> io::Result<usize> {
+    Ok(0)
+}
+
 /// Uids for hooks of a root daemon: there is no such daemon here.
 #[derive(Clone, Copy, Debug)]
 pub struct Identities(Infallible);
@@ -125,6 +139,15 @@ impl Identities {
 
     /// Whether a uid is a hook's.
     pub const fn is_hook(&self, _uid: u32) -> bool {
+        match self.0 {}
+    }
+
+    /// Ends what runs under uids of the range that no daemon uses.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    pub const fn clear(&self) -> io::Result<()> {
         match self.0 {}
     }
 

@@ -8,7 +8,7 @@
 use std::{os::fd::AsRawFd, ptr, sync::atomic::Ordering};
 
 use super::{
-    Action, Closing, Identity, Job, Step,
+    Action, Closing, Identity, Job, Note, NotedGroup, Step,
     job::{OOM_SCORE_ADJ, address},
     raw,
 };
@@ -52,6 +52,9 @@ fn confine(job: &Job) -> Result<(), i32> {
         if let Some(entry) = parts.group {
             let pid = call(libc::SYS_getpid, [0; 6])?;
             entry.store(pid as i32, Ordering::Release);
+            if let Some(note) = &parts.note {
+                write_down(note, pid as i32)?;
+            }
         }
         Ok(())
     })?;
@@ -203,8 +206,8 @@ fn take(job: &Job, step: Step, action: impl FnOnce() -> Result<(), i32>) -> Resu
 /// Makes a system call of a step.
 #[inline(always)]
 fn call(number: i64, arguments: [usize; 6]) -> Result<usize, i32> {
-    // SAFETY: every caller in this file passes pointers to values that live in its own frame or in the job, for reading;
-    // the task owns its descriptors, credentials, limits and signal state, so nothing here touches the daemon's.
+    // SAFETY: every caller in this file passes pointers to values that live in its own frame or in the job, for reading, and
+    // where the kernel writes, in its frame and mutable; the task owns its descriptors, credentials, limits and signal state, so nothing here touches the daemon's.
     let result = unsafe { raw::syscall(number, arguments) };
     match result {
         0.. => Ok(result as usize),
@@ -249,6 +252,44 @@ fn reset_signals() -> Result<(), i32> {
         }
     }
     Ok(())
+}
+
+/// Has the daemon that comes next know of this group.
+fn write_down(note: &Note, group: i32) -> Result<(), i32> {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let clock = libc::CLOCK_BOOTTIME as usize;
+    call(
+        libc::SYS_clock_gettime,
+        [clock, (&raw mut now).addr(), 0, 0, 0, 0],
+    )?;
+    let since = now.tv_sec.wrapping_mul(1_000_000_000);
+    let noted = NotedGroup {
+        since: since.wrapping_add(now.tv_nsec).cast_unsigned(),
+        group,
+        uid: note.uid,
+        filtered: u32::from(note.filtered),
+        zero: 0,
+    };
+    let fd = note.file.as_raw_fd() as usize;
+    let written = call(
+        libc::SYS_pwrite64,
+        [
+            fd,
+            ptr::from_ref(&noted).addr(),
+            size_of::<NotedGroup>(),
+            note.offset as usize,
+            0,
+            0,
+        ],
+    )?;
+    if written == size_of::<NotedGroup>() {
+        Ok(())
+    } else {
+        Err(libc::ENOSPC)
+    }
 }
 
 fn change_identity(identity: Identity) -> Result<(), i32> {

@@ -77,15 +77,23 @@ pub fn receive_fds(socket: &UnixStream) -> io::Result<[OwnedFd; 3]> {
 /// Returns the error of the kernel; `ESRCH` where the process is gone.
 pub fn peer(socket: impl AsFd) -> io::Result<(i32, u32, OwnedFd)> {
     let peer = getsockopt(&socket, PeerCredentials)?;
-    let arguments = [peer.pid() as usize, 0, 0, 0, 0, 0];
+    Ok((peer.pid(), peer.uid(), process(peer.pid())?))
+}
+
+/// Returns a descriptor of the process that has an id now.
+///
+/// # Errors
+///
+/// Returns the error of the kernel; `ESRCH` where there is none.
+pub fn process(pid: i32) -> io::Result<OwnedFd> {
+    let arguments = [pid as usize, 0, 0, 0, 0, 0];
     // SAFETY: pidfd_open takes two integers.
     let fd = unsafe { raw::syscall(libc::SYS_pidfd_open, arguments) };
     if fd < 0 {
         return Err(Errno::from_raw(fd.unsigned_abs() as i32).into());
     }
     // SAFETY: the call above has just made it, for nobody else.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
-    Ok((peer.pid(), peer.uid(), fd))
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
 /// Kills a process.

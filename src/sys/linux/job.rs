@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use super::{Attempt, Identity, PointerList};
+use super::{Attempt, Identity, Note, PointerList};
 
 /// A step of the child, in the order in which the child takes them.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -196,6 +196,8 @@ pub struct JobParts {
     pub limits: Vec<(u32, u64)>,
     /// What is to be logged.
     pub log: LogFlags,
+    /// Where the child writes the same down for the daemon that comes next.
+    pub note: Option<Note>,
     /// The Landlock ruleset, if any.
     pub ruleset: Option<OwnedFd>,
     /// The child's ends of stdin, stdout and stderr.

@@ -23,7 +23,7 @@ mod wait;
 pub(super) use self::keeper::watch_over;
 pub use self::{
     attempt::{Attempt, Described},
-    handover::{exit, kill, peer, receive_fds, send_fds},
+    handover::{exit, kill, peer, process, receive_fds, send_fds},
     job::{
         Action, Canaries, Closing, Job, JobParts, LogFlags, Report, Step, oom_score_adj_of_hooks,
     },
@@ -40,4 +40,8 @@ pub use self::{
         strays, wait_for, watch,
     },
 };
-use super::{Identity, Reaped, WaitStatus, shared::PointerList};
+use super::{
+    Identity, Reaped, WaitStatus,
+    keeper::{Note, NotedGroup},
+    shared::PointerList,
+};

@@ -1,0 +1,500 @@
+//! Runs under ids of their callers' that were started before this daemon began: whoever asks under the same id again has nothing
+//! run a second time.
+//!
+//! The journal says which those are. It is read at the first request that could be one of them, from its end, and once: what this
+//! daemon starts itself it answers from memory.
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use tokio::sync::Mutex;
+use uuid::Uuid;
+
+use super::{
+    read::Reader,
+    record::{OutcomeKind, Peer},
+};
+use crate::{
+    admission::Call,
+    heavy,
+    refusal::{Reason, Refusal, chain},
+};
+
+/// How long an id stands for what was run under it, from its last record or answer on.
+pub const RETENTION: Duration = Duration::from_secs(600);
+
+/// How far back a run may have begun that has just ended: as long as any shipped profile lets it take.
+const LONGEST: Duration = Duration::from_secs(1800);
+
+/// How much of the journal's end is read at most.
+const BYTES: u64 = 64 << 20;
+
+/// The runs of before.
+#[derive(Debug)]
+pub(super) struct Earlier {
+    began: Instant,
+    directory: PathBuf,
+    instance: String,
+    known: Mutex<Known>,
+    /// When the journal was opened.
+    opened: Timestamp,
+}
+
+#[derive(Debug)]
+enum Known {
+    /// Whatever there was is too old by now.
+    Over,
+    /// They are these.
+    Read(Runs),
+    /// Nobody has asked.
+    Unread,
+}
+
+/// Runs by caller and id.
+#[derive(Debug, Default)]
+struct Runs {
+    by_id: HashMap<(u32, String), Vec<Run>>,
+    /// When the last of them is too old.
+    until: Option<Instant>,
+}
+
+/// A run that the journal tells of.
+#[derive(Debug)]
+struct Run {
+    end: RunEnd,
+    request_sha256: String,
+    run_id: String,
+    started_sequence: u64,
+    /// Until when its id stands for it.
+    until: Instant,
+}
+
+/// What the journal says of a run's end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum RunEnd {
+    /// The daemon that ran it died.
+    Interrupted,
+    /// It came to its end.
+    Outcome {
+        exit_code: Option<i32>,
+        outcome: OutcomeKind,
+        signal: Option<i32>,
+    },
+    /// It was refused after it was let go.
+    Refused,
+    /// Nothing: it may still run, under another daemon.
+    Unknown,
+}
+
+/// What a record says, of what is looked at.
+#[derive(Debug, Deserialize)]
+struct Said<'a> {
+    sequence: u64,
+    #[serde(borrow)]
+    time: Cow<'a, str>,
+    #[serde(borrow)]
+    instance: Cow<'a, str>,
+    #[serde(borrow)]
+    record: Cow<'a, str>,
+    #[serde(borrow, default)]
+    run_id: Cow<'a, str>,
+    #[serde(borrow, default)]
+    request_id: Cow<'a, str>,
+    #[serde(borrow, default)]
+    request_sha256: Cow<'a, str>,
+    peer: Option<Peer>,
+    outcome: Option<OutcomeKind>,
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    #[serde(default)]
+    released: bool,
+}
+
+impl Earlier {
+    /// Knows of the runs in a directory's journal that are not those of an instance.
+    pub(super) fn new(directory: &Path, instance: &str) -> Self {
+        Self {
+            began: Instant::now(),
+            directory: directory.to_owned(),
+            instance: instance.to_owned(),
+            known: Mutex::new(Known::Unread),
+            opened: Timestamp::now(),
+        }
+    }
+
+    /// Returns the refusal of a request that has been run: `request_id` as records spell it, `sha256` as they have it.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where the journal cannot be read: the request may have been run.
+    pub(super) async fn find(
+        &self,
+        call: &Call,
+        request_id: String,
+        sha256: &str,
+    ) -> Result<Option<Refusal>, Refusal> {
+        if self.is_younger(&request_id) {
+            return Ok(None);
+        }
+        let uid = call.peer.uid;
+        let mut known = self.known.lock().await;
+        if matches!(&*known, Known::Unread) {
+            *known = if self.began.elapsed() >= RETENTION {
+                Known::Over
+            } else {
+                let (directory, instance) = (self.directory.clone(), self.instance.clone());
+                let read = move || Runs::read(&directory, &instance, BYTES);
+                Known::Read(heavy::beside(uid, read).await.map_err(|error| {
+                    let message = format!(
+                        "the audit journal cannot be read ({}), so nobody knows whether this `request_id` was run before; mend it, or ask without an id",
+                        chain(&error)
+                    );
+                    Refusal::new(Reason::AuditUnavailable, message)
+                })?)
+            };
+        }
+        let now = Instant::now();
+        match &*known {
+            Known::Read(runs) if runs.until.is_some_and(|until| now < until) => {
+                Ok(runs.find((uid, request_id), sha256, now))
+            }
+            Known::Read(_) => {
+                *known = Known::Over;
+                Ok(None)
+            }
+            Known::Over | Known::Unread => Ok(None),
+        }
+    }
+
+    /// Whether an id tells that it was made since this daemon began, as those of our own clients do.
+    fn is_younger(&self, id: &str) -> bool {
+        let made = Uuid::try_parse(id).ok().and_then(|id| {
+            let time = (id.get_version_num() == 7)
+                .then(|| id.get_timestamp())
+                .flatten()?;
+            let (seconds, nanos) = time.to_unix();
+            let seconds = i64::try_from(seconds).ok()?;
+            Timestamp::new(seconds, nanos.cast_signed()).ok()
+        });
+        // One of the future was made by a clock that has been set back since.
+        made.is_some_and(|made| (self.opened..=Timestamp::now()).contains(&made))
+    }
+}
+
+impl Runs {
+    /// Reads so much of the end of a directory's journal as may tell of runs that are not too old, and no more bytes than those.
+    fn read(directory: &Path, instance: &str, bytes: u64) -> io::Result<Self> {
+        let (now, clock) = (Instant::now(), Timestamp::now());
+        let age = |time: &str| {
+            let time = time.parse::<Timestamp>().ok()?;
+            // A time to come is one of a clock that has been set back since: as good as now.
+            Some(Duration::try_from(clock.duration_since(time)).unwrap_or_default())
+        };
+        let is_old = |time: &str| age(time).is_some_and(|age| age > RETENTION + LONGEST);
+        let mut reader = Reader::since(directory, is_old, bytes)?;
+        let mut runs: HashMap<(u32, String), Vec<Run>> = HashMap::new();
+        let mut open: HashMap<String, (u32, String)> = HashMap::new();
+        while let Some(line) = reader.next_line()? {
+            // A line that is no record tells nothing about a run; naming it is the business of `verify`.
+            let Ok(said) = serde_json::from_slice::<Said<'_>>(line) else {
+                continue;
+            };
+            let until = now + RETENTION.saturating_sub(age(&said.time).unwrap_or_default());
+            let end = match &*said.record {
+                "started" => {
+                    if let Some(peer) = said.peer
+                        && !said.request_sha256.is_empty()
+                        && said.instance != instance
+                    {
+                        let key = (peer.uid, said.request_id.into_owned());
+                        open.insert(said.run_id.clone().into_owned(), key.clone());
+                        runs.entry(key).or_default().push(Run {
+                            end: RunEnd::Unknown,
+                            request_sha256: said.request_sha256.into_owned(),
+                            run_id: said.run_id.into_owned(),
+                            started_sequence: said.sequence,
+                            until,
+                        });
+                    }
+                    continue;
+                }
+                "interrupted" => Some(RunEnd::Interrupted),
+                "refused" if said.released => Some(RunEnd::Refused),
+                "refused" => None,
+                _ => match said.outcome {
+                    Some(outcome) => Some(RunEnd::Outcome {
+                        exit_code: said.exit_code,
+                        outcome,
+                        signal: said.signal,
+                    }),
+                    None => continue,
+                },
+            };
+            let Some(key) = open.remove(&*said.run_id) else {
+                continue;
+            };
+            if let Some(of_id) = runs.get_mut(&key) {
+                match end {
+                    Some(end) => {
+                        let ended = of_id.iter_mut().find(|run| run.run_id == *said.run_id);
+                        if let Some(run) = ended {
+                            (run.end, run.until) = (end, until);
+                        }
+                    }
+                    // Nothing ran: the same may be asked for again.
+                    None => of_id.retain(|run| run.run_id != *said.run_id),
+                }
+            }
+        }
+        runs.retain(|_, of_id| {
+            for run in &mut *of_id {
+                if run.end == RunEnd::Unknown {
+                    run.until = now + RETENTION;
+                }
+            }
+            of_id.retain(|run| run.until > now);
+            !of_id.is_empty()
+        });
+        let until = runs.values().flatten().map(|run| run.until).max();
+        Ok(Self { by_id: runs, until })
+    }
+
+    fn find(&self, key: (u32, String), sha256: &str, now: Instant) -> Option<Refusal> {
+        let of_id = self.by_id.get(&key)?;
+        let runs: Vec<_> = of_id.iter().filter(|run| run.until > now).collect();
+        // Of several, as a dispatch has them, the one of which least is known.
+        let told = runs.iter().find(|run| !run.end.is_known());
+        let run = told.or(runs.last())?;
+        if run.request_sha256 != sha256 {
+            return Some(conflict());
+        }
+        Some(run.refusal(runs.len()))
+    }
+}
+
+impl RunEnd {
+    const fn is_known(self) -> bool {
+        matches!(self, Self::Outcome { .. })
+    }
+}
+
+impl Run {
+    fn refusal(&self, of: usize) -> Refusal {
+        let (outcome, what) = match self.end {
+            RunEnd::Interrupted => (
+                "interrupted".to_owned(),
+                "the daemon was killed before its end, which nobody knows".to_owned(),
+            ),
+            RunEnd::Outcome { outcome, .. } => {
+                let name = name(outcome);
+                let what = format!("it ended as `{name}`");
+                (name, what)
+            }
+            RunEnd::Refused => (
+                "refused".to_owned(),
+                "it was let go, and then refused".to_owned(),
+            ),
+            RunEnd::Unknown => (
+                "unknown".to_owned(),
+                "the journal has no end of it, and it may still run".to_owned(),
+            ),
+        };
+        let several = if of > 1 {
+            format!("; it is one of {of} hooks")
+        } else {
+            String::new()
+        };
+        let message = format!(
+            "what was asked for under this `request_id` was started before the daemon was: {what}{several}. It is not run again, and its output is not kept; to have it run again, ask under another id"
+        );
+        let mut refusal = Refusal::new(Reason::AlreadyRan, message)
+            .with("outcome", outcome)
+            .with("run_id", self.run_id.as_str())
+            .with("sequence", self.started_sequence.to_string());
+        if let RunEnd::Outcome {
+            exit_code, signal, ..
+        } = self.end
+        {
+            let numbers = [("exit_code", exit_code), ("signal", signal)];
+            for (name, number) in numbers {
+                if let Some(number) = number {
+                    refusal = refusal.with(name, number.to_string());
+                }
+            }
+        }
+        if matches!(self.end, RunEnd::Outcome { .. } | RunEnd::Refused) {
+            refusal = refusal.with("released", "true");
+        }
+        refusal
+    }
+}
+
+/// Refuses an id under which something else was asked for.
+pub fn conflict() -> Refusal {
+    let message = "another request was made under this `request_id`";
+    Refusal::new(Reason::RequestIdConflict, message)
+}
+
+/// Returns an outcome as records spell it.
+fn name(outcome: OutcomeKind) -> String {
+    match serde_json::to_value(outcome) {
+        Ok(serde_json::Value::String(name)) => name,
+        // Its names are strings.
+        Ok(_) | Err(_) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A journal with a record a line, each with a sequence, so many seconds old, of another writer unless it says which.
+    fn journal(records: &[(u64, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let text = lines(1, records);
+        fs::write(dir.path().join("journal.jsonl"), text).unwrap();
+        dir
+    }
+
+    fn lines(first: usize, records: &[(u64, &str)]) -> String {
+        let now = Timestamp::now();
+        let line = |(index, (age, rest)): (usize, &(u64, &str))| {
+            let time = now - Duration::from_secs(*age);
+            let sequence = first + index;
+            format!(r#"{{"sequence":{sequence},"time":"{time:.9}","instance":"other",{rest}}}"#)
+                + "\n"
+        };
+        records.iter().enumerate().map(line).collect()
+    }
+
+    const STARTED: &str = r#""record":"started","run_id":"a","request_id":"id","request_sha256":"5a","peer":{"uid":7}"#;
+    const ENDED: &str =
+        r#""record":"ended","run_id":"a","released":true,"outcome":"exited","exit_code":3"#;
+    const INTERRUPTED: &str = r#""record":"interrupted","run_id":"a","started_by":"other""#;
+
+    fn found(dir: &tempfile::TempDir, uid: u32, sha256: &str) -> Option<Refusal> {
+        let runs = Runs::read(dir.path(), "own", BYTES).unwrap();
+        runs.find((uid, "id".to_owned()), sha256, Instant::now())
+    }
+
+    fn outcome(records: &[(u64, &str)]) -> Option<String> {
+        let refusal = found(&journal(records), 7, "5a")?;
+        assert_eq!(refusal.reason, Reason::AlreadyRan);
+        refusal.metadata.get("outcome").cloned()
+    }
+
+    #[test]
+    fn a_run_counts_from_its_last_record_on_and_for_its_caller_alone() {
+        let is = |name: &str| Some(name.to_owned());
+        for (records, expected) in [
+            (vec![], None),
+            (vec![(5, STARTED)], is("unknown")),
+            (vec![(5, STARTED), (4, ENDED)], is("exited")),
+            (vec![(599, STARTED), (590, ENDED)], is("exited")),
+            (vec![(601, STARTED), (600, ENDED)], None),
+            // It ran long, and ended a moment ago.
+            (vec![(2000, STARTED), (4, ENDED)], is("exited")),
+            (vec![(500, STARTED), (4, INTERRUPTED)], is("interrupted")),
+            (vec![(5000, STARTED)], is("unknown")),
+        ] {
+            assert_eq!(outcome(&records), expected, "{records:?}");
+        }
+        let ran = journal(&[(5, STARTED), (4, ENDED)]);
+        let refusal = found(&ran, 7, "5a").unwrap();
+        let fact = |name: &str| refusal.metadata.get(name).map(String::as_str);
+        assert_eq!(fact("exit_code"), Some("3"));
+        assert_eq!((fact("run_id"), fact("sequence")), (Some("a"), Some("1")));
+        assert_eq!(fact("released"), Some("true"));
+        assert_eq!(found(&ran, 8, "5a"), None);
+        let other = found(&ran, 7, "5b").unwrap();
+        assert_eq!(other.reason, Reason::RequestIdConflict);
+    }
+
+    #[test]
+    fn what_was_refused_counts_only_where_it_was_let_go() {
+        let refused = r#""record":"refused","run_id":"a","request_id":"id","reason":"CANCELED""#;
+        assert_eq!(outcome(&[(5, STARTED), (4, refused)]), None);
+        assert_eq!(outcome(&[(4, refused)]), None);
+        let released = format!(r#"{refused},"released":true"#);
+        let ended = outcome(&[(5, STARTED), (4, &released)]);
+        assert_eq!(ended.as_deref(), Some("refused"));
+        // And again, in vain and then not.
+        let next = STARTED.replace(r#""a""#, r#""b""#);
+        let ended = outcome(&[(5, STARTED), (4, refused), (3, &next)]);
+        assert_eq!(ended.as_deref(), Some("unknown"));
+    }
+
+    #[test]
+    fn of_several_hooks_under_one_id_the_one_without_an_end_is_told() {
+        let next = STARTED.replace(r#""a""#, r#""b""#);
+        let records = [(9, STARTED), (9, next.as_str()), (8, ENDED)];
+        let refusal = found(&journal(&records), 7, "5a").unwrap();
+        assert_eq!(refusal.metadata["run_id"], "b");
+        assert!(refusal.message.contains("2 hooks"), "{}", refusal.message);
+    }
+
+    #[test]
+    fn runs_of_ones_own_and_of_requests_without_an_id_are_none_of_these() {
+        let dir = journal(&[(5, STARTED)]);
+        let runs = Runs::read(dir.path(), "other", BYTES).unwrap();
+        assert!(runs.by_id.is_empty() && runs.until.is_none());
+        let unnamed = STARTED.replace(r#","request_sha256":"5a""#, "");
+        assert_eq!(outcome(&[(5, &unnamed)]), None);
+    }
+
+    #[test]
+    fn no_more_is_read_than_may_count() {
+        let filler = format!(r#""record":"torn","bytes":1,"text":"{}""#, "x".repeat(4000));
+        let old: Vec<(u64, &str)> = (0..2000).map(|_| (9000, filler.as_str())).collect();
+        let young: Vec<(u64, &str)> = (0..2000).map(|_| (5, filler.as_str())).collect();
+        let dir = tempfile::tempdir().unwrap();
+        let older = |first: usize| dir.path().join(format!("journal.{first:020}.jsonl"));
+        // A line that is no record would be an error if it were read.
+        let longer_than_any = "x".repeat(9 << 20);
+        fs::write(older(1), format!("{}{longer_than_any}", lines(1, &old))).unwrap();
+        fs::write(older(2001), lines(2001, &old)).unwrap();
+        let text = lines(4001, &[(8, STARTED)]) + &lines(4002, &young);
+        fs::write(dir.path().join("journal.jsonl"), &text).unwrap();
+
+        let has = |bytes: u64| {
+            let runs = Runs::read(dir.path(), "own", bytes).unwrap();
+            !runs.by_id.is_empty()
+        };
+        assert!(has(BYTES));
+        assert!(!has(4 << 20));
+        fs::rename(dir.path().join("journal.jsonl"), older(4001)).unwrap();
+        fs::write(dir.path().join("journal.jsonl"), lines(6002, &young[..3])).unwrap();
+        assert!(has(BYTES));
+        // The control: what is read after all.
+        fs::remove_file(older(2001)).unwrap();
+        fs::write(older(1), longer_than_any).unwrap();
+        Runs::read(dir.path(), "own", BYTES).unwrap_err();
+    }
+
+    #[test]
+    fn an_id_that_was_made_since_cannot_have_been_run_before() {
+        let earlier = Uuid::now_v7();
+        std::thread::sleep(Duration::from_millis(5));
+        let known = Earlier::new(Path::new("/nonexistent"), "own");
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(known.is_younger(&Uuid::now_v7().to_string()));
+        assert!(!known.is_younger(&earlier.to_string()));
+        for id in [
+            "",
+            "id",
+            "7b1c2f0e-29a5-4a3e-8d5c-0d6f6d1c9e11",
+            "ffffffff-ffff-7fff-8fff-ffffffffffff",
+        ] {
+            assert!(!known.is_younger(id), "{id}");
+        }
+    }
+}
