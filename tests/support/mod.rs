@@ -34,7 +34,7 @@ pub(crate) struct Daemon {
 }
 
 /// How a daemon is started.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     /// Its test is `alone()`.
     pub(crate) alone: bool,
@@ -410,19 +410,23 @@ fn with_key(config: &str, table: &str, line: &str) -> String {
     }
 }
 
+/// Returns what a channel over a Unix socket is made of.
+pub(crate) fn endpoint() -> Endpoint {
+    Endpoint::from_static("http://localhost")
+}
+
+/// Connects to a socket.
+pub(crate) async fn dial(socket: PathBuf) -> std::io::Result<TokioIo<UnixStream>> {
+    UnixStream::connect(socket).await.map(TokioIo::new)
+}
+
 /// Connects as soon as the daemon listens; `None` once it has ended.
 async fn connect(socket: &Path, child: &mut Child) -> Option<Channel> {
     let give_up = Instant::now() + Duration::from_secs(60);
     loop {
         let path = socket.to_owned();
-        let connect = service_fn(move |_| {
-            let path = path.clone();
-            async move { UnixStream::connect(path).await.map(TokioIo::new) }
-        });
-        if let Ok(channel) = Endpoint::from_static("http://localhost")
-            .connect_with_connector(connect)
-            .await
-        {
+        let connect = service_fn(move |_| dial(path.clone()));
+        if let Ok(channel) = endpoint().connect_with_connector(connect).await {
             return Some(channel);
         }
         if child.try_wait().unwrap().is_some() || Instant::now() > give_up {
