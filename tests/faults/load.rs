@@ -18,7 +18,10 @@ use tonic::{Status, transport::Channel};
 use tonic_types::StatusExt;
 use tower::service_fn;
 
-use crate::support::{dial, endpoint, sh};
+use crate::{
+    support::{dial, endpoint, sh},
+    witness::event,
+};
 
 /// After which time a caller gives up: far longer than any call may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -44,10 +47,12 @@ pub(crate) enum Said {
     Lost,
     /// Nothing, for as long as anybody would wait.
     Nothing,
+    /// The caller went away before.
+    Unheard,
 }
 
 impl Said {
-    fn of(
+    pub(crate) fn of(
         answer: Result<Result<tonic::Response<pb::ExecuteResponse>, Status>, impl Sized>,
     ) -> Self {
         let status = match answer {
@@ -97,6 +102,7 @@ impl Said {
             Self::Fault => "INTERNAL".to_owned(),
             Self::Lost => "connection lost".to_owned(),
             Self::Nothing => "no answer".to_owned(),
+            Self::Unheard => "(caller gone)".to_owned(),
         }
     }
 }
@@ -114,6 +120,19 @@ pub(crate) struct Call {
     pub(crate) answered: Instant,
     /// What it was told.
     pub(crate) said: Said,
+}
+
+impl Call {
+    /// Returns a call of somebody who is none of the load's callers.
+    pub(crate) fn new(id: String, asked: Instant, said: Said) -> Self {
+        Self {
+            id,
+            caller: usize::MAX,
+            asked,
+            answered: Instant::now(),
+            said,
+        }
+    }
 }
 
 /// Where hooks leave their marks.
@@ -137,12 +156,14 @@ pub(crate) fn marks(workspace: &Path) -> BTreeMap<String, usize> {
     marks
 }
 
-/// Returns a request whose hook first says that it ran, and then does something in `sh`.
+/// Returns a request whose hook first says that it ran, and then does something in `sh`. The hook is told its id by its event,
+/// so that all these commands are one and the same.
 pub(crate) fn marking(workspace: &Path, id: &str, script: &str) -> pb::ExecuteRequest {
     let mut request = sh(
         "workspace-rw",
-        &format!("echo {id} >>{MARKS} || exit 9; {script}"),
+        &format!("read -r id; echo $id >>{MARKS} || exit 9; {script}"),
     );
+    request.event = event(format!("{id}\n"));
     request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
     request.request_id = id.to_owned();
     request.timeout = Some(milliseconds(10_000));
@@ -276,7 +297,7 @@ impl Caller {
 }
 
 /// Returns a channel that connects when it is used first, and again whenever its connection is lost: to whoever listens then.
-fn reconnecting(socket: PathBuf) -> Channel {
+pub(crate) fn reconnecting(socket: PathBuf) -> Channel {
     endpoint().connect_with_connector_lazy(service_fn(move |_| dial(socket.clone())))
 }
 
@@ -293,6 +314,8 @@ pub(crate) fn says_it_is_done(said: &Said) -> bool {
 pub(crate) fn says_it_did_not_run(said: &Said) -> bool {
     match said {
         Said::Ended(response) => response.outcome.unwrap().kind() == OutcomeKind::ExecFailed,
-        Said::Refused { .. } | Said::Fault | Said::Lost | Said::Nothing => said.did_not_run(),
+        Said::Refused { .. } | Said::Fault | Said::Lost | Said::Nothing | Said::Unheard => {
+            said.did_not_run()
+        }
     }
 }

@@ -13,12 +13,17 @@
     reason = "a test fails by panicking, prints what it saw, and starts daemons"
 )]
 
-mod kills;
+mod clients;
+mod disks;
+mod ends;
+mod limits;
 mod load;
+mod operator;
 mod scene;
 #[expect(dead_code, reason = "shared with the promises, which need more")]
 #[path = "../support/mod.rs"]
 mod support;
+mod time;
 #[expect(dead_code, reason = "shared with the promises, which need more")]
 #[path = "../support/witness.rs"]
 mod witness;
@@ -36,7 +41,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use scene::{Row, Scene};
 
 /// Something that goes wrong around the daemon.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Fault {
     /// The test's name.
     name: &'static str,
@@ -44,6 +49,10 @@ struct Fault {
     what: &'static str,
     /// How soon every caller is served again once it is over.
     bound: Duration,
+    /// What callers may be told, besides how their hooks ended and that deadlines have passed.
+    told: &'static [&'static str],
+    /// Answers of hooks that ran may be lost with their connections.
+    loses_answers: bool,
     /// Only root can do it.
     needs_root: bool,
     /// Does it to a daemon that it starts itself.
@@ -52,13 +61,126 @@ struct Fault {
 
 type Play = for<'a> fn(&'a mut Scene) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-const FAULTS: &[Fault] = &[Fault {
-    name: "the_daemon_is_killed",
-    what: "`kill -9` of the daemon, another is started on its state",
-    bound: Duration::from_secs(5),
-    needs_root: false,
-    play: |scene| Box::pin(kills::daemon(scene)),
-}];
+impl Fault {
+    /// What any user can do, and callers do not notice.
+    const fn unnoticed(name: &'static str, what: &'static str, play: Play) -> Self {
+        Self {
+            name,
+            what,
+            bound: Duration::from_secs(5),
+            told: &[],
+            loses_answers: false,
+            needs_root: false,
+            play,
+        }
+    }
+}
+
+const LOST: &str = "connection lost";
+const FULL: &[&str] = &["AUDIT_UNAVAILABLE", "AUDIT_UNAVAILABLE (ran)", "OVERLOADED"];
+
+/// Every fault: its function, what it is in a few words, and what it may do to callers.
+const FAULTS: &[Fault] = &[
+    Fault {
+        told: &[LOST],
+        loses_answers: true,
+        ..Fault::unnoticed(
+            "the_daemon_is_killed",
+            "`kill -9` of the daemon, another is started on its state",
+            |scene| Box::pin(ends::the_daemon_is_killed(scene)),
+        )
+    },
+    Fault::unnoticed("the_keeper_is_killed", "`kill -9` of the keeper", |scene| {
+        Box::pin(ends::the_keeper_is_killed(scene))
+    }),
+    Fault {
+        told: &[LOST, "DRAINING", "CANCELED"],
+        ..Fault::unnoticed(
+            "the_daemon_is_told_to_end",
+            "SIGTERM, another is started on its state once it has drained",
+            |scene| Box::pin(ends::the_daemon_is_told_to_end(scene)),
+        )
+    },
+    Fault {
+        told: &[LOST, "DRAINING", "CANCELED"],
+        ..Fault::unnoticed(
+            "the_daemon_is_replaced",
+            "upgrade: another daemon takes the listening socket while the first drains",
+            |scene| Box::pin(ends::the_daemon_is_replaced(scene)),
+        )
+    },
+    Fault::unnoticed(
+        "the_daemon_is_stopped",
+        "SIGSTOP of the daemon across deadlines, then SIGCONT",
+        |scene| Box::pin(time::the_daemon_is_stopped(scene)),
+    ),
+    Fault::unnoticed(
+        "the_wall_clock_jumps",
+        "the wall clock jumps by hours and years, forth and back",
+        |scene| Box::pin(time::the_wall_clock_jumps(scene)),
+    ),
+    Fault {
+        told: FULL,
+        needs_root: true,
+        ..Fault::unnoticed(
+            "the_disk_of_the_state_is_full",
+            "the disk of the state is full, then has room",
+            |scene| Box::pin(disks::the_disk_of_the_state_is_full(scene)),
+        )
+    },
+    Fault {
+        told: FULL,
+        needs_root: true,
+        ..Fault::unnoticed(
+            "the_disk_of_the_hooks_is_full",
+            "the disk of the scratch directories is full, then has room",
+            |scene| Box::pin(disks::the_disk_of_the_hooks_is_full(scene)),
+        )
+    },
+    Fault {
+        told: FULL,
+        needs_root: true,
+        ..Fault::unnoticed(
+            "one_disk_for_both_is_full",
+            "the one disk of both is full, then has room",
+            |scene| Box::pin(disks::one_disk_for_both_is_full(scene)),
+        )
+    },
+    Fault {
+        told: &["OVERLOADED", "AUDIT_UNAVAILABLE", "AUDIT_UNAVAILABLE (ran)"],
+        ..Fault::unnoticed(
+            "descriptors_run_out",
+            "the daemon may open no more files, then as many as before",
+            |scene| Box::pin(limits::descriptors_run_out(scene)),
+        )
+    },
+    Fault {
+        told: &["OVERLOADED"],
+        ..Fault::unnoticed(
+            "descriptors_are_few",
+            "a limit of 384 descriptors from the start, 24 callers",
+            |scene| Box::pin(limits::descriptors_are_few(scene)),
+        )
+    },
+    Fault {
+        told: &["(caller gone)"],
+        ..Fault::unnoticed(
+            "clients_are_slow_silent_or_gone",
+            "connections that say nothing or half a word, callers that go away, readers that pause",
+            |scene| Box::pin(clients::clients_are_slow_silent_or_gone(scene)),
+        )
+    },
+    Fault::unnoticed(
+        "the_journal_rotates",
+        "a new file of the journal every 64 KiB, 3 kept, verified all the while",
+        |scene| Box::pin(operator::the_journal_rotates(scene)),
+    ),
+    Fault::unnoticed(
+        "the_configuration_is_reloaded",
+        "reloads, by turns of what is right and of what is wrong",
+        |scene| Box::pin(operator::the_configuration_is_reloaded(scene)),
+    ),
+];
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -76,7 +198,7 @@ fn main() -> ExitCode {
         let rows = Arc::clone(&rows);
         Trial::test(fault.name, move || {
             let row = run(fault, long)?;
-            println!("{}{row}", Row::HEADER);
+            println!("{row}");
             let wrong = row.wrong();
             rows.lock().unwrap().push(row);
             wrong.map_or(Ok(()), |wrong| Err(wrong.into()))

@@ -7,7 +7,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hookjail::audit::read::Reader;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -18,7 +17,7 @@ use crate::{
     Fault,
     load::{Call, Load, Said, make_marks, marks, says_it_did_not_run, says_it_is_done},
     support::{Daemon, Setup, directory},
-    witness::{a_minute, hookjail, processes_with, zombies_of},
+    witness::{a_minute, hookjail, processes_with, records, zombies_of},
 };
 
 /// How long what runs left may take to be gone once nobody asks any more.
@@ -27,37 +26,39 @@ const SETTLED: Duration = Duration::from_secs(10);
 /// What a fault does its work with.
 #[derive(Debug)]
 pub(crate) struct Scene {
-    bound: Duration,
+    /// Mounts and the like, which go before the directories of daemons do.
+    kept: Vec<Box<dyn fmt::Debug + Send>>,
     calls: Vec<Call>,
+    /// Those that were replaced: what they have is the next one's too.
+    earlier: Vec<Daemon>,
     daemon: Option<Daemon>,
+    fault: Fault,
     load: Option<Load>,
     long: bool,
     marker: String,
-    name: &'static str,
     /// What a daemon holds while nobody asks.
     idle: Held,
     rounds: usize,
     served_again: Duration,
     setup: Setup,
-    what: &'static str,
     wrong: Vec<String>,
 }
 
 impl Scene {
     pub(crate) fn new(fault: &Fault, long: bool) -> Self {
         Self {
-            bound: fault.bound,
+            kept: Vec::new(),
             calls: Vec::new(),
+            earlier: Vec::new(),
             daemon: None,
+            fault: *fault,
             idle: Held::default(),
             load: None,
             long,
             marker: a_minute(),
-            name: fault.name,
             rounds: 0,
             served_again: Duration::ZERO,
             setup: Setup::default(),
-            what: fault.what,
             wrong: Vec::new(),
         }
     }
@@ -68,9 +69,24 @@ impl Scene {
         self.rounds
     }
 
-    /// Lets the load run for a while: a second, or five in the long form.
+    /// Lets the load run for a while: half a second, or three in the long form.
     pub(crate) async fn a_while(&self) {
-        tokio::time::sleep(Duration::from_secs(if self.long { 5 } else { 1 })).await;
+        tokio::time::sleep(Duration::from_millis(if self.long { 3000 } else { 500 })).await;
+    }
+
+    /// Keeps something until the daemon is gone.
+    pub(crate) fn keep(&mut self, what: impl fmt::Debug + Send + 'static) {
+        self.kept.push(Box::new(what));
+    }
+
+    /// Returns what every process of the load's hooks has among its arguments.
+    pub(crate) fn marker(&self) -> &str {
+        &self.marker
+    }
+
+    /// Adds calls that others made.
+    pub(crate) fn add(&mut self, calls: impl IntoIterator<Item = Call>) {
+        self.calls.extend(calls);
     }
 
     /// Starts the daemon, and has it do everything once, so that what it holds while nobody asks can be compared with what it
@@ -83,7 +99,7 @@ impl Scene {
     pub(crate) async fn start_in(&mut self, directory: tempfile::TempDir, setup: Setup) {
         self.setup = setup.clone();
         self.daemon = Some(Daemon::in_directory(directory, setup).await.unwrap());
-        make_marks(&self.daemon().workspace());
+        make_marks(&self.workspace());
         let load = self.callers(8, "warm");
         tokio::time::sleep(Duration::from_millis(700)).await;
         self.calls.extend(load.end().await);
@@ -97,9 +113,14 @@ impl Scene {
         self.daemon.as_ref().expect("a daemon was started")
     }
 
-    /// Returns the directory of the daemon.
+    /// Returns the directory of the first daemon, which has the state and the workspaces of all.
     pub(crate) fn home(&self) -> PathBuf {
-        self.daemon().path().to_owned()
+        let first = self.earlier.first();
+        first.unwrap_or_else(|| self.daemon()).path().to_owned()
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.home().join("workspace").canonicalize().unwrap()
     }
 
     /// Sends the daemon a signal.
@@ -115,8 +136,8 @@ impl Scene {
     }
 
     fn callers(&self, count: usize, word: &str) -> Load {
-        let (home, workspace) = (self.home(), self.daemon().workspace());
-        Load::begin(count, word, &home.join("sock"), &workspace, &self.marker)
+        let socket = self.home().join("sock");
+        Load::begin(count, word, &socket, &self.workspace(), &self.marker)
     }
 
     /// Kills the daemon, and starts the next one on its state.
@@ -124,6 +145,29 @@ impl Scene {
         let directory = self.daemon.take().expect("a daemon runs").kill();
         let next = Daemon::in_directory(directory, self.setup.clone()).await;
         self.daemon = Some(next.expect("the next daemon starts on the same state"));
+    }
+
+    /// Starts another daemon in a directory of its own, beside the one that serves now, and waits for that one's end.
+    pub(crate) async fn replace(&mut self, directory: tempfile::TempDir, setup: Setup) {
+        let next = Daemon::in_directory(directory, setup).await.unwrap();
+        self.ended().await;
+        self.earlier.extend(self.daemon.replace(next));
+    }
+
+    /// Waits for the end of the daemon, which it was told to come to.
+    pub(crate) async fn ended(&mut self) {
+        let give_up = Instant::now() + SETTLED;
+        let daemon = self.daemon.as_mut().expect("a daemon was started");
+        let status = loop {
+            let status = daemon.child().try_wait().unwrap();
+            if status.is_some() || Instant::now() > give_up {
+                break status;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        if status.and_then(|status| status.code()) != Some(0) {
+            self.wrong(format!("the daemon ends with {status:?}"));
+        }
     }
 
     /// Waits until every caller had a hook done that it asked for after a moment; notes how long that took.
@@ -145,12 +189,27 @@ impl Scene {
                 self.served_again = self.served_again.max(last);
                 return;
             }
-            if since.elapsed() > self.bound {
+            if since.elapsed() > self.fault.bound {
                 let unserved = callers - first.len();
-                let bound = self.bound;
+                let bound = self.fault.bound;
                 self.wrong(format!(
                     "{unserved} of {callers} callers are not served within {bound:?}"
                 ));
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until a caller is told something that begins like this: a fault that nobody notices may be none.
+    pub(crate) async fn until_told(&mut self, what: &str) {
+        let load = self.load.as_ref().expect("there is a load");
+        let before = load.so_far(<[Call]>::len);
+        let give_up = Instant::now() + SETTLED;
+        let is_it = |call: &Call| call.said.label().starts_with(what);
+        while !load.so_far(|calls| calls[before..].iter().any(is_it)) {
+            if Instant::now() > give_up {
+                self.wrong(format!("nobody is told {what}"));
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -165,11 +224,12 @@ impl Scene {
     fn held(&self) -> Held {
         let daemon = self.daemon();
         let config = daemon.path().join("hookjail.toml").display().to_string();
+        let daemons = self.earlier.iter().chain([daemon]);
         Held {
             daemons: processes_with(&config).len(),
-            descriptors: descriptors(daemon.pid()),
+            descriptors: descriptors(daemon.pid(), &[daemon.path(), &self.home()]),
             hooks: processes_with(&self.marker),
-            scratch: daemon.scratch_directories(),
+            scratch: daemons.flat_map(Daemon::scratch_directories).collect(),
             zombies: zombies_of(daemon.pid()),
         }
     }
@@ -192,20 +252,10 @@ impl Scene {
             .await;
         let held = self.held();
         let home = self.home();
-        let marks = marks(&self.daemon().workspace());
+        let marks = marks(&self.workspace());
 
         self.signal(Signal::SIGTERM);
-        let give_up = Instant::now() + SETTLED;
-        let status = loop {
-            let status = self.daemon.as_mut().unwrap().child().try_wait().unwrap();
-            if status.is_some() || Instant::now() > give_up {
-                break status;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        };
-        if status.and_then(|status| status.code()) != Some(0) {
-            self.wrong(format!("the daemon ends with {status:?}"));
-        }
+        self.ended().await;
         let verified = hookjail(&home.join("hookjail.toml"), &["audit", "verify"])
             .output()
             .unwrap();
@@ -213,7 +263,7 @@ impl Scene {
             self.wrong(format!("audit verify: {verified:?}"));
         }
         let mut judged = Judged::default();
-        judged.journal(&self.calls, &marks, &records(&home.join("state/audit")));
+        judged.journal(&self.calls, &marks, &records(&home));
         judged.words(&self.calls, &marks);
         let beyond = held.beyond(&self.idle);
         let silent = |call: &&Call| matches!(call.said, Said::Nothing);
@@ -221,22 +271,40 @@ impl Scene {
         if silent > 0 {
             self.wrong(format!("{silent} calls were not answered"));
         }
-        let mut saw = BTreeMap::new();
+        let mut saw = BTreeMap::<_, usize>::new();
+        let mut longest = Duration::ZERO;
         for call in &self.calls {
             *saw.entry(call.said.label()).or_default() += 1;
+            if says_it_is_done(&call.said) {
+                longest = longest.max(call.answered - call.asked);
+            }
+        }
+        let expected = |label: &str| {
+            let always = ["EXITED", "TIMED_OUT", "DEADLINE"];
+            always.contains(&label) || self.fault.told.contains(&label)
+        };
+        let unexpected: Vec<_> = saw.keys().filter(|label| !expected(label)).collect();
+        if !unexpected.is_empty() {
+            let unexpected = format!("callers were told {unexpected:?}");
+            self.wrong.push(unexpected);
+        }
+        if !self.fault.loses_answers && !judged.unanswered.is_empty() {
+            let unanswered = format!("ran, and nobody was told: {:?}", judged.unanswered);
+            self.wrong.push(unanswered);
         }
         Row {
             beyond,
             doubled: judged.doubled,
+            errors: errors(&self.daemon().log()),
+            fault: self.fault,
             untrue: judged.untrue,
             hooks: held.hooks,
+            longest,
             lost: judged.lost,
-            name: self.name,
             rounds: self.rounds,
             saw,
             scratch: held.scratch,
             served_again: self.served_again,
-            what: self.what,
             wrong: self.wrong,
             zombies: held.zombies,
         }
@@ -280,13 +348,14 @@ impl Held {
 }
 
 /// Returns what a process has open, by kind. Locks of uids are no loss: a daemon keeps a few for the next hooks.
-fn descriptors(pid: u32) -> BTreeMap<String, usize> {
+fn descriptors(pid: u32, homes: &[&Path]) -> BTreeMap<String, usize> {
     let mut kinds = BTreeMap::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {
         let Ok(target) = fs::read_link(entry.unwrap().path()) else {
             continue;
         };
-        let target = target.display().to_string();
+        let within = homes.iter().find_map(|home| target.strip_prefix(home).ok());
+        let target = within.unwrap_or(&target).display().to_string();
         if target.contains("/uids/") {
             continue;
         }
@@ -305,13 +374,11 @@ fn descriptors(pid: u32) -> BTreeMap<String, usize> {
     kinds
 }
 
-fn records(audit: &Path) -> Vec<Value> {
-    let mut reader = Reader::open(audit);
-    let mut records = Vec::new();
-    while let Some(line) = reader.next_line().unwrap() {
-        records.push(serde_json::from_slice(line).unwrap());
-    }
-    records
+/// Returns the last lines of a log that say that something was wrong.
+fn errors(log: &str) -> Vec<String> {
+    let is_error = |line: &&str| line.contains("ERROR") || line.contains("WARN");
+    let errors: Vec<_> = log.lines().filter(is_error).map(str::to_owned).collect();
+    errors[errors.len().saturating_sub(20)..].to_vec()
 }
 
 /// What answers, journal and marks say of each other.
@@ -319,6 +386,7 @@ fn records(audit: &Path) -> Vec<Value> {
 struct Judged {
     doubled: Vec<String>,
     lost: Vec<String>,
+    unanswered: Vec<String>,
     untrue: Vec<String>,
 }
 
@@ -392,6 +460,9 @@ impl Judged {
             if ran == 0 && said.iter().any(|said| says_it_is_done(said)) {
                 self.untrue.push(format!("{id} did not run: {told:?}"));
             }
+            if ran > 0 && said.iter().all(|said| matches!(said, Said::Lost)) {
+                self.unanswered.push(id.clone());
+            }
             if ran > 0 && said.iter().all(|said| says_it_did_not_run(said)) {
                 self.untrue.push(format!("{id} ran: {told:?}"));
             }
@@ -408,15 +479,16 @@ fn number(record: &Value, name: &str) -> u64 {
 pub(crate) struct Row {
     beyond: Vec<String>,
     doubled: Vec<String>,
+    errors: Vec<String>,
+    fault: Fault,
     hooks: Vec<String>,
+    longest: Duration,
     lost: Vec<String>,
-    name: &'static str,
     rounds: usize,
     saw: BTreeMap<String, usize>,
     scratch: Vec<PathBuf>,
     served_again: Duration,
     untrue: Vec<String>,
-    what: &'static str,
     wrong: Vec<String>,
     zombies: Vec<String>,
 }
@@ -424,7 +496,7 @@ pub(crate) struct Row {
 impl Row {
     /// The lines above the first row.
     pub(crate) const HEADER: &'static str = "\
-        | fault | rounds | callers saw | all served again after | records lost, doubled | false words | left: processes, descriptors, directories, zombies |\n\
+        | fault | rounds | callers saw | all served again after, longest call | records lost, doubled | false words | left: processes, descriptors, directories, zombies |\n\
         |---|---|---|---|---|---|---|\n";
 
     /// Returns what must not be, if anything is.
@@ -449,11 +521,15 @@ impl Row {
             .filter(|(_, found)| !found.is_empty())
             .map(|(kind, found)| {
                 // A few show what it is.
-                let some: Vec<_> = found.iter().take(5).cloned().collect();
+                let cut = |text: &String| text.chars().take(500).collect::<String>();
+                let some: Vec<_> = found.iter().take(5).map(cut).collect();
                 format!("{kind}, {}: {}", found.len(), some.join("; "))
             })
             .collect();
-        (!wrong.is_empty()).then(|| format!("{}: {}", self.name, wrong.join("\n")))
+        let errors = self.errors.join("\n");
+        let wrong = wrong.join("\n");
+        let name = self.fault.name;
+        (!wrong.is_empty()).then(|| format!("{name}: {wrong}\nThe daemon logged:\n{errors}"))
     }
 }
 
@@ -465,10 +541,11 @@ impl fmt::Display for Row {
             .map(|(what, count)| format!("{count} {what}"))
             .collect();
         let again = self.served_again.as_millis();
+        let longest = self.longest.as_millis();
         writeln!(
             f,
-            "| {} | {} | {} | {again} ms | {}, {} | {} | {}, {}, {}, {} |",
-            self.what,
+            "| {} | {} | {} | {again} ms, {longest} ms | {}, {} | {} | {}, {}, {}, {} |",
+            self.fault.what,
             self.rounds,
             saw.join(", "),
             self.lost.len(),

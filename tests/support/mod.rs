@@ -48,6 +48,8 @@ pub(crate) struct Setup {
     pub(crate) wrapper: Vec<String>,
     /// Environment of the daemon.
     pub(crate) env: Vec<(String, String)>,
+    /// The directory of another daemon, whose state and workspaces it has too.
+    pub(crate) beside: Option<PathBuf>,
 }
 
 impl Daemon {
@@ -80,11 +82,12 @@ impl Daemon {
         fs::create_dir_all(root.join("workspace")).unwrap();
         fs::set_permissions(root.join("workspace"), fs::Permissions::from_mode(0o777)).unwrap();
         let on_runtime = on_runtime().filter(|_| !setup.config.contains("[backends"));
+        let others = setup.beside.as_deref().unwrap_or(&root);
         let config = format!(
             "{}\n{}\n[paths]\nstate = {:?}\nruntime = {:?}\n[profiles]\ndirs = [{:?}]\n",
             setup.config,
             on_runtime.unwrap_or_default(),
-            path("state"),
+            others.join("state"),
             path("run"),
             path("profiles"),
         );
@@ -92,7 +95,7 @@ impl Daemon {
         let config = with_key(
             &config,
             "hooks",
-            &format!("workspace_roots = [{:?}]", path("workspace")),
+            &format!("workspace_roots = [{:?}]", others.join("workspace")),
         );
         fs::write(root.join("hookjail.toml"), config).unwrap();
         fs::set_permissions(
