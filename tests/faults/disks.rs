@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::{
     scene::Scene,
-    support::{Setup, directory},
+    support::{Setup, directory, sh},
     witness::{Again, Mount},
 };
 
@@ -46,6 +46,16 @@ pub(crate) async fn one_disk_for_both_is_full(scene: &mut Scene) {
     fill(scene, home, "disk/filler", Some("AUDIT_UNAVAILABLE")).await;
 }
 
+/// Nobody is told anything then: the control.
+async fn until_no_hook_can_write(scene: &Scene) {
+    loop {
+        let answer = scene.daemon().run(sh("strict", "echo x >$TMPDIR/x")).await;
+        if answer.is_ok_and(|response| response.outcome.unwrap().exit_code != Some(0)) {
+            return;
+        }
+    }
+}
+
 fn disk(scene: &mut Scene, home: &TempDir, name: &str, mode: &str) {
     let at = home.path().join(name);
     fs::create_dir(&at).unwrap();
@@ -61,8 +71,9 @@ async fn fill(scene: &mut Scene, home: TempDir, filler: &str, told: Option<&str>
         scene.a_while().await;
         let file = filler.clone();
         let full = Again::and_again(move || write_until_full(&file));
-        if let Some(told) = told {
-            scene.until_told(told).await;
+        match told {
+            Some(told) => scene.until_told(told).await,
+            None => until_no_hook_can_write(scene).await,
         }
         scene.a_while().await;
         drop(full);

@@ -122,12 +122,15 @@ pub(crate) struct Call {
     pub(crate) said: Said,
 }
 
+/// Who calls and is none of the load's callers.
+pub(crate) const NO_CALLER: usize = usize::MAX;
+
 impl Call {
     /// Returns a call of somebody who is none of the load's callers.
     pub(crate) fn new(id: String, asked: Instant, said: Said) -> Self {
         Self {
             id,
-            caller: usize::MAX,
+            caller: NO_CALLER,
             asked,
             answered: Instant::now(),
             said,
@@ -138,6 +141,12 @@ impl Call {
 /// Where hooks leave their marks.
 const MARKS: &str = "ran";
 
+/// How a hook does: it is told its id by its event, so that the same command does for all.
+const MARK: &str = "read -r id; echo $id >>ran || exit 9";
+
+/// The hook that is a script.
+const SCRIPT: &str = "hook.sh";
+
 /// Makes the file in which hooks, whatever their uid, say that they ran.
 pub(crate) fn make_marks(workspace: &Path) {
     let marks = workspace.join(MARKS);
@@ -145,6 +154,13 @@ pub(crate) fn make_marks(workspace: &Path) {
         fs::write(&marks, "").unwrap();
         fs::set_permissions(&marks, fs::Permissions::from_mode(0o666)).unwrap();
     }
+}
+
+/// Makes a hook that is a script of its own, which is copied for every run.
+pub(crate) fn make_script(workspace: &Path, marker: &str) {
+    let script = workspace.join(SCRIPT);
+    fs::write(&script, format!("#!/bin/sh\n{MARK}; : {marker}\n")).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Returns how often the hook of each request ran.
@@ -156,13 +172,9 @@ pub(crate) fn marks(workspace: &Path) -> BTreeMap<String, usize> {
     marks
 }
 
-/// Returns a request whose hook first says that it ran, and then does something in `sh`. The hook is told its id by its event,
-/// so that all these commands are one and the same.
+/// Returns a request whose hook first says that it ran, and then does something in `sh`.
 pub(crate) fn marking(workspace: &Path, id: &str, script: &str) -> pb::ExecuteRequest {
-    let mut request = sh(
-        "workspace-rw",
-        &format!("read -r id; echo $id >>{MARKS} || exit 9; {script}"),
-    );
+    let mut request = sh("workspace-rw", &format!("{MARK}; {script}"));
     request.event = event(format!("{id}\n"));
     request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
     request.request_id = id.to_owned();
@@ -277,7 +289,7 @@ impl Caller {
         }
     }
 
-    /// Most hooks are over at once; some take their time, leave processes and files behind, or run into their deadline.
+    /// Most hooks are over at once; some are scripts, take their time, leave processes and files behind, or run into their deadline.
     fn request(&self, id: &str, number: usize) -> pb::ExecuteRequest {
         let marker = &self.marker;
         let sleeps = format!("sleep {marker}");
@@ -291,6 +303,12 @@ impl Caller {
                 timeout: Some(milliseconds(100)),
                 ..marking(&self.workspace, id, &format!("{sleeps} & {sleeps}"))
             },
+            13 => {
+                let mut request = marking(&self.workspace, id, "");
+                let script = self.workspace.join(SCRIPT).display().to_string();
+                request.hook.as_mut().unwrap().argv = vec![script];
+                request
+            }
             _ => marking(&self.workspace, id, &format!(": {marker}")),
         }
     }

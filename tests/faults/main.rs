@@ -16,6 +16,7 @@
 mod clients;
 mod disks;
 mod ends;
+mod judge;
 mod limits;
 mod load;
 mod operator;
@@ -29,7 +30,8 @@ mod time;
 mod witness;
 
 use std::{
-    env,
+    env, fs, iter,
+    path::Path,
     pin::Pin,
     process::ExitCode,
     sync::{Arc, Mutex},
@@ -147,7 +149,12 @@ const FAULTS: &[Fault] = &[
         )
     },
     Fault {
-        told: &["OVERLOADED", "AUDIT_UNAVAILABLE", "AUDIT_UNAVAILABLE (ran)"],
+        told: &[
+            "OVERLOADED",
+            "OVERLOADED (ran)",
+            "AUDIT_UNAVAILABLE",
+            "AUDIT_UNAVAILABLE (ran)",
+        ],
         ..Fault::unnoticed(
             "descriptors_run_out",
             "the daemon may open no more files, then as many as before",
@@ -205,10 +212,21 @@ fn main() -> ExitCode {
         })
         .with_ignored_flag(form.is_none() || (fault.needs_root && !is_root))
     });
-    let conclusion = libtest_mimic::run(&arguments, trials.collect());
+    let judge = Trial::test("the_judge_sees_what_is_wrong", || {
+        judge::sees_what_is_wrong();
+        Ok(())
+    });
+    let trials = iter::once(judge).chain(trials).collect();
+    if form.is_none() && !arguments.list {
+        println!("faults are played where HOOKJAIL_FAULTS says `short` or `long`");
+    }
+    let conclusion = libtest_mimic::run(&arguments, trials);
     let rows = rows.lock().unwrap();
     if !rows.is_empty() {
         println!("{}", scene::table(&rows));
+    }
+    if env::var_os("UPDATE_DOCS").is_some_and(|value| value == "1") {
+        update(&scene::table(&rows));
     }
     conclusion.exit_code()
 }
@@ -229,4 +247,14 @@ fn run(fault: &Fault, long: bool) -> Result<Row, Failed> {
     });
     runtime.shutdown_timeout(Duration::from_secs(5));
     Ok(row)
+}
+
+/// Puts the table into the document in the place of the one that is there.
+fn update(table: &str) {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reliability.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let head = Row::HEADER.lines().next().unwrap();
+    let (before, from) = text.split_once(head).expect("the page has the table");
+    let after = from.split_once("\n\n").map_or("", |(_, after)| after);
+    fs::write(page, format!("{before}{table}\n{after}")).unwrap();
 }

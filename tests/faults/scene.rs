@@ -1,7 +1,7 @@
 //! A daemon, its callers, and what is true of both when a fault is over.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fmt, fs,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -11,11 +11,11 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use serde_json::Value;
 
 use crate::{
     Fault,
-    load::{Call, Load, Said, make_marks, marks, says_it_did_not_run, says_it_is_done},
+    judge::Judged,
+    load::{Call, Load, NO_CALLER, Said, make_marks, make_script, marks, says_it_is_done},
     support::{Daemon, Setup, directory},
     witness::{a_minute, hookjail, processes_with, records, zombies_of},
 };
@@ -69,9 +69,9 @@ impl Scene {
         self.rounds
     }
 
-    /// Lets the load run for a while: half a second, or three in the long form.
+    /// Lets the load run for a while: half a second, or two in the long form.
     pub(crate) async fn a_while(&self) {
-        tokio::time::sleep(Duration::from_millis(if self.long { 3000 } else { 500 })).await;
+        tokio::time::sleep(Duration::from_millis(if self.long { 2000 } else { 500 })).await;
     }
 
     /// Keeps something until the daemon is gone.
@@ -100,6 +100,7 @@ impl Scene {
         self.setup = setup.clone();
         self.daemon = Some(Daemon::in_directory(directory, setup).await.unwrap());
         make_marks(&self.workspace());
+        make_script(&self.workspace(), &self.marker);
         let load = self.callers(8, "warm");
         tokio::time::sleep(Duration::from_millis(700)).await;
         self.calls.extend(load.end().await);
@@ -262,9 +263,7 @@ impl Scene {
         if !verified.status.success() {
             self.wrong(format!("audit verify: {verified:?}"));
         }
-        let mut judged = Judged::default();
-        judged.journal(&self.calls, &marks, &records(&home));
-        judged.words(&self.calls, &marks);
+        let judged = Judged::of(&self.calls, &marks, &records(&home));
         let beyond = held.beyond(&self.idle);
         let silent = |call: &&Call| matches!(call.said, Said::Nothing);
         let silent = self.calls.iter().filter(silent).count();
@@ -275,7 +274,7 @@ impl Scene {
         let mut longest = Duration::ZERO;
         for call in &self.calls {
             *saw.entry(call.said.label()).or_default() += 1;
-            if says_it_is_done(&call.said) {
+            if call.caller != NO_CALLER && says_it_is_done(&call.said) {
                 longest = longest.max(call.answered - call.asked);
             }
         }
@@ -376,102 +375,9 @@ fn descriptors(pid: u32, homes: &[&Path]) -> BTreeMap<String, usize> {
 
 /// Returns the last lines of a log that say that something was wrong.
 fn errors(log: &str) -> Vec<String> {
-    let is_error = |line: &&str| line.contains("ERROR") || line.contains("WARN");
+    let is_error = |line: &&str| line.contains("ERROR");
     let errors: Vec<_> = log.lines().filter(is_error).map(str::to_owned).collect();
     errors[errors.len().saturating_sub(20)..].to_vec()
-}
-
-/// What answers, journal and marks say of each other.
-#[derive(Debug, Default)]
-struct Judged {
-    doubled: Vec<String>,
-    lost: Vec<String>,
-    unanswered: Vec<String>,
-    untrue: Vec<String>,
-}
-
-impl Judged {
-    /// Everything that was acknowledged or ran is in the journal, once, and each run has its end.
-    fn journal(&mut self, calls: &[Call], marks: &BTreeMap<String, usize>, records: &[Value]) {
-        let text =
-            |record: &Value, name: &str| record[name].as_str().unwrap_or_default().to_owned();
-        // Files that were removed as too old are no loss.
-        let oldest = records.first().map_or(0, |first| number(first, "sequence"));
-        let mut by_sequence = BTreeMap::new();
-        let mut started = BTreeMap::new();
-        let mut ended = BTreeSet::new();
-        let mut requests = BTreeSet::new();
-        for record in records {
-            let run = text(record, "run_id");
-            by_sequence.insert(number(record, "sequence"), text(record, "hash"));
-            match &*text(record, "record") {
-                "started" => {
-                    let request = text(record, "request_id");
-                    requests.insert(request.clone());
-                    if started.insert(run, request).is_some() {
-                        self.doubled.push(format!("two starts: {record}"));
-                    }
-                }
-                "ended" | "interrupted" => {
-                    let is_first = ended.insert(run);
-                    if !is_first {
-                        self.doubled.push(format!("two ends: {record}"));
-                    }
-                }
-                "refused" if !run.is_empty() => {
-                    ended.insert(run);
-                }
-                "lost" => self.lost.push(format!("the journal says so: {record}")),
-                _ => {}
-            }
-        }
-        let open = started.iter().filter(|(run, _)| !ended.contains(*run));
-        self.lost
-            .extend(open.map(|(run, request)| format!("the end of run {run}, request {request}")));
-        for call in calls {
-            let Said::Ended(response) = &call.said else {
-                continue;
-            };
-            let audit = response.audit.as_ref().unwrap();
-            if audit.sequence >= oldest && by_sequence.get(&audit.sequence) != Some(&audit.hash) {
-                self.lost
-                    .push(format!("the end of {} that was answered", call.id));
-            }
-        }
-        if oldest <= 1 {
-            let unannounced = marks.keys().filter(|id| !requests.contains(*id));
-            self.lost
-                .extend(unannounced.map(|id| format!("the start of {id}, which ran")));
-        }
-    }
-
-    /// What callers were told is what happened.
-    fn words(&mut self, calls: &[Call], marks: &BTreeMap<String, usize>) {
-        let mut answers = BTreeMap::<_, Vec<_>>::new();
-        for call in calls {
-            answers.entry(&call.id).or_default().push(&call.said);
-        }
-        for (id, said) in answers {
-            let ran = marks.get(id).copied().unwrap_or_default();
-            if ran > 1 {
-                self.doubled.push(format!("{id} ran {ran} times"));
-            }
-            let told: Vec<_> = said.iter().map(|said| said.label()).collect();
-            if ran == 0 && said.iter().any(|said| says_it_is_done(said)) {
-                self.untrue.push(format!("{id} did not run: {told:?}"));
-            }
-            if ran > 0 && said.iter().all(|said| matches!(said, Said::Lost)) {
-                self.unanswered.push(id.clone());
-            }
-            if ran > 0 && said.iter().all(|said| says_it_did_not_run(said)) {
-                self.untrue.push(format!("{id} ran: {told:?}"));
-            }
-        }
-    }
-}
-
-fn number(record: &Value, name: &str) -> u64 {
-    record[name].as_u64().unwrap_or_default()
 }
 
 /// What a fault did, for the table.
