@@ -117,11 +117,13 @@ async fn read_slowly(socket: PathBuf, workspace: PathBuf, id: String) -> (Call, 
             }
         }
     };
-    let lacks = match &said {
-        Said::Ended(last) if got == PRINTED && last.stdout_total_bytes == PRINTED => None,
-        _ => Some(format!(
-            "a slow reader got {got} of {PRINTED} bytes: {said:?}"
-        )),
+    let total = match &said {
+        Said::Ended(last) => last.stdout_total_bytes,
+        Said::Refused { .. } | Said::Fault | Said::Lost | Said::Nothing | Said::Unheard => 0,
     };
+    let lacks = (got != PRINTED || total != PRINTED).then(|| {
+        let told = said.label();
+        format!("a slow reader got {got} of {PRINTED} bytes, and was told {told}, {total} bytes")
+    });
     (Call::new(id, asked, said), lacks)
 }

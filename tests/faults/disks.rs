@@ -41,7 +41,7 @@ pub(crate) async fn one_disk_for_both_is_full(scene: &mut Scene) {
         let (from, to) = (home.path().join("disk").join(name), home.path().join(name));
         fs::create_dir(&from).unwrap();
         fs::create_dir(&to).unwrap();
-        scene.keep(Mount::mount(&["--bind", from.to_str().unwrap()], &to));
+        scene.keep(Mount::by(&["--bind", from.to_str().unwrap()], &to));
     }
     fill(scene, home, "disk/filler", Some("AUDIT_UNAVAILABLE")).await;
 }

@@ -150,8 +150,9 @@ pub(crate) fn sees_what_is_wrong() {
             judged.unanswered.len(),
         ]
     };
+    let one = std::slice::from_ref;
     let (good, whole) = (ended(2, "2"), [&started, &end]);
-    assert_eq!(found(std::slice::from_ref(&good), 1, &whole), [0, 0, 0, 0]);
+    assert_eq!(found(one(&good), 1, &whole), [0, 0, 0, 0]);
     assert_eq!(
         found(&[refused(false), good.clone()], 1, &whole),
         [0, 0, 0, 0]
@@ -163,20 +164,14 @@ pub(crate) fn sees_what_is_wrong() {
     assert_eq!(found(&[refused(true)], 1, &[&started]), [1, 0, 0, 0]);
     assert_eq!(found(&[refused(true)], 1, &[]), [1, 0, 0, 0]);
     let lost = json!({"record": "lost", "sequence": 3});
-    assert_eq!(
-        found(&[good.clone()], 1, &[&started, &end, &lost]),
-        [1, 0, 0, 0]
-    );
+    assert_eq!(found(one(&good), 1, &[&started, &end, &lost]), [1, 0, 0, 0]);
     // It ran twice; a run has two starts, or two ends.
-    assert_eq!(found(&[good.clone()], 2, &whole), [0, 1, 0, 0]);
+    assert_eq!(found(one(&good), 2, &whole), [0, 1, 0, 0]);
     assert_eq!(
-        found(&[good.clone()], 1, &[&started, &started, &end]),
+        found(one(&good), 1, &[&started, &started, &end]),
         [0, 1, 0, 0]
     );
-    assert_eq!(
-        found(&[good.clone()], 1, &[&started, &end, &end]),
-        [0, 1, 0, 0]
-    );
+    assert_eq!(found(one(&good), 1, &[&started, &end, &end]), [0, 1, 0, 0]);
     // It ran and is said not to have, or the other way round.
     assert_eq!(found(&[refused(false)], 1, &whole), [0, 0, 1, 0]);
     assert_eq!(found(&[good], 0, &whole), [0, 0, 1, 0]);

@@ -316,11 +316,11 @@ pub(crate) struct Mount(PathBuf);
 impl Mount {
     /// Mounts a file system in memory.
     pub(crate) fn tmpfs(at: &Path, options: &str) -> Self {
-        Self::mount(&["-t", "tmpfs", "-o", options, "tmpfs"], at)
+        Self::by(&["-t", "tmpfs", "-o", options, "tmpfs"], at)
     }
 
     /// Mounts something, by the words that `mount` takes before the place.
-    pub(crate) fn mount(words: &[&str], at: &Path) -> Self {
+    pub(crate) fn by(words: &[&str], at: &Path) -> Self {
         let mounted = Command::new("mount").args(words).arg(at).output().unwrap();
         assert!(
             mounted.status.success(),
