@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 
 use crate::{
@@ -44,6 +45,27 @@ pub(crate) async fn one_disk_for_both_is_full(scene: &mut Scene) {
         scene.keep(Mount::by(&["--bind", from.to_str().unwrap()], &to));
     }
     fill(scene, home, "disk/filler", Some("AUDIT_UNAVAILABLE")).await;
+}
+
+/// Has every record wait, as on a disk that does not answer, by holding the lock that each is written under.
+pub(crate) async fn the_journal_hangs(scene: &mut Scene) {
+    scene.start(Setup::default()).await;
+    scene.load(8);
+    for _ in 0..scene.rounds(2, 10) {
+        scene.a_while().await;
+        let lock = File::open(scene.home().join("state/audit/journal.lock")).unwrap();
+        let held = Flock::lock(lock, FlockArg::LockExclusive).unwrap();
+        // What was recorded already may still be on its way; after that nobody is told anything: the control.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let before = scene.answered();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let answers = scene.answered() - before;
+        if answers > 0 {
+            scene.wrong(format!("{answers} answers while nothing can be recorded"));
+        }
+        drop(held);
+        scene.served_again(Instant::now()).await;
+    }
 }
 
 /// Nobody is told anything then: the control.

@@ -33,7 +33,7 @@ pub(crate) async fn the_daemon_is_killed(scene: &mut Scene) {
     }
 }
 
-/// Kills the keeper: another takes its place, which knows the hooks that run. The daemon is killed last, and its hooks die.
+/// Kills the keeper: another takes its place.
 pub(crate) async fn the_keeper_is_killed(scene: &mut Scene) {
     scene.start(Setup::default()).await;
     scene.load(8);

@@ -107,7 +107,7 @@ fn number(record: &Value, name: &str) -> u64 {
 }
 
 /// Shows that it sees what is wrong: a judge who never finds anything would pass every fault.
-pub(crate) fn sees_what_is_wrong() {
+pub(crate) fn the_judge_sees_what_is_wrong() {
     use std::time::Instant;
 
     use hookjail::pb::{AuditReference, ExecuteResponse, Outcome, OutcomeKind};

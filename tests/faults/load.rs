@@ -89,10 +89,13 @@ impl Said {
     pub(crate) fn label(&self) -> String {
         match self {
             Self::Ended(response) => {
-                let kind = response.outcome.unwrap().kind();
-                kind.as_str_name()
-                    .trim_start_matches("OUTCOME_KIND_")
-                    .to_owned()
+                let outcome = response.outcome.unwrap();
+                let kind = outcome.kind().as_str_name();
+                let kind = kind.trim_start_matches("OUTCOME_KIND_");
+                match outcome.exit_code {
+                    None | Some(0) => kind.to_owned(),
+                    Some(code) => format!("{kind} {code}"),
+                }
             }
             Self::Refused {
                 reason,

@@ -148,6 +148,11 @@ const FAULTS: &[Fault] = &[
             |scene| Box::pin(disks::one_disk_for_both_is_full(scene)),
         )
     },
+    Fault::unnoticed(
+        "the_journal_hangs",
+        "records cannot be written for a second and more, then can",
+        |scene| Box::pin(disks::the_journal_hangs(scene)),
+    ),
     Fault {
         told: &[
             "OVERLOADED",
@@ -213,7 +218,7 @@ fn main() -> ExitCode {
         .with_ignored_flag(form.is_none() || (fault.needs_root && !is_root))
     });
     let judge = Trial::test("the_judge_sees_what_is_wrong", || {
-        judge::sees_what_is_wrong();
+        judge::the_judge_sees_what_is_wrong();
         Ok(())
     });
     let trials = iter::once(judge).chain(trials).collect();

@@ -205,7 +205,7 @@ impl Scene {
     /// Waits until a caller is told something that begins like this: a fault that nobody notices may be none.
     pub(crate) async fn until_told(&mut self, what: &str) {
         let load = self.load.as_ref().expect("there is a load");
-        let before = load.so_far(<[Call]>::len);
+        let before = self.answered();
         let give_up = Instant::now() + SETTLED;
         let is_it = |call: &Call| call.said.label().starts_with(what);
         while !load.so_far(|calls| calls[before..].iter().any(is_it)) {
@@ -215,6 +215,12 @@ impl Scene {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    /// Returns how many calls of the load were answered so far.
+    pub(crate) fn answered(&self) -> usize {
+        let load = self.load.as_ref().expect("there is a load");
+        load.so_far(<[Call]>::len)
     }
 
     /// Notes what must not be.
