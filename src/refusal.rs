@@ -183,6 +183,17 @@ impl Refusal {
         self
     }
 
+    /// Says that the hook ran all the same.
+    #[must_use]
+    pub fn released(self) -> Self {
+        self.with("released", "true")
+    }
+
+    /// Whether it says that the hook ran all the same.
+    pub fn is_released(&self) -> bool {
+        self.metadata.contains_key("released")
+    }
+
     /// Refuses because of one field.
     pub fn field(reason: Reason, field: InvalidField) -> Self {
         Self {

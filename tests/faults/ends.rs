@@ -25,7 +25,7 @@ use crate::{
 pub(crate) async fn the_daemon_is_killed(scene: &mut Scene) {
     scene.start(Setup::default()).await;
     scene.load(8);
-    for _ in 0..scene.rounds(3, 30) {
+    for _ in 0..scene.rounds(3, 15) {
         scene.a_while().await;
         let killed = Instant::now();
         scene.kill_and_restart().await;
