@@ -242,7 +242,7 @@ impl Dispatch {
         let share = self.max_reply_bytes / 2 / (due.len() as u64).max(1);
         let one = |hook: Registered, event: &Event, envelope: &Envelope| One {
             call: self.call(call),
-            request: self.request(&hook, event.clone(), envelope.clone(), share),
+            request: Box::new(self.request(&hook, event.clone(), envelope.clone(), share)),
             hook,
             pipeline: Arc::clone(pipeline),
         };
@@ -343,7 +343,7 @@ struct One {
     call: Call,
     hook: Registered,
     pipeline: Arc<Pipeline>,
-    request: Request,
+    request: Box<Request>,
 }
 
 impl One {

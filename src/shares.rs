@@ -6,6 +6,7 @@
 
 use std::{
     collections::HashMap,
+    mem,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -24,6 +25,8 @@ pub struct Shares {
 struct Taken {
     all: usize,
     by_uid: HashMap<u32, usize>,
+    /// The most of all since somebody last asked.
+    peak: usize,
 }
 
 /// What one holder has of it. Given back when dropped.
@@ -57,6 +60,12 @@ impl Shares {
         self.most
     }
 
+    /// Returns the most that was taken at once since this was last asked, where all of it has been given back.
+    pub fn peak_when_idle(&self) -> Option<usize> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        (taken.all == 0).then(|| mem::take(&mut taken.peak))
+    }
+
     /// Takes as much as `wanted` makes of what may be had.
     fn take(&self, uid: u32, wanted: impl FnOnce(usize) -> usize) -> usize {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -72,6 +81,7 @@ impl Shares {
         let more = wanted(may);
         if more > 0 {
             taken.all += more;
+            taken.peak = taken.peak.max(taken.all);
             taken.by_uid.insert(uid, own + more);
         }
         more
@@ -164,6 +174,19 @@ mod tests {
         assert!(!shares.share(1).grow(1) && shares.share(2).grow(192));
         drop(first);
         assert!(shares.share(1).grow(600));
+    }
+
+    #[test]
+    fn the_peak_is_told_once_and_only_when_nothing_is_taken() {
+        let shares = Arc::new(Shares::new(100));
+        assert_eq!(shares.peak_when_idle(), Some(0));
+        let (first, second) = (shares.share(1), shares.share(2));
+        assert!(first.grow(30) && second.grow(10));
+        drop(first);
+        assert_eq!(shares.peak_when_idle(), None);
+        drop(second);
+        assert_eq!(shares.peak_when_idle(), Some(40));
+        assert_eq!(shares.peak_when_idle(), Some(0));
     }
 
     #[test]

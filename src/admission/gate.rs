@@ -105,7 +105,7 @@ pub struct Admitted {
     /// How long it waited for a place.
     pub queued: Duration,
     /// The request.
-    pub request: Request,
+    pub request: Box<Request>,
     /// The wall time from arrival to `deadline`.
     pub timeout: Duration,
     _place: Place,
@@ -280,7 +280,7 @@ impl Gate {
     pub async fn admit(
         &self,
         call: Call,
-        request: Request,
+        request: Box<Request>,
         sandbox: &Sandbox,
     ) -> Result<Admitted, Stop> {
         self.not_draining()?;

@@ -346,6 +346,7 @@ mod tests {
     use std::{
         pin::{Pin, pin},
         task::{Context, Poll, Waker},
+        thread,
     };
 
     use proptest::prelude::*;
@@ -374,6 +375,36 @@ mod tests {
             Poll::Ready(done) => Some(done),
             Poll::Pending => None,
         }
+    }
+
+    #[test]
+    fn a_place_that_is_given_back_while_somebody_waits_tells_how_fast_the_queue_moves() {
+        let places = Arc::new(Places::new(1, 2));
+        let take = || {
+            let places = Arc::clone(&places);
+            Box::pin(async move { places.take(1).await })
+        };
+        let interval = || places.pace.lock().unwrap().interval;
+        // Nobody waits: how fast a queue moves cannot be told by that.
+        for _ in 0..3 {
+            drop(poll(&mut take()).unwrap().unwrap());
+        }
+        assert_eq!(interval(), None);
+
+        let began = Instant::now();
+        let first = poll(&mut take()).unwrap().unwrap();
+        let (mut second, mut third) = (take(), take());
+        assert!(poll(&mut second).is_none() && poll(&mut third).is_none());
+        drop(first);
+        assert_eq!(interval(), None, "one alone is no interval");
+        thread::sleep(Duration::from_millis(20));
+        drop(poll(&mut second).unwrap().unwrap());
+        let between = interval().unwrap();
+        assert!(
+            (Duration::from_millis(20)..=began.elapsed()).contains(&between),
+            "{between:?}"
+        );
+        assert!(poll(&mut third).unwrap().is_ok());
     }
 
     #[test]

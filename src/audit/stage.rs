@@ -356,9 +356,8 @@ impl Audit {
     ///
     /// Refuses where it cannot be written, or not before the deadline or while the caller waits: a run that is not recorded does
     /// not start.
-    pub async fn start(&self, plan: Plan) -> Result<Announced, Stop> {
+    pub async fn start(&self, plan: Box<Plan>) -> Result<Announced, Stop> {
         self.ready()?;
-        let plan = Box::new(plan);
         let (cancel, deadline) = (plan.admitted.call.cancel.clone(), plan.deadline);
         let uid = plan.admitted.call.peer.uid;
         let redaction = self.redaction.get();

@@ -25,12 +25,16 @@ use crate::{
     hooks::valve::Valve,
     presence::Presence,
     refusal::lacking,
-    sys::Keeper,
+    shares::Shares,
+    sys::{self, Keeper},
     wire::{Incoming, Server, Steering, WireLimits},
 };
 
 /// The operator's alone.
 const ADMIN_SOCKET_MODE: u32 = 0o600;
+
+/// How much requests may take at once, bytes, before what is freed of it is given back to the system: the next ones will need it.
+const KEPT: usize = 1024 * 1024;
 
 /// How often the daemon looks after its own files.
 const LOOK: Duration = Duration::from_secs(2);
@@ -140,7 +144,8 @@ async fn serve(
     });
     let mut own = made.clone();
     own.extend_from_slice(pipeline.sandbox.own_files());
-    let missed = tokio::spawn(look_after(own, assembly.keeper(), shutdown.clone()));
+    let memory = Arc::clone(pipeline.gate.memory());
+    let missed = tokio::spawn(look_after(own, assembly.keeper(), memory, shutdown.clone()));
     let server = Server {
         configured,
         confirmed,
@@ -167,11 +172,12 @@ async fn serve(
     Ok(())
 }
 
-/// Tells the service manager that the daemon is alive, replaces a keeper that was killed, and ends a daemon whose own files were
+/// Tells the service manager that the daemon is alive, replaces a keeper that was killed, gives memory back, and ends a daemon whose own files were
 /// removed or replaced: nobody could reach it any more, or nothing run.
 async fn look_after(
     own: Vec<Presence>,
     keeper: Arc<Keeper>,
+    memory: Arc<Shares>,
     shutdown: CancellationToken,
 ) -> Result<(), Failure> {
     let watchdog = sd_notify::watchdog_enabled();
@@ -189,6 +195,10 @@ async fn look_after(
                 %error,
                 "the keeper was killed and cannot be replaced yet; what runs would outlive a daemon that is killed"
             ),
+        }
+        if memory.peak_when_idle().is_some_and(|peak| peak > KEPT) {
+            // What the allocator keeps is no error, and nothing to wait for.
+            drop(tokio::task::spawn_blocking(sys::give_memory_back));
         }
         for file in &own {
             let problem = match file.is_there() {

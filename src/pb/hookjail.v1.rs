@@ -122,7 +122,7 @@ pub struct Outcome {
     /// The errno of a failed exec, present only with EXEC_FAILED.
     #[prost(int32, optional, tag = "4")]
     pub exec_errno: ::core::option::Option<i32>,
-    /// True where a process of the run still held stdout or stderr when the hook had ended.
+    /// True where somebody still held stdout or stderr a moment after every process of the run was dead.
     #[prost(bool, tag = "5")]
     pub output_held_open: bool,
 }
@@ -713,7 +713,7 @@ pub struct Narrow {
 /// One hook to run.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExecuteRequest {
-    /// The caller's id; a UUID is made if empty. The same id again returns the recorded answer and runs nothing.
+    /// The caller's id; a UUID is made if empty. The same id again returns the answer and runs nothing, for as long as it is kept.
     #[prost(string, tag = "1")]
     pub request_id: ::prost::alloc::string::String,
     /// The command.
@@ -920,7 +920,7 @@ pub struct InlineHook {
 /// All hooks due at a lifecycle point.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct DispatchRequest {
-    /// The caller's id; the same id again returns the recorded answer.
+    /// The caller's id; the same id again returns the answer, for as long as it is kept.
     #[prost(string, tag = "1")]
     pub request_id: ::prost::alloc::string::String,
     /// Scopes pushes, the loop valve and rate limits.
@@ -3605,7 +3605,7 @@ pub struct GetStatusResponse {
     /// The daemon's version.
     #[prost(string, tag = "3")]
     pub version: ::prost::alloc::string::String,
-    /// Why nothing can be written to the journal any more, so that every hook is refused; empty as long as it can.
+    /// Why a record could not be written to the journal, so that every hook is refused until it is; empty where all are.
     #[prost(string, tag = "4")]
     pub audit_problem: ::prost::alloc::string::String,
 }

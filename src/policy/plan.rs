@@ -47,7 +47,7 @@ impl Plan {
     ///
     /// Refuses what widens the profile, what no backend enforces or has proved, confinement that is not confirmed where the
     /// request requires it, and paths that cannot be opened.
-    pub async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Self, Stop> {
+    pub async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Box<Self>, Stop> {
         let request = &admitted.request;
         let base = &admitted.policy;
         let workspace = request.hook.workspace.as_deref();
@@ -90,7 +90,7 @@ impl Plan {
         )?;
         let stdin = request.contract.stdin(&request.event, &request.envelope)?;
         let (deadline, timeout) = (admitted.deadline, admitted.timeout);
-        Ok(Self {
+        Ok(Box::new(Self {
             confirmation,
             deadline,
             environment,
@@ -101,6 +101,6 @@ impl Plan {
             stdin,
             timeout,
             admitted,
-        })
+        }))
     }
 }

@@ -183,7 +183,7 @@ impl Confined {
     /// # Errors
     ///
     /// The container that it ran in did not say how it ended.
-    pub async fn run(self) -> Result<Ended, Stop> {
+    pub fn run(self) -> impl Future<Output = Result<Ended, Stop>> + Send {
         let Self {
             mut announced,
             end,
@@ -203,18 +203,24 @@ impl Confined {
             output_bytes: usize::try_from(plan.policy.limits.output_bytes).unwrap_or(usize::MAX),
         };
         let end = match end {
-            Start::ExecFailed(errno) => Ok(End::ExecFailed(errno)),
-            Start::Running(started) => started.finish(supervision).await.map(End::Ran),
+            Start::ExecFailed(errno) => Err(errno),
+            Start::Running(started) => Ok(started.finish(supervision)),
         };
-        // The tree is dead: what it left is removed on the side.
-        drop(run);
-        let denied = observed.known(setup.asks).await;
-        Ok(Ended {
-            announced,
-            denied,
-            end: end?,
-            setup,
-        })
+        async move {
+            let end = match end {
+                Err(errno) => Ok(End::ExecFailed(errno)),
+                Ok(finish) => finish.await.map(End::Ran),
+            };
+            // The tree is dead: what it left is removed on the side.
+            drop(run);
+            let denied = observed.known(setup.asks).await;
+            Ok(Ended {
+                announced,
+                denied,
+                end: end?,
+                setup,
+            })
+        }
     }
 }
 

@@ -18,6 +18,9 @@ use crate::{
     },
 };
 
+/// What is cheaper to copy than to keep with what came beside it, bytes.
+const SMALL: usize = 64 * 1024;
+
 /// Linux takes no longer argument (`MAX_ARG_STRLEN`).
 const ARGUMENT_BYTES: usize = 128 * 1024 - 1;
 
@@ -191,12 +194,22 @@ pub(super) fn contract_of(mode: Mode) -> pb::Contract {
 ///
 /// Names the field: `EVENT_TOO_LARGE`, `INVALID_REQUEST`.
 pub(super) fn document(field: &str, json: Bytes, limits: WireLimits) -> Result<Bytes, Refusal> {
-    parse_event(json, limits.event_bytes).map_err(|error| match error {
+    let parsed = parse_event(json, limits.event_bytes).map_err(|error| match error {
         EventError::Malformed(InvalidField { problem, .. }) => {
-            InvalidField::new(field, problem).into()
+            Refusal::from(InvalidField::new(field, problem))
         }
         EventError::TooLarge { max, size } => too_large(size, max),
-    })
+    });
+    parsed.map(apart)
+}
+
+/// Takes a small document out of the buffer that its message came in, which is larger and would be kept for as long as it is.
+fn apart(json: Bytes) -> Bytes {
+    if json.len() < SMALL {
+        Bytes::copy_from_slice(&json)
+    } else {
+        json
+    }
 }
 
 /// Takes an event that is not read by anybody but the hook, and need not be JSON.
@@ -207,7 +220,7 @@ fn raw_event(message: pb::Event, limits: WireLimits) -> Result<Event, Refusal> {
         return Err(too_large(size, limits.event_bytes));
     }
     Ok(Event {
-        json: message.json,
+        json: apart(message.json),
         point: message.point,
         raw: true,
     })

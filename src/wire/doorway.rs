@@ -141,7 +141,8 @@ where
                 return Ok(response);
             };
             let (call, _) = caller.call(CancellationToken::new(), None);
-            let recorded = pipeline.malformed(&call, "", refusal.clone()).await;
+            // Boxed: rare, and larger than the rest.
+            let recorded = Box::pin(pipeline.malformed(&call, "", refusal.clone())).await;
             Ok(match encode(&recorded, &pipeline.gate.rules().forbidden) {
                 Err(status) => status.into_http(),
                 Ok(_) => response,

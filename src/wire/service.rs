@@ -84,28 +84,31 @@ impl Hooks {
     }
 
     /// Runs a request to its reply. Dropping this future ends the run, unless it is to finish.
-    async fn answer(
+    // Not `async` itself: such a function keeps what it was given until its end.
+    fn answer(
         &self,
         message: pb::ExecuteRequest,
         caller: Caller,
         chunks: Option<mpsc::Sender<Chunk>>,
-    ) -> Reply<pb::ExecuteResponse> {
-        // Boxed: what reading takes is not to be held for as long as the hook runs.
-        let asked = Box::pin(self.understand(message, caller, chunks)).await;
-        let Asked {
-            about,
-            guard,
-            named,
-            run,
-        } = match asked {
-            Ok(asked) => asked,
-            Err(recorded) => return self.encode(&recorded),
-        };
-        match self.once(&self.executed, named, guard, run).await {
-            Ok(reply) => reply,
-            Err(conflict) => {
-                let recorded = self.pipeline.audit.refuse(about, conflict.into());
-                self.encode(&Box::pin(recorded).await)
+    ) -> impl Future<Output = Reply<pb::ExecuteResponse>> + Send {
+        // Boxed: what reading takes is not held while the hook runs.
+        let asked = Box::pin(self.understand(message, caller, chunks));
+        async {
+            let Asked {
+                about,
+                guard,
+                named,
+                run,
+            } = match asked.await {
+                Ok(asked) => asked,
+                Err(recorded) => return self.encode(&recorded),
+            };
+            match self.once(&self.executed, named, guard, run).await {
+                Ok(reply) => reply,
+                Err(conflict) => {
+                    let recorded = self.pipeline.audit.refuse(about, conflict.into());
+                    self.encode(&Box::pin(recorded).await)
+                }
             }
         }
     }
@@ -132,7 +135,7 @@ impl Hooks {
         let (bytes, limits, uid) = (message.encoded_len(), self.limits, call.peer.uid);
         let read = move || {
             let fingerprint = named.then(|| fingerprint(&message));
-            (fingerprint, decode(message, limits))
+            (fingerprint, decode(message, limits).map(Box::new))
         };
         let (fingerprint, decoded) = heavy::sized(uid, bytes, read).await;
         let request = match decoded {
@@ -154,9 +157,8 @@ impl Hooks {
         let about = About::malformed(&call, &request.id);
         let guard = (request.on_disconnect == OnDisconnect::Kill).then(|| cancel.drop_guard());
         let pipeline = Arc::clone(&self.pipeline);
-        // Boxed: a future this large is not to be moved from hand to hand until it comes to rest in its task.
         let run = Box::pin(async move {
-            let recorded = Box::pin(pipeline.handle(call, request)).await;
+            let recorded = pipeline.handle(call, request).await;
             encode(&recorded, &pipeline.gate.rules().forbidden)
         });
         Ok(Asked {
@@ -241,7 +243,7 @@ impl Hooks {
             return preview::refused(&invalid.into(), &id);
         }
         let (bytes, limits, uid) = (message.encoded_len(), self.limits, call.peer.uid);
-        let decoded = heavy::sized(uid, bytes, move || decode(message, limits));
+        let decoded = heavy::sized(uid, bytes, move || decode(message, limits).map(Box::new));
         let request = match decoded.await {
             Ok(request) => request,
             Err(malformed) => return preview::refused(&malformed.refusal, &malformed.request_id),
@@ -408,19 +410,27 @@ fn caller_timeout(headers: &HeaderMap) -> Result<Option<Duration>, InvalidField>
     }
 }
 
+/// What a call comes to.
+type Executed = Result<Response<pb::ExecuteResponse>, Status>;
+
 type OutputStream = Pin<Box<dyn Stream<Item = Result<pb::ExecuteStreamResponse, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl HookService for Hooks {
     type ExecuteStreamStream = OutputStream;
 
-    async fn execute(
-        &self,
+    // As the attribute writes an `async` function, which would keep the request until its hook has ended.
+    fn execute<'life0, 'async_trait>(
+        &'life0 self,
         request: Request<pb::ExecuteRequest>,
-    ) -> Result<Response<pb::ExecuteResponse>, Status> {
-        let caller = Caller::of_request(&request)?;
-        let reply = self.answer(request.into_inner(), caller, None).await;
-        reply.map(Response::new)
+    ) -> Pin<Box<dyn Future<Output = Executed> + Send + 'async_trait>>
+    where
+        'life0: 'async_trait,
+        Self: 'async_trait,
+    {
+        let caller = Caller::of_request(&request);
+        let answer = caller.map(|caller| self.answer(request.into_inner(), caller, None));
+        Box::pin(async { answer?.await.map(Response::new) })
     }
 
     async fn execute_stream(

@@ -179,6 +179,17 @@ fn read(case: &Case, output: &Output) -> Decision {
     case.mode.judge(&end, OnFailure::Contract).decision
 }
 
+#[track_caller]
+fn assert_is_no(case: &Case, output: &Output) {
+    assert!(read(case, output).stops(), "{}: {output:?}", case.runtime);
+}
+
+/// Returns a daemon's socket, and where hooks of its workspace lie.
+fn places(daemon: &Daemon) -> (String, PathBuf) {
+    let socket = daemon.path().join("sock");
+    (socket.display().to_string(), daemon.workspace())
+}
+
 fn in_place<'a>(
     runtime: &'a str,
     socket: &'a str,
@@ -195,8 +206,7 @@ fn in_place<'a>(
 #[tokio::test]
 async fn a_hook_ends_as_it_does_without_hookjail() {
     let daemon = Daemon::start().await;
-    let socket = daemon.path().join("sock").display().to_string();
-    let here = daemon.workspace();
+    let (socket, here) = places(&daemon);
     for case in &CASES {
         let hook = written(&daemon, case.runtime, case.hook);
         let hook = hook.to_str().unwrap();
@@ -263,8 +273,7 @@ async fn what_hookjail_cannot_run_is_the_runtimes_own_no_at_a_gate_and_nothing_e
 async fn a_daemon_that_dies_in_the_middle_is_a_no() {
     for case in &CASES {
         let daemon = Daemon::start().await;
-        let socket = daemon.path().join("sock").display().to_string();
-        let here = daemon.workspace();
+        let (socket, here) = places(&daemon);
         let hook = written(&daemon, "slow", "#!/bin/sh\nexec sleep 60\n");
         let words = in_place(case.runtime, &socket, &[], hook.to_str().unwrap());
         let child = started(&here, &words, case.harmless);
@@ -272,7 +281,7 @@ async fn a_daemon_that_dies_in_the_middle_is_a_no() {
         until("the start record", || daemon.records() == ["started"]).await;
         let directory = daemon.kill();
         let output = child.wait_with_output().unwrap();
-        assert!(read(case, &output).stops(), "{}: {output:?}", case.runtime);
+        assert_is_no(case, &output);
         drop(directory);
     }
 }
@@ -285,8 +294,7 @@ fn is_of_a_call(case: &Case) -> bool {
 #[tokio::test]
 async fn a_guard_that_breaks_is_a_no_before_a_tool_call() {
     let daemon = Daemon::start().await;
-    let socket = daemon.path().join("sock").display().to_string();
-    let here = daemon.workspace();
+    let (socket, here) = places(&daemon);
     let broken = written(&daemon, "broken", "#!/bin/sh\necho oops >&2\nexit 1\n");
     let broken = broken.to_str().unwrap();
     let as_it_is = (Some(1), String::new(), "oops\n".to_owned());
@@ -297,12 +305,12 @@ async fn a_guard_that_breaks_is_a_no_before_a_tool_call() {
         };
         let plain = ended(&[]);
         if is_of_a_call(case) {
-            assert!(read(case, &plain).stops(), "{}: {plain:?}", case.runtime);
+            assert_is_no(case, &plain);
         } else {
             assert_eq!(told(&plain), as_it_is, "{}", case.runtime);
         }
         let closed = ended(&["--fail-closed"]);
-        assert!(read(case, &closed).stops(), "{}: {closed:?}", case.runtime);
+        assert_is_no(case, &closed);
         let mirrored = ended(&["--mirror-failures"]);
         assert_eq!(told(&mirrored), as_it_is, "{}", case.runtime);
     }
@@ -311,8 +319,7 @@ async fn a_guard_that_breaks_is_a_no_before_a_tool_call() {
 #[tokio::test]
 async fn a_guard_that_confinement_breaks_is_a_no_in_every_language() {
     let daemon = Daemon::start().await;
-    let socket = daemon.path().join("sock").display().to_string();
-    let here = daemon.workspace();
+    let (socket, here) = places(&daemon);
     let rules = daemon.outside("rules");
     fs::write(&rules, "rm -rf\n").unwrap();
     // Few machines have catalogues: it says in which language it would speak, as they have it.
@@ -332,7 +339,7 @@ async fn a_guard_that_confinement_breaks_is_a_no_in_every_language() {
         let env = ["env", "-u", "LC_ALL", "-u", "LC_MESSAGES", &german];
         for case in CASES.iter().filter(|case| is_of_a_call(case)) {
             let bare = ended(&here, &[&env[..], &[guard]].concat(), case.harmful);
-            assert!(read(case, &bare).stops(), "{}: {bare:?}", case.runtime);
+            assert_is_no(case, &bare);
             let words = in_place(case.runtime, &socket, &[], guard);
             let output = ended(&here, &[&env[..], &words].concat(), case.harmful);
             assert!(
@@ -347,8 +354,7 @@ async fn a_guard_that_confinement_breaks_is_a_no_in_every_language() {
 #[tokio::test]
 async fn a_guard_that_confinement_breaks_is_a_no() {
     let daemon = Daemon::start().await;
-    let socket = daemon.path().join("sock").display().to_string();
-    let here = daemon.workspace();
+    let (socket, here) = places(&daemon);
     // The rules lie where no profile reaches, as in a home.
     let rules = daemon.outside("rules");
     fs::write(&rules, "rm -rf\n").unwrap();
@@ -494,8 +500,7 @@ fn a_rehearsal_finds_the_guard_that_confinement_silences() {
 #[tokio::test]
 async fn a_guard_whose_processes_are_denied_is_a_no_whatever_it_says() {
     let daemon = Daemon::start().await;
-    let socket = daemon.path().join("sock").display().to_string();
-    let here = daemon.workspace();
+    let (socket, here) = places(&daemon);
     let script = "#!/bin/bash\ncommand=$(/bin/cat)\ncase $command in *'rm -rf'*) echo no >&2; exit 2 ;; esac\nexit 0\n";
     let hook = written(&daemon, "forks", script);
     let hook = hook.to_str().unwrap();
@@ -638,8 +643,7 @@ async fn where_no_means_go_on_working_hookjails_own_failure_keeps_nobody_working
 #[tokio::test]
 async fn a_hook_that_only_looks_on_stops_nothing_whatever_it_says() {
     let daemon = Daemon::start().await;
-    let socket = daemon.path().join("sock").display().to_string();
-    let here = daemon.workspace();
+    let (socket, here) = places(&daemon);
     for case in &CASES {
         let hook = written(&daemon, case.runtime, case.hook);
         let hook = hook.to_str().unwrap();
@@ -663,8 +667,7 @@ async fn a_hook_that_only_looks_on_stops_nothing_whatever_it_says() {
 #[tokio::test]
 async fn a_signal_to_hookjail_itself_is_a_no() {
     let daemon = Daemon::start().await;
-    let socket = daemon.path().join("sock").display().to_string();
-    let here = daemon.workspace();
+    let (socket, here) = places(&daemon);
     let ready = daemon.workspace().join("ready");
     fs::create_dir(&ready).unwrap();
     let slow = written(&daemon, "slow", "#!/bin/sh\nexec sleep 60\n");
@@ -738,8 +741,7 @@ impl Drop for Paused {
 #[tokio::test]
 async fn a_runtime_hears_a_no_before_its_own_timer_fires() {
     let daemon = Daemon::start().await;
-    let socket = daemon.path().join("sock").display().to_string();
-    let here = daemon.workspace();
+    let (socket, here) = places(&daemon);
     let hook = written(&daemon, "passes", "#!/bin/sh\nexit 0\n");
     let hook = hook.to_str().unwrap();
     // The control: the same words let the call pass.
@@ -782,8 +784,7 @@ async fn an_operator_who_is_away_is_waited_for_no_longer_than_the_runtime_waits(
         ..Setup::default()
     })
     .await;
-    let socket = daemon.path().join("sock").display().to_string();
-    let here = daemon.workspace();
+    let (socket, here) = places(&daemon);
     let mut operator = ConsentServiceClient::new(daemon.channel());
     // Somebody who listens, and is away.
     let listening = operator.watch(pb::WatchRequest::default()).await.unwrap();
@@ -799,7 +800,7 @@ async fn an_operator_who_is_away_is_waited_for_no_longer_than_the_runtime_waits(
         // The control: the question was asked, and nobody answered it.
         assert!(took > own / 2, "{}: {took:?} of {own:?}", case.runtime);
         assert!(took < own, "{}: {took:?} of {own:?}", case.runtime);
-        assert!(read(case, &output).stops(), "{}: {output:?}", case.runtime);
+        assert_is_no(case, &output);
     }
     drop(listening);
 }
@@ -807,8 +808,7 @@ async fn an_operator_who_is_away_is_waited_for_no_longer_than_the_runtime_waits(
 #[tokio::test]
 async fn a_payload_that_never_ends_is_a_no_in_time() {
     let daemon = Daemon::start().await;
-    let socket = daemon.path().join("sock").display().to_string();
-    let here = daemon.workspace();
+    let (socket, here) = places(&daemon);
     // Whoever starts a hook may have the timer's signal ignored.
     let ignoring = ["bash", "-c", "trap '' ALRM; exec \"$@\"", "bash"];
     for case in CASES.iter().filter(|case| case.runtime != "git") {
@@ -820,7 +820,7 @@ async fn a_payload_that_never_ends_is_a_no_in_time() {
         let stdin = child.stdin.take();
         let output = child.wait_with_output().unwrap();
         drop(stdin);
-        assert!(read(case, &output).stops(), "{}: {output:?}", case.runtime);
+        assert_is_no(case, &output);
         assert!(begun.elapsed() < Duration::from_secs(5), "{}", case.runtime);
     }
 }
@@ -846,8 +846,7 @@ fn limited<'a>(limit: &'a str, words: &[&'a str]) -> Vec<&'a str> {
 #[tokio::test]
 async fn a_client_that_can_have_next_to_nothing_says_no_or_what_its_hook_says() {
     let daemon = Daemon::start().await;
-    let socket = daemon.path().join("sock").display().to_string();
-    let here = daemon.workspace();
+    let (socket, here) = places(&daemon);
     for case in [&CASES[0], &CASES[1], &CASES[2], &CASES[7]] {
         let hook = written(&daemon, case.runtime, case.hook);
         let hook = hook.to_str().unwrap();
@@ -916,8 +915,7 @@ async fn a_command_line_that_is_wrong_is_a_no() {
 #[tokio::test]
 async fn an_answer_that_cannot_be_written_is_a_no() {
     let daemon = Daemon::start().await;
-    let socket = daemon.path().join("sock").display().to_string();
-    let here = daemon.workspace();
+    let (socket, here) = places(&daemon);
     // Those whose guards here say no on stdout.
     for case in CASES
         .iter()
@@ -927,7 +925,7 @@ async fn an_answer_that_cannot_be_written_is_a_no() {
         let words = in_place(case.runtime, &socket, &[], hook.to_str().unwrap());
         let full = ["bash", "-c", "exec \"$@\" >/dev/full", "bash"];
         let output = ended(&here, &[&full[..], &words].concat(), case.harmful);
-        assert!(read(case, &output).stops(), "{}: {output:?}", case.runtime);
+        assert_is_no(case, &output);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
 
         let closed = [
@@ -954,13 +952,12 @@ async fn a_refusal_names_its_reason_and_an_id_and_never_the_command_that_lifts_i
         ..Setup::default()
     };
     let daemon = Daemon::with(setup).await;
-    let socket = daemon.path().join("sock").display().to_string();
-    let here = daemon.workspace();
+    let (socket, here) = places(&daemon);
     for case in &CASES {
         let hook = written(&daemon, case.runtime, case.hook);
         let words = in_place(case.runtime, &socket, &[], hook.to_str().unwrap());
         let output = ended(&here, &words, case.harmless);
-        assert!(read(case, &output).stops(), "{}: {output:?}", case.runtime);
+        assert_is_no(case, &output);
         let told = [output.stdout, output.stderr].concat();
         let told = String::from_utf8_lossy(&told);
         assert!(told.contains("CONSENT_REQUIRED: "), "{told}");
@@ -990,8 +987,7 @@ async fn a_guard_that_runs_while_the_daemon_is_stopped_is_a_no() {
                 ..Setup::default()
             })
             .await;
-            let socket = daemon.path().join("sock").display().to_string();
-            let here = daemon.workspace();
+            let (socket, here) = places(&daemon);
             let pid = daemon.workspace().join("pid");
             // It would be ended by SIGTERM.
             let slow = written(
@@ -1017,7 +1013,7 @@ async fn a_guard_that_runs_while_the_daemon_is_stopped_is_a_no() {
             daemon.child().wait().unwrap();
 
             let after = ended(&here, &words, case.harmless);
-            assert!(read(case, &after).stops(), "{}: {after:?}", case.runtime);
+            assert_is_no(case, &after);
         }
     }
 }
@@ -1025,8 +1021,7 @@ async fn a_guard_that_runs_while_the_daemon_is_stopped_is_a_no() {
 #[tokio::test]
 async fn a_payload_of_nobody_is_a_no() {
     let daemon = Daemon::start().await;
-    let socket = daemon.path().join("sock").display().to_string();
-    let here = daemon.workspace();
+    let (socket, here) = places(&daemon);
     for payload in ["", "{}", "nonsense"] {
         let output = ended(&here, &in_place("auto", &socket, &[], "/bin/true"), payload);
         assert_eq!(output.status.code(), Some(2));

@@ -30,7 +30,7 @@ use tonic_types::StatusExt;
 
 use crate::{
     support::{Daemon, Setup, directory, hook, program, reason},
-    witness::{Mount, SOON, assert_verifies, records, until, writing},
+    witness::{Mount, SOON, assert_verifies, records, until, until_it, writing},
 };
 
 #[tokio::test]
@@ -67,7 +67,11 @@ async fn an_end_record_that_does_not_fit_is_said_everywhere_and_written_once_the
         "{}",
         daemon.log()
     );
-    assert_eq!(serving(&daemon).await, ServingStatus::NotServing);
+    // Health is told a moment after the caller.
+    until_it("the end of serving", async || {
+        serving(&daemon).await == ServingStatus::NotServing
+    })
+    .await;
     assert!(problem(&daemon).await.contains("end record"));
     let doctor = doctor(&daemon);
     assert_eq!(doctor.status.code(), Some(1), "{doctor:?}");
@@ -77,11 +81,10 @@ async fn an_end_record_that_does_not_fit_is_said_everywhere_and_written_once_the
     assert!(!daemon.workspace().join("ran").exists());
 
     limit_files(&daemon, None);
-    let give_up = Instant::now() + SOON;
-    while serving(&daemon).await != ServingStatus::Serving {
-        assert!(Instant::now() < give_up, "{}", daemon.log());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until_it("what is written late", async || {
+        serving(&daemon).await == ServingStatus::Serving
+    })
+    .await;
     assert_eq!(problem(&daemon).await, "");
     daemon.run(writing(&daemon, "echo >ran")).await.unwrap();
     assert!(daemon.workspace().join("ran").exists());
@@ -94,7 +97,7 @@ async fn an_end_record_that_does_not_fit_is_said_everywhere_and_written_once_the
     // It ran, so the same request does not have it run again.
     let again = daemon.run(held_request(&daemon, "r-held")).await;
     assert_eq!(reason(&again.unwrap_err()), "AUDIT_UNAVAILABLE");
-    assert_eq!(fs::read(daemon.workspace().join("begun")).unwrap(), b"\n");
+    assert_eq!(fs::read(begun(&daemon, "r-held")).unwrap(), b"\n");
     assert_eq!(records[6]["run_id"], records[7]["run_id"]);
     assert_verifies(daemon.path());
 }
@@ -136,7 +139,7 @@ async fn held(daemon: &Daemon, id: &str) -> (tokio::task::JoinHandle<Answer>, Pa
     let request = held_request(daemon, id);
     let mut client = daemon.client();
     let call = tokio::spawn(async move { client.execute(request).await });
-    until("the hook's begin", || workspace.join("begun").exists()).await;
+    until("the hook's begin", || begun(daemon, id).exists()).await;
     (call, workspace.join("go"))
 }
 
@@ -145,9 +148,14 @@ fn held_request(daemon: &Daemon, id: &str) -> pb::ExecuteRequest {
         request_id: id.to_owned(),
         ..writing(
             daemon,
-            "echo >>begun; until test -e go; do sleep 0.02; done",
+            &format!("echo >>begun-{id}; until test -e go; do sleep 0.02; done"),
         )
     }
+}
+
+/// Returns what a held hook writes a line to.
+fn begun(daemon: &Daemon, id: &str) -> PathBuf {
+    daemon.workspace().join(format!("begun-{id}"))
 }
 
 fn doctor(daemon: &Daemon) -> std::process::Output {
@@ -303,17 +311,21 @@ mod as_root {
     use super::*;
     use crate::support::needs_root;
 
-    #[tokio::test]
-    #[ignore = "needs root that may mount"]
-    async fn on_a_full_disk_every_hook_that_ran_has_its_start_and_the_chain_holds() {
+    /// Returns a daemon whose journal has a small disk of its own, and that disk.
+    async fn on_a_disk_of(size: &str) -> (Daemon, PathBuf, Mount) {
         needs_root();
         let directory = directory();
         let disk = audit(directory.path());
         fs::create_dir_all(&disk).unwrap();
-        let mount = Mount::tmpfs(&disk, "size=160k,mode=0700");
-        let daemon = Daemon::in_directory(directory, Setup::default())
-            .await
-            .unwrap();
+        let mount = Mount::tmpfs(&disk, &format!("size={size},mode=0700"));
+        let daemon = Daemon::in_directory(directory, Setup::default()).await;
+        (daemon.unwrap(), disk, mount)
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root that may mount"]
+    async fn on_a_full_disk_every_hook_that_ran_has_its_start_and_the_chain_holds() {
+        let (daemon, disk, mount) = on_a_disk_of("160k").await;
         let mut ran = 0;
         let refusal = loop {
             let request = writing(&daemon, &format!("echo >ran-{ran}"));
@@ -343,15 +355,12 @@ mod as_root {
     #[tokio::test]
     #[ignore = "needs root that may mount"]
     async fn a_disk_that_others_fill_keeps_hooks_from_starting_and_none_from_its_end() {
-        needs_root();
-        let directory = directory();
-        let disk = audit(directory.path());
-        fs::create_dir_all(&disk).unwrap();
-        let mount = Mount::tmpfs(&disk, "size=2m,mode=0700");
-        let daemon = Daemon::in_directory(directory, Setup::default())
-            .await
-            .unwrap();
-        let (call, go) = held(&daemon, "").await;
+        let (daemon, disk, mount) = on_a_disk_of("2m").await;
+        // Together their ends are longer than what is free of the journal's last page.
+        let mut calls = Vec::new();
+        for number in 0..8 {
+            calls.push(held(&daemon, &format!("r-{number}")).await);
+        }
         let filler = disk.join("filler");
         let fill = |bytes: usize| {
             let mut file = fs::File::options().create(true).append(true).open(&filler);
@@ -361,9 +370,11 @@ mod as_root {
         while fill(4096).is_ok() {}
         assert!(fill(1).is_err());
 
-        fs::write(go, "").unwrap();
-        let ended = call.await.unwrap().unwrap().into_inner();
-        assert_eq!(ended.outcome.unwrap().exit_code, Some(0));
+        for (call, go) in calls {
+            fs::write(go, "").unwrap();
+            let ended = call.await.unwrap().unwrap().into_inner();
+            assert_eq!(ended.outcome.unwrap().exit_code, Some(0));
+        }
         // What was kept ahead is used up first.
         let mut ran = 0;
         let refusal = loop {

@@ -26,7 +26,7 @@ use tower::service_fn;
 
 use crate::{
     support::{Daemon, Setup, at, field, hook, inline, reason, sh},
-    witness::{end, event},
+    witness::{end, event, until, until_it},
 };
 
 /// Frames of HTTP/2: their types.
@@ -182,10 +182,8 @@ async fn messages_that_never_end_leave_room_for_others() {
     // The control: what was kept is free again.
     let mut request = hook(["/bin/true"]);
     request.event = sized(3 << 20);
-    let give_up = Instant::now() + Duration::from_secs(10);
-    while daemon.run(request.clone()).await.is_err() {
-        assert!(Instant::now() < give_up, "nothing was given back");
-    }
+    let given_back = async || daemon.run(request.clone()).await.is_ok();
+    until_it("the memory of answers", given_back).await;
 }
 
 #[tokio::test]
@@ -236,9 +234,7 @@ async fn a_call_that_is_canceled_in_the_queue_starts_nothing_and_leaves_the_queu
     let mut running = daemon.client();
     let first = script("touch runs; until test -e go; do sleep 0.02; done");
     let first = tokio::spawn(async move { running.execute(first).await });
-    while !workspace.join("runs").exists() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the hook's begin", || workspace.join("runs").exists()).await;
     for _ in 0..20 {
         let mut client = daemon.client();
         let call = client.execute(script("touch started"));
@@ -258,9 +254,7 @@ async fn a_call_that_is_canceled_in_the_queue_starts_nothing_and_leaves_the_queu
             .filter(|record| record["reason"] == "CANCELED");
         canceled.count()
     };
-    while refused() < 20 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the end of the calls in the queue", || refused() >= 20).await;
     std::fs::write(workspace.join("go"), "").unwrap();
     assert!(first.await.unwrap().is_ok());
     assert!(living.await.unwrap().is_ok());
@@ -336,21 +330,35 @@ async fn a_run_goes_on_while_anybody_waits_for_its_answer() {
     request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
     let ask = || {
         let (mut client, request) = (daemon.client(), request.clone());
-        tokio::spawn(async move { client.execute(request).await })
+        Box::pin(async move { client.execute(request).await })
     };
-    let first = ask();
-    while !workspace.join("runs").exists() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    let second = ask();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let first = tokio::spawn(ask());
+    until("the hook's begin", || workspace.join("runs").exists()).await;
+    let mut second = ask();
+    // What is sent later on the same connection is answered: what was sent before has reached the daemon.
+    let mut later = async || {
+        for _ in 0..20 {
+            tokio::select! {
+                biased;
+                answer = &mut second => panic!("the hook has not ended: {answer:?}"),
+                later = daemon.run(hook(["/bin/true"])) => drop(later.unwrap()),
+            }
+        }
+    };
+    later().await;
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    later().await;
     std::fs::write(workspace.join("go"), "").unwrap();
-    let response = second.await.unwrap().unwrap().into_inner();
+    let response = second.await.unwrap().into_inner();
     assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
-    assert_eq!(daemon.records(), ["started", "ended"]);
+    let journal = daemon.journal();
+    let of_it = journal
+        .iter()
+        .filter(|record| record["request_id"] == "one");
+    let kinds: Vec<_> = of_it.map(|record| &record["record"]).collect();
+    assert_eq!(kinds, ["started"]);
+    assert_eq!(journal.len(), 2 * 41);
 }
 
 #[tokio::test]
@@ -453,10 +461,8 @@ async fn answers_that_nobody_reads_are_bounded_in_sum() {
     // A hook that runs now is answered all the same: what it wrote was counted.
     assert!(daemon.run(hook(["/usr/bin/seq", "20000"])).await.is_ok());
     drop(connection);
-    let give_up = Instant::now() + Duration::from_secs(10);
-    while daemon.run(request.clone()).await.is_err() {
-        assert!(Instant::now() < give_up, "nothing was given back");
-    }
+    let given_back = async || daemon.run(request.clone()).await.is_ok();
+    until_it("the memory of answers", given_back).await;
 }
 
 #[tokio::test]
@@ -744,11 +750,7 @@ mod as_root {
             let count = |record: &serde_json::Value| record["count"].as_u64().unwrap_or(1);
             journal.iter().map(count).sum()
         };
-        let give_up = Instant::now() + Duration::from_secs(10);
-        while counted() < 100 {
-            assert!(Instant::now() < give_up, "{}", counted());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        until("the record of what was counted", || counted() >= 100).await;
         assert_eq!(counted(), 100);
     }
 

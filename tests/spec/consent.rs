@@ -63,6 +63,16 @@ impl Listener {
         }
     }
 
+    /// Has a hook run in the background, and waits for the question about it.
+    async fn asked_about(
+        &mut self,
+        daemon: &Daemon,
+        request: pb::ExecuteRequest,
+    ) -> (Running, pb::PendingConsent) {
+        let running = begin(daemon, request);
+        (running, self.question().await)
+    }
+
     async fn settled(&mut self) -> (String, ConsentDecision, bool) {
         match self.news().await {
             News::Settled(settled) => (
@@ -184,16 +194,14 @@ async fn yes_is_for_once_and_no_is_a_refusal() {
     let daemon = daemon("").await;
     let path = script(&daemon, "echo ran");
     let mut listener = Listener::of(&daemon).await;
-    let running = begin(&daemon, run_script(&path));
-    let asked = listener.question().await;
+    let (running, asked) = listener.asked_about(&daemon, run_script(&path)).await;
     assert!(decide(&daemon, &asked.consent_id, ConsentDecision::Once).await);
     running.await.unwrap().unwrap();
     assert_eq!(daemon.journal()[0]["consent"], "listener_once");
     assert_eq!(consents(&daemon), [json!(null); 0]);
     listener.settled().await;
 
-    let running = begin(&daemon, run_script(&path));
-    let asked = listener.question().await;
+    let (running, asked) = listener.asked_about(&daemon, run_script(&path)).await;
     assert!(decide(&daemon, &asked.consent_id, ConsentDecision::No).await);
 
     let (reason, message) = refused(running).await;
@@ -291,16 +299,14 @@ async fn a_script_that_changed_is_shown_with_what_changed() {
     let daemon = daemon("").await;
     let path = script(&daemon, "echo one\necho two");
     let mut listener = Listener::of(&daemon).await;
-    let running = begin(&daemon, run_script(&path));
-    let asked = listener.question().await;
+    let (running, asked) = listener.asked_about(&daemon, run_script(&path)).await;
     assert_eq!(asked.diff, "");
     decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
     running.await.unwrap().unwrap();
     listener.settled().await;
 
     script(&daemon, "echo one\necho three");
-    let running = begin(&daemon, run_script(&path));
-    let asked = listener.question().await;
+    let (running, asked) = listener.asked_about(&daemon, run_script(&path)).await;
 
     assert!(asked.why.contains("changed since"), "{}", asked.why);
     let changed: Vec<_> = asked.diff.lines().skip(3).collect();
@@ -332,8 +338,7 @@ async fn what_is_shown_as_changed_is_of_the_content_that_is_asked_about() {
     let daemon = daemon("").await;
     let path = script(&daemon, "echo old");
     let mut listener = Listener::of(&daemon).await;
-    let running = begin(&daemon, run_script(&path));
-    let asked = listener.question().await;
+    let (running, asked) = listener.asked_about(&daemon, run_script(&path)).await;
     decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
     running.await.unwrap().unwrap();
     listener.settled().await;
@@ -389,8 +394,7 @@ async fn what_changes_while_the_operator_is_asked_does_not_run() {
         let daemon = daemon("").await;
         let path = script(&daemon, "echo shown >&2");
         let mut listener = Listener::of(&daemon).await;
-        let running = begin(&daemon, run_script(&path));
-        let asked = listener.question().await;
+        let (running, asked) = listener.asked_about(&daemon, run_script(&path)).await;
         script(&daemon, "echo other >&2");
 
         decide(&daemon, &asked.consent_id, decision).await;
@@ -424,8 +428,7 @@ async fn a_file_that_is_away_when_the_answer_comes_does_not_run() {
         if away == "more.sh" {
             request.hook.as_mut().unwrap().argv.push(more);
         }
-        let running = begin(&daemon, request);
-        let asked = listener.question().await;
+        let (running, asked) = listener.asked_about(&daemon, request).await;
         let away = daemon.outside(away);
         fs::rename(&away, away.with_extension("away")).unwrap();
 
@@ -437,78 +440,70 @@ async fn a_file_that_is_away_when_the_answer_comes_does_not_run() {
     }
 }
 
-/// What waits has not begun: a reload is for it, too.
-#[tokio::test]
-async fn an_answer_has_nothing_run_under_a_profile_that_changed_while_it_was_awaited() {
-    let profile = |more: &str| format!("description = \"mine\"\nextends = \"strict\"\n{more}\n");
+/// Returns a daemon that has a profile `mine`, and a request for a hook under it.
+async fn with_a_profile() -> (Daemon, pb::ExecuteRequest) {
     let daemon = Daemon::with(Setup {
         ask_for_consent: true,
         profiles: vec![("mine".to_owned(), profile(""))],
         ..Setup::default()
     })
     .await;
-    let request = || pb::ExecuteRequest {
+    let request = pb::ExecuteRequest {
         profile: "mine".to_owned(),
         ..hook(["/bin/true"])
     };
-    let file = daemon.path().join("profiles/mine.toml");
-    let reload = |text: Option<String>| {
-        if let Some(text) = text {
-            fs::write(&file, text).unwrap();
-        }
-        let socket = daemon.path().join("sock-admin");
-        let words = ["reload", "--connect", socket.to_str().unwrap()];
-        let reloaded = hookjail(&daemon.path().join("hookjail.toml"), &words).output();
-        assert!(reloaded.as_ref().unwrap().status.success(), "{reloaded:?}");
-    };
-    let mut listener = Listener::of(&daemon).await;
-    let running = begin(&daemon, request());
-    let asked = listener.question().await;
-    reload(Some(profile("[time]\nmaximum = \"7m\"")));
-
-    decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
-
-    assert_eq!(refused(running).await.0, "DIGEST_MISMATCH");
-    assert_eq!(consents(&daemon), [json!(null); 0]);
-    // The control: a reload that leaves the profile as it is.
-    listener.settled().await;
-    let running = begin(&daemon, request());
-    let asked = listener.question().await;
-    reload(None);
-    decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
-    running.await.unwrap().unwrap();
+    (daemon, request)
 }
 
-#[tokio::test]
-async fn a_consent_ends_when_its_profile_changes_and_the_operator_is_told_what_changed() {
-    let profile = |more: &str| format!("description = \"mine\"\nextends = \"strict\"\n{more}\n");
-    let daemon = Daemon::with(Setup {
-        ask_for_consent: true,
-        profiles: vec![("mine".to_owned(), profile(""))],
-        ..Setup::default()
-    })
-    .await;
-    let request = || pb::ExecuteRequest {
-        profile: "mine".to_owned(),
-        ..hook(["/bin/true"])
-    };
-    let mut listener = Listener::of(&daemon).await;
-    let running = begin(&daemon, request());
-    let asked = listener.question().await;
-    decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
-    running.await.unwrap().unwrap();
-    listener.settled().await;
-    daemon.run(request()).await.unwrap();
-    let was = consents(&daemon)[0]["profile_digest"].clone();
-    let file = daemon.path().join("profiles/mine.toml");
-    fs::write(&file, profile("[time]\nmaximum = \"7m\"")).unwrap();
+fn profile(more: &str) -> String {
+    format!("description = \"mine\"\nextends = \"strict\"\n{more}\n")
+}
+
+/// Has a daemon read its profile `mine` anew.
+fn reload(daemon: &Daemon, mine: &str) {
+    fs::write(daemon.path().join("profiles/mine.toml"), mine).unwrap();
     let socket = daemon.path().join("sock-admin");
     let words = ["reload", "--connect", socket.to_str().unwrap()];
     let reloaded = hookjail(&daemon.path().join("hookjail.toml"), &words).output();
     assert!(reloaded.as_ref().unwrap().status.success(), "{reloaded:?}");
+}
 
-    let running = begin(&daemon, request());
-    let asked = listener.question().await;
+/// What waits has not begun: a reload is for it, too.
+#[tokio::test]
+async fn an_answer_has_nothing_run_under_a_profile_that_changed_while_it_was_awaited() {
+    let (daemon, request) = with_a_profile().await;
+    let mut listener = Listener::of(&daemon).await;
+    let changed = profile("[time]\nmaximum = \"7m\"");
+    // The second is the control: a reload that leaves the profile as it is.
+    for is_refused in [true, false] {
+        let (running, asked) = listener.asked_about(&daemon, request.clone()).await;
+        reload(&daemon, &changed);
+
+        decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
+
+        if is_refused {
+            assert_eq!(refused(running).await.0, "DIGEST_MISMATCH");
+            assert_eq!(consents(&daemon), [json!(null); 0]);
+            listener.settled().await;
+        } else {
+            running.await.unwrap().unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_consent_ends_when_its_profile_changes_and_the_operator_is_told_what_changed() {
+    let (daemon, request) = with_a_profile().await;
+    let mut listener = Listener::of(&daemon).await;
+    let (running, asked) = listener.asked_about(&daemon, request.clone()).await;
+    decide(&daemon, &asked.consent_id, ConsentDecision::Always).await;
+    running.await.unwrap().unwrap();
+    listener.settled().await;
+    daemon.run(request.clone()).await.unwrap();
+    let was = consents(&daemon)[0]["profile_digest"].clone();
+    reload(&daemon, &profile("[time]\nmaximum = \"7m\""));
+
+    let (running, asked) = listener.asked_about(&daemon, request.clone()).await;
 
     assert!(asked.why.contains("profile `mine` changed"), "{asked:?}");
     assert!(asked.why.contains(was.as_str().unwrap()), "{asked:?}");
@@ -524,8 +519,7 @@ async fn a_consent_ends_when_its_profile_changes_and_the_operator_is_told_what_c
     let list = daemon.path().join("state/allowlist.json");
     fs::write(&list, serde_json::to_vec(&entries).unwrap()).unwrap();
     listener.settled().await;
-    let running = begin(&daemon, request());
-    let asked = listener.question().await;
+    let (running, asked) = listener.asked_about(&daemon, request).await;
     assert!(asked.why.contains("allowed again"), "{asked:?}");
     decide(&daemon, &asked.consent_id, ConsentDecision::No).await;
     assert_eq!(refused(running).await.0, "CONSENT_REQUIRED");
@@ -550,8 +544,7 @@ async fn the_operators_time_is_not_the_hooks() {
         ..pb::AllowRequest::default()
     };
     operator(&daemon).allow(allow).await.unwrap();
-    let running = begin(&daemon, request.clone());
-    let asked = listener.question().await;
+    let (running, asked) = listener.asked_about(&daemon, request.clone()).await;
 
     // It began later than the one that waits, whose time is over with its own.
     let response = daemon.run(clock).await.unwrap();
@@ -577,8 +570,7 @@ async fn a_caller_that_goes_away_withdraws_its_question() {
     let daemon = daemon("").await;
     let path = script(&daemon, "echo ran");
     let mut listener = Listener::of(&daemon).await;
-    let running = begin(&daemon, run_script(&path));
-    let asked = listener.question().await;
+    let (running, asked) = listener.asked_about(&daemon, run_script(&path)).await;
 
     running.abort();
 

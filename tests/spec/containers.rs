@@ -29,6 +29,7 @@ use nix::{
 use tokio::sync::Mutex;
 
 use crate::{
+    limits::are_killed_before_the_daemon,
     support::{Daemon, Setup, directory, hook, in_containers, needs_root, program, reason, sh},
     witness::{
         Again, a_minute, end, event, processes_with, until, until_clean, until_gone, wall_time,
@@ -197,6 +198,10 @@ async fn the_tree_in_a_container_dies_at_the_deadline_and_with_its_daemon(runtim
     until_gone(&format!("sleep {second}")).await;
     until_gone(&daemon.path().display().to_string()).await;
     assert!(running.await.unwrap().is_err());
+}
+
+async fn where_memory_runs_out_hooks_in_containers_are_killed_before_the_daemon(runtime: &str) {
+    are_killed_before_the_daemon(Daemon::with(setup(runtime)).await).await;
 }
 
 async fn what_is_no_control_group_is_refused_with_what_to_do(runtime: &str) {
@@ -722,6 +727,7 @@ on_each_runtime! {
     what_is_written_to_a_granted_workspace_stays_and_what_is_written_to_scratch_goes
     a_script_is_read_by_the_interpreter_of_its_first_line
     the_tree_in_a_container_dies_at_the_deadline_and_with_its_daemon
+    where_memory_runs_out_hooks_in_containers_are_killed_before_the_daemon
     what_is_no_control_group_is_refused_with_what_to_do
     nothing_of_a_container_is_left_when_its_run_has_ended
     a_container_that_breaks_under_its_hook_is_a_fault

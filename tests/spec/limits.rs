@@ -9,7 +9,10 @@ use tonic_types::StatusExt;
 
 use crate::{
     support::{Daemon, Setup, hook, reason, sh},
-    witness::{assert_verifies, end, status_kib, until, until_clean, zombies_of},
+    witness::{
+        a_minute, assert_verifies, end, keeper_of, processes_that, status_kib, until, until_clean,
+        until_gone, zombies_of,
+    },
 };
 
 /// What a daemon holds: descriptors and threads. Not the locks of the uids that it has leased: as many as hooks ever ran at
@@ -180,6 +183,36 @@ while not os.path.exists("go"):
     std::fs::write(workspace.join("go"), "").unwrap();
     let held = holder.await.unwrap().unwrap().into_inner().stdout;
     assert_eq!(String::from_utf8_lossy(&held), "5\n");
+}
+
+#[tokio::test]
+async fn where_memory_runs_out_hooks_are_killed_before_the_daemon() {
+    are_killed_before_the_daemon(Daemon::start().await).await;
+}
+
+/// Asserts that the kernel takes each process of a hook rather than its daemon.
+pub(crate) async fn are_killed_before_the_daemon(daemon: Daemon) {
+    let said = |id: u32| -> i32 {
+        let path = format!("/proc/{id}/oom_score_adj");
+        let text = std::fs::read_to_string(path).unwrap();
+        text.trim().parse().unwrap()
+    };
+    let own = said(std::process::id());
+    let marker = a_minute();
+    let script = format!("(sleep {marker} &) ; sleep {marker}");
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(sh("pipeline", &script)).await });
+    let asleep = |line: &str| line.starts_with("sleep") && line.contains(&marker);
+    until("both sleeps", || processes_that(asleep).count() == 2).await;
+
+    for (id, line) in processes_that(|line| line.contains(&marker)) {
+        assert_eq!(said(id), (own + 500).min(1000), "{line}");
+    }
+    assert_eq!(said(daemon.pid()), own);
+    let keeper = keeper_of(&daemon).unwrap();
+    assert_eq!(said(keeper.cast_unsigned()), own);
+    call.abort();
+    until_gone(&marker).await;
 }
 
 #[tokio::test]

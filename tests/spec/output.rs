@@ -1,14 +1,23 @@
 //! What a hook prints comes back, bounded and byte for byte; what it does not read does no harm.
 
-use std::fmt::Write;
+use std::{
+    fmt::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use hookjail::pb::{self, OutcomeKind, execute_stream_response::Part};
 use sha2::{Digest, Sha256};
+use tokio::task::JoinSet;
 use tonic::Code;
 
 use crate::{
     support::{Daemon, Setup, field, hook, reason, sh},
-    witness::{end, event, status_kib, wall_time},
+    witness::{end, event, status_kib, wall_time, writing},
 };
 
 const MIB: usize = 1024 * 1024;
@@ -18,6 +27,15 @@ fn big_reply(request: pb::ExecuteRequest) -> pb::ExecuteRequest {
         max_reply_bytes: Some(64 * 1024 * 1024),
         ..request
     }
+}
+
+/// Returns the SHA-256 as its usual text.
+fn digest(text: &[u8]) -> String {
+    let mut digest = String::new();
+    for byte in Sha256::digest(text) {
+        write!(digest, "{byte:02x}").unwrap();
+    }
+    digest
 }
 
 /// Returns a hook that prints bytes `a`, then an end.
@@ -145,12 +163,7 @@ async fn a_hook_may_leave_its_event_unread() {
 async fn an_event_of_16_mib_arrives_whole() {
     let daemon = Daemon::start().await;
     let json = format!("\"{}\"", "x".repeat(16 * MIB - 2));
-    let digest = Sha256::digest(&json)
-        .iter()
-        .fold(String::new(), |mut text, byte| {
-            write!(text, "{byte:02x}").unwrap();
-            text
-        });
+    let digest = digest(json.as_bytes());
 
     let response = daemon
         .run(pb::ExecuteRequest {
@@ -248,6 +261,115 @@ async fn a_stream_brings_output_before_the_end_and_the_response_last() {
         (&response.stdout[..], &response.stderr[..]),
         (&stdout[..], &stderr[..])
     );
+}
+
+/// Keeps two processors busy until it is dropped.
+struct Load(Arc<AtomicBool>);
+
+impl Load {
+    fn new() -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        for _ in 0..4 {
+            let over = Arc::clone(&over);
+            thread::spawn(move || while !over.load(Ordering::Relaxed) {});
+        }
+        Self(over)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_pauses_gets_the_whole_output_however_the_hook_ends() {
+    let daemon = Daemon::start().await;
+    let _load = Load::new();
+    let mut calls = JoinSet::new();
+    let ends = [
+        ("exit 0", (OutcomeKind::Exited, Some(0), None)),
+        ("sleep 60 & exit 0", (OutcomeKind::Exited, Some(0), None)),
+        ("kill -9 $$", (OutcomeKind::Signaled, None, Some(9))),
+        ("sleep 60", (OutcomeKind::TimedOut, None, Some(9))),
+    ];
+    for ((after, expected), lines) in ends
+        .into_iter()
+        .flat_map(|end| [20_000, 45_000, 60_000, 75_000, 90_000].map(|lines| (end, lines)))
+    {
+        let name = format!("{lines} lines, {after}");
+        let done = daemon.workspace().join(&name);
+        let script = format!("seq {lines} & seq {lines} >&2; wait; echo >'{name}'; {after}");
+        let request = pb::ExecuteRequest {
+            timeout: wall_time(if after == "sleep 60" { 4 } else { 60 }),
+            ..writing(&daemon, &script)
+        };
+        let mut client = daemon.client_that_takes_little().await;
+        calls.spawn(async move {
+            let request = pb::ExecuteStreamRequest {
+                request: Some(request),
+            };
+            let stream = client.execute_stream(request).await;
+            let mut stream = stream.unwrap().into_inner();
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            let (mut stdout, mut stderr, mut last) = (Vec::new(), Vec::new(), None);
+            while let Some(message) = stream.message().await.unwrap() {
+                match message.part.unwrap() {
+                    Part::Stdout(bytes) => stdout.extend(bytes),
+                    Part::Stderr(bytes) => stderr.extend(bytes),
+                    Part::Response(response) => last = Some(response),
+                }
+            }
+            let response = last.unwrap();
+            assert_eq!(end(&response), expected, "{name}");
+            assert!(!response.outcome.unwrap().output_held_open, "{name}");
+            assert!(
+                !response.stdout_truncated && !response.stderr_truncated,
+                "{name}"
+            );
+            let mut whole = String::new();
+            for line in 1..=lines {
+                writeln!(whole, "{line}").unwrap();
+            }
+            // It was killed before it could print all of it, if at all, by its deadline.
+            assert!(
+                done.exists() || expected.0 == OutcomeKind::TimedOut,
+                "{name}"
+            );
+            let whole = whole.as_bytes();
+            for (streamed, answered, total) in [
+                (stdout, &response.stdout, response.stdout_total_bytes),
+                (stderr, &response.stderr, response.stderr_total_bytes),
+            ] {
+                assert_eq!(total, answered.len() as u64, "{name}");
+                assert!(whole.starts_with(answered), "{name}");
+                assert!(
+                    !done.exists() || answered == whole,
+                    "{name}: {total} of {}",
+                    whole.len()
+                );
+                // Where nobody reads them until the deadline, pieces are in the answer alone.
+                assert!(answered.starts_with(&streamed), "{name}");
+                assert!(
+                    expected.0 == OutcomeKind::TimedOut || *answered == streamed,
+                    "{name}: {} of {total}",
+                    streamed.len()
+                );
+            }
+            (response.audit.unwrap().run_id, response.stdout)
+        });
+    }
+    let answers = calls.join_all().await;
+    assert_eq!(answers.len(), 20);
+    let journal = daemon.journal();
+    for (run, stdout) in answers {
+        let of_end =
+            |record: &&serde_json::Value| record["run_id"] == run && record["record"] == "ended";
+        let ended = journal.iter().find(of_end).unwrap();
+        assert_eq!(ended["stdout"]["sha256"], digest(&stdout));
+        assert_eq!(ended["stdout"]["total_bytes"], stdout.len());
+    }
 }
 
 #[tokio::test]

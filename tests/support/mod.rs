@@ -171,6 +171,14 @@ impl Daemon {
         HookServiceClient::new(self.channel.clone()).max_decoding_message_size(64 * 1024 * 1024)
     }
 
+    /// Returns a client with a connection of its own, which takes little of an answer before it is read.
+    pub(crate) async fn client_that_takes_little(&self) -> HookServiceClient<Channel> {
+        let endpoint =
+            Endpoint::from_static("http://localhost").initial_stream_window_size(16 * 1024);
+        let channel = connect_to(&self.path().join("sock"), endpoint).await;
+        HookServiceClient::new(channel.unwrap())
+    }
+
     /// Returns the channel to this daemon.
     pub(crate) fn channel(&self) -> Channel {
         self.channel.clone()
@@ -423,13 +431,17 @@ pub(crate) async fn dial(socket: PathBuf) -> std::io::Result<TokioIo<UnixStream>
     UnixStream::connect(socket).await.map(TokioIo::new)
 }
 
+async fn connect_to(socket: &Path, endpoint: Endpoint) -> Result<Channel, tonic::transport::Error> {
+    let path = socket.to_owned();
+    let connect = service_fn(move |_| dial(path.clone()));
+    endpoint.connect_with_connector(connect).await
+}
+
 /// Connects as soon as the daemon listens; `None` once it has ended.
 async fn connect(socket: &Path, child: &mut Child) -> Option<Channel> {
     let give_up = Instant::now() + Duration::from_secs(60);
     loop {
-        let path = socket.to_owned();
-        let connect = service_fn(move |_| dial(path.clone()));
-        if let Ok(channel) = endpoint().connect_with_connector(connect).await {
+        if let Ok(channel) = connect_to(socket, endpoint()).await {
             return Some(channel);
         }
         if child.try_wait().unwrap().is_some() || Instant::now() > give_up {

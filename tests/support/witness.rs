@@ -39,15 +39,20 @@ pub(crate) fn a_minute() -> String {
 
 /// Returns the processes that have a text among their arguments; the dead have none.
 pub(crate) fn processes_with(marker: &str) -> Vec<String> {
-    let command_line = |path: PathBuf| {
-        let bytes = fs::read(path.join("cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).replace('\0', " ")
-    };
+    let found = processes_that(|line| line.contains(marker));
+    found.map(|(_, line)| line).collect()
+}
+
+/// Returns the ids of processes, and their arguments, of whose arguments something holds.
+pub(crate) fn processes_that(holds: impl Fn(&str) -> bool) -> impl Iterator<Item = (u32, String)> {
     let processes = fs::read_dir("/proc").unwrap();
-    processes
-        .map(|entry| command_line(entry.unwrap().path()))
-        .filter(|line| line.contains(marker))
-        .collect()
+    let read = |path: PathBuf| {
+        let id = path.file_name()?.to_str()?.parse().ok()?;
+        let bytes = fs::read(path.join("cmdline")).ok()?;
+        Some((id, String::from_utf8_lossy(&bytes).replace('\0', " ")))
+    };
+    let found = processes.filter_map(move |entry| read(entry.unwrap().path()));
+    found.filter(move |(_, line)| holds(line))
 }
 
 /// Returns the children of a process that have ended and are not reaped.
@@ -94,8 +99,13 @@ pub(crate) fn status_kib(pid: u32, name: &str) -> u64 {
 
 /// Waits until something holds.
 pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    until_it(what, async || holds()).await;
+}
+
+/// Waits until something holds that somebody has to be asked about.
+pub(crate) async fn until_it(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let give_up = Instant::now() + SOON;
-    while !holds() {
+    while !holds().await {
         assert!(Instant::now() < give_up, "{what} takes too long");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

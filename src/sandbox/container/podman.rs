@@ -211,6 +211,9 @@ pub(super) fn arguments(bundle: &Bundle<'_>, home: &str, id: &str) -> Vec<String
         format!("--ulimit=nproc={processes}:{processes}"),
         format!("--user={}:{}", user.uid, user.gid),
     ]);
+    // Podman does not hand its own on, as runtimes do.
+    let sooner = sys::oom_score_adj_of_hooks();
+    arguments.extend(sooner.map(|score| format!("--oom-score-adj={score}")));
     let mounts = bundle.binds.iter().map(mount);
     arguments.extend(mounts);
     arguments.push(format!(

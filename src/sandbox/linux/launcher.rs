@@ -6,6 +6,7 @@ use std::{
     io,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
+    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -85,22 +86,28 @@ struct Reading {
     since: Option<Mark>,
 }
 
+/// A run until the death of its tree.
+type Finish = Pin<Box<dyn Future<Output = Result<process::Ended, Stop>> + Send>>;
+
 impl Started {
     /// Feeds the event and waits for the end of the whole tree.
     ///
     /// # Errors
     ///
     /// The container that it ran in did not say how it ended.
-    pub(in crate::sandbox) async fn finish(
-        self,
-        supervision: Supervision,
-    ) -> Result<process::Ended, Stop> {
+    pub(in crate::sandbox) fn finish(self, supervision: Supervision) -> Finish {
         match self {
-            Self::Child(running) => Ok(running.finish(supervision).await),
-            Self::Contained(running) => running
-                .finish(supervision)
-                .await
-                .map_err(|gone| Fault::new("cannot tell how a hook ended", gone).into()),
+            Self::Child(running) => {
+                let finish = running.finish(supervision);
+                Box::pin(async { Ok(finish.await) })
+            }
+            Self::Contained(running) => {
+                let finish = running.finish(supervision);
+                Box::pin(async {
+                    let gone = |gone| Fault::new("cannot tell how a hook ended", gone).into();
+                    finish.await.map_err(gone)
+                })
+            }
         }
     }
 }

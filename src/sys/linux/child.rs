@@ -7,7 +7,11 @@
 
 use std::{os::fd::AsRawFd, ptr, sync::atomic::Ordering};
 
-use super::{Action, Closing, Identity, Job, Step, job::address, raw};
+use super::{
+    Action, Closing, Identity, Job, Step,
+    job::{OOM_SCORE_ADJ, address},
+    raw,
+};
 
 /// The descriptor of the program while it is executed; closed by the exec.
 const PROGRAM_FD: usize = 3;
@@ -51,6 +55,10 @@ fn confine(job: &Job) -> Result<(), i32> {
         }
         Ok(())
     })?;
+    if let Some(text) = job.oom_score_adj {
+        // No step: a hook that the kernel kills after the daemon is no less confined.
+        set_oom_score_adj(text).ok();
+    }
     take(job, Step::Stdio, || {
         for (target, fd) in parts.stdio.iter().enumerate() {
             // Not `dup2`, which aarch64 lacks. The two are never the same: the daemon has 0 to 2 occupied.
@@ -105,11 +113,11 @@ fn confine(job: &Job) -> Result<(), i32> {
     take(job, Step::CloseFds, || close_fds(job))?;
     if let Some(canaries) = &parts.canaries {
         take(job, Step::CanaryGranted, || {
-            let fd = open(address(&canaries.granted))?;
+            let fd = open(address(&canaries.granted), libc::O_RDONLY)?;
             call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]).map(drop)
         })?;
         take(job, Step::CanaryDenied, || {
-            match open(address(&canaries.denied)) {
+            match open(address(&canaries.denied), libc::O_RDONLY) {
                 Err(libc::EACCES) => Ok(()),
                 Err(other) => Err(other),
                 // There is no errno for "it worked"; this one is never a kernel's answer to openat.
@@ -205,12 +213,22 @@ fn call(number: i64, arguments: [usize; 6]) -> Result<usize, i32> {
     }
 }
 
-fn open(path: usize) -> Result<usize, i32> {
-    let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+fn open(path: usize, access: i32) -> Result<usize, i32> {
+    let flags = (access | libc::O_CLOEXEC) as usize;
     call(
         libc::SYS_openat,
         [libc::AT_FDCWD as usize, path, flags, 0, 0, 0],
     )
+}
+
+/// Says how soon this task, and what it starts, is killed where memory runs out. Of a task that its parent waits for in a vfork the
+/// kernel changes the value of this task alone, though the daemon has the same memory.
+fn set_oom_score_adj(text: &str) -> Result<(), i32> {
+    let fd = open(address(OOM_SCORE_ADJ), libc::O_WRONLY)?;
+    let text = [fd, text.as_ptr().addr(), text.len(), 0, 0, 0];
+    let written = call(libc::SYS_write, text);
+    call(libc::SYS_close, [fd, 0, 0, 0, 0, 0])?;
+    written.map(drop)
 }
 
 /// Rust ignores SIGPIPE and the daemon has handlers; an exec would keep the former.

@@ -2,12 +2,13 @@
 
 use std::{
     ffi::{CStr, CString, OsString},
+    fs,
     os::{
         fd::{AsRawFd, OwnedFd, RawFd},
         unix::ffi::OsStringExt,
     },
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicI32, AtomicU32, Ordering},
     },
 };
@@ -231,6 +232,8 @@ pub struct Job {
     /// How far its launch is; guards the meaning of `pidfd`.
     pub(super) flight: Mutex<Flight>,
     pub(super) limits: Vec<(u32, libc::rlimit64)>,
+    /// How soon the child is killed where memory runs out; `None` leaves that as it is for this process.
+    pub(super) oom_score_adj: Option<&'static str>,
     /// This process, which must still be the child's parent when the child has asked to die with it.
     pub(super) parent: u32,
     pub(super) parts: JobParts,
@@ -283,6 +286,8 @@ impl Job {
             environment,
             flight: Mutex::default(),
             limits,
+            // What the keeper need not know of starts nothing, or inherits it.
+            oom_score_adj: parts.group.and_then(|_| oom_score_adj_of_hooks()),
             parent: std::process::id(),
             parts,
             pidfd: AtomicI32::new(-1),
@@ -309,6 +314,27 @@ impl Job {
             Action::Attempt(_) => None,
         }
     }
+}
+
+/// Where a process says how soon it is killed where memory runs out: `proc_pid_oom_score_adj(5)`.
+pub(super) const OOM_SCORE_ADJ: &CStr = c"/proc/self/oom_score_adj";
+
+/// How much sooner than the daemon its hooks are killed.
+const SOONER: i32 = 500;
+
+/// As soon as can be said.
+const SOONEST: i32 = 1000;
+
+/// Returns what a hook says there: of what was this process's own when this was first called, 500 more. `None` where that is not to
+/// be read.
+pub fn oom_score_adj_of_hooks() -> Option<&'static str> {
+    static TEXT: OnceLock<Option<String>> = OnceLock::new();
+    let read = || {
+        let own = fs::read_to_string(OOM_SCORE_ADJ.to_str().ok()?).ok()?;
+        let own: i32 = own.trim().parse().ok()?;
+        Some(own.saturating_add(SOONER).min(SOONEST).to_string())
+    };
+    TEXT.get_or_init(read).as_deref()
 }
 
 /// Turns a string into a C string; `None` if it holds a NUL byte.

@@ -36,6 +36,16 @@ pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
+/// Gives memory back to the system that was freed and that the C library's allocator keeps: what many small requests took at once
+/// stays with it otherwise, until the process ends. See `malloc_trim(3)`; other C libraries give it back by themselves.
+pub fn give_memory_back() {
+    // SAFETY: it takes no pointer, and locks what it changes.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// Keeps writers out of a file that is open for reading only, until every copy of this descriptor is closed.
 ///
 /// Whoever opens the file for writing meanwhile waits, or fails if it asked not to wait. The kernel lets a writer in after

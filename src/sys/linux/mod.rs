@@ -24,12 +24,14 @@ pub(super) use self::keeper::watch_over;
 pub use self::{
     attempt::{Attempt, Described},
     handover::{exit, kill, peer, receive_fds, send_fds},
-    job::{Action, Canaries, Closing, Job, JobParts, LogFlags, Report, Step},
+    job::{
+        Action, Canaries, Closing, Job, JobParts, LogFlags, Report, Step, oom_score_adj_of_hooks,
+    },
     listener::{Asked, Listener},
     misc::{
         FileRights, become_subreaper, block_all_signals, drop_groups, empty_bounding_set,
-        keep_writers_out, landlock_abi, load_filters, reserve, stores_change_times,
-        switch_off_core_images,
+        give_memory_back, keep_writers_out, landlock_abi, load_filters, reserve,
+        stores_change_times, switch_off_core_images,
     },
     open::{BY_NAME, locate, open_beneath, open_in_root, pipe},
     spawn::{CLONE_FLAGS, Launch, Overdue, Stack, discard, launch},
