@@ -38,6 +38,10 @@ lint:
 bench *args:
     cargo bench {{args}}
 
+# Faults while calls are made: `short` or `long`.
+faults form="short":
+    HOOKJAIL_FAULTS={{form}} cargo test --all-features --test faults
+
 # Each fuzz target for so many seconds.
 fuzz seconds="60":
     fuzz/run-short.sh {{seconds}}

@@ -1,7 +1,8 @@
 //! Why a request was not run, and what broke on our side. What a hook did is neither: that is an outcome.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, error::Error, fmt, io, time::Duration};
 
+use nix::errno::Errno;
 use sha2::{Digest, Sha256};
 
 use crate::{redact::Redactor, request::InvalidField};
@@ -152,6 +153,25 @@ impl Refusal {
         }
     }
 
+    /// Refuses because a system call failed. Where that was [for want](lacking) of something it is `OVERLOADED`, else what
+    /// `otherwise` makes of the same words.
+    pub(crate) fn failed(
+        what: impl fmt::Display,
+        error: &(dyn Error + 'static),
+        otherwise: impl FnOnce(String) -> Self,
+    ) -> Self {
+        let message = format!("{what}: {}", chain(error));
+        match lacking(error) {
+            Some(errno) => Self::for_want(&message, errno),
+            None => otherwise(message),
+        }
+    }
+
+    fn for_want(message: &str, errno: Errno) -> Self {
+        let message = format!("{message}; ask again later");
+        Self::new(Reason::Overloaded, message).with("errno", format!("{errno:?}"))
+    }
+
     /// Says when to ask again.
     #[must_use]
     pub const fn after(mut self, delay: Duration) -> Self {
@@ -164,6 +184,17 @@ impl Refusal {
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.metadata.insert(name.to_owned(), value.into());
         self
+    }
+
+    /// Says that the hook ran all the same.
+    #[must_use]
+    pub fn released(self) -> Self {
+        self.with("released", "true")
+    }
+
+    /// Whether it says that the hook ran all the same.
+    pub fn is_released(&self) -> bool {
+        self.metadata.contains_key("released")
     }
 
     /// Refuses because of one field.
@@ -211,15 +242,75 @@ impl Fault {
 pub enum Stop {
     /// Something broke.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Fault(Fault),
     /// We would not.
     #[error(transparent)]
     Refusal(#[from] Refusal),
 }
 
+impl From<Fault> for Stop {
+    /// What broke [for want](lacking) of something is refused as `OVERLOADED`.
+    fn from(fault: Fault) -> Self {
+        match lacking(&fault) {
+            Some(errno) => Refusal::for_want(&chain(&fault), errno).into(),
+            None => Self::Fault(fault),
+        }
+    }
+}
+
 impl From<InvalidField> for Stop {
     fn from(field: InvalidField) -> Self {
         Self::Refusal(field.into())
+    }
+}
+
+/// What a system call fails with where the system lacks something that is there again once others have done with it: descriptors,
+/// processes and threads, memory, locks, room on a disk.
+const SCARCE: [Errno; 8] = [
+    Errno::EAGAIN,
+    Errno::EDQUOT,
+    Errno::EMFILE,
+    Errno::ENFILE,
+    Errno::ENOBUFS,
+    Errno::ENOLCK,
+    Errno::ENOMEM,
+    Errno::ENOSPC,
+];
+
+/// Returns what an error says that the system lacks for the moment; `None` where it says something else. What the request asks for
+/// may be right, and the same request succeed later. `EAGAIN` of a call that only would have to wait is to be handled before.
+pub(crate) fn lacking(error: &(dyn Error + 'static)) -> Option<Errno> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let errno = match error.downcast_ref::<io::Error>() {
+            // Only these are without a number where the system gave none: the standard library's own allocations.
+            Some(error) if error.kind() == io::ErrorKind::OutOfMemory => Some(Errno::ENOMEM),
+            Some(error) => error.raw_os_error().map(Errno::from_raw),
+            None => error.downcast_ref::<Errno>().copied(),
+        };
+        if let Some(errno) = errno {
+            return SCARCE.contains(&errno).then_some(errno);
+        }
+        let wrapped = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        next = wrapped.map(|error| error as _).or_else(|| error.source());
+    }
+    None
+}
+
+/// Returns a result as it is, whose error would be taken for an answer; refuses where it is none because the system
+/// [lacks](lacking) something: `OVERLOADED`.
+pub(crate) fn unless_lacking<T, E: Error + 'static>(
+    what: impl fmt::Display,
+    result: Result<T, E>,
+) -> Result<Result<T, E>, Refusal> {
+    match result.as_ref().err().and_then(|error| lacking(error)) {
+        Some(errno) => {
+            let message = result.err().map(|error| chain(&error)).unwrap_or_default();
+            Err(Refusal::for_want(&format!("{what}: {message}"), errno))
+        }
+        None => Ok(result),
     }
 }
 
@@ -258,4 +349,53 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("a step failed")]
+    struct Outer(#[source] io::Error);
+
+    fn io(errno: Errno) -> io::Error {
+        errno.into()
+    }
+
+    #[test]
+    fn what_the_system_lacks_is_found_wherever_an_error_says_it() {
+        for errno in SCARCE {
+            let causes: [Box<dyn Error + Send + Sync>; 4] = [
+                Box::new(errno),
+                Box::new(io(errno)),
+                Box::new(Outer(io(errno))),
+                Box::new(io::Error::other(Outer(io(errno)))),
+            ];
+            for cause in causes {
+                let stop = Stop::from(Fault::new("cannot do it", cause));
+                let Stop::Refusal(refusal) = stop else {
+                    panic!("{stop:?}");
+                };
+                assert_eq!(refusal.reason, Reason::Overloaded);
+                assert_eq!(refusal.metadata["errno"], format!("{errno:?}"));
+                assert!(refusal.message.starts_with("cannot do it: "), "{refusal}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_no_want() {
+        for errno in [Errno::EACCES, Errno::EIO, Errno::ENOENT, Errno::EPERM] {
+            let stop = Stop::from(Fault::new("cannot do it", io(errno)));
+            assert!(matches!(stop, Stop::Fault(_)), "{stop:?}");
+            let refusal = Refusal::failed("`/x`", &io(errno), |message| {
+                Refusal::new(Reason::InvalidRequest, message)
+            });
+            assert_eq!(refusal.reason, Reason::InvalidRequest);
+            assert!(unless_lacking("`/x`", Err::<(), _>(errno)).is_ok());
+        }
+        assert!(lacking(&io::Error::other("words")).is_none());
+        assert!(unless_lacking("`/x`", Err::<(), _>(Errno::EMFILE)).is_err());
+    }
 }

@@ -15,7 +15,7 @@ use nix::{fcntl::OFlag, unistd::geteuid};
 #[derive(Debug, thiserror::Error)]
 pub enum Untrusted {
     /// The system refused.
-    #[error(transparent)]
+    #[error("{0}")]
     Io(#[from] io::Error),
     /// It is neither a regular file nor, where one was asked for, a directory.
     #[error("it is not a {expected}; move it away")]

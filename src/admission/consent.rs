@@ -606,7 +606,10 @@ fn load(reader: &allowlist::Reader, path: &Path) -> Result<Arc<Allowlist>, Refus
     reader.load(path).map_err(|error: AllowlistError| {
         let why = chain(&error);
         tracing::error!(error = why, "allowlist cannot be used");
-        Refusal::new(Reason::ConsentRequired, why).with("allowlist", path.display().to_string())
+        Refusal::failed("nothing can be allowed", &error, |_| {
+            Refusal::new(Reason::ConsentRequired, why)
+        })
+        .with("allowlist", path.display().to_string())
     })
 }
 

@@ -169,17 +169,17 @@ impl Rules {
     }
 
     /// Looks at a workspace with the rights of who asks: what it cannot reach is refused alike whether it is there or not.
-    fn admit_workspace(&self, request: &Request, peer: &Peer) -> Result<(), InvalidField> {
+    fn admit_workspace(&self, request: &Request, peer: &Peer) -> Result<(), Refusal> {
         let Some(workspace) = &request.hook.workspace else {
             return Ok(());
         };
         let shown = workspace.display();
-        let field = |problem: String| Err(InvalidField::new("hook.workspace", problem));
+        let field = |problem: String| Refusal::from(InvalidField::new("hook.workspace", problem));
         let below = |root: &PathBuf| workspace.starts_with(root);
         if !self.workspace_roots.iter().any(below) {
-            return field(format!(
+            return Err(field(format!(
                 "`{shown}` lies below no root of `hooks.workspace_roots`"
-            ));
+            )));
         }
         let reached = {
             let _as_caller = FileRights::of(peer.uid, peer.gid);
@@ -187,11 +187,14 @@ impl Rules {
         };
         match reached {
             Ok(None) => Ok(()),
-            Ok(Some(own)) => field(format!(
+            Ok(Some(own)) => Err(field(format!(
                 "`{shown}` and the daemon's own `{}` lie in each other; choose a smaller workspace",
                 own.display()
-            )),
-            Err(error) => field(format!("`{shown}` cannot be examined: {error}")),
+            ))),
+            Err(error) => {
+                let what = format_args!("`{shown}` cannot be examined");
+                Err(Refusal::failed(what, &error, field))
+            }
         }
     }
 }

@@ -25,7 +25,7 @@ use super::{
     interpreter::{self, Named, Spot, Use},
 };
 use crate::{
-    refusal::{Fault, Reason, Refusal, Stop},
+    refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
     request::{InvalidField, is_plain},
     root::View,
     sys::{FileRights, keep_writers_out},
@@ -123,7 +123,8 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Refuses what is neither, and what is not there: `INVALID_REQUEST` on `hook.argv[0]`.
+    /// Refuses what is neither, and what is not there: `INVALID_REQUEST` on `hook.argv[0]`. `OVERLOADED` where the system lacks
+    /// what it takes to look.
     pub fn find(argv: &[OsString], search: &[PathBuf], view: View<'_>) -> Result<PathBuf, Refusal> {
         let (name, _) = program_and_arguments(argv)?;
         let field = |problem: String| Refusal::from(InvalidField::new("hook.argv[0]", problem));
@@ -137,19 +138,17 @@ impl Program {
                 path.display()
             )));
         }
-        search
-            .iter()
-            .map(|directory| directory.join(path))
-            .find(|candidate| {
-                view.metadata(candidate)
-                    .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-            })
-            .ok_or_else(|| {
-                field(format!(
-                    "`{}` is not found on the profile's PATH",
-                    path.display()
-                ))
-            })
+        for directory in search {
+            let candidate = directory.join(path);
+            let found = look(view, &candidate)?;
+            if found.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0) {
+                return Ok(candidate);
+            }
+        }
+        Err(field(format!(
+            "`{}` is not found on the profile's PATH",
+            path.display()
+        )))
     }
 
     /// Opens the program that [`Program::find`] has found, its interpreter, and the files of code that its words name; those
@@ -158,7 +157,8 @@ impl Program {
     /// # Errors
     ///
     /// Refuses a program that is not there, not a regular file, not executable or not readable by the caller, and a script
-    /// that its interpreter would look for and that cannot be opened: `INVALID_REQUEST`.
+    /// that its interpreter would look for and that cannot be opened: `INVALID_REQUEST`. `OVERLOADED` where the system lacks what
+    /// it takes to open any of these.
     pub fn open(
         path: PathBuf,
         argv: &[OsString],
@@ -187,8 +187,8 @@ impl Program {
             )
             .into());
         }
-        let shebang = Shebang::read(&file);
-        let known = known_as(&path, &file);
+        let shebang = Shebang::read(&file)?;
+        let known = known_as(&path, &file)?;
         let mut opened = Opened {
             argv: Vec::new(),
             executable: 0,
@@ -203,8 +203,8 @@ impl Program {
             unbound: Vec::new(),
         };
         if let Some(shebang) = &shebang
-            && let Ok((interpreter, metadata)) = opener.open(&shebang.interpreter, "hook.argv[0]")
-            && Shebang::read(&interpreter).is_none()
+            && let Some((interpreter, metadata)) = opener.try_open(&shebang.interpreter)?
+            && Shebang::read(&interpreter)?.is_none()
         {
             opened.executable = opened.files.len();
             opened.files.push(OpenedFile {
@@ -239,7 +239,7 @@ impl Program {
             return Ok(opened);
         }
         // A script whose interpreter is a script is left to the kernel, which will say what it thinks of it.
-        opened.bind_interpreters(shebang, &opener);
+        opened.bind_interpreters(shebang, &opener)?;
         opened.argv = vec![name.clone()];
         opened.argv.extend_from_slice(arguments);
         let reading = interpreter::read(&words(known, arguments));
@@ -400,8 +400,7 @@ impl Opened {
             None => return Ok(()),
         };
         let field = format!("hook.argv[{}]", named.spot.argument);
-        let found = opener.view.metadata(&path);
-        match &found {
+        match look(opener.view, &path)? {
             Ok(found) if found.is_file() => {}
             Ok(_) if is_certain => {
                 let why = format!("`{shown}`, which is no regular file");
@@ -412,15 +411,19 @@ impl Opened {
             Err(_) if is_certain => {}
             Ok(_) | Err(_) => return Ok(()),
         }
-        let (file, metadata) = match opener.open(&path, &field) {
-            Ok(opened) => opened,
+        let (file, metadata) = match named.used {
             // It may be data that nobody but the hook may read.
-            Err(_) if named.used == Use::Trailing => return Ok(()),
-            Err(refusal) => return Err(refusal),
+            Use::Trailing => match opener.try_open(&path)? {
+                Some(opened) => opened,
+                None => return Ok(()),
+            },
+            Use::Executed | Use::Library | Use::Likely | Use::Perhaps | Use::Script => {
+                opener.open(&path, &field)?
+            }
         };
-        let shebang = Shebang::read(&file);
+        let shebang = Shebang::read(&file)?;
         let is_script = shebang.is_some() || interpreter::ends_like_a_script(&path);
-        let is_binary = metadata.permissions().mode() & 0o111 != 0 && is_binary(&file);
+        let is_binary = metadata.permissions().mode() & 0o111 != 0 && is_binary(&file)?;
         if named.used == Use::Trailing && !is_script && !is_binary {
             return Ok(());
         }
@@ -449,30 +452,35 @@ impl Opened {
             {
                 script = Some((named.spot.clone(), shebang.words()));
             }
-            self.bind_interpreters(shebang, opener);
+            self.bind_interpreters(shebang, opener)?;
         }
         self.push(file, &metadata, path, script);
         Ok(())
     }
 
     /// Binds what the kernel opens by its path to have a script read: its interpreter, and that one's, where it is a script itself.
-    fn bind_interpreters(&mut self, mut shebang: Option<Shebang>, opener: &Opener<'_>) {
+    fn bind_interpreters(
+        &mut self,
+        mut shebang: Option<Shebang>,
+        opener: &Opener<'_>,
+    ) -> Result<(), Refusal> {
         for _ in 0..MAX_INTERPRETERS {
             let Some(found) = shebang.take() else {
-                return;
+                break;
             };
-            match opener.open(&found.interpreter, "hook.argv[0]") {
-                Ok((file, metadata)) => {
-                    shebang = Shebang::read(&file);
+            match opener.try_open(&found.interpreter)? {
+                Some((file, metadata)) => {
+                    shebang = Shebang::read(&file)?;
                     self.push(file, &metadata, found.interpreter, None);
                 }
-                Err(_) => {
+                None => {
                     let what = found.interpreter.display();
                     self.unbound
                         .push(format!("the interpreter `{what}`, which is not there"));
                 }
             }
         }
+        Ok(())
     }
 
     fn push(
@@ -532,14 +540,21 @@ pub(crate) fn only_roots(named: &Path, opened: &File) -> Option<PathBuf> {
 }
 
 /// Returns the path by whose name a program is known: its own, or where that says nothing, the one that links lead to.
-fn known_as(path: &Path, file: &File) -> PathBuf {
-    if !interpreter::is_known(path)
-        && let Ok(real) = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
-        && interpreter::is_interpreter(&real)
-    {
-        return real;
+fn known_as(path: &Path, file: &File) -> Result<PathBuf, Refusal> {
+    if !interpreter::is_known(path) {
+        let real = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let real = unless_lacking(format_args!("`{}`", path.display()), real)?;
+        if let Some(real) = real.ok().filter(|real| interpreter::is_interpreter(real)) {
+            return Ok(real);
+        }
     }
-    path.to_owned()
+    Ok(path.to_owned())
+}
+
+/// Looks at what a path leads to. An error is an answer: there is nothing that could be run.
+fn look(view: View<'_>, path: &Path) -> Result<io::Result<Metadata>, Refusal> {
+    let what = format_args!("`{}` cannot be examined", path.display());
+    unless_lacking(what, view.metadata(path))
 }
 
 fn words(program: PathBuf, arguments: &[OsString]) -> Vec<OsString> {
@@ -549,7 +564,7 @@ fn words(program: PathBuf, arguments: &[OsString]) -> Vec<OsString> {
 }
 
 /// Whether a file begins as programs of a processor's own code do: ELF, or Mach-O in either order or for several processors.
-fn is_binary(file: &File) -> bool {
+fn is_binary(file: &File) -> Result<bool, Refusal> {
     const STARTS: [[u8; 4]; 4] = [
         *b"\x7fELF",
         [0xcf, 0xfa, 0xed, 0xfe],
@@ -557,7 +572,8 @@ fn is_binary(file: &File) -> bool {
         [0xca, 0xfe, 0xba, 0xbe],
     ];
     let mut start = [0; 4];
-    read_up_to(file, &mut start).is_ok() && STARTS.contains(&start)
+    let read = unless_lacking("a file cannot be read", read_up_to(file, &mut start))?;
+    Ok(read.is_ok() && STARTS.contains(&start))
 }
 
 /// Quotes a word for a shell.
@@ -599,16 +615,28 @@ struct Opener<'a> {
 }
 
 impl Opener<'_> {
+    /// As [`Self::open`]; `None` where that refuses because of the file.
+    fn try_open(&self, path: &Path) -> Result<Option<(File, Metadata)>, Refusal> {
+        match self.open(path, "hook.argv") {
+            Ok(opened) => Ok(Some(opened)),
+            Err(refusal) if refusal.reason == Reason::Overloaded => Err(refusal),
+            Err(_) => Ok(None),
+        }
+    }
+
     fn open(&self, path: &Path, field: &str) -> Result<(File, Metadata), Refusal> {
         let refuse = |problem: String| Refusal::from(InvalidField::new(field, problem));
+        let failed = |what: &str, error: io::Error| {
+            Refusal::failed(format_args!("`{}` {what}", path.display()), &error, refuse)
+        };
         // Nonblocking, so that a FIFO cannot hang the daemon; it is refused below.
         let file = self
             .view
             .open(path, OFlag::O_NONBLOCK | OFlag::O_NOCTTY)
-            .map_err(|error| refuse(format!("`{}` cannot be opened: {error}", path.display())))?;
+            .map_err(|error| failed("cannot be opened", error))?;
         let metadata = file
             .metadata()
-            .map_err(|error| refuse(format!("`{}` cannot be examined: {error}", path.display())))?;
+            .map_err(|error| failed("cannot be examined", error))?;
         if !metadata.is_file() {
             return Err(refuse(format!(
                 "`{}` is not a regular file",
@@ -644,10 +672,11 @@ impl Shebang {
             .collect()
     }
 
-    fn read(file: &File) -> Option<Self> {
+    /// Reads the first line of a file; `None` where it is not that of a script, or cannot be read.
+    fn read(file: &File) -> Result<Option<Self>, Refusal> {
         let mut buffer = [0; SHEBANG_MAX + 1];
-        let count = read_up_to(file, &mut buffer).ok()?;
-        Self::parse(&buffer[..count])
+        let read = unless_lacking("a file cannot be read", read_up_to(file, &mut buffer))?;
+        Ok(read.ok().and_then(|count| Self::parse(&buffer[..count])))
     }
 
     /// Reads `#!interpreter [argument]` as Linux does: one argument at most, blanks around it dropped. `None` where there

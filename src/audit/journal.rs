@@ -441,4 +441,4 @@ fn write_whole(mut file: &File, line: &[u8]) -> io::Result<()> {
 const INSTANCES: &str = "instances";
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -429,7 +429,7 @@ impl Audit {
             Err(_) => waits(),
         };
         let refusal = unavailable(&format!("the hook ran, but its end record: {why}"));
-        let answer = Answer::Refusal(refusal.with("released", "true"));
+        let answer = Answer::Refusal(refusal.released());
         Recorded { answer, request_id }
     }
 
@@ -488,10 +488,20 @@ impl Audit {
         if let Record::Refused(refused) = &mut record {
             refused.cut();
         }
+        // What says that the hook ran goes on to say so.
+        let released = matches!(&answer, Answer::Refusal(refusal) if refusal.is_released());
+        let unrecorded = |why: &str| {
+            let refusal = unavailable(why);
+            Answer::Refusal(if released {
+                refusal.released()
+            } else {
+                refusal
+            })
+        };
         let answer = match timeout(PATIENCE, self.writer.refusal(record)).await {
             Ok(Ok(_)) => answer,
-            Ok(Err(why)) => Answer::Refusal(unavailable(&why.to_string())),
-            Err(_) => Answer::Refusal(unavailable(&waits())),
+            Ok(Err(why)) => unrecorded(&why.to_string()),
+            Err(_) => unrecorded(&waits()),
         };
         Recorded { answer, request_id }
     }

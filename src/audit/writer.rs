@@ -1,7 +1,7 @@
 //! The thread that writes the journal: whatever a disk or another writer does, no request has to hold still for it.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     io,
     path::{Path, PathBuf},
     sync::{
@@ -90,6 +90,7 @@ impl Writer {
         let mut thread = WriterThread {
             journal,
             late: VecDeque::new(),
+            open: HashSet::new(),
             tell,
         };
         thread::Builder::new()
@@ -182,6 +183,8 @@ struct WriterThread {
     /// Ends that could not be written yet, the oldest first. No run is started meanwhile, so there are no more of them than hooks
     /// could run.
     late: VecDeque<Record>,
+    /// Runs whose start was written and whose end was not asked for yet.
+    open: HashSet<String>,
     tell: watch::Sender<Option<Problem>>,
 }
 
@@ -255,17 +258,18 @@ impl WriterThread {
         let Entry {
             record, written, ..
         } = entry;
+        let is_end = self.follow(&record, result.is_ok());
         let result = result.map_err(|error| {
             let why = chain(&error);
-            let what = match &record {
-                Record::Ended(_) => "end record cannot be written; no hook is run until it is",
-                Record::Started(_) => "start record cannot be written; the hook is not run",
-                Record::Interrupted(_) | Record::Lost(_) | Record::Refused(_) | Record::Torn(_) => {
-                    "refusal cannot be recorded"
-                }
+            let what = if is_end {
+                "end record cannot be written; no hook is run until it is"
+            } else if matches!(record, Record::Started(_)) {
+                "start record cannot be written; the hook is not run"
+            } else {
+                "refusal cannot be recorded"
             };
             tracing::error!(error = why, "{what}");
-            if matches!(record, Record::Ended(_)) {
+            if is_end {
                 self.stop_runs(&error, format!("an end record could not be written: {why}"));
                 self.late.push_back(record);
             } else if error.is_final() {
@@ -275,6 +279,27 @@ impl WriterThread {
         });
         // Nobody may wait any more.
         written.send(result).ok();
+    }
+
+    /// Notes which runs are open. Returns whether a record ends one: a run that was announced and then refused has no other end.
+    fn follow(&mut self, record: &Record, is_written: bool) -> bool {
+        match record {
+            Record::Started(started) => {
+                if is_written {
+                    self.open.insert(started.run_id.clone());
+                }
+                false
+            }
+            Record::Ended(ended) => {
+                self.open.remove(&ended.run_id);
+                true
+            }
+            Record::Refused(refused) => {
+                let run = refused.run_id.as_ref();
+                run.is_some_and(|run| self.open.remove(run))
+            }
+            Record::Interrupted(_) | Record::Lost(_) | Record::Torn(_) => false,
+        }
     }
 
     /// Has nothing run until the ends that are late are written, or for good. The first reason stays.
@@ -315,5 +340,62 @@ impl WriterThread {
                 "end records that were late are written; hooks run again"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::tempdir;
+
+    use super::*;
+    use crate::audit::journal::tests::{refused, refused_run, started};
+
+    fn entry(record: Record) -> Entry {
+        Entry {
+            record,
+            revocable: false,
+            _room: None,
+            written: oneshot::channel().0,
+        }
+    }
+
+    #[test]
+    fn a_refusal_that_ends_a_run_is_written_once_it_can_be_and_no_other() {
+        let directory = tempdir().unwrap();
+        let (tell, problem) = watch::channel(None);
+        let mut thread = WriterThread {
+            journal: Journal::open(directory.path(), crate::audit::journal::Settings::default())
+                .unwrap(),
+            late: VecDeque::new(),
+            open: HashSet::new(),
+            tell,
+        };
+        let full = || {
+            Err(JournalError::Unusable {
+                doing: "lock",
+                path: directory.path().to_owned(),
+                source: io::Error::from_raw_os_error(libc::EMFILE),
+            })
+        };
+        thread.write_group(&mut vec![entry(started("announced"))]);
+
+        for other in [refused("before"), refused_run("never-announced")] {
+            thread.answer(entry(other), full());
+            assert!(thread.late.is_empty() && problem.borrow().is_none());
+        }
+        thread.answer(entry(refused_run("announced")), full());
+        assert!(!problem.borrow().as_ref().unwrap().is_final);
+        thread.write_late();
+        assert_eq!(*problem.borrow(), None);
+
+        let text = std::fs::read_to_string(directory.path().join("journal.jsonl")).unwrap();
+        let records: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let kinds: Vec<_> = records.iter().map(|record| &record["record"]).collect();
+        assert_eq!(kinds, ["started", "refused"]);
+        assert_eq!(records[1]["run_id"], "announced");
+        assert!(thread.open.is_empty());
     }
 }

@@ -24,6 +24,7 @@ use crate::{
     current::Current,
     hooks::valve::Valve,
     presence::Presence,
+    refusal::lacking,
     shares::Shares,
     sys::{self, Keeper},
     wire::{Incoming, Server, Steering, WireLimits},
@@ -203,6 +204,8 @@ async fn look_after(
             let problem = match file.is_there() {
                 Ok(true) => continue,
                 Ok(false) => "was removed or replaced".to_owned(),
+                // The next look may see it.
+                Err(error) if lacking(&error).is_some() => continue,
                 Err(error) => format!("cannot be looked at any more: {error}"),
             };
             shutdown.cancel();

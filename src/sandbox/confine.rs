@@ -54,7 +54,7 @@ pub struct Sandbox {
     deadlines: Deadlines,
     pub(super) launcher: Launcher,
     /// Before `parts`: its directories lie in the instance's.
-    litter: Litter,
+    pub(super) litter: Litter,
     pub(super) parts: SandboxParts,
     places: KnownPlaces,
 }

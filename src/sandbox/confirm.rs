@@ -16,14 +16,15 @@ use super::{
     Backend, BackendName, Mechanism, Prepared, Sandbox,
     backend::is_claimed,
     grants::OpenGrant,
-    ground::{Effect, Ground, seen},
+    ground::{Check, Effect, Ground, seen},
     host::Lease,
+    litter::RunResources,
     nesting::{CONTROL_FAILS, Cause},
 };
 use crate::{
     axis::{Axes, Axis, Coverage},
     policy::{Limits, Policy},
-    refusal::{Fault, Reason, Refusal, Stop, chain},
+    refusal::{Fault, Reason, Refusal, Stop, chain, unless_lacking},
     sys::Attempt,
     weaken,
 };
@@ -56,6 +57,8 @@ pub struct Unconfirmed {
     pub fix: String,
     /// What was tried on each axis.
     pub proofs: Vec<AxisProof>,
+    /// `BACKEND_UNCONFIRMED`, or `OVERLOADED` where the system lacks for the moment what the self-test takes.
+    pub reason: Reason,
     /// Why.
     pub why: String,
 }
@@ -241,6 +244,22 @@ fn none_serves(passed_over: &[PassedOver]) -> Refusal {
     }
 }
 
+/// Refuses where an attempt failed for want of something: that shows nothing.
+fn lacked(checks: &[Check], results: &[Option<isize>]) -> Result<(), Refusal> {
+    checks.iter().try_for_each(|check| {
+        let what = format_args!("attempt to {}", check.what);
+        let errno = match check.failed(results) {
+            Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+            None => Ok(()),
+        };
+        unless_lacking(what, errno).map(drop)
+    })
+}
+
+fn not_made(error: io::Error) -> Fault {
+    Fault::new("cannot make a directory for the self-test", error)
+}
+
 /// A profile's digest, and who enforces it by what means, narrowed.
 type Key = (String, BackendName, Mechanism);
 
@@ -252,7 +271,8 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// Refuses where no backend of its order can, or none is confirmed, and says of each why.
+    /// Refuses where no backend of its order can, or none is confirmed, and says of each why. `OVERLOADED` where the first that
+    /// could is not confirmed for want of something that passes.
     pub async fn select(&self, policy: &Policy, profile_digest: &str) -> Result<Selected, Refusal> {
         let mut passed_over = Vec::new();
         for backend in self.backends_of(policy) {
@@ -264,6 +284,10 @@ impl Sandbox {
                         passed_over,
                         prepared,
                     });
+                }
+                // It may serve a moment later: the operator's order holds, and no lesser one is taken for want of what this takes.
+                Standing::PassedOver(passed) if passed.refusal.reason == Reason::Overloaded => {
+                    return Err(passed.refusal);
                 }
                 Standing::PassedOver(passed) => passed_over.push(*passed),
             }
@@ -347,8 +371,7 @@ impl Sandbox {
                 if !fix.is_empty() {
                     message += &format!("; to fix it: {fix}");
                 }
-                let mut refusal =
-                    Refusal::new(Reason::BackendUnconfirmed, message).with("backend", name);
+                let mut refusal = Refusal::new(unconfirmed.reason, message).with("backend", name);
                 if !fix.is_empty() {
                     refusal = refusal.with("fix", fix);
                 }
@@ -397,6 +420,10 @@ impl Sandbox {
                 Stop::Fault(_) => String::new(),
             },
             proofs: Vec::new(),
+            reason: match &stop {
+                Stop::Refusal(refusal) if refusal.reason == Reason::Overloaded => refusal.reason,
+                Stop::Fault(_) | Stop::Refusal(_) => Reason::BackendUnconfirmed,
+            },
             why: format!("the self-test could not be made: {}", chain(&stop)),
         };
         // Large, and nested deep.
@@ -418,38 +445,48 @@ impl Sandbox {
                 axis: Some(axis),
                 fix: refusal.metadata.remove("fix").unwrap_or_default(),
                 proofs,
+                reason: refusal.reason,
                 why: refusal.message,
             }),
         }
+    }
+
+    /// Makes a directory for a self-test. It is removed on the side, like those of runs.
+    fn test_directory(&self, lease: Option<&Lease>) -> Result<RunResources, Stop> {
+        let directory = self.parts.instance.run(lease.map(Lease::identity));
+        let directory = directory.map_err(not_made)?;
+        let own = nix::unistd::geteuid().as_raw();
+        Ok(self.litter.of_run(own, directory, lease.cloned()))
     }
 
     /// Makes every attempt twice and compares.
     async fn legs(&self, policy: &Policy, prepared: &Prepared) -> Result<Vec<AxisProof>, Stop> {
         let lease = self.lease(nix::unistd::geteuid().as_raw())?;
         let identity = lease.as_ref().map(Lease::identity);
-        let make = |e: io::Error| Fault::new("cannot make a directory for the self-test", e);
         let instance = &self.parts.instance;
 
-        let directory = instance.run(identity).map_err(make)?;
+        let resources = self.test_directory(lease.as_ref())?;
+        let directory = resources.directory();
         let ground = Ground::lay(
-            &directory,
+            directory,
             instance.canary_denied(),
             instance.canary_granted(),
             identity,
         )
-        .map_err(make)?;
+        .map_err(not_made)?;
         let free = ground.attempts(policy, prepared.axes(), identity.is_some());
         let free_prepared = Mechanism::Unconfined;
         let unconfined = self
             .make_attempts(
                 policy,
                 &free_prepared,
-                &directory,
+                directory,
                 &ground,
                 lease.as_ref(),
                 free.attempts,
             )
             .await?;
+        lacked(&free.checks, &unconfined)?;
         // The effect must show too, or its absence under confinement would prove nothing.
         let controls: Vec<(bool, String)> = free
             .checks
@@ -460,16 +497,17 @@ impl Sandbox {
                 (worked, check.seen(&unconfined))
             })
             .collect();
-        drop((ground, directory));
+        drop((ground, resources));
 
-        let directory = instance.run(identity).map_err(make)?;
+        let resources = self.test_directory(lease.as_ref())?;
+        let directory = resources.directory();
         let ground = Ground::lay(
-            &directory,
+            directory,
             instance.canary_denied(),
             instance.canary_granted(),
             identity,
         )
-        .map_err(make)?;
+        .map_err(not_made)?;
         let mut confined = ground.attempts(policy, prepared.axes(), identity.is_some());
         let checks = confined.checks;
         confined.attempts.push(ground.descriptor());
@@ -477,12 +515,14 @@ impl Sandbox {
             .make_attempts(
                 policy,
                 &prepared.mechanism,
-                &directory,
+                directory,
                 &ground,
                 lease.as_ref(),
                 confined.attempts,
             )
             .await?;
+
+        lacked(&checks, &results)?;
 
         let mut proofs: Vec<AxisProof> = Axis::ALL
             .map(|axis| AxisProof {
@@ -578,15 +618,15 @@ impl Sandbox {
         lease: Option<&Lease>,
         attempt: Attempt,
     ) -> Result<Option<isize>, Stop> {
-        let make = |e: io::Error| Fault::new("cannot make a directory for the self-test", e);
         let identity = lease.map(Lease::identity);
         let instance = &self.parts.instance;
-        let directory = instance.run(identity).map_err(make)?;
+        let resources = self.test_directory(lease)?;
+        let directory = resources.directory();
         let (denied, granted) = (instance.canary_denied(), instance.canary_granted());
-        let ground = Ground::lay(&directory, denied, granted, identity).map_err(make)?;
+        let ground = Ground::lay(directory, denied, granted, identity).map_err(not_made)?;
         let attempts = vec![attempt];
         let results = self
-            .make_attempts(policy, mechanism, &directory, &ground, lease, attempts)
+            .make_attempts(policy, mechanism, directory, &ground, lease, attempts)
             .await?;
         Ok(results.first().copied().flatten())
     }

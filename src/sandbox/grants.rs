@@ -228,12 +228,9 @@ fn open_one(
             } else {
                 ""
             };
-            let message = format!(
-                "granted path `{}` cannot be opened: {}{hint}",
-                path.display(),
-                io::Error::from(errno)
-            );
-            Err(Refusal::new(Reason::GrantMissing, message)
+            let what = format_args!("granted path `{}` cannot be opened", path.display());
+            let missing = |message| Refusal::new(Reason::GrantMissing, message + hint);
+            Err(Refusal::failed(what, &io::Error::from(errno), missing)
                 .with("path", path.display().to_string()))
         }
     }
@@ -285,11 +282,10 @@ fn open_working_dir(
     match opened {
         Ok((directory, true)) => Ok(Arc::new(directory)),
         Ok((_, false)) => Err(field(format!("`{}` is not a directory", path.display()))),
-        Err(errno) => Err(field(format!(
-            "`{}` cannot be opened: {}",
-            path.display(),
-            io::Error::from(errno)
-        ))),
+        Err(errno) => {
+            let what = format_args!("`{}` cannot be opened", path.display());
+            Err(Refusal::failed(what, &io::Error::from(errno), field))
+        }
     }
 }
 

@@ -374,6 +374,13 @@ impl Check {
             })
     }
 
+    /// Returns the errno where it failed, and not with the one that counts as success.
+    pub(super) fn failed(&self, results: &[Option<isize>]) -> Option<i32> {
+        let result = self.result(results)?;
+        let failed = result < 0 && !self.succeeded(results);
+        failed.then(|| i32::try_from(-result).unwrap_or(0))
+    }
+
     pub(super) fn refused(&self, results: &[Option<isize>]) -> bool {
         self.result(results)
             .is_some_and(|result| REFUSALS.iter().any(|&errno| result == -(errno as isize)))

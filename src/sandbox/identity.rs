@@ -231,8 +231,8 @@ impl Identities {
                 break;
             };
             let taken = self.look(uid).and_then(|look| match look {
-                Look::Locked(mut lock, owner) if owner.is_none_or(|owner| owner == caller) => {
-                    note(&mut lock, caller)?;
+                Look::Locked(lock, owner) if owner.is_none_or(|owner| owner == caller) => {
+                    note(&lock, caller)?;
                     Ok(Ok(lock))
                 }
                 Look::Locked(_, owner) | Look::InUse(owner) => Ok(Err(owner)),
@@ -255,8 +255,11 @@ impl Identities {
             .collect();
         others.sort_unstable();
         for (_, uid, owner) in others {
-            if let Some(mut lock) = self.lock_again(&mut free, owner, uid)? {
-                note(&mut lock, caller)?;
+            if let Some(lock) = self.lock_again(&mut free, owner, uid)? {
+                if let Err(error) = note(&lock, caller) {
+                    free.give_back(owner, uid, Some(lock));
+                    return Err(error);
+                }
                 tracing::warn!(
                     uid,
                     "a hook gets a uid that another caller's hooks have had; enlarge `hooks.uid_range`"
@@ -312,12 +315,12 @@ impl Identities {
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(mut lock) => {
                 lock.read_to_string(&mut owner)?;
-                Ok(Look::Locked(lock, owner.parse().ok()))
+                Ok(Look::Locked(lock, owner.trim_end().parse().ok()))
             }
             Err((unlocked, Errno::EWOULDBLOCK)) => {
                 file = unlocked;
                 file.read_to_string(&mut owner)?;
-                Ok(Look::InUse(owner.parse().ok()))
+                Ok(Look::InUse(owner.trim_end().parse().ok()))
             }
             Err((_, errno)) => Err(errno.into()),
         }
@@ -355,10 +358,10 @@ impl Free {
     }
 }
 
-/// Notes whose a uid is, for every daemon of this machine until it is started anew.
-fn note(lock: &mut Flock<File>, caller: u32) -> io::Result<()> {
-    lock.set_len(0)?;
-    lock.write_all_at(caller.to_string().as_bytes(), 0)
+/// Notes whose a uid is, for every daemon of this machine until it is started anew. In one write of always the same length: where
+/// there is no room for it, whose it was is still known.
+fn note(lock: &Flock<File>, caller: u32) -> io::Result<()> {
+    lock.write_all_at(format!("{caller:<10}").as_bytes(), 0)
 }
 
 /// Returns the names of what is needed and is not in a set of capabilities.

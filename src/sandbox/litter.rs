@@ -14,12 +14,16 @@ use std::{
 use tokio::sync::Notify;
 
 use super::{host::Lease, scratch::RunDir};
+use crate::refusal::lacking;
 
 /// How many directories of one caller are being removed, or wait for that, before its next hook has to wait.
 pub(super) const BACKLOG: usize = 64;
 
 /// How many directories are removed at once. No caller has two of these threads.
 const THREADS: usize = 2;
+
+/// How soon a removal is tried again that failed for want of something.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// How long a daemon that ends waits for removals. What is left then, the next one removes.
 const LINGER: Duration = Duration::from_secs(5);
@@ -49,11 +53,15 @@ impl Held {
     }
 
     /// Removes the directory. Once nothing of the hook's user is in it, its uid is free: before the run's own directory goes, by
-    /// which others tell that it is cleared away.
-    fn remove(mut self) {
-        if self.directory.remove_scratch().is_ok() {
+    /// which others tell that it is cleared away. Returns what is to be tried again, because the system lacks what it takes.
+    fn remove(mut self) -> Option<Self> {
+        let mut removed = self.directory.remove_scratch();
+        if removed.is_ok() {
             self.lease = None;
+            removed = self.directory.remove();
         }
+        // Without more ado anything else is said, and left to the next daemon, when this is dropped.
+        lacking(&removed.err()?).map(|_| self)
     }
 }
 
@@ -76,6 +84,8 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
+    /// Callers whose turn comes again, and when: in this order.
+    again: VecDeque<(Instant, u32)>,
     callers: HashMap<u32, Caller>,
     closed: bool,
     /// Callers with directories to be removed of which none is being removed, in turn.
@@ -164,6 +174,8 @@ impl Drop for Litter {
         }
         let callers = std::mem::take(&mut state.callers);
         state.turn.clear();
+        state.again.clear();
+        self.shared.changed.notify_all();
         drop(state);
         if callers.is_empty() {
             for thread in self.threads.drain(..) {
@@ -243,15 +255,25 @@ impl Shared {
     fn serve(&self) {
         let mut state = self.lock();
         loop {
-            let next = state.turn.pop_front();
-            let Some(caller) = next else {
-                if state.closed {
-                    return;
-                }
-                state = self
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
+            let Some(caller) = state.turn.pop_front() else {
+                let now = Instant::now();
+                let again = state.again.front().map(|(at, _)| *at);
+                state = match again {
+                    Some(at) if at <= now => {
+                        let caller = state.again.pop_front().map(|(_, caller)| caller);
+                        state.turn.extend(caller);
+                        state
+                    }
+                    Some(at) => {
+                        let waited = self.changed.wait_timeout(state, at - now);
+                        waited.unwrap_or_else(PoisonError::into_inner).0
+                    }
+                    None if state.closed => return,
+                    None => self
+                        .changed
+                        .wait(state)
+                        .unwrap_or_else(PoisonError::into_inner),
+                };
                 continue;
             };
             let of_caller = state.callers.get_mut(&caller);
@@ -262,8 +284,19 @@ impl Shared {
                 continue;
             };
             drop(state);
-            held.remove();
+            let kept = held.remove();
             state = self.lock();
+            if let Some(kept) = kept {
+                let Some(of_caller) = state.callers.get_mut(&caller) else {
+                    // The daemon has ended.
+                    kept.directory.leave();
+                    continue;
+                };
+                of_caller.busy = false;
+                of_caller.waiting.push_front(kept);
+                state.again.push_back((Instant::now() + AGAIN, caller));
+                continue;
+            }
             if let Some(of_caller) = state.callers.get_mut(&caller) {
                 of_caller.busy = false;
                 if of_caller.waiting.is_empty() {

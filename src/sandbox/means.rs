@@ -25,7 +25,7 @@ use crate::{
     admission::{Kept, digest::hash_file, only_roots},
     policy::{self, Access, Plan, rights::Rights},
     process::Pipes,
-    refusal::{Fault, Reason, Refusal, Stop},
+    refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
     request::InvalidField,
     sys::{FileRights, Identity, Links, pipe as make_pipe},
 };
@@ -72,7 +72,7 @@ impl Execution {
                 0 => "script".to_owned(),
                 more => format!("script-{more}"),
             };
-            let around = around(plan, &script.path);
+            let around = around(plan, &script.path)?;
             let (path, file) = copy(
                 directory,
                 &kind,
@@ -170,7 +170,8 @@ pub(super) fn copy(
         let copy = copy.map_err(|e| Fault::new(format!("cannot copy the {kind}"), e))?;
         let file = File::open(&copy)
             .map_err(|e| Fault::new(format!("cannot open the copied {kind}"), e))?;
-        if !hash_file(&file).is_ok_and(|found| found == sha256) {
+        let what = format_args!("cannot hash the copied {kind}");
+        if !unless_lacking(what, hash_file(&file))?.is_ok_and(|found| found == sha256) {
             let message = format!("`{}` changed after it was admitted", path.display());
             return Err(Refusal::new(Reason::DigestMismatch, message).into());
         }
@@ -192,10 +193,14 @@ const MAX_NEIGHBOURS: usize = 256;
 /// Returns what lies beside a script and above it, as far as the run is granted it: `"$(dirname "$0")/lib.sh"`, what Python imports
 /// and Node.js requires from there is found beside the copy. Nothing more can be reached by that than by its own path, and no
 /// more is named than the caller can list.
-fn around(plan: &Plan, script: &Path) -> Vec<Level> {
+///
+/// # Errors
+///
+/// Refuses where the system lacks what it takes to look: `OVERLOADED`. A hook would miss what is there.
+fn around(plan: &Plan, script: &Path) -> Result<Vec<Level>, Refusal> {
     let files = &plan.policy.files;
     let Some(own) = script.parent() else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
     let granted = files.system.iter().chain(&files.named);
     let granted = granted.filter_map(|grant| match &grant.place {
@@ -204,7 +209,7 @@ fn around(plan: &Plan, script: &Path) -> Vec<Level> {
     });
     // The widest: all others lie in it.
     let Some(top) = granted.min_by_key(|path| path.components().count()) else {
-        return Vec::new();
+        return Ok(Vec::new());
     };
     let peer = &plan.admitted.call.peer;
     let _as_peer = FileRights::of(peer.uid, peer.gid);
@@ -212,28 +217,33 @@ fn around(plan: &Plan, script: &Path) -> Vec<Level> {
         .ancestors()
         .zip(own.ancestors())
         .take_while(|(_, directory)| directory.starts_with(top))
-        .map(|(leads, directory)| Level {
-            names: names(directory, leads.file_name()).unwrap_or_default(),
-            original: directory.to_owned(),
+        .map(|(leads, directory)| {
+            let what = format_args!("`{}` cannot be listed", directory.display());
+            let names = unless_lacking(what, names(directory, leads.file_name()))?;
+            Ok(Level {
+                // What the caller cannot list has no names.
+                names: names.unwrap_or_default(),
+                original: directory.to_owned(),
+            })
         })
-        .collect();
+        .collect::<Result<_, Refusal>>()?;
     levels.reverse();
-    levels
+    Ok(levels)
 }
 
-/// Lists a directory but for one name; `None` where that cannot be, or there are too many.
-fn names(directory: &Path, but: Option<&OsStr>) -> Option<Vec<OsString>> {
+/// Lists a directory but for one name; empty where there are too many.
+fn names(directory: &Path, but: Option<&OsStr>) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(directory).ok()? {
-        let name = entry.ok()?.file_name();
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
         if Some(&*name) != but {
             names.push(name);
         }
         if names.len() > MAX_NEIGHBOURS {
-            return None;
+            return Ok(Vec::new());
         }
     }
-    Some(names)
+    Ok(names)
 }
 
 /// Opens a run's scratch directory, to be granted and to be started in.

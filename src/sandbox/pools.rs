@@ -78,7 +78,8 @@ impl Pools {
     ///
     /// # Errors
     ///
-    /// Refuses where the filters cannot be compiled or loaded: `BACKEND_UNCONFIRMED`.
+    /// Refuses where the filters cannot be compiled or loaded: `BACKEND_UNCONFIRMED`, or `OVERLOADED` where that is for want of
+    /// threads, memory or descriptors.
     pub(super) fn of_hooks(
         &self,
         filters: Option<&FilterSpec>,
@@ -90,7 +91,7 @@ impl Pools {
     ///
     /// # Errors
     ///
-    /// Refuses where no thread can be started: `BACKEND_UNCONFIRMED`.
+    /// Refuses where no thread can be started: `OVERLOADED` for want of what it takes, else `BACKEND_UNCONFIRMED`.
     pub(super) fn of_operators_programs(&self) -> Result<Arc<LoadedPool>, Refusal> {
         self.of(Kind::Operators)
     }
@@ -125,8 +126,10 @@ impl Pools {
             Kind::Unconfined => self.start_unfiltered(self.switches_uid),
         };
         let pool = started.map_err(|e| {
-            let failed = format!("cannot start spawner threads with the filters loaded: {e}");
-            Cause::refusal(linux::of_filters(e.raw_os_error()), &failed)
+            let what = "cannot start spawner threads with the filters loaded";
+            Refusal::failed(what, &e, |failed| {
+                Cause::refusal(linux::of_filters(e.raw_os_error()), &failed)
+            })
         })?;
         let pool = Arc::new(pool);
         loaded.insert(kind, Arc::clone(&pool));

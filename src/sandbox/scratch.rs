@@ -263,6 +263,15 @@ impl RunDir {
         remove_empty(&self.path)
     }
 
+    /// Removes the directory with all that is in it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error.
+    pub fn remove(&self) -> io::Result<()> {
+        remove(&self.path)
+    }
+
     /// Makes a directory that the hook's user owns and no policy grants: for a self-test.
     ///
     /// # Errors
@@ -362,10 +371,11 @@ pub(super) fn wait_for_writers(path: &Path) -> io::Result<()> {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        if self.left {
+        // One that was never used is gone without a descriptor, for want of which it may not be used.
+        if self.left || (self.remove_empty_scratch() && remove_empty(&self.path)) {
             return;
         }
-        if let Err(error) = remove(&self.path) {
+        if let Err(error) = self.remove() {
             tracing::error!(%error, path = %self.path.display(), "run directory is left behind");
         }
     }

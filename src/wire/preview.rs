@@ -73,10 +73,13 @@ pub(super) fn refused(refusal: &Refusal, request_id: &str) -> Result<pb::Preview
 /// Returns the status of a fault, and of a refusal that Execute gives to requests that cannot be right.
 pub(super) fn encode(preview: &Preview) -> Result<pb::PreviewResponse, Status> {
     let id = &preview.request_id;
+    let stopped = |stop: &Stop| match stop {
+        Stop::Refusal(refusal) => refused(refusal, id),
+        Stop::Fault(fault) => Err(failed(fault, id)),
+    };
     let mut response = match preview.outlook() {
-        Ok(plan) => planned(plan).map_err(|fault| failed(&fault, id))?,
-        Err(Stop::Refusal(refusal)) => refused(refusal, id)?,
-        Err(Stop::Fault(fault)) => return Err(failed(fault, id)),
+        Ok(plan) => planned(plan).or_else(|fault| stopped(&fault.into()))?,
+        Err(stop) => stopped(stop)?,
     };
     response.request_id.clone_from(id);
     preview

@@ -94,7 +94,7 @@ fn details(refusal: &Refusal, request_id: &str, message: &str, most: usize) -> S
     {
         details.add_precondition_failure_violation(refusal.reason.as_str(), domain(), command);
     }
-    if let Some(delay) = refusal.retry.or_else(|| retry(refusal.reason)) {
+    if let Some(delay) = refusal.retry.or_else(|| retry(&refusal)) {
         details.set_retry_info(Some(delay));
     }
     Status::with_error_details(code(refusal.reason), &refusal.message, details)
@@ -139,16 +139,27 @@ const fn code(reason: Reason) -> Code {
     }
 }
 
-/// When it makes sense to ask again, for refusals that pass by themselves.
-fn retry(reason: Reason) -> Option<Duration> {
-    (reason == Reason::Overloaded)
-        .then_some(Duration::from_millis(200))
-        .or_else(|| (reason == Reason::Draining).then_some(Duration::from_secs(2)))
+/// When it makes sense to ask again, for refusals that pass by themselves. Not where the hook ran: it would run twice.
+fn retry(refusal: &Refusal) -> Option<Duration> {
+    match refusal.reason {
+        _ if refusal.metadata.contains_key("released") => None,
+        Reason::Draining => Some(Duration::from_secs(2)),
+        Reason::Overloaded => Some(Duration::from_millis(200)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_is_told_to_ask_again_for_a_hook_that_ran() {
+        let hint = |refusal: &Refusal| status(refusal, "").get_details_retry_info();
+        let refusal = Refusal::new(Reason::Overloaded, "");
+        assert!(hint(&refusal).is_some());
+        assert!(hint(&refusal.with("released", "true")).is_none());
+    }
 
     #[test]
     fn a_refusal_says_when_to_come_back_and_where_it_does_not_know_its_reason_does() {
@@ -161,7 +172,12 @@ mod tests {
         let seven = Duration::from_secs(7);
         assert_eq!(told(refused(Reason::Overloaded).after(seven)), Some(seven));
         for reason in Reason::ALL {
-            assert_eq!(told(refused(reason)), retry(reason), "{}", reason.as_str());
+            assert_eq!(
+                told(refused(reason)),
+                retry(&refused(reason)),
+                "{}",
+                reason.as_str()
+            );
         }
         assert!(told(refused(Reason::Overloaded)).is_some_and(|delay| delay < seven));
     }

@@ -19,7 +19,7 @@ use std::{
 };
 
 use hookjail::{
-    audit::{read::Reader, verify::verify_journal},
+    audit::verify::verify_journal,
     pb::{self, sandbox_service_client::SandboxServiceClient},
 };
 use serde_json::Value;
@@ -30,7 +30,7 @@ use tonic_types::StatusExt;
 
 use crate::{
     support::{Daemon, Setup, directory, hook, program, reason},
-    witness::{SOON, assert_verifies, until, until_it, writing},
+    witness::{Mount, SOON, assert_verifies, records, until, until_it, writing},
 };
 
 #[tokio::test]
@@ -285,15 +285,6 @@ fn live(home: &Path) -> PathBuf {
     audit(home).join("journal.jsonl")
 }
 
-fn records(home: &Path) -> Vec<Value> {
-    let mut reader = Reader::open(&audit(home));
-    let mut records = Vec::new();
-    while let Some(line) = reader.next_line().unwrap() {
-        records.push(serde_json::from_slice(line).unwrap());
-    }
-    records
-}
-
 /// Has the kernel refuse the daemon files longer than this, as a full disk would.
 fn limit_files(daemon: &Daemon, bytes: Option<usize>) {
     let bytes = bytes.map_or_else(|| "unlimited".to_owned(), |bytes| bytes.to_string());
@@ -314,38 +305,6 @@ async fn problem(daemon: &Daemon) -> String {
     let mut client = SandboxServiceClient::new(daemon.channel());
     let status = client.get_status(pb::GetStatusRequest {}).await;
     status.unwrap().into_inner().audit_problem
-}
-
-/// A small disk, until it is dropped.
-struct Mount(PathBuf);
-
-impl Mount {
-    fn tmpfs(at: &Path, options: &str) -> Self {
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
-            .arg(at)
-            .output()
-            .unwrap();
-        assert!(
-            mounted.status.success(),
-            "this test needs a root that may mount: {mounted:?}"
-        );
-        Self(at.to_owned())
-    }
-
-    fn make_read_only(&self) {
-        let mounted = Command::new("mount")
-            .args(["-o", "remount,ro"])
-            .arg(&self.0)
-            .status();
-        assert!(mounted.unwrap().success());
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        drop(Command::new("umount").arg("-l").arg(&self.0).status());
-    }
 }
 
 mod as_root {

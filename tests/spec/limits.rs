@@ -8,11 +8,10 @@ use tonic::Code;
 use tonic_types::StatusExt;
 
 use crate::{
-    shutdown::keeper_of,
     support::{Daemon, Setup, hook, reason, sh},
     witness::{
-        a_minute, assert_verifies, end, processes_that, status_kib, until, until_clean, until_gone,
-        zombies_of,
+        a_minute, assert_verifies, end, keeper_of, processes_that, status_kib, until, until_clean,
+        until_gone, zombies_of,
     },
 };
 

@@ -7,7 +7,9 @@
 )]
 
 mod attempts;
+#[path = "../support/mod.rs"]
 mod support;
+#[path = "../support/witness.rs"]
 mod witness;
 
 mod doors;

@@ -24,8 +24,8 @@ use tonic_types::StatusExt;
 use crate::{
     support::{Daemon, Setup, hook, journal, reason, sh},
     witness::{
-        CommandLine, a_minute, assert_verifies, end, hookjail, processes_with, until, until_gone,
-        until_it, writing, zombies_of,
+        CommandLine, a_minute, assert_verifies, end, hookjail, keeper_of, processes_with, until,
+        until_gone, until_it, writing, zombies_of,
     },
 };
 
@@ -217,24 +217,6 @@ async fn a_killed_daemon_takes_its_hooks_with_it_and_the_next_one_cleans_up() {
     let interrupted = daemon.journal().remove(1);
     assert_eq!(interrupted["run_id"], started["run_id"]);
     assert_verifies(daemon.path());
-}
-
-/// Returns the process that kills hooks where a daemon is killed, if there is one.
-pub(crate) fn keeper_of(daemon: &Daemon) -> Option<i32> {
-    let parent = daemon.pid().to_string();
-    let is_its_keeper = |path: &std::path::Path| {
-        let stat = std::fs::read_to_string(path.join("stat")).unwrap_or_default();
-        let (name, rest) = stat.rsplit_once(") ").unwrap_or_default();
-        let mut fields = rest.split(' ');
-        name.ends_with("(hookjail-keeper")
-            && fields.next() != Some("Z")
-            && fields.next() == Some(&parent)
-    };
-    std::fs::read_dir("/proc").unwrap().find_map(|entry| {
-        let path = entry.unwrap().path();
-        let pid = path.file_name()?.to_str()?.parse().ok()?;
-        is_its_keeper(&path).then_some(pid)
-    })
 }
 
 #[tokio::test]

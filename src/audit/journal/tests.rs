@@ -1009,7 +1009,7 @@ fn marks(dir: &TempDir) -> usize {
     fs::read_dir(dir.path().join("instances")).unwrap().count()
 }
 
-fn started(run: &str) -> Record {
+pub(in crate::audit) fn started(run: &str) -> Record {
     Record::Started(Box::new(Started {
         run_id: run.into(),
         request_sha256: None,
@@ -1076,11 +1076,11 @@ fn ended(run: &str) -> Record {
     }))
 }
 
-fn refused(message: &str) -> Record {
+pub(in crate::audit) fn refused(message: &str) -> Record {
     refusal(message, None)
 }
 
-fn refused_run(run_id: &str) -> Record {
+pub(in crate::audit) fn refused_run(run_id: &str) -> Record {
     refusal("a step failed", Some(run_id.to_owned()))
 }
 

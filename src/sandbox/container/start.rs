@@ -192,12 +192,18 @@ impl Sandbox {
             ..
         } = start;
         let group = parent.map(|parent| Group::make(parent, start.limits));
-        let group = group
-            .transpose()
-            .map_err(|error| unconfirmed(format!("a control group cannot be made: {error}")))?;
+        let group = group.transpose().map_err(|error| {
+            Refusal::failed("a control group cannot be made", &error, unconfirmed)
+        })?;
         let command = Command::of(&spec.runtime, &bundle, &home, &id)?;
         let runtime = self.call(&spec.runtime, command, kept, until).await?;
-        let exit = runtime.watch().map_err(fault)?;
+        let exit = match runtime.watch() {
+            Ok(exit) => exit,
+            Err(error) => {
+                runtime.end().await;
+                return Err(fault(error).into());
+            }
+        };
         let mut talk = None;
         let made = timeout_at(deadline.into(), async {
             let channel = tokio::select! {
@@ -293,8 +299,8 @@ impl Sandbox {
                 return Err(unconfirmed(message).into());
             }
             Answer::Stuck { errno, step } => {
-                let message = format!("the child stopped at step `{step}`: {}", why_stopped(errno));
-                return Err(unconfirmed(message).with("step", step).into());
+                let what = format!("the child stopped at step `{step}`");
+                return Err(stopped(what, errno).with("step", step).into());
             }
             Answer::Ended(_) | Answer::Starting => {
                 return Err(unconfirmed("the container ended before it began").into());
@@ -361,13 +367,12 @@ impl Sandbox {
         }
         if step != Step::Release || errno != 0 {
             called.end().await;
-            let message = format!(
-                "the container runtime `{}` could not be started (step `{}`): {}",
+            let what = format!(
+                "the container runtime `{}` could not be started (step `{}`)",
                 runtime.path.display(),
                 step.name(),
-                why_stopped(errno)
             );
-            return Err(unconfirmed(message).into());
+            return Err(stopped(what, errno).into());
         }
         Ok(called)
     }
@@ -922,6 +927,14 @@ fn unnamed(path: &str) -> Refusal {
 
 fn unconfirmed(message: impl Into<String>) -> Refusal {
     Refusal::new(Reason::BackendUnconfirmed, message).with("backend", "container")
+}
+
+/// Refuses because of a step that a child could not take, or was killed at.
+fn stopped(what: String, errno: i32) -> Refusal {
+    match errno {
+        0 => unconfirmed(format!("{what}: {}", why_stopped(errno))),
+        errno => Refusal::failed(what, &io::Error::from_raw_os_error(errno), unconfirmed),
+    }
 }
 
 /// Says of a container that is gone why, and whether its hook may have run.

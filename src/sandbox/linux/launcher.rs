@@ -1,6 +1,7 @@
 //! How hooks are started on Linux: as children of spawners that have loaded filters, or in containers.
 
 use std::{
+    error::Error,
     ffi::CString,
     io,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
@@ -25,7 +26,7 @@ use crate::{
     axis::Axis,
     policy::{Access, Limits, Plan, Policy, rights::Rights},
     process::{self, Armed, Hold, Kill, Pipes, Running, Supervision},
-    refusal::{Fault, Reason, Refusal, Stop, canceled},
+    refusal::{Fault, Reason, Refusal, Stop, canceled, lacking},
     request::InvalidField,
     sandbox::{
         BackendName, Evidence, Mechanism, Sandbox, SandboxParts, Setup, Status,
@@ -291,11 +292,14 @@ impl Sandbox {
         let notes = self.launcher.pools.denials.of(contained.group());
         if errno != 0 {
             contained.end().await;
+            if lacking(&io::Error::from_raw_os_error(errno)).is_some() {
+                return Err(step_failed(plan.prepared.backend, Step::Release, errno).into());
+            }
             return Ok((Start::ExecFailed(errno), notes, setup));
         }
         let running = contained
             .watch(pipes)
-            .map_err(|e| Fault::new("cannot watch the container", e))?;
+            .map_err(|e| unseen("the released hook's container cannot be watched", &e))?;
         Ok((
             Start::Running(Box::new(Started::Contained(running))),
             notes,
@@ -360,9 +364,12 @@ impl Sandbox {
         let launched = launch(&pool.pool, &job, hold, until.clone()).await?;
         let pid = launched.pid;
         let notes = self.launcher.pools.denials.of(pid);
-        let running = launched
-            .watch(pipes)
-            .map_err(|e| Fault::new("cannot watch the child", e))?;
+        let report = job.report();
+        let executed = report.step() == Step::Release && report.errno() == 0;
+        let running = launched.watch(pipes).map_err(|e| match executed {
+            true => unseen("the released child cannot be watched", &e).into(),
+            false => Stop::from(Fault::new("cannot watch the child", e)),
+        })?;
         let released = Instant::now();
         let setup = |evidence| Setup {
             asks: pool.asks,
@@ -372,11 +379,10 @@ impl Sandbox {
             released,
         };
 
-        let report = job.report();
-        let executed = report.step() == Step::Release && report.errno() == 0;
         if !executed {
             let killed = running.abort().await;
-            if report.step() == Step::Release {
+            let errno = io::Error::from_raw_os_error(report.errno());
+            if report.step() == Step::Release && lacking(&errno).is_none() {
                 let start = Start::ExecFailed(report.errno());
                 return Ok((start, notes, setup(evidence_of(&job))));
             }
@@ -391,12 +397,7 @@ impl Sandbox {
             Ok(seen) => evidence.extend(seen),
             Err(why) => {
                 running.abort().await;
-                let refusal = Refusal::new(
-                    Reason::BackendUnconfirmed,
-                    format!("the released child is not as planned: {why}"),
-                )
-                .with("released", "true");
-                return Err(refusal.into());
+                return Err(unseen("the released child is not as planned", &why).into());
             }
         }
         Ok((
@@ -425,12 +426,11 @@ impl Sandbox {
         plan: &Plan,
         identity: Option<Identity>,
         filters: u32,
-    ) -> Result<Vec<Evidence>, String> {
+    ) -> Result<Vec<Evidence>, Unattested> {
         if weaken::lacks("proof", "attestation") {
             return Ok(Vec::new());
         }
-        let status =
-            Status::of(pid).map_err(|error| format!("its status cannot be read: {error}"))?;
+        let status = Status::of(pid)?;
         let mut seen = vec![Evidence {
             check: "uid",
             observed: status.uids[1].to_string(),
@@ -438,13 +438,13 @@ impl Sandbox {
         if let Some(identity) = identity
             && (status.uids != [identity.uid; 4] || !status.bounding_set_empty)
         {
-            return Err(format!(
+            return Err(Unattested::Differs(format!(
                 "uids {:?} instead of {}",
                 status.uids, identity.uid
-            ));
+            )));
         }
         if !status.no_capabilities {
-            return Err("it has capabilities".to_owned());
+            return Err(Unattested::Differs("it has capabilities".to_owned()));
         }
         seen.push(Evidence {
             check: "capabilities",
@@ -452,13 +452,13 @@ impl Sandbox {
         });
         if plan.prepared.mechanism != Mechanism::Unconfined {
             if !status.no_new_privs {
-                return Err("NoNewPrivs is 0".to_owned());
+                return Err(Unattested::Differs("NoNewPrivs is 0".to_owned()));
             }
             if !status.is_filtered() || status.seccomp_filters != filters {
                 let (mode, count) = (status.seccomp, status.seccomp_filters);
-                return Err(format!(
+                return Err(Unattested::Differs(format!(
                     "Seccomp is {mode} with {count} filters instead of 2 with {filters}"
-                ));
+                )));
             }
             seen.push(Evidence {
                 check: "no_new_privs",
@@ -499,13 +499,10 @@ impl Sandbox {
         let mut grants: Vec<_> = opened.into_iter().map(as_grant).collect();
         grants.extend(of_run.iter().map(as_grant));
         ruleset(spec, &grants).map_err(|error| {
-            let message = format!(
-                "Landlock refuses the ruleset: {}",
-                crate::refusal::chain(&error)
-            );
-            Refusal::new(Reason::BackendUnconfirmed, message)
-                .with("axis", "read")
-                .into()
+            Refusal::failed("Landlock refuses the ruleset", &error, |message| {
+                Refusal::new(Reason::BackendUnconfirmed, message).with("axis", "read")
+            })
+            .into()
         })
     }
 
@@ -589,12 +586,8 @@ impl Sandbox {
         let report = job.report();
         if leader.is_none() || !report.did(Step::Release) {
             let (step, errno) = (report.step(), report.errno());
-            let failed = format!(
-                "the self-test's child stopped at step `{}`: {}",
-                step.name(),
-                why_stopped(errno)
-            );
-            let refusal = Cause::refusal(of_step(step, errno), &failed).with("step", step.name());
+            let what = format!("the self-test's child stopped at step `{}`", step.name());
+            let refusal = stopped(step, errno, &what).with("step", step.name());
             let of_reading = matches!(step, Step::CanaryDenied | Step::CanaryGranted);
             return Err(if of_reading {
                 refusal.with("axis", Axis::Read.name()).into()
@@ -604,6 +597,23 @@ impl Sandbox {
         }
         Ok(job.attempts().iter().map(Attempt::result).collect())
     }
+}
+
+/// Why the kernel's word about a child does not confirm it.
+#[derive(Debug, thiserror::Error)]
+enum Unattested {
+    #[error("{0}")]
+    Differs(String),
+    #[error("its status cannot be read")]
+    Unread(#[from] io::Error),
+}
+
+/// Refuses because of a released child that could not be looked at, or is not as it must be. Its tree is dead.
+fn unseen(what: &str, error: &(dyn Error + 'static)) -> Refusal {
+    Refusal::failed(what, error, |message| {
+        Refusal::new(Reason::BackendUnconfirmed, message)
+    })
+    .with("released", "true")
 }
 
 /// A child that has executed its program, or is gone; its job's report says which.
@@ -755,22 +765,30 @@ fn step_failed(backend: BackendName, step: Step, errno: i32) -> Refusal {
     let error = io::Error::from_raw_os_error(errno);
     // Without an errno it was killed, wherever it was.
     if step == Step::WorkingDirectory && errno != 0 {
-        return InvalidField::new(
-            "hook.working_dir",
-            format!("cannot be entered by the hook's user: {error}"),
-        )
-        .into();
+        let what = "cannot be entered by the hook's user";
+        return Refusal::failed(what, &error, |problem| {
+            InvalidField::new("hook.working_dir", problem).into()
+        });
     }
-    let name = step.name();
-    let failed = if step == Step::CanaryDenied && errno == libc::EKEYEXPIRED {
-        "the child could open a file that no rule grants: this kernel's Landlock does not confine"
-            .to_owned()
+    let refusal = if step == Step::CanaryDenied && errno == libc::EKEYEXPIRED {
+        let failed = "the child could open a file that no rule grants: this kernel's Landlock does not confine";
+        Cause::refusal(of_step(step, errno), failed)
     } else {
-        format!("the child stopped at step `{name}`: {}", why_stopped(errno))
+        let what = format!("the child stopped at step `{}`", step.name());
+        stopped(step, errno, &what)
     };
-    Cause::refusal(of_step(step, errno), &failed)
+    refusal
         .with("step", step.name())
         .with("backend", backend.as_str())
+}
+
+/// Refuses because of a step that a child could not take, or was killed at.
+fn stopped(step: Step, errno: i32, what: &str) -> Refusal {
+    let unconfirmed = |failed: String| Cause::refusal(of_step(step, errno), &failed);
+    match errno {
+        0 => unconfirmed(format!("{what}: {}", why_stopped(errno))),
+        errno => Refusal::failed(what, &io::Error::from_raw_os_error(errno), unconfirmed),
+    }
 }
 
 /// Returns what the child sets by `setrlimit`; never above the daemon's own hard limits, which nothing can raise.
@@ -811,5 +829,19 @@ mod tests {
         // The positive control: with an errno it is the request's directory.
         let refusal = step_failed(BackendName::Landlock, Step::WorkingDirectory, libc::EACCES);
         assert_eq!(refusal.reason, Reason::InvalidRequest);
+    }
+
+    #[test]
+    fn a_step_that_fails_for_want_of_something_is_no_word_about_confinement() {
+        for step in [Step::WorkingDirectory, Step::Landlock, Step::Release] {
+            for errno in [libc::EAGAIN, libc::EMFILE, libc::ENFILE, libc::ENOMEM] {
+                let refusal = step_failed(BackendName::Landlock, step, errno);
+                assert_eq!(refusal.reason, Reason::Overloaded, "{refusal}");
+                let refusal = stopped(step, errno, "a self-test's child");
+                assert_eq!(refusal.reason, Reason::Overloaded, "{refusal}");
+            }
+        }
+        let refusal = step_failed(BackendName::Landlock, Step::Landlock, libc::E2BIG);
+        assert_eq!(refusal.reason, Reason::BackendUnconfirmed);
     }
 }

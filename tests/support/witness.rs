@@ -18,7 +18,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hookjail::{audit::verify::verify_journal, pb};
+use hookjail::{
+    audit::{read::Reader, verify::verify_journal},
+    pb,
+};
 use nix::fcntl::{AT_FDCWD, Flock, RenameFlags, renameat2};
 use tempfile::TempDir;
 
@@ -67,6 +70,24 @@ pub(crate) fn zombies_of(parent: u32) -> Vec<String> {
         .map(|entry| stat(entry.unwrap().path()))
         .filter(is_zombie_child)
         .collect()
+}
+
+/// Returns the process that kills hooks where a daemon is killed, if there is one.
+pub(crate) fn keeper_of(daemon: &Daemon) -> Option<i32> {
+    let parent = daemon.pid().to_string();
+    let is_its_keeper = |path: &Path| {
+        let stat = fs::read_to_string(path.join("stat")).unwrap_or_default();
+        let (name, rest) = stat.rsplit_once(") ").unwrap_or_default();
+        let mut fields = rest.split(' ');
+        name.ends_with("(hookjail-keeper")
+            && fields.next() != Some("Z")
+            && fields.next() == Some(&parent)
+    };
+    fs::read_dir("/proc").unwrap().find_map(|entry| {
+        let path = entry.unwrap().path();
+        let pid = path.file_name()?.to_str()?.parse().ok()?;
+        is_its_keeper(&path).then_some(pid)
+    })
 }
 
 /// Returns a value in KiB from a process's status, such as `VmHWM`.
@@ -139,6 +160,16 @@ pub(crate) fn assert_verifies(directory: &Path) {
     let verified = verify_journal(&directory.join("state/audit")).unwrap();
     let expected = u64::try_from(crate::support::journal(directory).len()).unwrap();
     assert_eq!(verified.records, expected);
+}
+
+/// Returns the records of all files of a journal.
+pub(crate) fn records(home: &Path) -> Vec<serde_json::Value> {
+    let mut reader = Reader::open(&home.join("state/audit"));
+    let mut records = Vec::new();
+    while let Some(line) = reader.next_line().unwrap() {
+        records.push(serde_json::from_slice(line).unwrap());
+    }
+    records
 }
 
 /// The command line, with a configuration and state of its own.
@@ -285,5 +316,41 @@ impl Drop for Again {
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
         }
+    }
+}
+
+/// A small disk, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Mount(PathBuf);
+
+impl Mount {
+    /// Mounts a file system in memory.
+    pub(crate) fn tmpfs(at: &Path, options: &str) -> Self {
+        Self::by(&["-t", "tmpfs", "-o", options, "tmpfs"], at)
+    }
+
+    /// Mounts something, by the words that `mount` takes before the place.
+    pub(crate) fn by(words: &[&str], at: &Path) -> Self {
+        let mounted = Command::new("mount").args(words).arg(at).output().unwrap();
+        assert!(
+            mounted.status.success(),
+            "this test needs a root that may mount: {mounted:?}"
+        );
+        Self(at.to_owned())
+    }
+
+    /// Has nobody write it any more.
+    pub(crate) fn make_read_only(&self) {
+        let mounted = Command::new("mount")
+            .args(["-o", "remount,ro"])
+            .arg(&self.0)
+            .status();
+        assert!(mounted.unwrap().success());
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg("-l").arg(&self.0).status());
     }
 }

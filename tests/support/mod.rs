@@ -34,7 +34,7 @@ pub(crate) struct Daemon {
 }
 
 /// How a daemon is started.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     /// Its test is `alone()`.
     pub(crate) alone: bool,
@@ -48,6 +48,8 @@ pub(crate) struct Setup {
     pub(crate) wrapper: Vec<String>,
     /// Environment of the daemon.
     pub(crate) env: Vec<(String, String)>,
+    /// The directory of another daemon, whose state and workspaces it has too.
+    pub(crate) beside: Option<PathBuf>,
 }
 
 impl Daemon {
@@ -80,11 +82,12 @@ impl Daemon {
         fs::create_dir_all(root.join("workspace")).unwrap();
         fs::set_permissions(root.join("workspace"), fs::Permissions::from_mode(0o777)).unwrap();
         let on_runtime = on_runtime().filter(|_| !setup.config.contains("[backends"));
+        let others = setup.beside.as_deref().unwrap_or(&root);
         let config = format!(
             "{}\n{}\n[paths]\nstate = {:?}\nruntime = {:?}\n[profiles]\ndirs = [{:?}]\n",
             setup.config,
             on_runtime.unwrap_or_default(),
-            path("state"),
+            others.join("state"),
             path("run"),
             path("profiles"),
         );
@@ -92,7 +95,7 @@ impl Daemon {
         let config = with_key(
             &config,
             "hooks",
-            &format!("workspace_roots = [{:?}]", path("workspace")),
+            &format!("workspace_roots = [{:?}]", others.join("workspace")),
         );
         fs::write(root.join("hookjail.toml"), config).unwrap();
         fs::set_permissions(
@@ -418,12 +421,19 @@ fn with_key(config: &str, table: &str, line: &str) -> String {
     }
 }
 
+/// Returns what a channel over a Unix socket is made of.
+pub(crate) fn endpoint() -> Endpoint {
+    Endpoint::from_static("http://localhost")
+}
+
+/// Connects to a socket.
+pub(crate) async fn dial(socket: PathBuf) -> std::io::Result<TokioIo<UnixStream>> {
+    UnixStream::connect(socket).await.map(TokioIo::new)
+}
+
 async fn connect_to(socket: &Path, endpoint: Endpoint) -> Result<Channel, tonic::transport::Error> {
     let path = socket.to_owned();
-    let connect = service_fn(move |_| {
-        let path = path.clone();
-        async move { UnixStream::connect(path).await.map(TokioIo::new) }
-    });
+    let connect = service_fn(move |_| dial(path.clone()));
     endpoint.connect_with_connector(connect).await
 }
 
@@ -431,8 +441,7 @@ async fn connect_to(socket: &Path, endpoint: Endpoint) -> Result<Channel, tonic:
 async fn connect(socket: &Path, child: &mut Child) -> Option<Channel> {
     let give_up = Instant::now() + Duration::from_secs(60);
     loop {
-        let endpoint = Endpoint::from_static("http://localhost");
-        if let Ok(channel) = connect_to(socket, endpoint).await {
+        if let Ok(channel) = connect_to(socket, endpoint()).await {
             return Some(channel);
         }
         if child.try_wait().unwrap().is_some() || Instant::now() > give_up {

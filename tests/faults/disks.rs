@@ -1,0 +1,118 @@
+//! Disks that others fill.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::fcntl::{Flock, FlockArg};
+use tempfile::TempDir;
+
+use crate::{
+    scene::Scene,
+    support::{Setup, directory, sh},
+    witness::{Again, Mount},
+};
+
+/// How large a disk is: the journal of the whole load fits.
+const SIZE: &str = "size=64m,mode=";
+
+/// Fills the disk that the journal is on.
+pub(crate) async fn the_disk_of_the_state_is_full(scene: &mut Scene) {
+    let home = directory();
+    disk(scene, &home, "state", "0700");
+    fill(scene, home, "state/filler", Some("AUDIT_UNAVAILABLE")).await;
+}
+
+/// Fills the disk that hooks have their scratch directories on.
+pub(crate) async fn the_disk_of_the_hooks_is_full(scene: &mut Scene) {
+    let home = directory();
+    disk(scene, &home, "run", "0711");
+    fill(scene, home, "run/filler", None).await;
+}
+
+/// Fills a disk that has the journal and the scratch directories.
+pub(crate) async fn one_disk_for_both_is_full(scene: &mut Scene) {
+    let home = directory();
+    disk(scene, &home, "disk", "0711");
+    for name in ["state", "run"] {
+        let (from, to) = (home.path().join("disk").join(name), home.path().join(name));
+        fs::create_dir(&from).unwrap();
+        fs::create_dir(&to).unwrap();
+        scene.keep(Mount::by(&["--bind", from.to_str().unwrap()], &to));
+    }
+    fill(scene, home, "disk/filler", Some("AUDIT_UNAVAILABLE")).await;
+}
+
+/// Has every record wait, as on a disk that does not answer, by holding the lock that each is written under.
+pub(crate) async fn the_journal_hangs(scene: &mut Scene) {
+    scene.start(Setup::default()).await;
+    scene.load(8);
+    for _ in 0..scene.rounds(2, 10) {
+        scene.a_while().await;
+        let lock = File::open(scene.home().join("state/audit/journal.lock")).unwrap();
+        let held = Flock::lock(lock, FlockArg::LockExclusive).unwrap();
+        // What was recorded already may still be on its way; after that nobody is told anything: the control.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let before = scene.answered();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let answers = scene.answered() - before;
+        if answers > 0 {
+            scene.wrong(format!("{answers} answers while nothing can be recorded"));
+        }
+        drop(held);
+        scene.served_again(Instant::now()).await;
+    }
+}
+
+/// Nobody is told anything then: the control.
+async fn until_no_hook_can_write(scene: &Scene) {
+    loop {
+        let answer = scene.daemon().run(sh("strict", "echo x >$TMPDIR/x")).await;
+        if answer.is_ok_and(|response| response.outcome.unwrap().exit_code != Some(0)) {
+            return;
+        }
+    }
+}
+
+fn disk(scene: &mut Scene, home: &TempDir, name: &str, mode: &str) {
+    let at = home.path().join(name);
+    fs::create_dir(&at).unwrap();
+    scene.keep(Mount::tmpfs(&at, &format!("{SIZE}{mode}")));
+}
+
+/// Keeps a disk full for a while, and makes room again; over and over. Meanwhile somebody is told something.
+async fn fill(scene: &mut Scene, home: TempDir, filler: &str, told: Option<&str>) {
+    let filler = home.path().join(filler);
+    scene.start_in(home, Setup::default()).await;
+    scene.load(8);
+    for _ in 0..scene.rounds(2, 10) {
+        scene.a_while().await;
+        let file = filler.clone();
+        let full = Again::and_again(move || write_until_full(&file));
+        match told {
+            Some(told) => scene.until_told(told).await,
+            None => until_no_hook_can_write(scene).await,
+        }
+        scene.a_while().await;
+        drop(full);
+        fs::remove_file(&filler).unwrap();
+        scene.served_again(Instant::now()).await;
+    }
+}
+
+/// Takes all room that is there, to the last byte.
+fn write_until_full(path: &Path) {
+    let mut file = File::options()
+        .create(true)
+        .append(true)
+        .open(path)
+        .unwrap();
+    for size in [1 << 16, 1 << 12, 1] {
+        while file.write_all(&vec![0; size]).is_ok() {}
+    }
+    thread::sleep(Duration::from_millis(5));
+}
