@@ -32,6 +32,10 @@ use crate::{
 /// The operator's alone.
 const ADMIN_SOCKET_MODE: u32 = 0o600;
 
+/// How long a thread beside the runtime waits for more to do: always. Where no other can be made, what is handed over waits for
+/// this one.
+const THREADS_STAY: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// How often the daemon looks after its own files.
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -47,6 +51,7 @@ impl Serve {
         log_to_stderr(log.clone())?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
+            .thread_keep_alive(THREADS_STAY)
             .enable_all()
             .build()?;
         runtime.block_on(serve(context, config, &assembly, &log))?;
@@ -60,6 +65,8 @@ async fn serve(
     assembly: &Assembly,
     log: &RedactedLog,
 ) -> Result<(), Failure> {
+    // The first thread beside the runtime is made now, and not where there may be none.
+    tokio::task::spawn_blocking(|| ()).await?;
     let (configured, _) = registered(&config, context)?;
     let accept_all = context.surroundings.accept_hooks;
     if accept_all {
@@ -247,6 +254,8 @@ fn log_to_stderr(log: RedactedLog) -> Result<(), Failure> {
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(log)
+        // It says so on stderr, and panics where that cannot be written: a log on a full disk would end whatever logs.
+        .log_internal_errors(false)
         .init();
     Ok(())
 }
