@@ -76,8 +76,19 @@ fn open_of(path: &Path, options: &mut OpenOptions, or_roots: bool) -> Result<Fil
 
 /// Makes a directory with mode 0700 where there is none, and checks its owner and mode where there is one.
 pub(crate) fn directory(path: &Path) -> Result<(), Untrusted> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    check(&fs::metadata(path)?, false)
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    let found = match made {
+        // It says so, too, of a directory that it could not look at.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fs::metadata(path)?,
+        Err(error) => return Err(error.into()),
+        Ok(()) => fs::metadata(path)?,
+    };
+    if !found.is_dir() {
+        return Err(Untrusted::Kind {
+            expected: "directory",
+        });
+    }
+    check(&found, false)
 }
 
 /// Checks that only this process's effective user and root can change what this is about.

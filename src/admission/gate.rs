@@ -488,7 +488,7 @@ impl Gate {
         sandbox: &Sandbox,
     ) -> Result<(), Refusal> {
         self.admit_peer(&call.peer, sandbox)?;
-        Ok(self.rules().admit_workspace(request, &call.peer)?)
+        self.rules().admit_workspace(request, &call.peer)
     }
 
     /// Refuses what the operator does not let run any more, or not so, since its request came: it has waited, and not begun.

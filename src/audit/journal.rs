@@ -10,12 +10,14 @@ use std::{
     collections::BTreeMap,
     fs::{File, OpenOptions},
     io::{self, Write},
+    os::fd::AsRawFd,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
 };
 
-use nix::fcntl::{Flock, FlockArg};
+#[expect(deprecated, reason = "see `hold`")]
+use nix::fcntl::{FlockArg, flock};
 
 use self::{
     state::State,
@@ -92,10 +94,10 @@ impl Journal {
                 source,
             })?;
         }
-        let lock = open_file(
+        let lock = Arc::new(open_file(
             &dir.join(files::LOCK),
             OpenOptions::new().write(true).create(true),
-        )?;
+        )?);
         let path = dir.join(files::LIVE);
         let held = hold(&lock, &path)?;
         let mark = Mark::make(&instances)?;
@@ -414,16 +416,33 @@ fn left_open(dir: &Path, dead: &[Mark]) -> io::Result<Vec<Interrupted>> {
     Ok(left)
 }
 
-/// Keeps other processes from appending, for as long as the returned value lives.
-fn hold(lock: &File, path: &Path) -> Result<Flock<File>, JournalError> {
-    let unusable = |source| JournalError::Unusable {
+/// The lock that keeps other processes from appending, until this is dropped.
+struct Held(Arc<File>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        #[expect(deprecated, reason = "as for `hold`")]
+        let unlocked = flock(self.0.as_raw_fd(), FlockArg::Unlock);
+        if let Err(errno) = unlocked {
+            tracing::error!(%errno, "the journal's lock cannot be given back");
+        }
+    }
+}
+
+/// Keeps other processes from appending, for as long as the returned value lives. It takes no descriptor: the end of a run is
+/// written where there is none left.
+fn hold(lock: &Arc<File>, path: &Path) -> Result<Held, JournalError> {
+    #[expect(
+        deprecated,
+        reason = "what has replaced it wants a file of its own, which would take a descriptor for each lock"
+    )]
+    let held = flock(lock.as_raw_fd(), FlockArg::LockExclusive);
+    held.map_err(|errno| JournalError::Unusable {
         doing: "lock",
         path: path.to_owned(),
-        source,
-    };
-    // The duplicate shares its lock with the original: `Flock` wants a file of its own to unlock at the end.
-    let file = lock.try_clone().map_err(unusable)?;
-    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| unusable(errno.into()))
+        source: errno.into(),
+    })?;
+    Ok(Held(Arc::clone(lock)))
 }
 
 fn open_file(path: &Path, options: &mut OpenOptions) -> Result<File, JournalError> {

@@ -64,6 +64,8 @@ async fn serve(
     assembly: &Assembly,
     log: &RedactedLog,
 ) -> Result<(), Failure> {
+    // The first thread beside the runtime is made now, and not where there may be none.
+    tokio::task::spawn_blocking(|| ()).await?;
     let (configured, _) = registered(&config, context)?;
     let accept_all = context.surroundings.accept_hooks;
     if accept_all {
@@ -184,8 +186,16 @@ async fn look_after(
     let interval = watchdog.map_or(LOOK, |patience| LOOK.min(patience / 3));
     loop {
         tokio::time::sleep(interval).await;
+        let gives_back = memory.peak_when_idle().is_some_and(|peak| peak > KEPT);
+        // In any case: where no thread beside the runtime can be made, what is handed over waits for one, and those that nobody
+        // needs end after ten seconds.
+        let beside = tokio::task::spawn_blocking(move || {
+            if gives_back {
+                sys::give_memory_back();
+            }
+        });
         // What serves requests goes on, or this would not; what works beside it has to answer.
-        if watchdog.is_some() && tokio::task::spawn_blocking(|| ()).await.is_ok() {
+        if watchdog.is_some() && beside.await.is_ok() {
             notify(&[sd_notify::NotifyState::Watchdog]);
         }
         match keeper.replace_if_dead() {
@@ -195,10 +205,6 @@ async fn look_after(
                 %error,
                 "the keeper was killed and cannot be replaced yet; what runs would outlive a daemon that is killed"
             ),
-        }
-        if memory.peak_when_idle().is_some_and(|peak| peak > KEPT) {
-            // What the allocator keeps is no error, and nothing to wait for.
-            drop(tokio::task::spawn_blocking(sys::give_memory_back));
         }
         for file in &own {
             let problem = match file.is_there() {
@@ -257,6 +263,8 @@ fn log_to_stderr(log: RedactedLog) -> Result<(), Failure> {
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(log)
+        // It says so on stderr, and panics where that cannot be written: a log on a full disk would end whatever logs.
+        .log_internal_errors(false)
         .init();
     Ok(())
 }

@@ -141,12 +141,12 @@ const fn code(reason: Reason) -> Code {
 
 /// When it makes sense to ask again, for refusals that pass by themselves. Not where the hook ran: it would run twice.
 fn retry(refusal: &Refusal) -> Option<Duration> {
-    match refusal.reason {
-        _ if refusal.metadata.contains_key("released") => None,
-        Reason::Draining => Some(Duration::from_secs(2)),
-        Reason::Overloaded => Some(Duration::from_millis(200)),
-        _ => None,
+    if refusal.metadata.contains_key("released") {
+        return None;
     }
+    (refusal.reason == Reason::Overloaded)
+        .then_some(Duration::from_millis(200))
+        .or_else(|| (refusal.reason == Reason::Draining).then_some(Duration::from_secs(2)))
 }
 
 #[cfg(test)]

@@ -52,6 +52,7 @@ pub(crate) enum Said {
 }
 
 impl Said {
+    /// Reads an answer.
     pub(crate) fn of(
         answer: Result<Result<tonic::Response<pb::ExecuteResponse>, Status>, impl Sized>,
     ) -> Self {

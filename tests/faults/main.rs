@@ -13,6 +13,7 @@
     reason = "a test fails by panicking, prints what it saw, and starts daemons"
 )]
 
+mod calls;
 mod clients;
 mod disks;
 mod ends;
@@ -172,6 +173,23 @@ const FAULTS: &[Fault] = &[
             "descriptors_are_few",
             "a limit of 384 descriptors from the start, 24 callers",
             |scene| Box::pin(limits::descriptors_are_few(scene)),
+        )
+    },
+    Fault {
+        told: &[
+            "OVERLOADED",
+            "OVERLOADED (ran)",
+            "AUDIT_UNAVAILABLE",
+            "AUDIT_UNAVAILABLE (ran)",
+            // Where a disk fails, which is no want.
+            "INTERNAL",
+            LOST,
+        ],
+        loses_answers: true,
+        ..Fault::unnoticed(
+            "calls_fail",
+            "each system call that can lack something fails: the first in a request, then the second, and so on",
+            |scene| Box::pin(calls::calls_fail(scene)),
         )
     },
     Fault {

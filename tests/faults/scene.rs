@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt, fs,
     path::{Path, PathBuf},
+    process::ExitStatus,
     time::{Duration, Instant},
 };
 
@@ -67,6 +68,11 @@ impl Scene {
     pub(crate) fn rounds(&mut self, short: usize, long: usize) -> usize {
         self.rounds = if self.long { long } else { short };
         self.rounds
+    }
+
+    /// Whether this is the long form.
+    pub(crate) fn is_long(&self) -> bool {
+        self.long
     }
 
     /// Lets the load run for a while: half a second, or two in the long form.
@@ -221,6 +227,12 @@ impl Scene {
     pub(crate) fn answered(&self) -> usize {
         let load = self.load.as_ref().expect("there is a load");
         load.so_far(<[Call]>::len)
+    }
+
+    /// Returns how the daemon ended, if it did.
+    pub(crate) fn has_ended(&mut self) -> Option<ExitStatus> {
+        let daemon = self.daemon.as_mut().expect("a daemon was started");
+        daemon.child().try_wait().unwrap()
     }
 
     /// Notes what must not be.

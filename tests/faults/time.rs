@@ -57,7 +57,7 @@ pub(crate) async fn the_wall_clock_jumps(scene: &mut Scene) {
 }
 
 /// Compiles a library that is put before the system's own.
-fn compile(source: &str, to: &Path) {
+pub(crate) fn compile(source: &str, to: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/faults")
         .join(source);

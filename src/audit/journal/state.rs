@@ -28,7 +28,7 @@ pub(super) struct State {
     dead: Dead,
     directory: PathBuf,
     instance: String,
-    lock: File,
+    lock: Arc<File>,
     note: NoteFile,
     /// The first record of the oldest file that is kept.
     oldest: u64,
@@ -69,7 +69,7 @@ impl State {
     pub(super) fn open(
         directory: &Path,
         instance: &str,
-        lock: File,
+        lock: Arc<File>,
         settings: Settings,
     ) -> Result<Self, JournalError> {
         let at = Position::open(directory)?;
@@ -257,7 +257,7 @@ impl State {
         self.at.head.sequence
     }
 
-    pub(super) const fn lock(&self) -> &File {
+    pub(super) const fn lock(&self) -> &Arc<File> {
         &self.lock
     }
 
