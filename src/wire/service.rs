@@ -84,16 +84,16 @@ impl Hooks {
     }
 
     /// Runs a request to its reply. Dropping this future ends the run, unless it is to finish.
-    // Not `async` itself: such a function keeps what it was given until its end.
+    // Not `async` itself: such a function keeps what it was given until its end. And boxed, twice: what reading takes is not held
+    // while the hook runs, and a future that another awaits takes its room there once more.
     fn answer(
         &self,
         message: pb::ExecuteRequest,
         caller: Caller,
         chunks: Option<mpsc::Sender<Chunk>>,
-    ) -> impl Future<Output = Reply<pb::ExecuteResponse>> + Send {
-        // Boxed: what reading takes is not held while the hook runs.
+    ) -> Pin<Box<dyn Future<Output = Reply<pb::ExecuteResponse>> + Send + '_>> {
         let asked = Box::pin(self.understand(message, caller, chunks));
-        async {
+        Box::pin(async {
             let Asked {
                 about,
                 guard,
@@ -110,7 +110,7 @@ impl Hooks {
                     self.encode(&Box::pin(recorded).await)
                 }
             }
-        }
+        })
     }
 
     /// Reads a request and prepares its run.

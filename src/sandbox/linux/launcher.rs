@@ -99,17 +99,11 @@ impl Started {
     /// The container that it ran in did not say how it ended.
     pub(in crate::sandbox) fn finish(self, supervision: Supervision) -> Finish {
         match self {
-            Self::Child(running) => {
-                let finish = running.finish(supervision);
-                Box::pin(async { Ok(finish.await) })
-            }
-            Self::Contained(running) => {
-                let finish = running.finish(supervision);
-                Box::pin(async {
-                    let gone = |gone| Fault::new("cannot tell how a hook ended", gone).into();
-                    finish.await.map_err(gone)
-                })
-            }
+            Self::Child(running) => Box::pin(async { Ok(running.finish(supervision).await) }),
+            Self::Contained(running) => Box::pin(async {
+                let gone = |gone| Fault::new("cannot tell how a hook ended", gone).into();
+                running.finish(supervision).await.map_err(gone)
+            }),
         }
     }
 }
