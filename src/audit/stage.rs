@@ -58,6 +58,11 @@ impl Announced {
         &self.plan
     }
 
+    /// Lets go of what the plan's hook was started with.
+    pub(crate) fn started(&mut self) {
+        self.plan.started();
+    }
+
     /// Takes the place where output goes as it comes. There is none under a profile that takes secrets out of replies: one
     /// may begin in one piece and end in the next, and all of the output is in the response.
     pub fn take_chunks(&mut self) -> Option<mpsc::Sender<Chunk>> {

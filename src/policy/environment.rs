@@ -19,7 +19,7 @@ use crate::{
 pub const DEPTH: &str = "HOOKJAIL_DEPTH";
 
 /// The variables of a run but for those that name its scratch directory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Variables(BTreeMap<OsString, OsString>);
 
 impl Variables {

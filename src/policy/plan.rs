@@ -103,4 +103,11 @@ impl Plan {
             admitted,
         }))
     }
+
+    /// Lets go of what its hook was started with: what that was granted is in its ruleset or container, and its variables are its
+    /// own. Neither descriptors nor memory are held for them while it runs.
+    pub(crate) fn started(&mut self) {
+        self.environment = Variables::default();
+        self.opened = Opened::default();
+    }
 }

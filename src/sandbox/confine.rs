@@ -289,8 +289,9 @@ impl Sandbox {
     ///
     /// Refuses where any part of confinement cannot be had or proved; then nothing of the hook has run, except where the
     /// kernel's own word about the released child differs from the plan: then the tree is dead.
-    pub async fn confine(&self, announced: Announced) -> Result<Confined, Stop> {
+    pub async fn confine(&self, mut announced: Announced) -> Result<Confined, Stop> {
         let (end, observed, run, setup) = self.start(&announced).await?;
+        announced.started();
         Ok(Confined {
             announced,
             end,

@@ -26,7 +26,7 @@ use crate::{
 
 /// The files a run reaches beside its scratch directory and its program: opened before it is announced, so that a path that
 /// cannot be had is refused early.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Opened {
     pub(super) grants: Vec<OpenGrant>,
     /// Where the hook starts; `None` = in its scratch directory.

@@ -40,6 +40,9 @@ use crate::{
     shares::Share,
 };
 
+/// The answer to a request. Boxed: futures keep room for one from the beginning.
+type Executed = Box<pb::ExecuteResponse>;
+
 /// How many pieces of output wait for a slow client before the hook has to.
 const CHUNKS: usize = 16;
 
@@ -50,7 +53,7 @@ pub struct Hooks {
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) configured: Arc<Current<Configured>>,
     pub(super) dispatched: Arc<Retained<pb::DispatchResponse>>,
-    executed: Arc<Retained<pb::ExecuteResponse>>,
+    executed: Arc<Retained<Executed>>,
     /// Ends every run when cancelled: the drain time is over.
     pub(super) stop: CancellationToken,
     tasks: TaskTracker,
@@ -79,8 +82,8 @@ impl Hooks {
         }
     }
 
-    pub(super) fn encode(&self, recorded: &Recorded) -> Reply<pb::ExecuteResponse> {
-        encode(recorded, &self.pipeline.gate.rules().forbidden)
+    pub(super) fn encode(&self, recorded: &Recorded) -> Reply<Executed> {
+        encode(recorded, &self.pipeline.gate.rules().forbidden).map(Box::new)
     }
 
     /// Runs a request to its reply. Dropping this future ends the run, unless it is to finish.
@@ -91,7 +94,7 @@ impl Hooks {
         message: pb::ExecuteRequest,
         caller: Caller,
         chunks: Option<mpsc::Sender<Chunk>>,
-    ) -> Pin<Box<dyn Future<Output = Reply<pb::ExecuteResponse>> + Send + '_>> {
+    ) -> Pin<Box<dyn Future<Output = Reply<Executed>> + Send + '_>> {
         let asked = Box::pin(self.understand(message, caller, chunks));
         Box::pin(async {
             let Asked {
@@ -165,7 +168,7 @@ impl Hooks {
                 Ok(()) => pipeline.handle(call, request).await,
                 Err(refusal) => Box::pin(pipeline.refuse(&call, &request, refusal)).await,
             };
-            encode(&recorded, &pipeline.gate.rules().forbidden)
+            encode(&recorded, &pipeline.gate.rules().forbidden).map(Box::new)
         });
         Ok(Asked {
             about,
@@ -275,7 +278,7 @@ struct Asked {
     about: About,
     guard: Option<DropGuard>,
     named: Option<Named>,
-    run: Pin<Box<dyn Future<Output = Reply<pb::ExecuteResponse>> + Send>>,
+    run: Pin<Box<dyn Future<Output = Reply<Executed>> + Send>>,
 }
 
 /// The id a caller gave its request, and what tells the request from another under that id.
@@ -416,9 +419,6 @@ fn caller_timeout(headers: &HeaderMap) -> Result<Option<Duration>, InvalidField>
     }
 }
 
-/// What a call comes to.
-type Executed = Result<Response<pb::ExecuteResponse>, Status>;
-
 type OutputStream = Pin<Box<dyn Stream<Item = Result<pb::ExecuteStreamResponse, Status>> + Send>>;
 
 #[tonic::async_trait]
@@ -429,14 +429,20 @@ impl HookService for Hooks {
     fn execute<'life0, 'async_trait>(
         &'life0 self,
         request: Request<pb::ExecuteRequest>,
-    ) -> Pin<Box<dyn Future<Output = Executed> + Send + 'async_trait>>
+    ) -> Pin<
+        Box<
+            dyn Future<Output = Result<Response<pb::ExecuteResponse>, Status>>
+                + Send
+                + 'async_trait,
+        >,
+    >
     where
         'life0: 'async_trait,
         Self: 'async_trait,
     {
         let caller = Caller::of_request(&request);
         let answer = caller.map(|caller| self.answer(request.into_inner(), caller, None));
-        Box::pin(async { answer?.await.map(Response::new) })
+        Box::pin(async { answer?.await.map(|reply| Response::new(*reply)) })
     }
 
     async fn execute_stream(
@@ -458,7 +464,7 @@ impl HookService for Hooks {
         // the client goes, this stream is dropped, and with it the future that guards the run.
         let answer = async move {
             let response = hooks.answer(message, caller, Some(sender)).await?;
-            let part = pb::execute_stream_response::Part::Response(response);
+            let part = pb::execute_stream_response::Part::Response(*response);
             Ok(pb::ExecuteStreamResponse { part: Some(part) })
         };
         Ok(Response::new(Box::pin(output_then_answer(output, answer))))

@@ -13,7 +13,7 @@ use std::{
 use hookjail::pb::{self, OutcomeKind};
 use nix::{
     sys::signal::{Signal, kill},
-    unistd::Pid,
+    unistd::{Pid, Uid},
 };
 use tonic::Code;
 use tonic_health::pb::{
@@ -261,10 +261,23 @@ fn kill_both(daemon: Daemon) -> tempfile::TempDir {
     daemon.kill()
 }
 
+/// A daemon whose uids are no other test's: every daemon of root ends what it finds running under one of its own.
+fn with_own_uids() -> Setup {
+    let range = "[hooks]\nuid_range = [1879300000, 1879300999]";
+    Setup {
+        config: Uid::effective()
+            .is_root()
+            .then_some(range)
+            .unwrap_or_default()
+            .to_owned(),
+        ..Setup::default()
+    }
+}
+
 #[tokio::test]
 async fn what_a_daemon_left_that_was_killed_with_its_keeper_is_ended_before_the_next_one_serves() {
     for environment in ["", "env -i "] {
-        let daemon = Daemon::start().await;
+        let daemon = Daemon::with(with_own_uids()).await;
         let marker = a_minute();
         let workspace = daemon.workspace();
         // One that is a child of a child, in the background, and one that goes on starting others.
@@ -304,10 +317,9 @@ async fn what_a_daemon_left_that_was_killed_with_its_keeper_is_ended_before_the_
         assert!(call.await.unwrap().is_err());
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         assert!(processes_with(&marker).len() >= 2, "nothing was left");
-        let next = Daemon::in_directory(directory, Setup::default()).await;
+        let next = Daemon::in_directory(directory, with_own_uids()).await;
         let next = next.unwrap();
 
-        // Among root's daemons it may have been another that was started meanwhile.
         assert_eq!(processes_with(&marker), [""; 0], "{environment}");
         assert_eq!(hooks_of_other(), 2);
         let response = next.run(hook(["/bin/true"])).await.unwrap();
