@@ -249,7 +249,7 @@ pub enum Stop {
 }
 
 impl From<Fault> for Stop {
-    /// What broke [for want](lacking) of something is refused as `OVERLOADED`.
+    /// What broke for want of something is refused as `OVERLOADED`.
     fn from(fault: Fault) -> Self {
         match lacking(&fault) {
             Some(errno) => Refusal::for_want(&chain(&fault), errno).into(),

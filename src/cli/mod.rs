@@ -5,6 +5,7 @@ mod assemble;
 mod audit;
 mod client;
 mod consent;
+mod disks;
 mod dispatch;
 mod doctor;
 #[cfg(target_os = "linux")]

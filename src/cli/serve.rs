@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Context, Failure,
     assemble::{Assembly, confirm_all, operator},
+    disks::Disks,
     log::RedactedLog,
     reloader::{Reloader, registered},
 };
@@ -116,6 +117,7 @@ async fn serve(
         None => tracing::info!("serving on the socket that was passed"),
     }
     let configured = Arc::new(Current::new(configured));
+    let disks = Disks::of([config.state.clone(), config.runtime.clone()]);
     let valve = Valve::new(config.max_hook_driven_turns, config.on_hook_turn_limit);
     let (drain, limits) = (
         config.drain,
@@ -147,7 +149,13 @@ async fn serve(
     let mut own = made.clone();
     own.extend_from_slice(pipeline.sandbox.own_files());
     let memory = Arc::clone(pipeline.gate.memory());
-    let missed = tokio::spawn(look_after(own, assembly.keeper(), memory, shutdown.clone()));
+    let missed = tokio::spawn(look_after(
+        own,
+        disks,
+        assembly.keeper(),
+        memory,
+        shutdown.clone(),
+    ));
     let server = Server {
         configured,
         confirmed,
@@ -174,10 +182,11 @@ async fn serve(
     Ok(())
 }
 
-/// Tells the service manager that the daemon is alive, replaces a keeper that was killed, gives memory back, and ends a daemon whose own files were
-/// removed or replaced: nobody could reach it any more, or nothing run.
+/// Tells the service manager that the daemon is alive, replaces a keeper that was killed, gives memory back, warns of full disks,
+/// and ends a daemon whose own files were removed or replaced: nobody could reach it any more, or nothing run.
 async fn look_after(
     own: Vec<Presence>,
+    mut disks: Disks,
     keeper: Arc<Keeper>,
     memory: Arc<Shares>,
     shutdown: CancellationToken,
@@ -206,6 +215,7 @@ async fn look_after(
                 "the keeper was killed and cannot be replaced yet; what runs would outlive a daemon that is killed"
             ),
         }
+        disks.look();
         for file in &own {
             let problem = match file.is_there() {
                 Ok(true) => continue,

@@ -1,0 +1,105 @@
+//! Warns of disks that are nearly full, before nothing can be recorded and no scratch directory be made any more.
+
+use std::{io, path::PathBuf};
+
+use nix::sys::statvfs::statvfs;
+
+/// From how much on a disk is nearly full, percent of what ordinary users may have of it.
+const NEARLY_FULL: u128 = 90;
+
+/// Below how much it is so no more: what goes up and down a little is said once.
+const FREE_AGAIN: u128 = 85;
+
+/// The disks that a daemon writes to.
+#[derive(Debug)]
+pub(super) struct Disks(Vec<Disk>);
+
+/// The disk of a directory.
+#[derive(Debug)]
+struct Disk {
+    directory: PathBuf,
+    nearly_full: bool,
+}
+
+impl Disks {
+    /// Looks after the disks of directories.
+    pub(super) fn of(directories: impl IntoIterator<Item = PathBuf>) -> Self {
+        let disk = |directory| Disk {
+            directory,
+            nearly_full: false,
+        };
+        Self(directories.into_iter().map(disk).collect())
+    }
+
+    /// Looks at each, and logs what has changed. A disk that cannot be looked at says nothing: what writes to it will.
+    pub(super) fn look(&mut self) {
+        for disk in &mut self.0 {
+            let Ok(used) = used(&disk.directory) else {
+                continue;
+            };
+            let directory = disk.directory.display();
+            match crossed(disk.nearly_full, used) {
+                Some(true) => tracing::warn!(
+                    %directory,
+                    used_percent = used,
+                    "the disk is nearly full; once it is, no hook is started until there is room"
+                ),
+                Some(false) => {
+                    tracing::info!(%directory, used_percent = used, "the disk has room again");
+                }
+                None => continue,
+            }
+            disk.nearly_full = !disk.nearly_full;
+        }
+    }
+}
+
+/// Returns what a disk that was nearly full or not is now, if that is something else.
+const fn crossed(nearly_full: bool, used: u128) -> Option<bool> {
+    match nearly_full {
+        false if used >= NEARLY_FULL => Some(true),
+        true if used < FREE_AGAIN => Some(false),
+        _ => None,
+    }
+}
+
+/// Returns how much is used of the disk of a directory, percent, rounded down. What is kept for root counts as used by nobody.
+fn used(directory: &PathBuf) -> io::Result<u128> {
+    let found = statvfs(directory)?;
+    // Wider than a count of blocks is on any system.
+    let [blocks, free, available] = [
+        found.blocks(),
+        found.blocks_free(),
+        found.blocks_available(),
+    ]
+    .map(u128::from);
+    let used = blocks.saturating_sub(free);
+    let all = used.saturating_add(available);
+    // An empty one, as of `/proc`, is full of nothing.
+    Ok(used.saturating_mul(100).checked_div(all).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_that_is_nearly_full_is_said_to_be_once() {
+        let mut nearly_full = false;
+        let mut said = Vec::new();
+        for used in [10, 89, 90, 99, 89, 91, 85, 84, 90] {
+            if let Some(now) = crossed(nearly_full, used) {
+                said.push((used, now));
+                nearly_full = now;
+            }
+        }
+        assert_eq!(said, [(90, true), (84, false), (90, true)]);
+    }
+
+    #[test]
+    fn how_full_a_disk_is_can_be_told() {
+        assert!(used(&std::env::temp_dir()).unwrap() <= 100);
+        assert_eq!(used(&PathBuf::from("/proc")).unwrap(), 0);
+        assert!(used(&PathBuf::from("/nowhere")).is_err());
+    }
+}
