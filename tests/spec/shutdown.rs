@@ -263,13 +263,13 @@ fn kill_both(daemon: Daemon) -> tempfile::TempDir {
 
 /// A daemon whose uids are no other test's: every daemon of root ends what it finds running under one of its own.
 fn with_own_uids() -> Setup {
-    let range = "[hooks]\nuid_range = [1879300000, 1879300999]";
+    let config = if Uid::effective().is_root() {
+        "[hooks]\nuid_range = [1879300000, 1879300999]"
+    } else {
+        ""
+    };
     Setup {
-        config: Uid::effective()
-            .is_root()
-            .then_some(range)
-            .unwrap_or_default()
-            .to_owned(),
+        config: config.to_owned(),
         ..Setup::default()
     }
 }
