@@ -207,7 +207,8 @@ fn take(job: &Job, step: Step, action: impl FnOnce() -> Result<(), i32>) -> Resu
 #[inline(always)]
 fn call(number: i64, arguments: [usize; 6]) -> Result<usize, i32> {
     // SAFETY: every caller in this file passes pointers to values that live in its own frame or in the job, for reading, and
-    // where the kernel writes, in its frame and mutable; the task owns its descriptors, credentials, limits and signal state, so nothing here touches the daemon's.
+    // where the kernel writes, in its frame and mutable; the task owns its descriptors, credentials, limits and signal state, so
+    // nothing here touches the daemon's.
     let result = unsafe { raw::syscall(number, arguments) };
     match result {
         0.. => Ok(result as usize),
