@@ -3,10 +3,15 @@
 
 use std::{
     collections::HashMap,
+    pin::pin,
     sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
 
 /// Who does how much at the same time.
 #[derive(Debug)]
@@ -20,8 +25,8 @@ pub(crate) struct Turns {
 /// One turn, over when dropped: with the work, not with whoever waits for it, or those that go away would make room for more.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    _all: Option<OwnedSemaphorePermit>,
-    _own: Option<OwnedSemaphorePermit>,
+    all: Option<OwnedSemaphorePermit>,
+    own: Option<OwnedSemaphorePermit>,
 }
 
 impl Turns {
@@ -51,9 +56,25 @@ impl Turns {
         // more than work without a bound.
         let own = own.acquire_owned().await.ok();
         let all = Arc::clone(&self.all).acquire_owned().await.ok();
-        Turn {
-            _all: all,
-            _own: own,
+        Turn { all, own }
+    }
+}
+
+impl Turn {
+    /// Does work of this turn. Work that takes longer than `patience` ends the turn and goes on without: what hangs, or has to
+    /// wait, holds up nobody else.
+    pub(crate) async fn spend<T>(
+        &mut self,
+        patience: Duration,
+        work: impl Future<Output = T>,
+    ) -> T {
+        let mut work = pin!(work);
+        match timeout(patience, &mut work).await {
+            Ok(done) => done,
+            Err(_) => {
+                (self.all, self.own) = (None, None);
+                work.await
+            }
         }
     }
 }
@@ -96,6 +117,32 @@ mod tests {
             }
             assert!(poll(&mut other).is_some());
         }
+    }
+
+    #[tokio::test]
+    async fn work_that_hangs_holds_up_nobody_else() {
+        let turns = Arc::new(Turns::new(1, 1));
+        let mut turn = turns.turn(1).await;
+        let (end, ended) = tokio::sync::oneshot::channel::<u8>();
+        let hangs = tokio::spawn(async move { turn.spend(Duration::from_millis(1), ended).await });
+        drop(turns.turn(1).await);
+        assert!(!hangs.is_finished());
+        end.send(7).unwrap();
+        assert_eq!(hangs.await.unwrap(), Ok(7));
+    }
+
+    #[tokio::test]
+    async fn a_turn_lasts_as_long_as_its_work() {
+        let turns = Arc::new(Turns::new(1, 1));
+        let mut turn = turns.turn(1).await;
+        let (end, ended) = tokio::sync::oneshot::channel::<u8>();
+        let works = tokio::spawn(async move { turn.spend(Duration::from_secs(3600), ended).await });
+        let mut other = wait(&turns, 2);
+        tokio::task::yield_now().await;
+        assert!(poll(&mut other).is_none());
+        end.send(7).unwrap();
+        assert_eq!(works.await.unwrap(), Ok(7));
+        assert!(poll(&mut other).is_some());
     }
 
     #[test]

@@ -1,6 +1,14 @@
 //! From an announced plan to a child that runs confined, and to its end.
 
-use std::{fmt, io, os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Instant};
+use std::{
+    fmt, io,
+    num::NonZero,
+    os::fd::OwnedFd,
+    path::PathBuf,
+    sync::Arc,
+    thread::available_parallelism,
+    time::{Duration, Instant},
+};
 
 use tokio::time::timeout_at;
 
@@ -15,13 +23,21 @@ use super::{
 };
 use crate::{
     audit::Announced,
-    policy::Files,
+    policy::{Files, Plan},
     presence::Presence,
     process::{self, Deadlines, Hold, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
     root::{Root, View},
     sys::{Keeper, WaitStatus},
+    turns::{Turn, Turns},
 };
+
+/// How long the set-up of a hook may keep others waiting: it takes some milliseconds, unless something hangs.
+const SETUP: Duration = Duration::from_millis(250);
+
+/// How long a hook may keep others waiting once it is executed: that is when a program is loaded, and many are done by then. Hundreds
+/// that are loaded at once take the processors from the one hook of somebody else, and from the daemon.
+const FIRST: Duration = Duration::from_millis(20);
 
 /// What a [`Sandbox`] is made of.
 #[derive(Debug)]
@@ -56,6 +72,8 @@ pub struct Sandbox {
     /// Before `parts`: its directories lie in the instance's.
     pub(super) litter: Litter,
     pub(super) parts: SandboxParts,
+    /// The starts of hooks, of which few at the same time are as fast as many: who has many does not keep another's waiting.
+    setups: Turns,
     places: KnownPlaces,
 }
 
@@ -95,6 +113,7 @@ pub struct Confined {
     observed: Observed,
     run: Arc<RunResources>,
     setup: Setup,
+    turn: Turn,
 }
 
 /// What a hook is given, by whatever it is confined.
@@ -190,6 +209,7 @@ impl Confined {
             observed,
             run,
             setup,
+            mut turn,
         } = self;
         // The sender ends with the run: its other end is the caller's stream.
         let chunks = announced.take_chunks();
@@ -209,7 +229,7 @@ impl Confined {
         async move {
             let end = match end {
                 Err(errno) => Ok(End::ExecFailed(errno)),
-                Ok(finish) => finish.await.map(End::Ran),
+                Ok(finish) => turn.spend(FIRST, finish).await.map(End::Ran),
             };
             // The tree is dead: what it left is removed on the side.
             drop(run);
@@ -233,12 +253,15 @@ impl Sandbox {
     pub fn new(mut parts: SandboxParts) -> io::Result<Self> {
         parts.keeper.note_in(Arc::clone(parts.instance.groups()));
         let launcher = Launcher::new(&parts)?;
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        let at_once = (4 * processors).max(2 * parts.spawners);
         Ok(Self {
             confirmations: Confirmations::default(),
             deadlines: Deadlines::start(Arc::clone(&parts.keeper))?,
             launcher,
             litter: Litter::start()?,
             places: KnownPlaces::new(parts.root.take()),
+            setups: Turns::new(at_once, at_once * 3 / 4),
             parts,
         })
     }
@@ -290,7 +313,7 @@ impl Sandbox {
     /// Refuses where any part of confinement cannot be had or proved; then nothing of the hook has run, except where the
     /// kernel's own word about the released child differs from the plan: then the tree is dead.
     pub async fn confine(&self, mut announced: Announced) -> Result<Confined, Stop> {
-        let (end, observed, run, setup) = self.start(&announced).await?;
+        let (end, observed, run, setup, turn) = self.start(&announced).await?;
         announced.started();
         Ok(Confined {
             announced,
@@ -298,24 +321,37 @@ impl Sandbox {
             observed,
             run,
             setup,
+            turn,
         })
     }
 
     async fn start(
         &self,
         announced: &Announced,
-    ) -> Result<(Start, Observed, Arc<RunResources>, Setup), Stop> {
+    ) -> Result<(Start, Observed, Arc<RunResources>, Setup, Turn), Stop> {
         let plan = announced.plan();
         let caller = plan.admitted.call.peer.uid;
-        tokio::select! {
-            room = timeout_at(plan.deadline.into(), self.litter.room(caller)) => {
-                room.map_err(|_| {
-                    let message = "the deadline passed while what this caller's hooks left was removed";
-                    Refusal::new(Reason::Deadline, message)
-                })?;
-            }
+        let turn = async {
+            self.litter.room(caller).await;
+            self.setups.turn(caller).await
+        };
+        let mut turn = tokio::select! {
+            turn = timeout_at(plan.deadline.into(), turn) => turn.map_err(|_| {
+                let message = "the deadline passed while other hooks were started, or what this caller's hooks left was removed";
+                Refusal::new(Reason::Deadline, message)
+            })?,
             () = plan.admitted.call.cancel.cancelled() => return Err(canceled().into()),
-        }
+        };
+        // Boxed, and not made before: thousands may wait for their turn.
+        let (start, observed, run, setup) = turn.spend(SETUP, Box::pin(self.set_up(plan))).await?;
+        Ok((start, observed, run, setup, turn))
+    }
+
+    async fn set_up(
+        &self,
+        plan: &Plan,
+    ) -> Result<(Start, Observed, Arc<RunResources>, Setup), Stop> {
+        let caller = plan.admitted.call.peer.uid;
         let lease = self.lease(caller)?;
         let identity = lease.as_ref().map(Lease::identity);
         let directory = self
