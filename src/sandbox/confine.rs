@@ -231,8 +231,8 @@ impl Confined {
                 Err(errno) => Ok(End::ExecFailed(errno)),
                 Ok(finish) => turn.spend(FIRST, finish).await.map(End::Ran),
             };
-            // The tree is dead: what it left is removed on the side.
-            drop(run);
+            // The tree is dead: what it left is removed on the side, and another may be started.
+            drop((run, turn));
             let denied = observed.known(setup.asks).await;
             Ok(Ended {
                 announced,
