@@ -37,7 +37,7 @@ const SETUP: Duration = Duration::from_millis(250);
 
 /// How long a hook may keep others waiting once it is executed: that is when a program is loaded, and many are done by then. Hundreds
 /// that are loaded at once take the processors from the one hook of somebody else, and from the daemon.
-const FIRST: Duration = Duration::from_millis(20);
+const FIRST: Duration = Duration::from_millis(5);
 
 /// What a [`Sandbox`] is made of.
 #[derive(Debug)]
