@@ -51,7 +51,7 @@ impl Serve {
         let log = RedactedLog::default();
         log_to_stderr(log.clone())?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
+            .worker_threads(4)
             .enable_all()
             .build()?;
         runtime.block_on(serve(context, config, &assembly, &log))?;
