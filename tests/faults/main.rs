@@ -77,6 +77,14 @@ impl Fault {
             play,
         }
     }
+
+    const fn of_a_full_disk(name: &'static str, what: &'static str, play: Play) -> Self {
+        Self {
+            told: FULL,
+            needs_root: true,
+            ..Self::unnoticed(name, what, play)
+        }
+    }
 }
 
 const LOST: &str = "connection lost";
@@ -122,33 +130,21 @@ const FAULTS: &[Fault] = &[
         "the wall clock jumps by hours and years, forth and back",
         |scene| Box::pin(time::the_wall_clock_jumps(scene)),
     ),
-    Fault {
-        told: FULL,
-        needs_root: true,
-        ..Fault::unnoticed(
-            "the_disk_of_the_state_is_full",
-            "the disk of the state is full, then has room",
-            |scene| Box::pin(disks::the_disk_of_the_state_is_full(scene)),
-        )
-    },
-    Fault {
-        told: FULL,
-        needs_root: true,
-        ..Fault::unnoticed(
-            "the_disk_of_the_hooks_is_full",
-            "the disk of the scratch directories is full, then has room",
-            |scene| Box::pin(disks::the_disk_of_the_hooks_is_full(scene)),
-        )
-    },
-    Fault {
-        told: FULL,
-        needs_root: true,
-        ..Fault::unnoticed(
-            "one_disk_for_both_is_full",
-            "the one disk of both is full, then has room",
-            |scene| Box::pin(disks::one_disk_for_both_is_full(scene)),
-        )
-    },
+    Fault::of_a_full_disk(
+        "the_disk_of_the_state_is_full",
+        "the disk of the state is full, then has room",
+        |scene| Box::pin(disks::the_disk_of_the_state_is_full(scene)),
+    ),
+    Fault::of_a_full_disk(
+        "the_disk_of_the_hooks_is_full",
+        "the disk of the scratch directories is full, then has room",
+        |scene| Box::pin(disks::the_disk_of_the_hooks_is_full(scene)),
+    ),
+    Fault::of_a_full_disk(
+        "one_disk_for_both_is_full",
+        "the one disk of both is full, then has room",
+        |scene| Box::pin(disks::one_disk_for_both_is_full(scene)),
+    ),
     Fault::unnoticed(
         "the_journal_hangs",
         "records cannot be written for a second and more, then can",

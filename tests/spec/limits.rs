@@ -1,6 +1,6 @@
 //! Load leaves nothing behind, and what does not fit is refused at once.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use hookjail::pb::OutcomeKind;
 use tokio::task::JoinSet;
@@ -11,18 +11,24 @@ use crate::{
     support::{Daemon, Setup, hook, reason, sh},
     witness::{
         a_minute, assert_verifies, end, keeper_of, processes_that, status_kib, until, until_clean,
-        until_gone, zombies_of,
+        until_gone, writing, zombies_of,
     },
 };
 
 /// What a daemon holds: descriptors and threads. Not the locks of the uids that it has leased: as many as hooks ever ran at
 /// once, kept for the next ones.
 fn holdings(daemon: &Daemon) -> (usize, u64) {
+    let held = descriptors(daemon).into_iter();
+    let held = held.filter(|path| !path.starts_with("/run/hookjail/uids"));
+    (held.count(), status_kib(daemon.pid(), "Threads"))
+}
+
+/// What the daemon's descriptors lead to.
+fn descriptors(daemon: &Daemon) -> Vec<PathBuf> {
     let descriptors = std::fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap();
     // One may close between being listed and being read.
     let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
-    let held = targets.filter(|path| !path.starts_with("/run/hookjail/uids"));
-    (held.count(), status_kib(daemon.pid(), "Threads"))
+    targets.collect()
 }
 
 /// Asserts that a daemon holds no more than before, left nothing on disk and wrote everything down.
@@ -51,6 +57,32 @@ async fn warm_up(daemon: &Daemon) -> (usize, u64) {
     let response = daemon.run(hook(["/bin/true"])).await.unwrap();
     assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
     holdings(daemon)
+}
+
+/// Hundreds may wait, and each grant would be a descriptor.
+#[tokio::test]
+async fn the_daemon_holds_no_descriptor_of_what_a_hook_that_runs_is_granted() {
+    let daemon = Daemon::start().await;
+    let workspace = daemon.workspace();
+    let request = writing(
+        &daemon,
+        "echo >begun; until test -e go; do sleep 0.02; done",
+    );
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    until("the hook's begin", || workspace.join("begun").exists()).await;
+
+    until("the release of the workspace", || {
+        let held = descriptors(&daemon);
+        // The control: what descriptors lead to can be told.
+        assert!(held.iter().any(|path| path.ends_with("journal.jsonl")));
+        !held.contains(&workspace)
+    })
+    .await;
+
+    std::fs::write(workspace.join("go"), "").unwrap();
+    let response = call.await.unwrap().unwrap().into_inner();
+    assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
 }
 
 #[tokio::test]

@@ -292,17 +292,7 @@ async fn what_a_daemon_left_that_was_killed_with_its_keeper_is_ended_before_the_
         // The control: a hook of a daemon that lives, with the same state and in the same session.
         let others = a_minute();
         let config = daemon.path().join("hookjail.toml");
-        let slept = format!("(sleep {others} &) ; sleep {others}");
-        let words = [
-            "run",
-            "--profile",
-            "pipeline",
-            "--",
-            "/bin/sh",
-            "-c",
-            &slept,
-        ];
-        let mut other = hookjail(&config, &words);
+        let mut other = hookjail(&config, &in_a_shell(&sleeping(&others)));
         let mut other = other.env("HOME", daemon.path()).spawn().unwrap();
         let hooks_of_other = || {
             let processes = processes_with(&others);
@@ -445,21 +435,32 @@ fn process_with(id: i32) -> Child {
     unreachable!("the last try returns or fails")
 }
 
-/// Starts `hookjail run` with a hook that sleeps, as does its background job; returns what all of them have among their
-/// arguments.
-async fn run_that_sleeps(line: &CommandLine) -> (Child, String) {
-    let marker = a_minute();
-    let script = format!("(sleep {marker} &) ; sleep {marker}");
-    let words = [
+/// A script that sleeps, as does its background job.
+fn sleeping(seconds: &str) -> String {
+    format!("(sleep {seconds} &) ; sleep {seconds}")
+}
+
+/// The words of `hookjail run` with a script.
+fn in_a_shell(script: &str) -> [&str; 7] {
+    [
         "run",
         "--profile",
         "pipeline",
         "--",
         "/bin/sh",
         "-c",
-        &script,
-    ];
-    let run = line.command(&words).spawn().unwrap();
+        script,
+    ]
+}
+
+/// Starts `hookjail run` with a hook that sleeps, as does its background job; returns what all of them have among their
+/// arguments.
+async fn run_that_sleeps(line: &CommandLine) -> (Child, String) {
+    let marker = a_minute();
+    let run = line
+        .command(&in_a_shell(&sleeping(&marker)))
+        .spawn()
+        .unwrap();
     // hookjail itself, its keeper, and the child, which may be at any step: no moment is too early.
     until("the hook's begin", || processes_with(&marker).len() >= 3).await;
     (run, marker)
