@@ -18,6 +18,7 @@ use self::{
 use crate::{
     audit::{Capture, journal::Settings},
     hooks::{Lists, Registered, load::HooksFile, valve::OnLimit},
+    policy::References,
     redact::secret::Registration,
     request::ProfileName,
     sandbox::{Order, Runtime},
@@ -99,6 +100,8 @@ pub struct Config {
     pub profile_dirs: Vec<PathBuf>,
     /// Whether what Landlock refuses hooks is written to the kernel's audit log and read there.
     pub read_audit_log: bool,
+    /// What profiles mean by places of the user's.
+    pub references: References,
     /// reyn's own allowlist, which counts for hooks of its contract.
     pub reyn_allowlist: Option<PathBuf>,
     /// The hooks that run whenever their points come.
@@ -351,6 +354,7 @@ impl Config {
             on_hook_turn_limit,
             profile_dirs: dirs.collect::<Result<_, _>>()?,
             read_audit_log: hooks.read_audit_log,
+            references: surroundings.references(),
             registered,
             reyn_allowlist: surroundings.reyn_allowlist(),
             runtime,
@@ -393,6 +397,7 @@ impl Config {
             read_audit_log,
             registered: _,
             // Of the environment, which does not change.
+            references: _,
             reyn_allowlist: _,
             runtime,
             secrets: _,

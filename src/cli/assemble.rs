@@ -1,6 +1,11 @@
 //! Builds a daemon's pipeline from its configuration: the same for `serve`, `run` and `doctor`.
 
-use std::{io, path::PathBuf, sync::Arc};
+use std::{
+    fs, io,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crate::{
     admission::{
@@ -148,6 +153,7 @@ impl Assembly {
             .then(|| Identities::new(config.uid_range.clone()).map(Arc::new))
             .transpose()
             .map_err(AssemblyError::new("prepare uids for hooks"))?;
+        make_cache(config.references.cache.as_deref());
         let instance = InstanceDir::create(&config.runtime, root).map_err(AssemblyError::new(
             format!("make a directory in `{}`", config.runtime.display()),
         ))?;
@@ -206,7 +212,7 @@ impl Assembly {
     ///
     /// Names the profile that cannot be loaded, or that has a list of backends and is not there.
     pub fn registry(config: &Config) -> Result<Registry, AssemblyError> {
-        let registry = Registry::load(&config.profile_dirs, &own(config))
+        let registry = Registry::load(&config.profile_dirs, &own(config), &config.references)
             .map_err(AssemblyError::new("load the profiles"))?;
         let mut named = config.backends.profiles.keys();
         match named.find(|name| registry.find(name).is_none()) {
@@ -322,6 +328,21 @@ pub(super) fn own(config: &Config) -> Vec<PathBuf> {
         .chain(config.reyn_allowlist.clone())
         .chain(config.profile_dirs.iter().cloned())
         .collect()
+}
+
+/// Makes the directory that profiles call `${cache}`, where it is not there. Where that fails, what a profile grants of it cannot be
+/// opened, which its runs are refused for.
+pub(super) fn make_cache(path: Option<&Path>) {
+    let Some(path) = path.filter(|path| !path.exists()) else {
+        return;
+    };
+    let made = fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path);
+    if let Err(error) = made {
+        tracing::warn!(%error, path = %path.display(), "the cache of hooks cannot be made");
+    }
 }
 
 /// Has every profile of a registry confirmed on each of its backends. Returns those that none serves, each with the reason.

@@ -61,7 +61,11 @@ impl Profile {
                     .iter()
                     .map(|path| path.canonicalize())
                     .collect::<Result<_, _>>()?;
-                list(&Registry::load(&directories, &[])?, context.json);
+                let references = context.surroundings.references();
+                list(
+                    &Registry::load(&directories, &[], &references)?,
+                    context.json,
+                );
             }
         }
         Ok(ExitCode::SUCCESS)

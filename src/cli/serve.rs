@@ -1,7 +1,8 @@
 //! `hookjail serve`: the daemon.
 
 use std::{
-    io::IsTerminal, os::unix::net::UnixListener, process::ExitCode, sync::Arc, time::Duration,
+    io::IsTerminal, os::unix::net::UnixListener, path::PathBuf, process::ExitCode, sync::Arc,
+    time::Duration,
 };
 
 use clap::Args;
@@ -14,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Context, Failure,
-    assemble::{Assembly, confirm_all, operator},
+    assemble::{Assembly, confirm_all, make_cache, operator},
     disks::Disks,
     log::RedactedLog,
     reloader::{Reloader, registered},
@@ -117,6 +118,7 @@ async fn serve(
         None => tracing::info!("serving on the socket that was passed"),
     }
     let configured = Arc::new(Current::new(configured));
+    let cache = config.references.cache.clone();
     let disks = Disks::of([config.state.clone(), config.runtime.clone()]);
     let valve = Valve::new(config.max_hook_driven_turns, config.on_hook_turn_limit);
     let (drain, limits) = (
@@ -151,6 +153,7 @@ async fn serve(
     let memory = Arc::clone(pipeline.gate.memory());
     let missed = tokio::spawn(look_after(
         own,
+        cache,
         disks,
         assembly.keeper(),
         memory,
@@ -186,6 +189,7 @@ async fn serve(
 /// and ends a daemon whose own files were removed or replaced: nobody could reach it any more, or nothing run.
 async fn look_after(
     own: Vec<Presence>,
+    cache: Option<PathBuf>,
     mut disks: Disks,
     keeper: Arc<Keeper>,
     memory: Arc<Shares>,
@@ -216,6 +220,7 @@ async fn look_after(
             ),
         }
         disks.look();
+        make_cache(cache.as_deref());
         for file in &own {
             let problem = match file.is_there() {
                 Ok(true) => continue,

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::ConfigProblem;
-use crate::{hooks::read::Switches, policy::environment::DEPTH};
+use crate::{
+    hooks::read::Switches,
+    policy::{References, environment::DEPTH},
+};
 
 const SYSTEM_SOCKET: &str = "/run/hookjail/hookjail.sock";
 
@@ -28,6 +31,8 @@ pub struct Surroundings {
     pub root: bool,
     /// The switches of the systems whose files are read.
     pub switches: Switches,
+    /// `XDG_CACHE_HOME`.
+    pub xdg_cache: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`.
     pub xdg_config: Option<PathBuf>,
     /// `XDG_RUNTIME_DIR`.
@@ -59,6 +64,7 @@ impl Surroundings {
             reyn_allowlist: absolute("REYN_SHELL_HOOKS_ALLOWLIST"),
             root: nix::unistd::geteuid().is_root(),
             switches: Switches::of(|name| std::env::var(name).ok()),
+            xdg_cache: absolute("XDG_CACHE_HOME"),
             xdg_config: absolute("XDG_CONFIG_HOME"),
             xdg_runtime: absolute("XDG_RUNTIME_DIR"),
             xdg_state: absolute("XDG_STATE_HOME"),
@@ -111,6 +117,19 @@ impl Surroundings {
                 key: "paths.state",
                 variable: "HOME",
             }),
+        }
+    }
+
+    /// Returns what profiles call `${home}` and `${cache}`. Root's hooks have users of their own, who have neither.
+    pub(crate) fn references(&self) -> References {
+        if self.root {
+            return References::default();
+        }
+        let usual = || Some(self.home.as_ref()?.join(".cache"));
+        let caches = self.xdg_cache.clone().or_else(usual);
+        References {
+            cache: caches.map(|caches| caches.join("hookjail")),
+            home: self.home.clone(),
         }
     }
 

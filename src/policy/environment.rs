@@ -7,20 +7,22 @@ use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-use crate::{
-    policy::Policy,
-    request::{Hook, InvalidField},
-};
+use super::{Access, Place, Policy};
+use crate::request::{Hook, InvalidField, is_plain};
 
 /// Tells whatever a hook starts how many hooks led to it. A runtime started by one passes it on with its own requests.
 pub const DEPTH: &str = "HOOKJAIL_DEPTH";
 
 /// The variables of a run but for those that name its scratch directory.
 #[derive(Clone, Debug, Default)]
-pub struct Variables(BTreeMap<OsString, OsString>);
+pub struct Variables {
+    all: BTreeMap<OsString, OsString>,
+    /// `HOME`; `None` = the scratch directory.
+    home: Option<OsString>,
+}
 
 impl Variables {
     /// Takes the profile's variables and those of the hook, and tells it how many lead to what it starts. What the
@@ -41,8 +43,13 @@ impl Variables {
         let invalid = |name: &String, problem: String| {
             Err(InvalidField::new(format!("hook.env[{name}]"), problem))
         };
+        let mut caller_path = None;
         for (name, value) in &hook.env {
             let invalid = |problem| invalid(name, problem);
+            if name == "PATH" && policy.environment.caller_path {
+                caller_path = Some(value);
+                continue;
+            }
             if is_closed_to_requests(name) {
                 return invalid(
                     "decides what code is found or loaded; no profile opens it to a request".into(),
@@ -74,16 +81,19 @@ impl Variables {
             all.insert(name.into(), value.clone());
         }
 
-        let path: Vec<&OsStr> = policy
-            .environment
-            .path
-            .iter()
-            .map(|dir| dir.as_os_str())
-            .collect();
+        let given = caller_path.map(|path| executable(policy, path));
+        let own = policy.environment.path.iter().map(PathBuf::as_path);
+        let mut path: Vec<&OsStr> = Vec::new();
+        for dir in given.into_iter().flatten().chain(own) {
+            if !path.contains(&dir.as_os_str()) {
+                path.push(dir.as_os_str());
+            }
+        }
         all.insert("PATH".into(), path.join(OsStr::new(":")));
         all.insert(DEPTH.into(), depth.saturating_add(1).to_string().into());
         speak_english(&mut all);
-        Ok(Self(all))
+        let home = policy.environment.home.clone().map(PathBuf::into_os_string);
+        Ok(Self { all, home })
     }
 
     /// Returns the names of the whole environment, sorted.
@@ -91,10 +101,11 @@ impl Variables {
         self.with_scratch(Path::new("")).into_keys().collect()
     }
 
-    /// Returns the whole environment, sorted by name; `HOME` and `TMPDIR` are `scratch`.
+    /// Returns the whole environment, sorted by name; `TMPDIR` is `scratch`, and so is `HOME` where the profile has no other.
     pub fn with_scratch(&self, scratch: &Path) -> BTreeMap<OsString, OsString> {
-        let mut all = self.0.clone();
-        all.insert("HOME".into(), scratch.into());
+        let mut all = self.all.clone();
+        let home = self.home.as_deref().unwrap_or(scratch.as_os_str());
+        all.insert("HOME".into(), home.into());
         all.insert("TMPDIR".into(), scratch.into());
         all
     }
@@ -122,8 +133,23 @@ fn speak_english(all: &mut BTreeMap<OsString, OsString>) {
     all.insert(messages.into(), "C".into());
 }
 
+/// Returns the directories of a request's `PATH` that lie in grants to execute. All others are of no use to a hook.
+fn executable<'a>(policy: &Policy, path: &'a OsStr) -> Vec<&'a Path> {
+    let granted = |dir: &Path| {
+        let grants = policy.files.system.iter().chain(&policy.files.named);
+        let mut grants = grants.filter(|it| matches!(it.access, Access::Execute | Access::Write));
+        grants.any(|it| matches!(&it.place, Place::Path(path) if dir.starts_with(path)))
+    };
+    let dirs = path.as_bytes().split(|byte| *byte == b':');
+    let dirs = dirs.map(|dir| Path::new(OsStr::from_bytes(dir)));
+    dirs.filter(|dir| is_plain(dir) && granted(dir)).collect()
+}
+
 /// Whether a request under a profile can set a variable.
 pub fn admits(policy: &Policy, name: &str) -> bool {
+    if name == "PATH" && policy.environment.caller_path {
+        return true;
+    }
     let mut listed = policy.environment.allow.iter();
     !is_closed_to_requests(name) && listed.any(|pattern| matches(pattern, name))
 }
@@ -352,6 +378,32 @@ mod tests {
             built,
             expected.map(|(name, value)| (name.into(), value.into()))
         );
+    }
+
+    #[test]
+    fn directories_of_a_requests_path_come_first_where_they_hold_what_may_be_executed() {
+        let strict = ProfileName::parse("strict").unwrap();
+        let registry = Registry::builtin().unwrap();
+        let mut policy = registry.find(&strict).unwrap().as_ref().clone();
+        let path = "/usr/lib/tools:/home/ada/bin:bin::/usr/../etc:/etc/alternatives:/usr/bin";
+        let request = BTreeMap::from([("PATH".to_owned(), path.into())]);
+        assert!(!admits(&policy, "PATH"));
+        assert!(build(&policy, Path::new("/s"), &request).is_err());
+
+        let environment = Arc::make_mut(&mut policy.environment);
+        environment.caller_path = true;
+        environment.home = Some("/home/ada".into());
+        assert!(admits(&policy, "PATH"));
+        let built = build(&policy, Path::new("/s"), &request).unwrap();
+        let value = |name: &str| {
+            let mut found = built.iter().filter(|(it, _)| it == name);
+            found.next().unwrap().1.to_str().unwrap()
+        };
+        assert_eq!(
+            value("PATH"),
+            "/usr/lib/tools:/usr/bin:/usr/local/bin:/bin:/usr/sbin:/sbin"
+        );
+        assert_eq!((value("HOME"), value("TMPDIR")), ("/home/ada", "/s"));
     }
 
     #[test]

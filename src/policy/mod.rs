@@ -11,7 +11,7 @@ pub mod registry;
 pub mod rights;
 pub(crate) mod units;
 
-pub use self::{plan::Plan, registry::Registry};
+pub use self::{plan::Plan, profile::references::References, registry::Registry};
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use schemars::JsonSchema;
@@ -58,11 +58,15 @@ pub struct Policy {
     pub working_dir: WorkingDir,
 }
 
-/// What the hook finds in its environment. `HOME` and `TMPDIR` are always the scratch directory.
+/// What the hook finds in its environment. `TMPDIR` is always the scratch directory.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Environment {
     /// Names a request may set: exact, or a prefix followed by `*`.
     pub allow: Vec<String>,
+    /// Whether a request's `PATH` goes before `path`, as far as its directories lie in grants to execute.
+    pub caller_path: bool,
+    /// `HOME`; `None` = the scratch directory.
+    pub home: Option<PathBuf>,
     /// `PATH`, and where programs without a slash are looked for: absolute directories.
     pub path: Vec<PathBuf>,
     /// Variables the profile sets, `LANG` among them.
@@ -83,7 +87,7 @@ pub struct Files {
 pub struct GrantSpec {
     /// How it may be used.
     pub access: Access,
-    /// Whether a host without it is acceptable (`/lib64` on some distributions). Never true for named grants.
+    /// Whether a host without it is acceptable (`/lib64` on some distributions).
     pub optional: bool,
     /// Where.
     pub place: Place,

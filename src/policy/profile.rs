@@ -5,6 +5,7 @@
 //! directories.
 
 pub(super) mod grants;
+pub(in crate::policy) mod references;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +17,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use self::grants::{FilesSection, absolute};
+use self::{
+    grants::{FilesSection, absolute},
+    references::References,
+};
 use super::{
     Environment, GrantedBy, Limits, Metadata, Network, OnOutputLimit, Policy, Spawn, Time,
     WorkingDir, environment,
@@ -34,9 +38,12 @@ use crate::{
 pub struct ProfileFile {
     /// In one line, what it is for.
     description: String,
-    /// The profile it starts from.
+    /// The profile it starts from, and the parts that it adds to it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    extends: Option<String>,
+    extends: Option<Extends>,
+    /// Whether it is no profile, but what profiles are put together from: what it leaves out is for them to have.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    part: bool,
     /// Who can have a hook run under it.
     granted_by: Option<GrantedBy>,
     /// Whether modes, owners, times and extended attributes can be changed.
@@ -89,12 +96,28 @@ impl ProfileFile {
             })?;
         file.axes.check()?;
         file.files.check()?;
+        if file.part && file.extends.is_some() {
+            return Err(broken(
+                "extends",
+                "stands in a part, which is put on top of whatever profile names it; leave it out",
+            ));
+        }
+        once("extends", file.extends().iter().cloned())?;
         Ok(file)
     }
 
-    /// Returns the name of the profile it starts from, as written.
-    pub(super) fn extends(&self) -> Option<&str> {
-        self.extends.as_deref()
+    /// Returns what it starts from, as written: a profile, and parts.
+    pub(super) fn extends(&self) -> &[String] {
+        match &self.extends {
+            None => &[],
+            Some(Extends::One(name)) => std::slice::from_ref(name),
+            Some(Extends::Several(names)) => names,
+        }
+    }
+
+    /// Whether it is no profile by itself.
+    pub(super) const fn is_part(&self) -> bool {
+        self.part
     }
 
     /// Puts this file on top of its parent.
@@ -112,6 +135,7 @@ impl ProfileFile {
             output: OutputSection {
                 redact: self.output.redact.or(parent.output.redact),
             },
+            part: false,
             spawn: self.spawn.or(parent.spawn),
             time: self.time.over(parent.time),
             working_dir: self.working_dir.or(parent.working_dir),
@@ -119,7 +143,11 @@ impl ProfileFile {
     }
 
     /// Makes the policy: every key present, every rule kept.
-    pub(super) fn resolve(self, name: ProfileName) -> Result<Policy, ProfileCause> {
+    pub(super) fn resolve(
+        self,
+        name: ProfileName,
+        references: &References,
+    ) -> Result<Policy, ProfileCause> {
         let description = match self.description.trim() {
             "" => {
                 return Err(broken(
@@ -139,8 +167,8 @@ impl ProfileFile {
             demands: self.axes.resolve()?,
             description,
             digest: String::new(),
-            environment: Arc::new(self.environment.resolve()?),
-            files: self.files.resolve()?,
+            environment: Arc::new(self.environment.resolve(references)?),
+            files: self.files.resolve(references)?,
             granted_by: self.granted_by.ok_or(ProfileCause::Missing("granted_by"))?,
             limits: self.limits.resolve()?,
             line: [name.clone()].into(),
@@ -191,6 +219,8 @@ impl From<&Policy> for ProfileFile {
             description: policy.description.clone(),
             environment: EnvironmentSection {
                 allow: policy.environment.allow.clone(),
+                caller_path: policy.environment.caller_path.then_some(true),
+                home: policy.environment.home.is_some().then_some(Home::User),
                 path: policy.environment.path.iter().map(path).collect(),
                 set: policy.environment.set.clone(),
             },
@@ -211,6 +241,7 @@ impl From<&Policy> for ProfileFile {
             output: OutputSection {
                 redact: policy.redact_output.then_some(true),
             },
+            part: false,
             spawn: Some(policy.spawn),
             time: TimeSection {
                 default: Some(Span(policy.time.default)),
@@ -288,6 +319,14 @@ pub enum ProfileCause {
     /// The text is not TOML.
     #[error("it is not TOML")]
     Syntax(#[source] Box<toml::de::Error>),
+    /// What it extends cannot stand at that place.
+    #[error("`extends` names `{name}`, which {problem}")]
+    Parent {
+        /// The name.
+        name: String,
+        /// Why not.
+        problem: &'static str,
+    },
     /// The parent does not exist.
     #[error(
         "`extends` names `{0}`, and no profile has that name; `hookjail profile list` shows those there are"
@@ -296,6 +335,16 @@ pub enum ProfileCause {
     /// It cannot be read.
     #[error("it cannot be read")]
     Unreadable(#[from] std::io::Error),
+}
+
+/// What a profile starts from.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(untagged)]
+enum Extends {
+    /// A profile.
+    One(String),
+    /// A profile, and then parts.
+    Several(Vec<String>),
 }
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -362,21 +411,40 @@ impl AxesSection {
 struct EnvironmentSection {
     /// Names that a request may set: exact, or a beginning followed by `*`.
     allow: Vec<String>,
-    /// `PATH`: absolute directories.
+    /// Whether a request's `PATH` goes before that of the profile, as far as its directories lie in grants to execute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caller_path: Option<bool>,
+    /// What `HOME` is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    home: Option<Home>,
+    /// `PATH`: absolute directories, or such below `${home}` or `${cache}`.
     path: Vec<String>,
-    /// Variables that the profile sets.
+    /// Variables that the profile sets. A value may begin with `${home}` or `${cache}`.
     set: BTreeMap<String, String>,
+}
+
+/// What `HOME` is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Home {
+    /// The scratch directory.
+    Scratch,
+    /// The home of the daemon's user, of which no file is granted by that; the scratch directory where hooks have users of their
+    /// own.
+    User,
 }
 
 impl EnvironmentSection {
     fn over(self, mut parent: Self) -> Self {
         parent.allow.extend(self.allow);
+        parent.caller_path = self.caller_path.or(parent.caller_path);
+        parent.home = self.home.or(parent.home);
         parent.path.extend(self.path);
         parent.set.extend(self.set);
         parent
     }
 
-    fn resolve(mut self) -> Result<Environment, ProfileCause> {
+    fn resolve(mut self, references: &References) -> Result<Environment, ProfileCause> {
         for pattern in &self.allow {
             let stem = pattern.strip_suffix('*').unwrap_or(pattern);
             if !environment::is_name(stem) {
@@ -409,8 +477,8 @@ impl EnvironmentSection {
             }
         }
         let mut path: Vec<PathBuf> = Vec::new();
-        for dir in &self.path {
-            let dir = absolute(dir).map_err(|rule| broken("environment.path", rule))?;
+        for dir in self.path.iter().filter_map(|dir| references.bind(dir)) {
+            let dir = absolute(&dir).map_err(|rule| broken("environment.path", rule))?;
             if dir.as_os_str().as_encoded_bytes().contains(&b':') {
                 let rule = format!(
                     "has `{}`, whose `:` would make two entries of it",
@@ -430,10 +498,15 @@ impl EnvironmentSection {
         }
         self.allow.sort();
         self.allow.dedup();
+        let set = self.set.into_iter();
+        let set = set.filter_map(|(name, value)| Some((name, references.bind(&value)?)));
+        let home = self.home.filter(|home| *home == Home::User);
         Ok(Environment {
             allow: self.allow,
+            caller_path: self.caller_path.unwrap_or(false),
+            home: home.and(references.home.clone()),
             path,
-            set: self.set,
+            set: set.collect(),
         })
     }
 }

@@ -15,7 +15,7 @@ use nix::unistd::Uid;
 use super::{
     Place, Policy,
     forbidden::Forbidden,
-    profile::{ProfileCause, ProfileFile},
+    profile::{ProfileCause, ProfileFile, references::References},
 };
 use crate::request::ProfileName;
 
@@ -24,13 +24,13 @@ use crate::request::ProfileName;
 pub struct Registry(BTreeMap<ProfileName, Arc<Policy>>);
 
 impl Registry {
-    /// Returns the shipped profiles alone.
+    /// Returns the shipped profiles alone, for no user in particular.
     ///
     /// # Errors
     ///
     /// As [`Registry::load`]; a test shows that it does not happen.
     pub fn builtin() -> Result<Self, ProfileError> {
-        Self::load(&[], &[])
+        Self::load(&[], &[], &References::default())
     }
 
     /// Reads the profiles of `dirs` (every `NAME.toml` in them) on top of the shipped ones. A profile takes the place
@@ -41,7 +41,11 @@ impl Registry {
     /// One profile cannot be loaded, shipped or not, used or not; or a directory does not exist. Directories and files
     /// must not be links, must belong to root or the effective user, and must not be writable by others. No grant may
     /// reach one of the `forbidden` paths: the daemon's own state, socket and configuration.
-    pub fn load(dirs: &[PathBuf], forbidden: &[PathBuf]) -> Result<Self, ProfileError> {
+    pub fn load(
+        dirs: &[PathBuf],
+        forbidden: &[PathBuf],
+        references: &References,
+    ) -> Result<Self, ProfileError> {
         let mut sources = BTreeMap::new();
         for (name, text) in SHIPPED {
             let source = Source::parse(format!("{name} (shipped)"), name, text)?;
@@ -58,10 +62,17 @@ impl Registry {
             origin: "forbidden paths".to_owned(),
         })?;
         let resolve = |source: &Source| {
-            let (file, line) = inherit(source, &sources)?;
+            let (mut file, line) = inherit(source, &sources)?;
+            // What a part leaves out is for others to have: what it has is looked at on top of one that has everything.
+            if let Some(whole) = sources
+                .values()
+                .find(|it| it.name.as_str() == BASE && file.is_part())
+            {
+                file = file.over(inherit(whole, &sources)?.0);
+            }
             let policy = Policy {
                 line,
-                ..file.resolve(source.name.clone())?
+                ..file.resolve(source.name.clone(), references)?
             };
             check_grants(&policy, &forbidden)?;
             Ok(policy)
@@ -72,7 +83,9 @@ impl Registry {
                 cause,
                 origin: source.origin.clone(),
             })?;
-            profiles.insert(name.clone(), Arc::new(policy));
+            if !source.file.is_part() {
+                profiles.insert(name.clone(), Arc::new(policy));
+            }
         }
         Ok(Self(profiles))
     }
@@ -122,18 +135,41 @@ impl Source {
     }
 }
 
-/// Puts a profile on top of all it extends, and names them, itself first.
+/// Puts a profile on top of all it extends, each with its parts, and names them, itself first.
 fn inherit(
     source: &Source,
     sources: &BTreeMap<ProfileName, Source>,
 ) -> Result<(ProfileFile, Arc<[ProfileName]>), ProfileCause> {
+    let find = |name: &str| {
+        let found = ProfileName::parse(name).and_then(|name| sources.get(&name));
+        found.ok_or_else(|| ProfileCause::UnknownParent(name.to_owned()))
+    };
     let mut line = vec![source];
     let mut youngest = source;
-    while let Some(parent) = youngest.file.extends() {
-        let unknown = || ProfileCause::UnknownParent(parent.to_owned());
-        youngest = ProfileName::parse(parent)
-            .and_then(|name| sources.get(&name))
-            .ok_or_else(unknown)?;
+    // What goes on top of the oldest, from the youngest on.
+    let mut layers = Vec::new();
+    loop {
+        layers.push(&youngest.file);
+        let Some((parent, parts)) = youngest.file.extends().split_first() else {
+            break;
+        };
+        for name in parts.iter().rev() {
+            let part = find(name)?;
+            if !part.file.is_part() {
+                return Err(ProfileCause::Parent {
+                    name: name.clone(),
+                    problem: "is a profile; only the first can be one, the others are parts",
+                });
+            }
+            layers.push(&part.file);
+        }
+        youngest = find(parent)?;
+        if youngest.file.is_part() {
+            return Err(ProfileCause::Parent {
+                name: parent.clone(),
+                problem: "is a part; name a profile before it",
+            });
+        }
         let circle = line.iter().any(|seen| seen.name == youngest.name);
         line.push(youngest);
         if circle {
@@ -145,9 +181,9 @@ fn inherit(
         }
     }
     let names = line.iter().map(|source| source.name.clone()).collect();
-    let mut files = line.into_iter().rev().map(|source| source.file.clone());
-    let base = files.next().unwrap_or_else(|| source.file.clone());
-    Ok((files.fold(base, |parent, child| child.over(parent)), names))
+    let mut layers = layers.into_iter().rev().cloned();
+    let base = layers.next().unwrap_or_else(|| source.file.clone());
+    Ok((layers.fold(base, |parent, child| child.over(parent)), names))
 }
 
 fn check_grants(policy: &Policy, forbidden: &Forbidden) -> Result<(), ProfileCause> {
@@ -242,7 +278,22 @@ fn check_owner(metadata: &Metadata) -> Result<(), ProfileCause> {
 /// Far more than any profile needs.
 const MAX_FILE: u64 = 1 << 20;
 const NOT_A_FILE: &str = "it is not a regular file, or a link to one; put the file itself there";
-const SHIPPED: [(&str, &str); 5] = [
+/// The shipped profile that extends nothing.
+const BASE: &str = "strict";
+const SHIPPED: [(&str, &str); 10] = [
+    ("caches", include_str!("../../sandbox-profiles/caches.toml")),
+    (
+        "claude-code-home",
+        include_str!("../../sandbox-profiles/claude-code-home.toml"),
+    ),
+    (
+        "develop",
+        include_str!("../../sandbox-profiles/develop.toml"),
+    ),
+    (
+        "git-identity",
+        include_str!("../../sandbox-profiles/git-identity.toml"),
+    ),
     (
         "network",
         include_str!("../../sandbox-profiles/network.toml"),
@@ -252,6 +303,10 @@ const SHIPPED: [(&str, &str); 5] = [
         include_str!("../../sandbox-profiles/pipeline.toml"),
     ),
     ("strict", include_str!("../../sandbox-profiles/strict.toml")),
+    (
+        "toolchains",
+        include_str!("../../sandbox-profiles/toolchains.toml"),
+    ),
     (
         "workspace-ro",
         include_str!("../../sandbox-profiles/workspace-ro.toml"),

@@ -20,7 +20,7 @@ use std::{
 use hookjail::{
     pb,
     policy::{
-        Policy, Registry,
+        Policy, References, Registry,
         explain::{Kind, Operation, Reach, Remedy, Target},
         forbidden::Forbidden,
         narrow::narrow,
@@ -213,7 +213,12 @@ fn place(path: PathBuf, user: u32) -> Place {
 
 /// Returns a profile as the daemon has it, bound to a workspace.
 fn bound(daemon: &Daemon, profile: &str, workspace: &Path) -> Policy {
-    let registry = Registry::load(&[daemon.path().join("profiles")], &[]).unwrap();
+    let registry = Registry::load(
+        &[daemon.path().join("profiles")],
+        &[],
+        &References::default(),
+    )
+    .unwrap();
     let policy = registry
         .find(&ProfileName::parse(profile).unwrap())
         .unwrap();

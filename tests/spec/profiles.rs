@@ -14,10 +14,11 @@ use std::{
 };
 
 use hookjail::pb;
+use tempfile::TempDir;
 
 use crate::{
     attempts::{Probe, run},
-    support::{Daemon, Setup, directory, field, hook, reason, sh},
+    support::{Daemon, Setup, contained, directory, field, hook, reason, sh},
     witness::Again,
 };
 
@@ -127,16 +128,99 @@ async fn a_workspace_profile_without_a_workspace_and_a_workspace_below_no_root_a
     assert_eq!((reason(&elsewhere), field(&elsewhere)), expected);
 }
 
-/// Makes a daemon whose operator grants the network to these commands.
-async fn granting_network(commands: &[Vec<String>]) -> Daemon {
+/// An operator who grants a profile to these commands.
+fn granting(profile: &str, commands: &[Vec<String>]) -> Setup {
     let entries = commands
         .iter()
-        .map(|command| format!("[[hook]]\ncommand = {command:?}\nprofiles = [\"network\"]\n"));
-    Daemon::with(Setup {
+        .map(|command| format!("[[hook]]\ncommand = {command:?}\nprofiles = [{profile:?}]\n"));
+    Setup {
         config: entries.collect(),
         ..Setup::default()
-    })
-    .await
+    }
+}
+
+/// Makes a daemon whose operator grants the network to these commands.
+async fn granting_network(commands: &[Vec<String>]) -> Daemon {
+    Daemon::with(granting("network", commands)).await
+}
+
+/// A home with a tool, a configuration of git, a key, and what a shell runs at its start.
+fn home() -> TempDir {
+    let home = directory();
+    for (path, text) in [
+        (".bashrc", ""),
+        (".gitconfig", "[user]\nname = Ada\n"),
+        (".local/bin/tool", "#!/bin/sh\necho tool\n"),
+        (".ssh/id", "key\n"),
+    ] {
+        let path = home.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let tool = home.path().join(".local/bin/tool");
+    fs::set_permissions(tool, Permissions::from_mode(0o755)).unwrap();
+    home
+}
+
+/// What a hook tries in a home.
+const AT_HOME: &str = "tool; git config user.name; cat ~/.ssh/id || echo no key
+    for file in ~/.bashrc ~/.local/bin/evil ~/.gitconfig; do (echo evil >$file) && echo written || echo refused; done
+    cat $XDG_CACHE_HOME/kept || echo nothing kept; echo kept >$XDG_CACHE_HOME/kept
+    echo made >file && cat file";
+
+#[tokio::test]
+async fn develop_has_the_tools_of_the_home_and_a_cache_that_lasts_and_reaches_no_keys() {
+    let (mine, others) = (home(), home());
+    // The control: where nothing confines, all of it works.
+    let free = Command::new("/bin/sh")
+        .args(["-c", AT_HOME])
+        .current_dir(others.path())
+        .env("HOME", others.path())
+        .env(
+            "PATH",
+            format!("{}/.local/bin:/usr/bin:/bin", others.path().display()),
+        )
+        .env("XDG_CACHE_HOME", others.path())
+        .output()
+        .unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&free.stdout),
+        "tool\nAda\nkey\nwritten\nwritten\nwritten\nnothing kept\nmade\n"
+    );
+
+    let request = || hook(["/bin/sh", "-c", AT_HOME]);
+    let command = request().hook.unwrap().argv;
+    let mut setup = granting("develop", &[command]);
+    setup.env = vec![
+        ("HOME".to_owned(), mine.path().display().to_string()),
+        (
+            "XDG_CACHE_HOME".to_owned(),
+            mine.path().join("caches").display().to_string(),
+        ),
+    ];
+    let daemon = Daemon::with(setup).await;
+    let workspace = daemon.workspace();
+    let said = async || {
+        let (code, out, _) = outcome(&daemon, request(), "develop", Some(&workspace)).await;
+        assert_eq!(code, Some(0));
+        out
+    };
+    if nix::unistd::geteuid().is_root() || contained() {
+        // Hooks have users of their own, or roots: whose home it would be is nobody's.
+        assert!(!said().await.contains("Ada"));
+        return;
+    }
+    for kept in ["nothing kept", "kept"] {
+        assert_eq!(
+            said().await,
+            format!("tool\nAda\nno key\nrefused\nrefused\nrefused\n{kept}\nmade\n")
+        );
+    }
+    for file in [".bashrc", ".gitconfig"] {
+        let text = fs::read_to_string(mine.path().join(file)).unwrap();
+        assert!(!text.contains("evil"), "{file}");
+    }
+    assert!(!mine.path().join(".local/bin/evil").exists());
 }
 
 #[tokio::test]

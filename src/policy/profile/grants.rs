@@ -2,13 +2,17 @@
 
 use std::{
     collections::BTreeSet,
+    fmt,
     path::{Path, PathBuf},
 };
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ProfileCause, once};
+use super::{
+    ProfileCause, once,
+    references::{Reference, References, never_of_home},
+};
 use crate::policy::{Access, Files, GrantSpec, Place};
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
@@ -26,43 +30,42 @@ impl FilesSection {
     pub(super) fn check(&self) -> Result<(), ProfileCause> {
         once(
             "files.named",
-            self.named.iter().map(|grant| grant.0.place.to_string()),
+            self.named.iter().map(|grant| grant.0.to_string()),
         )?;
         once(
             "files.system",
-            self.system.iter().map(|grant| grant.0.place.to_string()),
+            self.system.iter().map(|grant| grant.0.to_string()),
         )
     }
 
     pub(super) fn over(mut self, parent: Self) -> Self {
-        let named: BTreeSet<String> = self
-            .named
-            .iter()
-            .map(|grant| grant.0.place.to_string())
-            .collect();
+        let named: BTreeSet<String> = self.named.iter().map(|grant| grant.0.to_string()).collect();
         let system: BTreeSet<String> = self
             .system
             .iter()
-            .map(|grant| grant.0.place.to_string())
+            .map(|grant| grant.0.to_string())
             .collect();
         self.named.extend(
             parent
                 .named
                 .into_iter()
-                .filter(|grant| !named.contains(&grant.0.place.to_string())),
+                .filter(|grant| !named.contains(&grant.0.to_string())),
         );
         self.system.extend(
             parent
                 .system
                 .into_iter()
-                .filter(|grant| !system.contains(&grant.0.place.to_string())),
+                .filter(|grant| !system.contains(&grant.0.to_string())),
         );
         self
     }
 
-    pub(super) fn resolve(self) -> Result<Files, ProfileCause> {
-        let mut named: Vec<GrantSpec> = self.named.into_iter().map(|grant| grant.0).collect();
-        let mut system: Vec<GrantSpec> = self.system.into_iter().map(|grant| grant.0).collect();
+    /// Makes the grants; those below a reference that stands for nothing fall away.
+    pub(super) fn resolve(self, references: &References) -> Result<Files, ProfileCause> {
+        let named = self.named.into_iter();
+        let mut named: Vec<_> = named.filter_map(|it| it.0.bind(references)).collect();
+        let system = self.system.into_iter();
+        let mut system: Vec<_> = system.filter_map(|it| it.0.bind(references)).collect();
         named.sort_by(|a, b| a.place.cmp(&b.place));
         system.sort_by(|a, b| a.place.cmp(&b.place));
         let files = Files {
@@ -82,8 +85,12 @@ impl FilesSection {
 impl From<&Files> for FilesSection {
     fn from(files: &Files) -> Self {
         Self {
-            named: files.named.iter().cloned().map(NamedGrant).collect(),
-            system: files.system.iter().cloned().map(SystemGrant).collect(),
+            named: files.named.iter().map(|it| NamedGrant(it.into())).collect(),
+            system: files
+                .system
+                .iter()
+                .map(|it| SystemGrant(it.into()))
+                .collect(),
         }
     }
 }
@@ -124,39 +131,96 @@ fn lies_in(inner: &Place, outer: &Place) -> bool {
     }
 }
 
+/// A grant as a profile writes it.
+#[derive(Clone, Debug)]
+struct Written {
+    access: Access,
+    optional: bool,
+    spot: Spot,
+}
+
+/// Where it lies.
+#[derive(Clone, Debug)]
+enum Spot {
+    /// Below a place of the user's.
+    Below(Reference, PathBuf),
+    /// Anywhere else.
+    Elsewhere(Place),
+}
+
+impl Written {
+    fn bind(self, references: &References) -> Option<GrantSpec> {
+        let place = match self.spot {
+            Spot::Elsewhere(place) => place,
+            Spot::Below(reference, below) => {
+                let of = references.place(reference)?;
+                Place::Path(of.components().chain(below.components()).collect())
+            }
+        };
+        Some(GrantSpec {
+            access: self.access,
+            optional: self.optional,
+            place,
+        })
+    }
+}
+
+impl From<&GrantSpec> for Written {
+    fn from(grant: &GrantSpec) -> Self {
+        Self {
+            access: grant.access,
+            optional: grant.optional,
+            spot: Spot::Elsewhere(grant.place.clone()),
+        }
+    }
+}
+
+/// Its path.
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.spot {
+            Spot::Below(reference, below) if below.as_os_str().is_empty() => {
+                f.write_str(reference.spelling())
+            }
+            Spot::Below(reference, below) => {
+                write!(f, "{}/{}", reference.spelling(), below.display())
+            }
+            Spot::Elsewhere(place) => place.fmt(f),
+        }
+    }
+}
+
 /// A grant under `files.named`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(try_from = "NamedEntry", into = "NamedEntry")]
-struct NamedGrant(GrantSpec);
+struct NamedGrant(Written);
 
 #[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 struct NamedEntry {
-    /// An absolute path, or `${workspace}`, or a path below that.
+    /// An absolute path, or one of `${workspace}`, `${home}` and `${cache}`, or a path below that.
     path: String,
     /// How it may be used.
     access: Access,
     /// The grant falls away where no workspace is bound.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     if_bound: bool,
+    /// It may not be there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    optional: bool,
 }
 
 impl TryFrom<NamedEntry> for NamedGrant {
     type Error = String;
 
     fn try_from(entry: NamedEntry) -> Result<Self, String> {
-        let place = match entry.path.strip_prefix(WORKSPACE) {
-            Some("") => Place::Workspace {
-                below: PathBuf::new(),
-                if_bound: entry.if_bound,
-            },
-            Some(below) if below.starts_with('/') => {
-                let below = absolute(below).map_err(|_| format!("`{}` {NORMAL}", entry.path))?;
-                let below = below.strip_prefix("/").unwrap_or(&below).to_owned();
-                Place::Workspace {
-                    below,
+        let below = |rest: &str| below(rest).ok_or_else(|| format!("`{}` {NORMAL}", entry.path));
+        let spot = match entry.path.strip_prefix(WORKSPACE) {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                Spot::Elsewhere(Place::Workspace {
+                    below: below(rest)?,
                     if_bound: entry.if_bound,
-                }
+                })
             }
             _ if entry.if_bound => {
                 return Err(format!(
@@ -164,23 +228,52 @@ impl TryFrom<NamedEntry> for NamedGrant {
                     entry.path
                 ));
             }
-            _ => Place::Path(grantable(&entry.path)?),
+            _ => spot(&entry.path, entry.access)?,
         };
-        Ok(Self(GrantSpec {
+        Ok(Self(Written {
             access: entry.access,
-            optional: false,
-            place,
+            optional: entry.optional,
+            spot,
         }))
+    }
+}
+
+/// Reads what follows a reference; `None` where that is no plain path.
+fn below(rest: &str) -> Option<PathBuf> {
+    if rest.is_empty() {
+        return Some(PathBuf::new());
+    }
+    let path = absolute(rest).ok()?;
+    Some(path.strip_prefix("/").unwrap_or(&path).to_owned())
+}
+
+/// Reads an absolute path, or one below a place of the user's.
+fn spot(text: &str, access: Access) -> Result<Spot, String> {
+    let Some((reference, rest)) = Reference::split(text) else {
+        return Ok(Spot::Elsewhere(Place::Path(grantable(text)?)));
+    };
+    let below = below(rest).ok_or_else(|| format!("`{text}` {NORMAL}"))?;
+    let never = match reference {
+        Reference::Cache => None,
+        Reference::Home => never_of_home(&below, access.is_read_only()),
+    };
+    match never {
+        Some(why) => Err(format!("`{text}` cannot be granted: {why}")),
+        None => Ok(Spot::Below(reference, below)),
     }
 }
 
 impl From<NamedGrant> for NamedEntry {
     fn from(NamedGrant(grant): NamedGrant) -> Self {
-        let if_bound = matches!(grant.place, Place::Workspace { if_bound: true, .. });
+        let if_bound = matches!(
+            grant.spot,
+            Spot::Elsewhere(Place::Workspace { if_bound: true, .. })
+        );
         Self {
             access: grant.access,
             if_bound,
-            path: grant.place.to_string(),
+            optional: grant.optional,
+            path: grant.to_string(),
         }
     }
 }
@@ -188,12 +281,12 @@ impl From<NamedGrant> for NamedEntry {
 /// A grant under `files.system`. Its path may be a link on the host (`/bin`).
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(try_from = "SystemEntry", into = "SystemEntry")]
-struct SystemGrant(GrantSpec);
+struct SystemGrant(Written);
 
 #[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 struct SystemEntry {
-    /// An absolute path.
+    /// An absolute path, or one below `${home}` or `${cache}`.
     path: String,
     /// How it may be used; not `write`.
     access: Access,
@@ -212,11 +305,10 @@ impl TryFrom<SystemEntry> for SystemGrant {
                 "`{path}` is writable, and a request could not take it away; move it to `files.named`"
             ));
         }
-        let place = Place::Path(grantable(&entry.path)?);
-        Ok(Self(GrantSpec {
+        Ok(Self(Written {
             access: entry.access,
             optional: entry.optional,
-            place,
+            spot: spot(&entry.path, entry.access)?,
         }))
     }
 }
@@ -226,7 +318,7 @@ impl From<SystemGrant> for SystemEntry {
         Self {
             access: grant.access,
             optional: grant.optional,
-            path: grant.place.to_string(),
+            path: grant.to_string(),
         }
     }
 }
@@ -271,5 +363,5 @@ pub(super) fn absolute(text: &str) -> Result<PathBuf, String> {
 }
 
 const NORMAL: &str = "must be an absolute path without `.`, `..`, `//`, a slash at the end and references other than a \
-                      leading `${workspace}` under `files.named`";
+                      leading `${home}`, `${cache}` or, under `files.named`, `${workspace}`";
 const WORKSPACE: &str = "${workspace}";

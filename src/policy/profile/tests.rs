@@ -192,7 +192,7 @@ fn a_broken_rule_is_refused_with_key_and_rule() {
         ),
         (
             "\"/srv/data\"",
-            "\"${home}/x\"",
+            "\"$HOME/x\"",
             &["files.named[0]", "absolute path without"],
         ),
         (
@@ -423,7 +423,7 @@ fn a_child_replaces_values_and_adds_to_lists() {
     let file = ProfileFile::parse(child)
         .unwrap()
         .over(ProfileFile::parse(WHOLE).unwrap());
-    let policy = file.resolve(name()).unwrap();
+    let policy = file.resolve(name(), &References::default()).unwrap();
 
     assert_eq!(policy.description, "a child");
     assert_eq!(policy.digest, resolve(&expected).unwrap().digest);
@@ -486,7 +486,7 @@ proptest::proptest! {
 }
 
 fn resolve(text: &str) -> Result<Policy, ProfileCause> {
-    ProfileFile::parse(text)?.resolve(name())
+    ProfileFile::parse(text)?.resolve(name(), &References::default())
 }
 
 fn name() -> ProfileName {
@@ -507,7 +507,10 @@ fn a_profile_that_redacts_hands_that_on_and_one_that_is_silent_keeps_its_digest(
     let child = |text: &str| {
         let file = ProfileFile::parse(&format!("description = \"a child\"\n{text}")).unwrap();
         let name = ProfileName::parse("child").unwrap();
-        file.over(parent()).resolve(name).unwrap().redact_output
+        file.over(parent())
+            .resolve(name, &References::default())
+            .unwrap()
+            .redact_output
     };
     assert!(child("") && !child("[output]\nredact = false"));
 

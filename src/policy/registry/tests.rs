@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::{
     axis::{Axis, Demand},
-    policy::{Access, GrantedBy, Metadata, Network, Spawn, WorkingDir},
+    policy::{Access, GrantSpec, GrantedBy, Metadata, Network, Spawn, WorkingDir},
 };
 
 #[test]
@@ -19,6 +19,7 @@ fn every_shipped_profile_loads() {
     assert_eq!(
         names,
         [
+            "develop",
             "network",
             "pipeline",
             "strict",
@@ -142,11 +143,13 @@ fn no_shipped_profile_grants_other_processes_users_or_homes() {
 
 #[test]
 fn a_resolved_profile_is_a_profile_file_of_the_same_digest() {
-    for policy in Registry::builtin().unwrap().iter() {
+    let users = Registry::load(&[], &[], &ada()).unwrap();
+    for policy in Registry::builtin().unwrap().iter().chain(users.iter()) {
         let dir = Dir::new();
         dir.write("copy.toml", &policy.to_toml());
 
-        let copy = find(&dir.load().unwrap(), "copy");
+        let loaded = Registry::load(&[dir.path()], &[], &ada()).unwrap();
+        let copy = find(&loaded, "copy");
 
         assert_eq!(copy.digest, policy.digest, "{}", policy.name);
     }
@@ -171,7 +174,8 @@ fn a_directory_adds_profiles_and_replaces_shipped_ones() {
         "description = \"second\"\nextends = \"pipeline\"",
     );
 
-    let registry = Registry::load(&[first.path(), second.path()], &[]).unwrap();
+    let registry =
+        Registry::load(&[first.path(), second.path()], &[], &References::default()).unwrap();
 
     assert_eq!(find(&registry, "lint").description, "second");
     for profile in ["strict", "lint", "workspace-rw"] {
@@ -244,6 +248,203 @@ fn parents_that_are_missing_or_go_in_circles_are_refused() {
             error.cause
         );
     }
+}
+
+#[test]
+fn parts_are_put_on_top_of_the_profile_that_is_named_before_them() {
+    let dir = Dir::new();
+    dir.write(
+        "one.toml",
+        "description = \"d\"\npart = true\nnetwork = \"outbound\"\nlimits.tasks = 7\nenvironment.allow = [\"ONE\"]",
+    );
+    dir.write(
+        "two.toml",
+        "description = \"d\"\npart = true\nlimits.tasks = 8\nlimits.open_files = 99",
+    );
+    dir.write(
+        "whole.toml",
+        "description = \"whole\"\nextends = [\"pipeline\", \"one\", \"two\"]\nlimits.open_files = 100",
+    );
+    dir.write("child.toml", "description = \"child\"\nextends = \"whole\"");
+
+    let registry = dir.load().unwrap();
+
+    for name in ["whole", "child"] {
+        let policy = find(&registry, name);
+        assert_eq!(policy.description, name);
+        assert_eq!(policy.spawn, Spawn::Processes);
+        assert_eq!(policy.network, Network::Outbound);
+        assert_eq!((policy.limits.tasks, policy.limits.open_files), (8, 100));
+        assert!(policy.environment.allow.contains(&"ONE".to_owned()));
+    }
+    // Whose backends are whose: parts are none of its line.
+    let line = find(&registry, "child").line;
+    let line: Vec<_> = line.iter().map(ProfileName::as_str).collect();
+    assert_eq!(line, ["child", "whole", "pipeline", "strict"]);
+    assert!(registry.find(&ProfileName::parse("one").unwrap()).is_none());
+}
+
+#[test]
+fn parts_and_profiles_that_stand_where_they_cannot_are_refused() {
+    let part = "description = \"d\"\npart = true";
+    for (file, text, expected) in [
+        ("a", "extends = \"p\"", "`p`, which is a part"),
+        ("a", "extends = [\"p\"]", "`p`, which is a part"),
+        (
+            "a",
+            "extends = [\"strict\", \"pipeline\"]",
+            "`pipeline`, which is a profile",
+        ),
+        (
+            "a",
+            "extends = [\"strict\", \"none\"]",
+            "`extends` names `none`",
+        ),
+        (
+            "a",
+            "extends = [\"strict\", \"p\", \"p\"]",
+            "names `p` twice",
+        ),
+        ("a", "part = true\nextends = \"strict\"", "stands in a part"),
+        // Though nothing extends it.
+        ("a", "part = true\nlimits.tasks = 0", "`limits.tasks` is 0"),
+        ("strict", "part = true", "`axes` does not name"),
+    ] {
+        let dir = Dir::new();
+        dir.write("p.toml", part);
+        dir.write(
+            &format!("{file}.toml"),
+            &format!("description = \"d\"\n{text}"),
+        );
+        let error = dir.load().unwrap_err();
+        assert!(
+            error.cause.to_string().contains(expected),
+            "{text}: {}",
+            error.cause
+        );
+    }
+}
+
+/// A user with a home and a cache.
+fn ada() -> References {
+    References {
+        cache: Some("/home/ada/.cache/hookjail".into()),
+        home: Some("/home/ada".into()),
+    }
+}
+
+#[test]
+fn references_stand_for_places_of_the_user_and_fall_away_where_there_is_none() {
+    let dir = Dir::new();
+    dir.write(
+        "p.toml",
+        r#"
+        description = "d"
+        extends = "strict"
+        environment = { home = "user", path = ["${home}/bin"], set = { A = "${cache}/a", B = "b" } }
+        [files]
+        named = [{ path = "${home}/notes", access = "write", optional = true }, { path = "${cache}", access = "write" }]
+        system = [{ path = "${home}/bin", access = "execute", optional = true }]
+        "#,
+    );
+
+    let registry = Registry::load(&[dir.path()], &[], &ada()).unwrap();
+    let policy = find(&registry, "p");
+    let named: Vec<_> = policy.files.named.iter().collect();
+    let named: Vec<_> = named
+        .iter()
+        .map(|it| (it.place.to_string(), it.optional))
+        .collect();
+    assert_eq!(
+        named,
+        [
+            ("/home/ada/.cache/hookjail".to_owned(), false),
+            ("/home/ada/notes".to_owned(), true),
+            ("${workspace}".to_owned(), false),
+        ]
+    );
+    let has_bin = |policy: &Policy| {
+        let mut system = policy.files.system.iter();
+        system.any(|it| it.place == Place::Path("/home/ada/bin".into()) && it.optional)
+    };
+    assert!(has_bin(&policy));
+    let environment = &policy.environment;
+    assert_eq!(environment.home.as_deref(), Some(Path::new("/home/ada")));
+    assert_eq!(environment.path.last().unwrap(), Path::new("/home/ada/bin"));
+    assert_eq!(environment.set["A"], "/home/ada/.cache/hookjail/a");
+
+    let nobodys = find(&dir.load().unwrap(), "p");
+    assert_eq!(nobodys.files.named.len(), 1);
+    assert!(!has_bin(&nobodys));
+    assert_eq!(nobodys.environment.home, None);
+    assert!(!nobodys.environment.path.contains(&"/home/ada/bin".into()));
+    assert!(!nobodys.environment.set.contains_key("A"));
+    assert_eq!(nobodys.environment.set["B"], "b");
+    assert_ne!(nobodys.digest, policy.digest);
+}
+
+#[test]
+fn what_keeps_keys_is_granted_by_no_reference() {
+    for (path, access, expected) in [
+        ("${home}", "read", "keys, tokens"),
+        ("${home}/.ssh", "read", "keys, tokens"),
+        ("${home}/.ssh/config", "read", "keys, tokens"),
+        ("${home}/.config", "read", "keys, tokens"),
+        ("${home}/.bashrc", "write-file", "run or obey"),
+        ("${home}/.local/bin", "write", "run or obey"),
+        ("${home}/../eve", "read", "must be an absolute path"),
+        ("${home}/", "read", "must be an absolute path"),
+        ("${homes}/x", "read", "must be an absolute path"),
+    ] {
+        let dir = Dir::new();
+        dir.write(
+            "p.toml",
+            &format!(
+                "description = \"d\"\nextends = \"strict\"\nfiles.named = [{{ path = \"{path}\", access = \"{access}\" }}]"
+            ),
+        );
+        let loaded = Registry::load(&[dir.path()], &[], &ada());
+        let ProfileCause::Key { source, .. } = loaded.unwrap_err().cause else {
+            panic!("{path}");
+        };
+        assert!(source.to_string().contains(expected), "{path}: {source}");
+    }
+}
+
+#[test]
+fn no_shipped_profile_reaches_keys_and_none_writes_what_others_run() {
+    let registry = Registry::load(&[], &[], &ada()).unwrap();
+    for policy in registry.iter() {
+        let files = policy.files.system.iter().chain(&policy.files.named);
+        let reached = |path: &str, is: fn(&GrantSpec) -> bool| {
+            let path = Path::new("/home/ada").join(path);
+            let mut granted = files.clone().filter(|it| is(it));
+            granted.any(|it| matches!(&it.place, Place::Path(of) if path.starts_with(of)))
+        };
+        for key in [
+            ".ssh/id_ed25519",
+            ".claude/settings.json",
+            ".claude.json",
+            ".cargo/credentials.toml",
+            ".npmrc",
+            ".codex/auth.json",
+        ] {
+            assert!(!reached(key, |_| true), "{}: {key}", policy.name);
+        }
+        for run in [
+            ".bashrc",
+            ".local/bin/tool",
+            ".cargo/bin/cargo",
+            ".nvm/nvm.sh",
+            ".gitconfig",
+            ".claude/hooks/guard.sh",
+        ] {
+            let writes = reached(run, |it| !it.access.is_read_only());
+            assert!(!writes, "{}: {run}", policy.name);
+        }
+    }
+    let develop = find(&registry, "develop");
+    assert_eq!(develop.granted_by, GrantedBy::Operator);
 }
 
 #[test]
@@ -330,7 +531,7 @@ fn links_and_other_things_than_files_are_refused() {
     let dir = Dir::new();
     symlink(elsewhere.path(), dir.path().join("profiles")).unwrap();
     assert_insecure(
-        Registry::load(&[dir.path().join("profiles")], &[]),
+        Registry::load(&[dir.path().join("profiles")], &[], &References::default()),
         "not a directory",
     );
 }
@@ -357,7 +558,8 @@ fn a_file_longer_than_any_profile_is_refused_and_not_cut() {
 fn a_directory_that_does_not_exist_is_refused() {
     let dir = Dir::new();
 
-    let error = Registry::load(&[dir.path().join("none")], &[]).unwrap_err();
+    let error =
+        Registry::load(&[dir.path().join("none")], &[], &References::default()).unwrap_err();
 
     assert!(
         matches!(error.cause, ProfileCause::Unreadable(_)),
@@ -391,7 +593,11 @@ fn a_grant_that_reaches_the_daemons_own_is_refused() {
             ),
         );
 
-        let loaded = Registry::load(&[dir.path()], std::slice::from_ref(&state));
+        let loaded = Registry::load(
+            &[dir.path()],
+            std::slice::from_ref(&state),
+            &References::default(),
+        );
 
         match loaded {
             Ok(_) => assert!(!reaches, "{grant}"),
@@ -434,7 +640,7 @@ impl Dir {
     }
 
     fn load(&self) -> Result<Registry, ProfileError> {
-        Registry::load(&[self.path()], &[])
+        Registry::load(&[self.path()], &[], &References::default())
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use hookjail::{
-    policy::{Access, Registry},
+    policy::{Access, References, Registry},
     sandbox::linux::syscalls::nr,
 };
 use proptest::{
@@ -227,7 +227,7 @@ async fn holds(set: &Set, player: &Probe) -> Result<(), TestCaseError> {
     let profile = tree.profile(set);
     let profiles = directory();
     fs::write(profiles.path().join("made-up.toml"), &profile).unwrap();
-    let loaded = Registry::load(&[profiles.path().to_owned()], &[]);
+    let loaded = Registry::load(&[profiles.path().to_owned()], &[], &References::default());
     prop_assert_eq!(loaded.is_ok(), is_true(set), "{:?}", loaded);
     if !is_true(set) {
         return Ok(());

@@ -1,0 +1,227 @@
+//! `${home}` and `${cache}` in profiles: places of the user for whom hooks run.
+
+use std::path::{Path, PathBuf};
+
+/// What references stand for. One that stands for nothing takes whatever names it out of a profile.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct References {
+    /// `${cache}`: a directory that hooks share and that outlasts them.
+    pub cache: Option<PathBuf>,
+    /// `${home}`: the home of the daemon's user, where hooks run as that user.
+    pub home: Option<PathBuf>,
+}
+
+/// A place of the user's.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Reference {
+    Cache,
+    Home,
+}
+
+impl Reference {
+    const ALL: [Self; 2] = [Self::Cache, Self::Home];
+
+    /// Returns how profiles write it.
+    pub(super) const fn spelling(self) -> &'static str {
+        match self {
+            Self::Cache => "${cache}",
+            Self::Home => "${home}",
+        }
+    }
+
+    /// Splits a text that begins with a reference: what follows is empty or begins with a slash.
+    pub(super) fn split(text: &str) -> Option<(Self, &str)> {
+        Self::ALL.into_iter().find_map(|reference| {
+            let rest = text.strip_prefix(reference.spelling())?;
+            (rest.is_empty() || rest.starts_with('/')).then_some((reference, rest))
+        })
+    }
+}
+
+impl References {
+    /// Returns the place, if there is one.
+    pub(super) fn place(&self, reference: Reference) -> Option<&Path> {
+        match reference {
+            Reference::Cache => self.cache.as_deref(),
+            Reference::Home => self.home.as_deref(),
+        }
+    }
+
+    /// Puts the place where a text begins with a reference; `None` where that stands for nothing.
+    pub(super) fn bind(&self, text: &str) -> Option<String> {
+        let Some((reference, rest)) = Reference::split(text) else {
+            return Some(text.to_owned());
+        };
+        Some(format!("{}{rest}", self.place(reference)?.to_str()?))
+    }
+}
+
+/// Says why no profile can grant a path of the home by `${home}`, if so. An operator who wants it names it whole.
+pub(super) fn never_of_home(below: &Path, read_only: bool) -> Option<&'static str> {
+    let is_in = |list: &[&str]| {
+        list.iter()
+            .any(|never| below.starts_with(never) || Path::new(never).starts_with(below))
+    };
+    if is_in(&SECRETS) {
+        Some("it is, holds or lies in what keeps keys, tokens or sessions")
+    } else if !read_only && is_in(&RUN_LATER) {
+        Some(
+            "it is, holds or lies in what shells, tools or agents of the user run or obey, unconfined",
+        )
+    } else {
+        None
+    }
+}
+
+/// Below the home: keys, tokens, sessions, and what agents know of the user.
+const SECRETS: [&str; 46] = [
+    ".aws",
+    ".azure",
+    ".bash_history",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".claude.json",
+    ".claude/.credentials.json",
+    ".codex/auth.json",
+    ".config/BraveSoftware",
+    ".config/chromium",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/git/credentials",
+    ".config/glab-cli",
+    ".config/google-chrome",
+    ".config/hub",
+    ".config/op",
+    ".config/rclone",
+    ".copilot/config.json",
+    ".cursor",
+    ".docker/config.json",
+    ".electrum",
+    ".gem/credentials",
+    ".gemini/oauth_creds.json",
+    ".git-credentials",
+    ".gnupg",
+    ".kube",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".m2/settings.xml",
+    ".mozilla",
+    ".netrc",
+    ".node_repl_history",
+    ".npmrc",
+    ".password-store",
+    ".pgpass",
+    ".pki",
+    ".psql_history",
+    ".pypirc",
+    ".python_history",
+    ".qwen/oauth_creds.json",
+    ".ssh",
+    ".terraform.d",
+    ".vault-token",
+    ".yarnrc.yml",
+    ".zsh_history",
+];
+
+/// Below the home: what somebody else's shell, tool or agent runs or obeys later.
+const RUN_LATER: [&str; 44] = [
+    ".asdf",
+    ".bash_aliases",
+    ".bash_login",
+    ".bash_logout",
+    ".bash_profile",
+    ".bashrc",
+    ".bun",
+    ".cargo",
+    ".claude",
+    ".codex",
+    ".config/autostart",
+    ".config/claude",
+    ".config/environment.d",
+    ".config/fish",
+    ".config/git",
+    ".config/hookjail",
+    ".config/mise",
+    ".config/nvim",
+    ".config/systemd",
+    ".config/uv",
+    ".copilot",
+    ".deno",
+    ".emacs.d",
+    ".gemini",
+    ".gitconfig",
+    ".inputrc",
+    ".local/bin",
+    ".local/lib",
+    ".local/share/applications",
+    ".local/share/mise",
+    ".local/share/systemd",
+    ".local/share/uv",
+    ".local/state/hookjail",
+    ".nvm",
+    ".profile",
+    ".pyenv",
+    ".qwen",
+    ".rustup",
+    ".vim",
+    ".vimrc",
+    ".volta",
+    ".zprofile",
+    ".zshenv",
+    ".zshrc",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_is_bound_where_a_text_begins_with_it() {
+        let references = References {
+            cache: None,
+            home: Some("/home/ada".into()),
+        };
+        for (text, bound) in [
+            ("${home}", Some("/home/ada")),
+            ("${home}/.nvm", Some("/home/ada/.nvm")),
+            ("${homes}/.nvm", Some("${homes}/.nvm")),
+            ("/srv/${home}", Some("/srv/${home}")),
+            ("${cache}/uv", None),
+            ("plain", Some("plain")),
+        ] {
+            assert_eq!(references.bind(text).as_deref(), bound, "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_are_never_granted_by_reference_and_what_others_run_is_never_writable() {
+        let never = |below: &str, read_only| never_of_home(Path::new(below), read_only).is_some();
+        for below in [
+            "",
+            ".ssh",
+            ".ssh/id_ed25519",
+            ".config",
+            ".cargo",
+            ".local",
+            ".claude",
+        ] {
+            assert!(never(below, true), "{below}");
+        }
+        for below in [
+            ".cargo/bin",
+            ".nvm/versions",
+            ".local/bin",
+            ".gitconfig",
+            ".claude/hooks",
+        ] {
+            assert!(!never(below, true), "{below}");
+            assert!(never(below, false), "{below}");
+        }
+        assert!(!never("notes", false));
+    }
+
+    #[test]
+    fn the_lists_are_sorted() {
+        assert!(SECRETS.is_sorted() && RUN_LATER.is_sorted());
+    }
+}
