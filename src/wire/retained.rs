@@ -1,4 +1,5 @@
-//! Answers that were given, by the caller's request id: the same request again is answered, not run, again.
+//! Answers that were given, by the caller's request id: the same request again is answered, not run, again. Where there is no room
+//! for an answer, its id is kept: what ran is not run again, though nobody can say any more what came of it.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -13,10 +14,11 @@ use tokio_util::sync::DropGuard;
 use tonic::Status;
 use tonic_types::StatusExt;
 
+use super::status;
 use crate::{
     audit::RETENTION,
     pb,
-    refusal::Reason,
+    refusal::{Reason, Refusal},
     shares::{Share, Shares},
 };
 
@@ -25,6 +27,9 @@ const BYTES: usize = 64 * 1024 * 1024;
 
 /// What an answer takes beside its own bytes: its id, and its places in the tables.
 const BESIDE: usize = 512;
+
+/// The largest answer that is worth more than ids of before, bytes.
+const SMALL: usize = 64 * 1024;
 
 /// An answer as it goes out.
 pub(super) type Reply<R> = Result<R, Status>;
@@ -42,16 +47,23 @@ pub(super) struct Retained<R> {
 #[derive(Debug)]
 struct Entries<R> {
     by_key: HashMap<Key, Entry<R>>,
-    /// Ended entries of each uid, oldest first.
-    ended: HashMap<u32, VecDeque<Ended>>,
+    /// Ended entries of each uid.
+    ended: HashMap<u32, OfUid>,
 }
 
-/// An answer that is kept.
+/// What has ended of a uid's, oldest first. What each takes of all that may be kept is held with it.
+#[derive(Debug, Default)]
+struct OfUid {
+    /// The ids whose answers are kept, too, with what these take.
+    answers: VecDeque<(String, Share)>,
+    ids: VecDeque<Ended>,
+}
+
+/// An id that is kept.
 #[derive(Debug)]
 struct Ended {
     at: Instant,
-    /// What it takes of all that may be kept.
-    _bytes: Share,
+    _beside: Share,
     id: String,
 }
 
@@ -206,30 +218,12 @@ impl<R: Message + Clone> Ticket<R> {
         };
         if let Some(bytes) = ran {
             self.ran = true;
-            let (uid, id) = self.key.clone();
-            let share = self.retained.bytes.share(uid);
-            let mut entries = self
-                .retained
+            let retained = &self.retained;
+            let mut entries = retained
                 .entries
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            let kept = loop {
-                if share.grow(bytes + BESIDE) {
-                    break true;
-                }
-                if !entries.forget_oldest(uid) {
-                    break false;
-                }
-            };
-            if kept {
-                entries.ended.entry(uid).or_default().push_back(Ended {
-                    at: Instant::now(),
-                    _bytes: share,
-                    id,
-                });
-            } else {
-                entries.by_key.remove(&self.key);
-            }
+            entries.keep(&retained.bytes, &self.key, bytes);
         }
         // Those who wait have a receiver of their own; without any, nobody needs to be told.
         self.reply.send_replace(Some(reply.clone()));
@@ -250,11 +244,61 @@ impl<R: Message> Drop for Ticket<R> {
 }
 
 impl<R> Entries<R> {
+    /// Keeps an id that has ended, and its answer of so many bytes. Older answers of the uid make room for both, and then older ids:
+    /// for an answer only where it is small.
+    fn keep(&mut self, bytes: &Arc<Shares>, key: &Key, answer: usize) {
+        let (uid, id) = (key.0, &key.1);
+        let beside = bytes.share(uid);
+        while !beside.grow(BESIDE) {
+            if !self.let_go_of_oldest_answer(uid) && !self.forget_oldest(uid) {
+                self.by_key.remove(key);
+                return;
+            }
+        }
+        let share = bytes.share(uid);
+        let kept = loop {
+            if share.grow(answer) {
+                break true;
+            }
+            if !self.let_go_of_oldest_answer(uid) && (answer > SMALL || !self.forget_oldest(uid)) {
+                break false;
+            }
+        };
+        let of_uid = self.ended.entry(uid).or_default();
+        of_uid.ids.push_back(Ended {
+            at: Instant::now(),
+            _beside: beside,
+            id: id.clone(),
+        });
+        if kept {
+            of_uid.answers.push_back((id.clone(), share));
+        } else {
+            self.let_go_of_answer(key);
+        }
+    }
+
+    /// Keeps no more than the id of a uid's oldest answer. Says whether there was one.
+    fn let_go_of_oldest_answer(&mut self, uid: u32) -> bool {
+        let oldest = self.ended.get_mut(&uid);
+        let Some((id, _share)) = oldest.and_then(|it| it.answers.pop_front()) else {
+            return false;
+        };
+        self.let_go_of_answer(&(uid, id));
+        true
+    }
+
+    /// Has whoever asks again told that there was an answer.
+    fn let_go_of_answer(&mut self, key: &Key) {
+        if let Some(entry) = self.by_key.get_mut(key) {
+            entry.reply = watch::channel(Some(Err(gone(&key.1)))).1;
+        }
+    }
+
     /// Forgets what is too old.
     fn forget(&mut self, now: Instant) {
-        let old = |ended: &VecDeque<Ended>| {
+        let old = |ended: &OfUid| {
             let is_old = |it: &Ended| now.saturating_duration_since(it.at) >= RETENTION;
-            ended.front().is_some_and(is_old)
+            ended.ids.front().is_some_and(is_old)
         };
         let uids: Vec<_> = self.ended.keys().copied().collect();
         for uid in uids {
@@ -264,13 +308,17 @@ impl<R> Entries<R> {
         }
     }
 
-    /// Forgets the oldest answer of a uid. Says whether there was one.
+    /// Forgets the oldest id of a uid. Says whether there was one.
     fn forget_oldest(&mut self, uid: u32) -> bool {
         let Some(ended) = self.ended.get_mut(&uid) else {
             return false;
         };
-        let oldest = ended.pop_front();
-        if ended.is_empty() {
+        let oldest = ended.ids.pop_front();
+        let answer = ended.answers.front().map(|(id, _)| id);
+        if answer == oldest.as_ref().map(|it| &it.id) {
+            ended.answers.pop_front();
+        }
+        if ended.ids.is_empty() {
             self.ended.remove(&uid);
         }
         let Some(oldest) = oldest else {
@@ -281,12 +329,18 @@ impl<R> Entries<R> {
     }
 }
 
+/// Refuses what has run and whose answer is not kept.
+fn gone(id: &str) -> Status {
+    let message = "what was asked for under this `request_id` has run, and there was no room to keep its answer. It is not run again; to have it run again, ask under another id";
+    let refusal = Refusal::new(Reason::AlreadyRan, message).with("released", "true");
+    status(&refusal, id)
+}
+
 #[cfg(test)]
 mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::{refusal::Refusal, wire::status::status};
 
     fn key() -> Key {
         (1000, "id".to_owned())
@@ -366,13 +420,24 @@ mod tests {
         }));
     }
 
-    fn is_kept(retained: &Arc<Retained<pb::ExecuteResponse>>, uid: u32, id: usize) -> bool {
+    /// What is told to who asks again: 'a' = the answer, 'i' = that it ran, '-' = nothing.
+    fn again(retained: &Arc<Retained<pb::ExecuteResponse>>, uid: u32, id: usize) -> char {
         let entries = retained.entries.lock().unwrap();
-        entries.by_key.contains_key(&(uid, id.to_string()))
+        match entries.by_key.get(&(uid, id.to_string())) {
+            None => '-',
+            Some(entry) => match entry.reply.borrow().as_ref().unwrap() {
+                Ok(_) => 'a',
+                Err(status) => {
+                    let details = status.get_error_details();
+                    assert_eq!(details.error_info().unwrap().reason, "ALREADY_RAN");
+                    'i'
+                }
+            },
+        }
     }
 
     #[test]
-    fn answers_of_one_caller_push_out_none_of_anothers() {
+    fn answers_of_one_caller_push_out_none_of_anothers_and_none_of_its_own_ids() {
         let retained = Arc::new(Retained::default());
         answer(&retained, 1, 0, 1000);
         for id in 0..5000 {
@@ -381,14 +446,37 @@ mod tests {
         for id in 0..100 {
             answer(&retained, 3, id, 1024 * 1024);
         }
-        assert!(is_kept(&retained, 1, 0));
-        assert!((0..5000).all(|id| is_kept(&retained, 2, id)));
-        let of_three = (0..100).filter(|id| is_kept(&retained, 3, *id)).count();
-        assert!((40..48).contains(&of_three), "{of_three}");
-        assert!(is_kept(&retained, 3, 99) && !is_kept(&retained, 3, 0));
-        // What cannot be kept is as if it had not been named.
+        assert_eq!(again(&retained, 1, 0), 'a');
+        assert!((0..5000).all(|id| again(&retained, 2, id) == 'a'));
+        let of_three: String = (0..100).map(|id| again(&retained, 3, id)).collect();
+        let (ids, answers) = of_three.split_at(of_three.find('a').unwrap());
+        assert!((40..48).contains(&answers.len()), "{of_three}");
+        assert!(answers.bytes().all(|it| it == b'a') && ids.bytes().all(|it| it == b'i'));
+        // What cannot be kept at all leaves those that are.
         answer(&retained, 4, 0, BYTES);
-        assert!(!is_kept(&retained, 4, 0));
+        answer(&retained, 4, 1, 1000);
+        assert_eq!((again(&retained, 4, 0), again(&retained, 4, 1)), ('i', 'a'));
+    }
+
+    #[test]
+    fn ids_are_forgotten_where_there_is_no_room_for_ids_alone() {
+        let retained = Arc::new(Retained::default());
+        // Others leave room for some 1500.
+        let others: Vec<_> = (2..5).map(|uid| retained.bytes.share(uid)).collect();
+        for other in &others {
+            while other.grow(BESIDE) {}
+        }
+        let many = 2000;
+        for id in 0..many {
+            answer(&retained, 1, id, 100);
+        }
+        let told: String = (0..many).map(|id| again(&retained, 1, id)).collect();
+        let ids = told.trim_start_matches('-');
+        assert!(ids.len() > many / 2 && ids.len() < many, "{}", ids.len());
+        assert!(ids.ends_with('a') && !ids.trim_end_matches('a').contains('a'));
+        let mut entries = retained.entries.lock().unwrap();
+        entries.forget(Instant::now() + RETENTION);
+        assert!(entries.by_key.is_empty() && entries.ended.is_empty());
     }
 
     #[test]
