@@ -591,7 +591,7 @@ fn shipped() -> Vec<(String, Scene)> {
             (policy.name.to_string(), scene)
         })
         .collect();
-    assert_eq!(all.len(), 5);
+    assert_eq!(all.len(), 6);
     all
 }
 

@@ -222,8 +222,8 @@ fn a_broken_rule_is_refused_with_key_and_rule() {
         ),
         (
             "if_bound = true",
-            "optional = true",
-            &["files.named[1]", "unknown field `optional`"],
+            "maybe = true",
+            &["files.named[1]", "unknown field `maybe`"],
         ),
         ("\"time\"]", "]", &["`axes` does not name `time`"]),
         (

@@ -393,7 +393,7 @@ fn what_keeps_keys_is_granted_by_no_reference() {
         ("${home}/.bashrc", "write-file", "run or obey"),
         ("${home}/.local/bin", "write", "run or obey"),
         ("${home}/../eve", "read", "must be an absolute path"),
-        ("${home}/", "read", "must be an absolute path"),
+        ("${home}/", "read", "keys, tokens"),
         ("${homes}/x", "read", "must be an absolute path"),
     ] {
         let dir = Dir::new();
