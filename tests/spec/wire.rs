@@ -7,7 +7,7 @@ use tonic_health::pb::{
 };
 use tonic_reflection::pb::{v1, v1alpha};
 
-use crate::support::{Daemon, hook, reason, sh};
+use crate::support::{Daemon, SHIPPED, hook, reason, sh};
 
 #[tokio::test]
 async fn health_says_that_the_daemon_serves() {
@@ -209,15 +209,8 @@ async fn the_status_shows_every_axis_of_every_profile_with_both_legs() {
     let backends: Vec<_> = status.backends.iter().map(|b| b.backend.as_str()).collect();
     assert_eq!(backends, ["landlock"]);
     assert!(status.backends[0].available && status.backends[0].landlock_abi > 0);
-    let shipped = [
-        "network",
-        "pipeline",
-        "strict",
-        "workspace-ro",
-        "workspace-rw",
-    ];
     let names: Vec<_> = status.profiles.iter().map(|p| p.profile.as_str()).collect();
-    assert_eq!(names, shipped);
+    assert_eq!(names, SHIPPED);
     for profile in &status.profiles {
         assert!(profile.confirmed, "{profile:?}");
         assert_eq!(profile.axes.len(), 14);

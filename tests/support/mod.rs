@@ -334,6 +334,16 @@ pub(crate) fn directory() -> TempDir {
     directory
 }
 
+/// The profiles that are compiled in.
+pub(crate) const SHIPPED: [&str; 6] = [
+    "develop",
+    "network",
+    "pipeline",
+    "strict",
+    "workspace-ro",
+    "workspace-rw",
+];
+
 /// Returns a request for a command: contract `observe`, profile `strict`, no event.
 pub(crate) fn hook<const N: usize>(argv: [&str; N]) -> pb::ExecuteRequest {
     let argv = argv.iter().map(|&word| word.to_owned()).collect();
