@@ -134,7 +134,7 @@ impl Allowlist {
                 entry
                     .profile
                     .as_deref()
-                    .is_none_or(|name| name == asked.profile)
+                    .map_or(!asked.is_grant, |name| name == asked.profile)
             })
             .filter(|entry| entry.is_for(asked.working_dir, asked.workspace))
             .map(|entry| entry.check(asked))
@@ -216,6 +216,8 @@ pub struct Asked<'a> {
     pub command: &'a str,
     /// What its files contain.
     pub digests: &'a [Digest],
+    /// Whether the consent is to grant the profile, too: one that names none does not.
+    pub is_grant: bool,
     /// The time.
     pub now: Timestamp,
     /// The profile it would run under.

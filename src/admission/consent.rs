@@ -74,6 +74,9 @@ pub struct Consents {
 pub(super) struct Case<'a> {
     /// The command, as the allowlist spells it.
     pub(super) command: &'a str,
+    /// Whether the profile is anybody's to name, or the configuration grants it to this command. If not, nothing but a consent under
+    /// this very profile does.
+    pub(super) granted: bool,
     /// Who asks.
     pub(super) peer: &'a Peer,
     pub(super) policy: &'a Arc<Policy>,
@@ -90,6 +93,8 @@ pub(super) struct Case<'a> {
 pub(super) struct Unhashed<'a> {
     /// The command, as the allowlist spells it.
     pub(super) command: &'a str,
+    /// As of a [`Case`].
+    pub(super) granted: bool,
     pub(super) policy: &'a Policy,
     /// Whether this is only to tell what would happen.
     pub(super) preview: bool,
@@ -263,8 +268,9 @@ impl Consents {
         };
         let request = sought.request;
         let is_reyns = request.contract.contract_name() == "reyn";
-        Ok(operator.accept_all
-            || is_reyns && (operator.reyn_accept_all || operator.reyn_allowlist.is_some())
+        let accepted = operator.accept_all
+            || is_reyns && (operator.reyn_accept_all || operator.reyn_allowlist.is_some());
+        Ok((sought.granted && accepted)
             || (!sought.preview && self.pending.is_listened_to(&request.id))
             || load(&self.allowlist, &operator.allowlist)?
                 .names(sought.command, sought.policy.name.as_str()))
@@ -285,12 +291,13 @@ impl Consents {
         let list = load(&self.allowlist, &operator.allowlist)?;
         let check = list.check(&case.sought());
         // Once a command is bound to content, what reyn says of it counts no more.
-        let reyns = if is_reyns && !list.binds(case.command) {
+        let reyns = if is_reyns && case.granted && !list.binds(case.command) {
             self.entry_of_reyn(operator, case, &list)?
         } else {
             None
         };
-        let accept_all = operator.accept_all || (is_reyns && operator.reyn_accept_all);
+        let accepted = operator.accept_all || (is_reyns && operator.reyn_accept_all);
+        let accept_all = case.granted && accepted;
         let listened_to = self.pending.is_listened_to(&case.request.id);
         match rule(&check, reyns.is_some(), accept_all, listened_to) {
             Ruling::Run => Ok(Decree::Run(Consent::Allowlist)),
@@ -329,6 +336,14 @@ impl Consents {
                 },
                 wait: operator.wait,
             }))),
+            Ruling::Refuse(_) if check == Check::Missing && !case.granted => {
+                let why = format!(
+                    "profile `{0}` is granted by the operator, command by command: by a consent under `{0}`, or by a `[[hook]]` with \
+                     this command and `profiles = [\"{0}\"]` in the configuration",
+                    case.policy.name
+                );
+                Err(case.refuse(Reason::NotAllowlisted, &why).into())
+            }
             Ruling::Refuse(reason) => Err(case.refuse(reason, &why(&check, case.policy)).into()),
         }
     }
@@ -499,6 +514,7 @@ impl Case<'_> {
         Sought {
             command: self.command,
             digests: &self.program.digests,
+            is_grant: !self.granted,
             now: Timestamp::now(),
             profile: self.policy.name.as_str(),
             profile_digest: &self.policy.digest,

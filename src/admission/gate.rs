@@ -168,6 +168,13 @@ impl Rules {
         uids
     }
 
+    /// Whether a command may have a profile without anybody's consent under it: anybody can name it, or the configuration does.
+    fn grants(&self, policy: &Policy, command: &str) -> bool {
+        let mut hooks = self.hooks.iter().filter(|hook| hook.command == command);
+        policy.granted_by != GrantedBy::Operator
+            || hooks.any(|hook| hook.profiles.contains(&policy.name))
+    }
+
     /// Looks at a workspace with the rights of who asks: what it cannot reach is refused alike whether it is there or not.
     fn admit_workspace(&self, request: &Request, peer: &Peer) -> Result<(), Refusal> {
         let Some(workspace) = &request.hook.workspace else {
@@ -326,9 +333,9 @@ impl Gate {
             )
         })?;
         let configured = rules.hooks.iter().find(|hook| hook.command == command);
-        granted(policy, configured, &command)?;
         let sought = Unhashed {
             command: &command,
+            granted: rules.grants(policy, &command),
             policy,
             preview: call.purpose == Purpose::Preview,
             request: &request,
@@ -349,7 +356,7 @@ impl Gate {
             let waiting = Instant::now();
             let place = self.place(&call, deadline).await?;
             queued += waiting.elapsed();
-            self.as_before(&rules, policy, &command, (&call, &request), sandbox)?;
+            self.as_before(&rules, policy, (&call, &request), sandbox)?;
             let starts_in = starts_in(policy, &request.hook);
             let opened = Program::open(path.clone(), &argv, starts_in, opened_for, view)?;
             let unknown_bytes = opened.unknown_bytes(self.hashing.cache());
@@ -360,6 +367,7 @@ impl Gate {
             let program = hashing.hash(opened, uid, deadline, &call.cancel).await?;
             let case = Case {
                 command: &command,
+                granted: self.rules().grants(policy, &command),
                 peer: &call.peer,
                 policy,
                 preview: call.purpose == Purpose::Preview,
@@ -496,7 +504,6 @@ impl Gate {
         &self,
         before: &Arc<Rules>,
         policy: &Policy,
-        command: &str,
         (call, request): (&Call, &Request),
         sandbox: &Sandbox,
     ) -> Result<(), Refusal> {
@@ -514,8 +521,7 @@ impl Gate {
             );
             return Err(Refusal::new(Reason::DigestMismatch, message));
         }
-        let configured = now.hooks.iter().find(|hook| hook.command == command);
-        granted(policy, configured, command)
+        Ok(())
     }
 
     /// Waits for a place until the deadline, or until nobody waits for the answer any more.
@@ -541,25 +547,6 @@ impl Gate {
             },
         }
     }
-}
-
-/// Refuses a profile that only the operator can grant, and has not granted to this command.
-fn granted(
-    policy: &Policy,
-    configured: Option<&OperatorHook>,
-    command: &str,
-) -> Result<(), Refusal> {
-    if policy.granted_by != GrantedBy::Operator
-        || configured.is_some_and(|hook| hook.profiles.contains(&policy.name))
-    {
-        return Ok(());
-    }
-    let message = format!(
-        "profile `{0}` is granted by the operator for each hook; add a `[[hook]]` with this command and \
-         `profiles = [\"{0}\"]` to the configuration",
-        policy.name
-    );
-    Err(Refusal::new(Reason::NotAllowlisted, message).with("command", command))
 }
 
 /// Returns the wall time that a caller leaves of a run's.

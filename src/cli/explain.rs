@@ -212,7 +212,7 @@ impl Explain {
         }
         if policy.granted_by == GrantedBy::Operator {
             notes.push(
-                "only the operator's configuration gives this profile, command by command"
+                "only the operator gives this profile, command by command: by a consent under it, or in the configuration"
                     .to_owned(),
             );
         }

@@ -26,7 +26,7 @@ use tower::service_fn;
 
 use crate::{
     support::{Daemon, Setup, at, field, hook, inline, reason, sh},
-    witness::{end, event, until, until_it},
+    witness::{end, event, until, until_clean, until_it},
 };
 
 /// Frames of HTTP/2: their types.
@@ -380,7 +380,7 @@ async fn a_daemon_with_few_descriptors_serves_what_they_are_enough_for() {
             let response = response.unwrap().into_inner();
             assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
         }
-        assert!(daemon.scratch_directories().is_empty());
+        until_clean(&daemon).await;
     }
 }
 

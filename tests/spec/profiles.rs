@@ -15,11 +15,12 @@ use std::{
 
 use hookjail::pb;
 use tempfile::TempDir;
+use tonic_types::StatusExt;
 
 use crate::{
     attempts::{Probe, run},
     support::{Daemon, Setup, contained, directory, field, hook, reason, sh},
-    witness::Again,
+    witness::{Again, hookjail},
 };
 
 /// Runs a command under a profile; returns exit code, stdout and stderr.
@@ -255,6 +256,52 @@ async fn the_network_is_the_operators_to_grant_command_by_command() {
     let narrowed = run(&daemon, narrowed).await;
     assert_eq!(narrowed.code, Some(libc::EPERM));
     assert!(listener.accept().is_err());
+}
+
+#[tokio::test]
+async fn a_consent_under_a_profile_of_the_operators_grants_it_and_no_other_consent_does() {
+    let daemon = Daemon::with(Setup {
+        ask_for_consent: true,
+        ..Setup::default()
+    })
+    .await;
+    let config = daemon.path().join("hookjail.toml");
+    let consent = |words: &[&str]| {
+        let words = [&["consent"], words, &["--", "/bin/sh", "-c", ":"]].concat();
+        let mut command = hookjail(&config, &words);
+        let output = command.env("HOME", daemon.path()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    };
+    let refused = async || {
+        let refused = daemon.run(sh("network", ":")).await.unwrap_err();
+        assert_eq!(reason(&refused), "NOT_ALLOWLISTED");
+        let details = refused.get_error_details();
+        details.error_info().unwrap().metadata["approve"].clone()
+    };
+    let allows = "hookjail consent allow --profile network -- /bin/sh -c :";
+    assert_eq!(refused().await, allows);
+    // One under another profile.
+    consent(&["allow", "--profile", "pipeline"]);
+    daemon.run(sh("pipeline", ":")).await.unwrap();
+    assert_eq!(refused().await, allows);
+    // One that names none, as of hands and of other programs: it does for profiles that anybody can name.
+    let list = daemon.path().join("state/allowlist.json");
+    let mut entries: serde_json::Value = serde_json::from_slice(&fs::read(&list).unwrap()).unwrap();
+    for entry in entries.as_array_mut().unwrap() {
+        let entry = entry.as_object_mut().unwrap();
+        entry.remove("profile").unwrap();
+        entry.remove("profile_digest").unwrap();
+    }
+    fs::write(&list, entries.to_string()).unwrap();
+    daemon.run(sh("pipeline", ":")).await.unwrap();
+    assert_eq!(refused().await, allows);
+
+    consent(&["allow", "--profile", "network"]);
+    daemon.run(sh("network", ":")).await.unwrap();
+    let other = daemon.run(sh("network", "true")).await.unwrap_err();
+    assert_eq!(reason(&other), "NOT_ALLOWLISTED");
+    consent(&["revoke"]);
+    refused().await;
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ impl Allowlist {
         self.check(&Asked {
             command,
             digests,
+            is_grant: false,
             now,
             profile,
             profile_digest: PROFILE,
@@ -182,6 +183,7 @@ fn a_consent_for_a_directory_bounds_where_a_hook_starts_and_what_it_is_given() {
         let check = list.check(&Asked {
             command: "guard",
             digests: &files(),
+            is_grant: false,
             now: now(),
             profile: "strict",
             profile_digest: PROFILE,
