@@ -18,7 +18,7 @@ use self::{
 use crate::{
     audit::{Capture, journal::Settings},
     hooks::{Lists, Registered, load::HooksFile, valve::OnLimit},
-    policy::References,
+    policy::{References, WorkspaceRoots},
     redact::secret::Registration,
     request::ProfileName,
     sandbox::{Order, Runtime},
@@ -121,7 +121,7 @@ pub struct Config {
     /// The uids of a root daemon's hooks.
     pub uid_range: RangeInclusive<u32>,
     /// Below which directories a workspace may lie.
-    pub workspace_roots: Vec<PathBuf>,
+    pub workspace_roots: WorkspaceRoots,
 }
 
 /// The longest that a question to the operator may stay open.
@@ -291,10 +291,20 @@ impl Config {
             let problem = "is `server.socket`; the two are different sockets".to_owned();
             return Err(key("server.admin_socket", problem));
         }
-        let roots = hooks
-            .workspace_roots
-            .into_iter()
-            .map(|path| absolute("hooks.workspace_roots", path));
+        let workspace_roots = match hooks.workspace_roots {
+            None => WorkspaceRoots {
+                homes: surroundings.homes(),
+                named: Vec::new(),
+            },
+            Some(roots) => {
+                let roots = roots.into_iter();
+                let roots = roots.map(|path| absolute("hooks.workspace_roots", path));
+                WorkspaceRoots {
+                    homes: Vec::new(),
+                    named: roots.collect::<Result<_, _>>()?,
+                }
+            }
+        };
         let dirs = profiles
             .dirs
             .into_iter()
@@ -364,7 +374,7 @@ impl Config {
             spawners: hooks.spawners,
             state,
             uid_range: first..=last,
-            workspace_roots: roots.collect::<Result<_, _>>()?,
+            workspace_roots,
         })
     }
 
@@ -510,6 +520,31 @@ mod tests {
 
     fn problem(text: &str) -> String {
         Config::parse(text, &at_home()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn workspaces_lie_in_the_home_unless_the_file_names_roots() {
+        let roots = |text: &str, surroundings: &Surroundings| {
+            Config::parse(text, surroundings).unwrap().workspace_roots
+        };
+        let home = WorkspaceRoots {
+            homes: vec!["/home/u".into()],
+            named: Vec::new(),
+        };
+        assert_eq!(roots("", &at_home()), home);
+        let none = WorkspaceRoots::default();
+        assert_eq!(roots("[hooks]\nworkspace_roots = []", &at_home()), none);
+        let named = WorkspaceRoots {
+            homes: Vec::new(),
+            named: vec!["/srv".into()],
+        };
+        let srv = "[hooks]\nworkspace_roots = [\"/srv\"]";
+        assert_eq!(roots(srv, &at_home()), named);
+        let root = Surroundings {
+            root: true,
+            ..at_home()
+        };
+        assert_eq!(roots("", &root), none);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsString,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -26,7 +26,7 @@ use crate::{
     audit::record::Consent,
     contract::{CommandStyle, Defaults},
     current::Current,
-    policy::{GrantedBy, Policy, Registry, forbidden::Forbidden},
+    policy::{GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden},
     process::Chunk,
     refusal::{Reason, Refusal, Stop, canceled},
     request::{Command, InvalidField, ProfileName, Request},
@@ -155,7 +155,7 @@ pub struct Rules {
     /// The profiles.
     pub registry: Registry,
     /// Below which directories a workspace may lie.
-    pub workspace_roots: Vec<PathBuf>,
+    pub workspace_roots: WorkspaceRoots,
 }
 
 impl Rules {
@@ -182,12 +182,8 @@ impl Rules {
         };
         let shown = workspace.display();
         let field = |problem: String| Refusal::from(InvalidField::new("hook.workspace", problem));
-        let below = |root: &PathBuf| workspace.starts_with(root);
-        if !self.workspace_roots.iter().any(below) {
-            return Err(field(format!(
-                "`{shown}` lies below no root of `hooks.workspace_roots`"
-            )));
-        }
+        let admitted = self.workspace_roots.admit(workspace);
+        admitted.map_err(|problem| field(format!("`{shown}` {problem}")))?;
         let reached = {
             let _as_caller = FileRights::of(peer.uid, peer.gid);
             self.forbidden.reached_by(workspace)

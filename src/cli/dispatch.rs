@@ -92,7 +92,7 @@ impl Dispatch {
                 }
                 config.spawners = 1;
                 config.allowed_uids.clear();
-                config.workspace_roots.extend(
+                config.workspace_roots.named.extend(
                     [PathBuf::from(&request.workspace)]
                         .into_iter()
                         .filter(|p| p.is_absolute()),

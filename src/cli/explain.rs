@@ -123,24 +123,21 @@ impl Explain {
                         grant.place
                     ));
                 }
+                let problem = workspace
+                    .as_deref()
+                    .and_then(|bound| config.workspace_roots.admit(bound).err());
                 match (&workspace, workspace_grant(&base, true)) {
-                    (Some(bound), _)
-                        if !config
-                            .workspace_roots
-                            .iter()
-                            .any(|root| bound.starts_with(root)) =>
-                    {
-                        notes.push(format!(
-                            "`{}` as the workspace: a daemon takes it only below one of `hooks.workspace_roots`; \
-                             `hookjail run` without a daemon does",
+                    (Some(bound), _) => notes.extend(problem.map(|problem| {
+                        format!(
+                            "no daemon takes it as the workspace: `{}` {problem}; `hookjail run` without a daemon does",
                             bound.display()
-                        ));
-                    }
+                        )
+                    })),
                     (None, Some(grant)) => notes.push(format!(
                         "`{}` ({}) is granted too where a request binds it: `--workspace DIR`",
                         grant.place, grant.access
                     )),
-                    (Some(_), _) | (None, None) => {}
+                    (None, None) => {}
                 }
                 let ask = Ask {
                     operation: *operation,

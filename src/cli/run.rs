@@ -206,7 +206,7 @@ impl Run {
         config.spawners = 1;
         config.allowed_uids.clear();
         let hook = request.hook.as_ref();
-        config.workspace_roots.extend(
+        config.workspace_roots.named.extend(
             hook.map(|hook| PathBuf::from(&hook.workspace))
                 .filter(|p| p.is_absolute()),
         );

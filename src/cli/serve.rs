@@ -109,7 +109,7 @@ async fn serve(
             (incoming, vec![bound])
         }
         (None, None) => {
-            let message = "there is no default socket without XDG_RUNTIME_DIR; set `server.socket` in the configuration";
+            let message = "there is no default socket without XDG_RUNTIME_DIR or /run/user/UID; set `server.socket` in the configuration";
             return Err(Failure::new(message));
         }
     };

@@ -110,7 +110,7 @@ fn socket(context: &Context, named: Option<&Path>) -> Result<PathBuf, Failure> {
     };
     socket.ok_or_else(|| {
         Failure::new(
-            "there is no default admin socket without XDG_RUNTIME_DIR; name it with `--connect`",
+            "there is no default admin socket without XDG_RUNTIME_DIR or /run/user/UID; name it with `--connect`",
         )
     })
 }

@@ -1,6 +1,9 @@
 //! What of the process's environment the configuration depends on.
 
-use std::path::{Path, PathBuf};
+use std::{
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 use super::ConfigProblem;
 use crate::{
@@ -35,10 +38,19 @@ pub struct Surroundings {
     pub xdg_cache: Option<PathBuf>,
     /// `XDG_CONFIG_HOME`.
     pub xdg_config: Option<PathBuf>,
-    /// `XDG_RUNTIME_DIR`.
+    /// `XDG_RUNTIME_DIR`, or where it usually is.
     pub xdg_runtime: Option<PathBuf>,
     /// `XDG_STATE_HOME`.
     pub xdg_state: Option<PathBuf>,
+}
+
+/// Returns the runtime directory of this user as systemd makes it, for environments that were emptied of what names it: there is one
+/// for as long as the user is logged in, and it is nobody else's.
+fn usual_runtime() -> Option<PathBuf> {
+    let uid = nix::unistd::geteuid().as_raw();
+    let path = PathBuf::from(format!("/run/user/{uid}"));
+    let found = std::fs::symlink_metadata(&path).ok()?;
+    (found.is_dir() && found.uid() == uid && found.mode() & 0o022 == 0).then_some(path)
 }
 
 impl Surroundings {
@@ -66,7 +78,7 @@ impl Surroundings {
             switches: Switches::of(|name| std::env::var(name).ok()),
             xdg_cache: absolute("XDG_CACHE_HOME"),
             xdg_config: absolute("XDG_CONFIG_HOME"),
-            xdg_runtime: absolute("XDG_RUNTIME_DIR"),
+            xdg_runtime: absolute("XDG_RUNTIME_DIR").or_else(usual_runtime),
             xdg_state: absolute("XDG_STATE_HOME"),
         }
     }
@@ -118,6 +130,18 @@ impl Surroundings {
                 variable: "HOME",
             }),
         }
+    }
+
+    /// Returns the spellings of the home in which workspaces may lie. Root's is nobody's to work in.
+    pub(super) fn homes(&self) -> Vec<PathBuf> {
+        let home = self.home.as_ref().filter(|_| !self.root);
+        let Some(home) = home else {
+            return Vec::new();
+        };
+        let mut homes = vec![home.clone()];
+        // What a working directory says where a link leads to the home.
+        homes.extend(home.canonicalize().ok().filter(|it| it != home));
+        homes
     }
 
     /// Returns what profiles call `${home}` and `${cache}`. Root's hooks have users of their own, who have neither.

@@ -280,7 +280,7 @@ pub(super) struct Hooks {
     /// The first and the last uid of a root daemon's hooks.
     pub(super) uid_range: [u32; 2],
     /// At or below which directories a request may bind a workspace.
-    pub(super) workspace_roots: Vec<PathBuf>,
+    pub(super) workspace_roots: Option<Vec<PathBuf>>,
 }
 
 impl Default for Hooks {
@@ -295,7 +295,7 @@ impl Default for Hooks {
             read_audit_log: false,
             spawners: 4,
             uid_range: [*DEFAULT_UID_RANGE.start(), *DEFAULT_UID_RANGE.end()],
-            workspace_roots: Vec::new(),
+            workspace_roots: None,
         }
     }
 }

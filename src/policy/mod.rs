@@ -10,8 +10,12 @@ pub mod profile;
 pub mod registry;
 pub mod rights;
 pub(crate) mod units;
+mod workspace_roots;
 
-pub use self::{plan::Plan, profile::references::References, registry::Registry};
+pub use self::{
+    plan::Plan, profile::references::References, registry::Registry,
+    workspace_roots::WorkspaceRoots,
+};
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use schemars::JsonSchema;

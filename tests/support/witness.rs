@@ -221,11 +221,12 @@ pub(crate) fn hookjail(config: &Path, words: &[&str]) -> Command {
         "HOOKJAIL_ADDR",
         "HOOKJAIL_ACCEPT_HOOKS",
         "XDG_CONFIG_HOME",
-        "XDG_RUNTIME_DIR",
         "XDG_STATE_HOME",
     ] {
         command.env_remove(name);
     }
+    // Where it were not said, the user's own would be found, and a daemon there.
+    command.env("XDG_RUNTIME_DIR", "/nonexistent");
     command
 }
 

@@ -57,7 +57,7 @@ impl References {
 }
 
 /// Says why no profile can grant a path of the home by `${home}`, if so. An operator who wants it names it whole.
-pub(super) fn never_of_home(below: &Path, read_only: bool) -> Option<&'static str> {
+pub(in crate::policy) fn never_of_home(below: &Path, read_only: bool) -> Option<&'static str> {
     let is_in = |list: &[&str]| {
         list.iter()
             .any(|never| below.starts_with(never) || Path::new(never).starts_with(below))
