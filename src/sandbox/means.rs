@@ -4,7 +4,10 @@ use std::{
     ffi::{CString, OsStr, OsString},
     fs::{self, File},
     io,
-    os::{fd::OwnedFd, unix::ffi::OsStringExt},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStringExt, fs::MetadataExt},
+    },
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -19,7 +22,7 @@ use tokio::{net::unix::pipe, task::block_in_place};
 
 use super::{
     grants::{self, OpenGrant},
-    scratch::{Level, RunDir},
+    scratch::{Around, Copied, Level, RunDir},
 };
 use crate::{
     admission::{Kept, digest::hash_file, only_roots},
@@ -72,8 +75,8 @@ impl Execution {
                 0 => "script".to_owned(),
                 more => format!("script-{more}"),
             };
-            let around = around(plan, &script.path)?;
-            let (path, file) = copy(
+            let around = around(plan, &script.path, &script.file)?;
+            let (copied, file) = copy(
                 directory,
                 &kind,
                 &script.file,
@@ -81,7 +84,7 @@ impl Execution {
                 &script.sha256,
                 &around,
             )?;
-            if !around.is_empty() {
+            if !around.levels.is_empty() {
                 let path = directory.named(&kind);
                 let opened = grants::open(&path, Links::Refused);
                 let (target, _) =
@@ -92,20 +95,21 @@ impl Execution {
                     target: Arc::new(target),
                 });
             }
-            copies.push((index, path.clone()));
-            own.push(of_its_own(path, file));
+            copies.push((index, copied.named));
+            own.push(of_its_own(copied.path, file));
         }
         let argv = program.argv_with(copies);
         let (path, executable) = if program.kept == Kept::ByCopy {
             let sha256 = program.executable_sha256();
-            copy(
+            let (copied, executable) = copy(
                 directory,
                 "program",
                 &program.executable,
                 program.executable_path(),
                 sha256,
-                &[],
-            )?
+                &Around::default(),
+            )?;
+            (copied.path, executable)
         } else {
             let path = program.executable_path().to_owned();
             (path, keep(&program.executable, "program")?)
@@ -163,12 +167,12 @@ pub(super) fn copy(
     file: &File,
     path: &Path,
     sha256: &str,
-    around: &[Level],
-) -> Result<(PathBuf, File), Stop> {
+    around: &Around,
+) -> Result<(Copied, File), Stop> {
     let copied = || {
         let copy = directory.copy(file, path, kind, around);
         let copy = copy.map_err(|e| Fault::new(format!("cannot copy the {kind}"), e))?;
-        let file = File::open(&copy)
+        let file = File::open(&copy.path)
             .map_err(|e| Fault::new(format!("cannot open the copied {kind}"), e))?;
         let what = format_args!("cannot hash the copied {kind}");
         if !unless_lacking(what, hash_file(&file))?.is_ok_and(|found| found == sha256) {
@@ -178,8 +182,9 @@ pub(super) fn copy(
         Ok((copy, file))
     };
     // What takes long must not keep other requests waiting.
+    let links: usize = around.levels.iter().map(|level| level.names.len()).sum();
     match file.metadata() {
-        Ok(found) if found.len() > LARGE_BYTES => block_in_place(copied),
+        Ok(found) if found.len() > LARGE_BYTES || links > MANY_LINKS => block_in_place(copied),
         Ok(_) | Err(_) => copied(),
     }
 }
@@ -187,20 +192,25 @@ pub(super) fn copy(
 /// The size from which on copying a file takes long.
 const LARGE_BYTES: u64 = 256 << 10;
 
-/// How many names of one directory are linked beside a copy; of one that has more, none is.
-const MAX_NEIGHBOURS: usize = 256;
+/// From how many links on making them takes long.
+const MANY_LINKS: usize = 256;
+
+/// How many names are linked around a copy, those nearest to it first; of a directory with more than are left, none is. As many as
+/// lie in the `node_modules` of a large project.
+const MAX_NEIGHBOURS: usize = 4096;
 
 /// Returns what lies beside a script and above it, as far as the run is granted it: `"$(dirname "$0")/lib.sh"`, what Python imports
 /// and Node.js requires from there is found beside the copy. Nothing more can be reached by that than by its own path, and no
-/// more is named than the caller can list.
+/// more is named than the caller can list. A script that is named by a link, as those of `node_modules/.bin` are, is so again:
+/// some interpreters look where the link is, others where it leads.
 ///
 /// # Errors
 ///
 /// Refuses where the system lacks what it takes to look: `OVERLOADED`. A hook would miss what is there.
-fn around(plan: &Plan, script: &Path) -> Result<Vec<Level>, Refusal> {
+fn around(plan: &Plan, script: &Path, file: &File) -> Result<Around, Refusal> {
     let files = &plan.policy.files;
     let Some(own) = script.parent() else {
-        return Ok(Vec::new());
+        return Ok(Around::default());
     };
     let granted = files.system.iter().chain(&files.named);
     let granted = granted.filter_map(|grant| match &grant.place {
@@ -209,37 +219,68 @@ fn around(plan: &Plan, script: &Path) -> Result<Vec<Level>, Refusal> {
     });
     // The widest: all others lie in it.
     let Some(top) = granted.min_by_key(|path| path.components().count()) else {
-        return Ok(Vec::new());
+        return Ok(Around::default());
     };
     let peer = &plan.admitted.call.peer;
     let _as_peer = FileRights::of(peer.uid, peer.gid);
-    let mut levels: Vec<_> = script
-        .ancestors()
-        .zip(own.ancestors())
-        .take_while(|(_, directory)| directory.starts_with(top))
-        .map(|(leads, directory)| {
-            let what = format_args!("`{}` cannot be listed", directory.display());
-            let names = unless_lacking(what, names(directory, leads.file_name()))?;
-            Ok(Level {
-                // What the caller cannot list has no names.
-                names: names.unwrap_or_default(),
-                original: directory.to_owned(),
-            })
-        })
-        .collect::<Result<_, Refusal>>()?;
-    levels.reverse();
-    Ok(levels)
+    let real = fs::canonicalize(script).ok();
+    // What a link leads to by now may be another file.
+    let real = real.filter(|real| real != script && real.starts_with(top) && leads_to(real, file));
+    let ways = [Some(script), real.as_deref()];
+    let ways = || ways.into_iter().flatten();
+    let mut left = MAX_NEIGHBOURS;
+    let mut levels: Vec<Level> = Vec::new();
+    for directory in ways().flat_map(|way| way.ancestors().skip(1)) {
+        if !directory.starts_with(top) || levels.iter().any(|it| it.original == directory) {
+            continue;
+        }
+        let what = format_args!("`{}` cannot be listed", directory.display());
+        let leading = |name: &OsStr| {
+            let path = directory.join(name);
+            ways().any(|way| way.starts_with(&path))
+        };
+        let names = unless_lacking(what, names(directory, leading, left))?;
+        // What the caller cannot list has no names.
+        let names = names.unwrap_or_default();
+        left -= names.len();
+        levels.push(Level {
+            below: below(directory, top),
+            names,
+            original: directory.to_owned(),
+        });
+    }
+    levels.sort_by_key(|level| level.below.components().count());
+    Ok(Around {
+        file: below(real.as_deref().unwrap_or(script), top),
+        link: real.is_some().then(|| below(script, top)),
+        levels,
+    })
 }
 
-/// Lists a directory but for one name; empty where there are too many.
-fn names(directory: &Path, but: Option<&OsStr>) -> io::Result<Vec<OsString>> {
+fn below(path: &Path, top: &Path) -> PathBuf {
+    path.strip_prefix(top).unwrap_or(path).to_owned()
+}
+
+/// Whether a path leads to a file that is open.
+fn leads_to(path: &Path, file: &File) -> bool {
+    let identity = |found: fs::Metadata| (found.dev(), found.ino());
+    let there = fs::metadata(path).map(identity).ok();
+    there.is_some() && there == file.metadata().map(identity).ok()
+}
+
+/// Lists a directory but for what leads to a script; empty where there is more than `most`.
+fn names(
+    directory: &Path,
+    leading: impl Fn(&OsStr) -> bool,
+    most: usize,
+) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(directory)? {
         let name = entry?.file_name();
-        if Some(&*name) != but {
+        if !leading(&name) {
             names.push(name);
         }
-        if names.len() > MAX_NEIGHBOURS {
+        if names.len() > most {
             return Ok(Vec::new());
         }
     }

@@ -195,13 +195,35 @@ pub struct RunDir {
     path: PathBuf,
 }
 
-/// A directory above a file that is copied.
+/// What lies around a file that is copied.
+#[derive(Debug, Default)]
+pub struct Around {
+    /// The directories on the way to it; the first holds all others, and each comes after the one that it lies in.
+    pub levels: Vec<Level>,
+    /// Where the file lies, below the first.
+    pub file: PathBuf,
+    /// Where a link to it lies, below the first.
+    pub link: Option<PathBuf>,
+}
+
+/// A directory around a file that is copied.
 #[derive(Debug)]
 pub struct Level {
+    /// Where it lies, below the first.
+    pub below: PathBuf,
     /// What lies in it, but for what leads to the file.
     pub names: Vec<OsString>,
-    /// Its path; each is in the one before.
+    /// Its path.
     pub original: PathBuf,
+}
+
+/// A copy of a file.
+#[derive(Debug)]
+pub struct Copied {
+    /// By what path it is to be named: a link's, where the file was named by one.
+    pub named: PathBuf,
+    /// Where it lies.
+    pub path: PathBuf,
 }
 
 impl RunDir {
@@ -312,26 +334,26 @@ impl RunDir {
         mut file: &File,
         name: &Path,
         kind: &str,
-        around: &[Level],
-    ) -> io::Result<PathBuf> {
-        let path = self.path.join(kind);
-        let mode = if around.is_empty() { 0o711 } else { 0o755 };
-        let make = |path: &Path| {
+        around: &Around,
+    ) -> io::Result<Copied> {
+        let top = self.path.join(kind);
+        let make = |path: &Path, mode| {
             fs::create_dir(path)?;
             fs::set_permissions(path, Permissions::from_mode(mode))
         };
-        make(&path)?;
-        let mut path = path;
-        for (depth, level) in around.iter().enumerate() {
-            if depth > 0 {
-                path.push(level.original.file_name().unwrap_or_default());
-                make(&path)?;
-            }
+        let path = if around.levels.is_empty() {
+            make(&top, 0o711)?;
+            top.join(name.file_name().unwrap_or("script".as_ref()))
+        } else {
+            top.join(&around.file)
+        };
+        for level in &around.levels {
+            let directory = top.join(&level.below);
+            make(&directory, 0o755)?;
             for name in &level.names {
-                symlink(level.original.join(name), path.join(name))?;
+                symlink(level.original.join(name), directory.join(name))?;
             }
         }
-        let path = path.join(name.file_name().unwrap_or("script".as_ref()));
         let mut copy = File::options()
             .write(true)
             .create_new(true)
@@ -342,7 +364,14 @@ impl RunDir {
         copy.set_permissions(Permissions::from_mode(0o555))?;
         drop(copy);
         wait_for_writers(&path)?;
-        Ok(path)
+        let link = around.link.as_ref().map(|link| top.join(link));
+        if let Some(link) = &link {
+            symlink(&path, link)?;
+        }
+        Ok(Copied {
+            named: link.unwrap_or_else(|| path.clone()),
+            path,
+        })
     }
 }
 
@@ -650,8 +679,9 @@ mod tests {
         let empty = instance.run(None).unwrap();
         let script = base.path().join("script");
         fs::write(&script, "").unwrap();
-        let copied = empty.copy(&File::open(&script).unwrap(), &script, "script", &[]);
-        assert!(copied.unwrap().exists());
+        let alone = Around::default();
+        let copied = empty.copy(&File::open(&script).unwrap(), &script, "script", &alone);
+        assert!(copied.unwrap().path.exists());
         assert!(empty.remove_empty_scratch() && empty.remove_own());
         assert!(!empty.path.exists());
         let full = instance.run(None).unwrap();

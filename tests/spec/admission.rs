@@ -750,6 +750,46 @@ async fn a_script_finds_what_lies_around_it_as_far_as_it_is_granted() {
     assert_eq!(end(&ungranted).1, Some(2), "{ungranted:?}");
 }
 
+/// As in `node_modules`: hundreds of packages, and links to their programs in one place. A shell looks where the link is, Node.js and
+/// Python where it leads.
+#[tokio::test]
+async fn a_script_that_a_link_names_finds_what_lies_around_both() {
+    let daemon = Daemon::start().await;
+    let workspace = daemon.workspace();
+    let packages = workspace.join("packages");
+    for package in 0..600 {
+        fs::create_dir_all(packages.join(format!("other-{package}"))).unwrap();
+    }
+    fs::write(packages.join("other-599/rule"), "rule\n").unwrap();
+    fs::create_dir_all(packages.join("guard/bin")).unwrap();
+    fs::write(packages.join("guard/package"), "package\n").unwrap();
+    fs::create_dir_all(packages.join(".bin")).unwrap();
+    fs::write(packages.join(".bin/near"), "near\n").unwrap();
+    let text = "#!/bin/sh\nlink=$(dirname \"$0\")\nreal=$(dirname \"$(readlink -f \"$0\")\")\n\
+                cat \"$link/near\" \"$real/../package\" \"$real/../../other-599/rule\"\n";
+    let path = packages.join("guard/bin/guard.sh");
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    let link = packages.join(".bin/guard");
+    symlink("../guard/bin/guard.sh", &link).unwrap();
+    // The control.
+    let bare = Command::new(&link).output().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&bare.stdout),
+        "near\npackage\nrule\n"
+    );
+
+    let mut request = pb::ExecuteRequest {
+        profile: "workspace-ro".to_owned(),
+        ..run_script(&link)
+    };
+    request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+    let response = daemon.run(request).await.unwrap();
+
+    let stdout = String::from_utf8_lossy(&response.stdout);
+    assert_eq!(stdout, "near\npackage\nrule\n", "{response:?}");
+}
+
 /// Runs a script over and over that changes between what was allowed and what was not.
 async fn only_one_ran(daemon: &Daemon, path: &Path) {
     let (mut ran, mut refused) = (0, 0);

@@ -40,7 +40,7 @@ use crate::{
         grants::OpenGrant,
         ground::Ground,
         means::{Execution, copy, pipes, scratch_fd},
-        scratch::RunDir,
+        scratch::{Around, RunDir},
         seatbelt::{
             self, Generated, Granted, Places, SANDBOX_EXEC,
             witness::{Order, Proof},
@@ -451,15 +451,15 @@ fn executed(plan: &Plan, execution: &Execution, directory: &RunDir) -> Result<Pa
         return Ok(path);
     }
     let sha256 = program.executable_sha256();
-    let (path, _) = copy(
+    let (copied, _) = copy(
         directory,
         "program",
         &program.executable,
         named,
         sha256,
-        &[],
+        &Around::default(),
     )?;
-    Ok(path)
+    Ok(copied.path)
 }
 
 /// Returns what the child sets by `setrlimit`; never above the daemon's own hard limits. Memory is not among them: no limit on
