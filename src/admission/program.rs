@@ -16,7 +16,7 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use nix::fcntl::OFlag;
+use nix::{errno::Errno, fcntl::OFlag};
 
 use super::{
     Peer,
@@ -284,6 +284,14 @@ impl Program {
             Some(interpreter) if is_interpreted => Path::new(interpreter),
             Some(_) | None => &self.path,
         }
+    }
+
+    /// Says why the kernel did not execute it, for people: mostly its first line tells.
+    pub fn why_not_executed(&self, errno: i32) -> String {
+        let errno = Errno::from_raw(errno);
+        let mut start = [0; SHEBANG_MAX];
+        let read = read_up_to(&self.executable, &mut start).unwrap_or(0);
+        why_not_executed(&start[..read], errno).unwrap_or_else(|| errno.desc().to_owned())
     }
 
     /// Returns the SHA-256 of what is executed, lower-case hex.
@@ -716,6 +724,34 @@ fn read_up_to(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(count)
 }
 
+/// Says what of a file's start would explain that it could not be executed.
+fn why_not_executed(start: &[u8], errno: Errno) -> Option<String> {
+    let line = start.split(|byte| *byte == b'\n').next()?;
+    let script = line.strip_prefix(b"#!");
+    let interpreter = script.map(|line| String::from_utf8_lossy(line.trim_ascii()));
+    Some(match (errno, interpreter) {
+        (Errno::ENOENT, Some(_)) if line.ends_with(b"\r") => {
+            "its lines end as on Windows (CRLF), and the name of its interpreter with them; save it with LF".to_owned()
+        }
+        (Errno::ENOENT, Some(interpreter)) => {
+            format!("its interpreter, `{interpreter}` in its first line, is not there")
+        }
+        (Errno::ENOENT, None) if start.starts_with(b"\x7fELF") => {
+            "its loader is not there: it was built for another system or C library".to_owned()
+        }
+        (Errno::EACCES, Some(interpreter)) => {
+            format!("its interpreter, `{interpreter}` in its first line, may not be executed here")
+        }
+        (Errno::ENOEXEC, None) if start.starts_with(b"\x7fELF") => {
+            "it was built for another kind of machine".to_owned()
+        }
+        (Errno::ENOEXEC, None) => {
+            "it is no program, and has no first line that names an interpreter, such as `#!/bin/sh`".to_owned()
+        }
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -727,6 +763,32 @@ mod tests {
             text(shebang.interpreter.into_os_string()),
             shebang.argument.map(text),
         ))
+    }
+
+    #[test]
+    fn why_a_file_cannot_be_executed_is_told_by_its_start() {
+        let why = |start: &[u8], errno| why_not_executed(start, errno).unwrap_or_default();
+        for (start, errno, expected) in [
+            (
+                &b"#!/no/such -x\nrest"[..],
+                Errno::ENOENT,
+                "`/no/such -x` in its first line",
+            ),
+            (b"#!/bin/sh\r\n", Errno::ENOENT, "CRLF"),
+            (b"#!/root/sh\n", Errno::EACCES, "may not be executed here"),
+            (b"\x7fELF...", Errno::ENOENT, "its loader"),
+            (b"\x7fELF...", Errno::ENOEXEC, "another kind of machine"),
+            (b"echo hi\n", Errno::ENOEXEC, "`#!/bin/sh`"),
+            (b"", Errno::ENOEXEC, "is no program"),
+            (b"echo hi\n", Errno::E2BIG, ""),
+            (b"#!/bin/sh\n", Errno::E2BIG, ""),
+        ] {
+            let why = why(start, errno);
+            assert!(
+                why.contains(expected) && why.is_empty() == expected.is_empty(),
+                "{why}"
+            );
+        }
     }
 
     #[test]

@@ -58,7 +58,11 @@ pub(super) fn parse(name: &str) -> Result<Option<Runtime>, String> {
     if name == AUTO {
         return Ok(None);
     }
-    let known = Runtime::ALL.into_iter().find(|(known, _)| *known == name);
+    // As contracts are spelled elsewhere, too.
+    let spelled = name.replace('_', "-");
+    let known = Runtime::ALL
+        .into_iter()
+        .find(|(known, _)| *known == spelled);
     known.map(|(_, runtime)| Some(runtime)).ok_or_else(|| {
         let names: Vec<_> = Runtime::ALL.iter().map(|(name, _)| *name).collect();
         format!("one of {AUTO}, {}", names.join(", "))

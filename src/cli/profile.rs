@@ -59,7 +59,11 @@ impl Profile {
             Command::Validate { directories } => {
                 let directories: Vec<_> = directories
                     .iter()
-                    .map(|path| path.canonicalize())
+                    .map(|path| {
+                        path.canonicalize().map_err(|error| {
+                            Failure::new(format!("cannot use `{}`: {error}", path.display()))
+                        })
+                    })
                     .collect::<Result<_, _>>()?;
                 let references = context.surroundings.references();
                 list(

@@ -45,8 +45,18 @@ fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
             .collect()
     };
     let found = candidates.iter().find(|path| path.is_file());
-    let found = found
-        .ok_or_else(|| Failure::new(format!("`{shown}` is not found")).with_code(NOT_FOUND))?;
+    let found = found.ok_or_else(|| {
+        let is_line = name
+            .as_bytes()
+            .iter()
+            .any(|byte| b" |&;<>$`".contains(byte));
+        let hint = if is_line {
+            "; a shell's line is run by `-- /bin/sh -c 'LINE'`"
+        } else {
+            ""
+        };
+        Failure::new(format!("`{shown}` is not found{hint}")).with_code(NOT_FOUND)
+    })?;
     let executable = |path: &Path| {
         path.metadata()
             .is_ok_and(|m| m.permissions().mode() & 0o111 != 0)

@@ -353,7 +353,13 @@ pub(super) fn contract(text: &str) -> Result<pb::Contract, Failure> {
     let name = format!("CONTRACT_{}", text.replace('-', "_").to_ascii_uppercase());
     pb::Contract::from_str_name(&name)
         .filter(|contract| *contract != pb::Contract::Unspecified)
-        .ok_or_else(|| Failure::new(format!("there is no contract `{text}`")))
+        .ok_or_else(|| {
+            let all = (1..).map_while(|number| pb::Contract::try_from(number).ok());
+            let names = all.map(|it| it.as_str_name().trim_start_matches("CONTRACT_"));
+            let names: Vec<_> = names.map(str::to_ascii_lowercase).collect();
+            let names = names.join(", ");
+            Failure::new(format!("there is no contract `{text}`: one of {names}"))
+        })
 }
 
 /// Returns a profile: one of this user's configuration, or, where that cannot be read because it is the daemon's alone, a

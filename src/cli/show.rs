@@ -16,7 +16,10 @@ pub(super) fn show(response: &pb::ExecuteResponse) {
         text.push_str(&format!("{}{value}\n", style_label(style, label)));
     };
     let outcome = response.outcome.unwrap_or_default();
-    line("outcome", &outcome_words(&outcome, style));
+    line(
+        "outcome",
+        &outcome_words(&outcome, &response.exec_problem, style),
+    );
     stream(
         &mut line,
         "stdout",
@@ -306,7 +309,7 @@ fn style_label(style: Style, label: &str) -> String {
     style.strong(&format!("{label:<12}"))
 }
 
-fn outcome_words(outcome: &pb::Outcome, style: Style) -> String {
+fn outcome_words(outcome: &pb::Outcome, exec_problem: &str, style: Style) -> String {
     let kind = outcome.kind();
     let name = kind
         .as_str_name()
@@ -316,7 +319,10 @@ fn outcome_words(outcome: &pb::Outcome, style: Style) -> String {
     let words = match (outcome.exit_code, outcome.signal, outcome.exec_errno) {
         (Some(code), _, _) => format!("{name}, code {code}"),
         (_, Some(signal), _) => format!("{name}, signal {signal}"),
-        (_, _, Some(errno)) => format!("{name}: {}", io::Error::from_raw_os_error(errno)),
+        (_, _, Some(errno)) if exec_problem.is_empty() => {
+            format!("{name}: {}", io::Error::from_raw_os_error(errno))
+        }
+        (_, _, Some(_)) => format!("{name}: {exec_problem}"),
         (None, None, None) => name,
     };
     if kind == pb::OutcomeKind::Exited && outcome.exit_code == Some(0) {

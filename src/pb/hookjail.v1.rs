@@ -819,6 +819,10 @@ pub struct ExecuteResponse {
     /// From what denials could be known in this run; a denial of any other kind is not in `denials`.
     #[prost(string, repeated, tag = "20")]
     pub denial_sources: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Why the hook could not be executed, for people, present only with EXEC_FAILED: the interpreter that is missing, the line
+    /// ending that is part of its name, the first line that is missing.
+    #[prost(string, tag = "21")]
+    pub exec_problem: ::prost::alloc::string::String,
 }
 /// One hook to run, streamed.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -79,6 +79,13 @@ fn response(
         denials: denials.told,
         denials_observable: ended.denied.whole && !denials.cut,
         events: interpreted.event.iter().map(event_message).collect(),
+        exec_problem: match ended.end {
+            sandbox::End::ExecFailed(errno) => {
+                let admitted = &ended.announced.plan().admitted;
+                admitted.program.why_not_executed(errno)
+            }
+            sandbox::End::Ran(_) => String::new(),
+        },
         outcome: Some(pb::Outcome {
             exec_errno: match ended.end {
                 sandbox::End::ExecFailed(errno) => Some(errno),

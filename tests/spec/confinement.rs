@@ -347,6 +347,8 @@ async fn a_script_that_names_no_interpreter_is_not_handed_to_a_shell() {
         (outcome.kind(), outcome.exec_errno, &response.stdout[..]),
         (pb::OutcomeKind::ExecFailed, Some(libc::ENOEXEC), &b""[..])
     );
+    let problem = &response.exec_problem;
+    assert!(problem.contains("no first line"), "{problem}");
 }
 
 #[tokio::test]
