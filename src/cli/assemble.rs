@@ -210,18 +210,27 @@ impl Assembly {
     ///
     /// # Errors
     ///
-    /// Names the profile that cannot be loaded, or that has a list of backends and is not there.
+    /// Names the profile that cannot be loaded, or that the configuration names and is not there.
     pub fn registry(config: &Config) -> Result<Registry, AssemblyError> {
         let registry = Registry::load(&config.profile_dirs, &own(config), &config.references)
             .map_err(AssemblyError::new("load the profiles"))?;
-        let mut named = config.backends.profiles.keys();
-        match named.find(|name| registry.find(name).is_none()) {
+        let of_backends = config.backends.profiles.keys();
+        let of_hooks = config.hooks.iter().flat_map(|hook| &hook.profiles);
+        let of_files = config
+            .hooks_files
+            .iter()
+            .filter_map(|it| it.profile.as_ref());
+        let mut named = of_backends
+            .map(|name| ("backends.profiles", name))
+            .chain(of_hooks.map(|name| ("hook.profiles", name)))
+            .chain(of_files.map(|name| ("hooks_file.profile", name)));
+        match named.find(|(_, name)| registry.find(name).is_none()) {
             None => Ok(registry),
-            Some(name) => {
+            Some((key, name)) => {
                 let problem = format!(
-                    "`backends.profiles` names `{name}`, and there is no such profile; see `hookjail profile list`"
+                    "`{key}` names `{name}`, and there is no such profile; see `hookjail profile list`"
                 );
-                Err(AssemblyError::new("choose backends for the profiles")(
+                Err(AssemblyError::new("find what the configuration names")(
                     problem,
                 ))
             }

@@ -148,11 +148,22 @@ pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
             return Err(wrong("hooks_file.agent", &shown, problem));
         }
     };
+    let profile = entry.profile.map(|name| {
+        let problem = || {
+            wrong(
+                "hooks_file.profile",
+                &shown,
+                format!("`{name}` is no profile name"),
+            )
+        };
+        ProfileName::parse(&name).ok_or_else(problem)
+    });
     Ok(HooksFile {
         base: entry.base,
         contract: entry.contract,
         owner,
         path: entry.path,
+        profile: profile.transpose()?,
     })
 }
 

@@ -225,6 +225,8 @@ pub(super) struct HooksFileEntry {
     pub(super) path: PathBuf,
     /// The plugin whose hooks they are.
     pub(super) plugin: Option<String>,
+    /// The profile that they run under; default the contract's.
+    pub(super) profile: Option<String>,
     /// The skill whose hooks they are.
     pub(super) skill: Option<String>,
 }

@@ -10,7 +10,10 @@ use super::{
     Owner, Registered,
     read::{MAX_BYTES, Origin, ReadError, ReadFile, Switches, read},
 };
-use crate::trusted::{self, Untrusted};
+use crate::{
+    request::ProfileName,
+    trusted::{self, Untrusted},
+};
 
 /// A file of hooks that the operator names.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -23,6 +26,8 @@ pub struct HooksFile {
     pub owner: Owner,
     /// Where it is; absolute.
     pub path: PathBuf,
+    /// The profile that its hooks run under; `None` = each contract's.
+    pub profile: Option<ProfileName>,
 }
 
 /// Loading a file of hooks failed.
@@ -74,6 +79,9 @@ pub fn load(files: &[HooksFile], switches: &Switches) -> Result<Loaded, LoadErro
         };
         let mut read = read(&file.contract, &text, &origin, switches)?;
         own(&mut read, &file.owner, &file.contract);
+        for hook in &mut read.hooks {
+            hook.profile = hook.profile.take().or_else(|| file.profile.clone());
+        }
         all.warnings.append(&mut read.warnings);
         let disabled = read.disabled.as_ref();
         all.disabled
@@ -145,6 +153,7 @@ mod tests {
             contract: contract.to_owned(),
             owner,
             path,
+            profile: None,
         }
     }
 

@@ -505,6 +505,38 @@ async fn hooks_of_a_file_run_with_the_variables_that_it_gives_them() {
 }
 
 #[tokio::test]
+async fn hooks_of_a_file_run_under_the_profile_that_the_operator_names_for_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("settings.json");
+    let hook = json!({"type": "command", "command": "echo >written"});
+    let settings = json!({"hooks": {"BeforeTool": [{"hooks": [hook]}]}});
+    fs::write(&path, settings.to_string()).unwrap();
+    let file = format!("[[hooks_file]]\ncontract = \"gemini_cli\"\npath = {path:?}\n");
+    for (profile, writes) in [("", false), ("profile = \"workspace-rw\"\n", true)] {
+        let daemon = Daemon::with_hooks(&format!("{file}{profile}")).await;
+        let mut request = at("BeforeTool", &json!({"tool_name": "write_file"}));
+        request.workspace = daemon.workspace().display().to_string();
+        let response = daemon.dispatch(request).await;
+        assert_eq!(response.hooks.len(), 1);
+        assert_eq!(
+            daemon.workspace().join("written").exists(),
+            writes,
+            "{profile}"
+        );
+    }
+
+    let none = Setup {
+        config: format!("{file}profile = \"none\"\n"),
+        ..Setup::default()
+    };
+    let problem = Daemon::try_with(none).await.unwrap_err();
+    assert!(
+        problem.contains("`hooks_file.profile` names `none`"),
+        "{problem}"
+    );
+}
+
+#[tokio::test]
 async fn no_hook_is_due_where_hooks_are_disabled() {
     let directory = tempfile::tempdir().unwrap();
     let hooks =
