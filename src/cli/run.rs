@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     admission::ConsentRule,
-    config::{Config, ConfiguredHook},
+    config::Config,
     contract::Mode,
     pb::{self, hook_service_client::HookServiceClient},
     policy::{self, Policy, Registry, units::Span},
@@ -210,13 +210,7 @@ impl Run {
             hook.map(|hook| PathBuf::from(&hook.workspace))
                 .filter(|p| p.is_absolute()),
         );
-        if let (Some(hook), Some(profile)) = (hook, ProfileName::parse(&self.profile)) {
-            config.hooks.push(ConfiguredHook {
-                command: hook.argv.clone(),
-                profiles: vec![profile],
-                timeout: None,
-            });
-        }
+        // What is typed is consented to, under the profile that is typed.
         Ok((config, ConsentRule::Typed))
     }
 
