@@ -258,6 +258,25 @@ async fn the_network_is_the_operators_to_grant_command_by_command() {
     assert!(listener.accept().is_err());
 }
 
+/// cargo starts rustc with the second kind.
+#[tokio::test]
+async fn connected_pairs_of_sockets_are_made_and_no_others() {
+    let (daemon, probe) = (Daemon::start().await, Probe::build());
+    let unix = libc::AF_UNIX.to_string();
+    for (kind, expected) in [
+        // Allowed, and then there is no place for the two.
+        (libc::SOCK_STREAM, libc::EFAULT),
+        (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, libc::EFAULT),
+        (libc::SOCK_DGRAM, libc::EPERM),
+        (libc::SOCK_RAW, libc::EPERM),
+    ] {
+        let words = ["call", "socketpair", &unix, &kind.to_string(), "0", "0"];
+        let words = words.map(str::to_owned);
+        let made = run(&daemon, probe.hook("strict", &words)).await;
+        assert_eq!(made.code, Some(expected), "{kind}");
+    }
+}
+
 #[tokio::test]
 async fn a_consent_under_a_profile_of_the_operators_grants_it_and_no_other_consent_does() {
     let daemon = Daemon::with(Setup {

@@ -113,11 +113,13 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
         nr::prctl => one_of(0, &PRCTL_OPTIONS),
         // Of itself only, and only to ask: with a limit to set, it would reach every process of the same user.
         nr::prlimit64 => Rule::AllowWhen(vec![vec![ArgTest::int(0, 0), ArgTest::null(2)]]),
-        // A datagram half could be addressed to any socket of the host by its path.
-        nr::socketpair => Rule::AllowWhen(vec![vec![
-            int(0, libc::AF_UNIX),
-            socket_type(libc::SOCK_STREAM),
-        ]]),
+        // A datagram half could be addressed to any socket of the host by its path; a half of one of these is connected for good. Rust
+        // starts processes with the second.
+        nr::socketpair => Rule::AllowWhen(
+            [libc::SOCK_STREAM, libc::SOCK_SEQPACKET]
+                .map(|kind| vec![int(0, libc::AF_UNIX), socket_type(kind)])
+                .into(),
+        ),
         // A whiteout is a device file, the one that needs no privilege.
         nr::renameat2 => Rule::AllowWhen(vec![vec![ArgTest::bits(
             4,
