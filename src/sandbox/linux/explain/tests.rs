@@ -118,7 +118,8 @@ fn rules_are_told_in_words() {
     );
     assert_eq!(
         ask(&STRICT, "socketpair", &[]).rule,
-        "`socketpair` is open where `domain` is AF_UNIX and `type` is SOCK_STREAM (SOCK_CLOEXEC, SOCK_NONBLOCK or not)"
+        "`socketpair` is open where `domain` is AF_UNIX and `type` is SOCK_STREAM (SOCK_CLOEXEC, SOCK_NONBLOCK or not); \
+         or `domain` is AF_UNIX and `type` is SOCK_SEQPACKET (SOCK_CLOEXEC, SOCK_NONBLOCK or not)"
     );
     assert_eq!(
         ask(&STRICT, "prlimit64", &["pid=0"]).rule,

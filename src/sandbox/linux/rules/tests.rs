@@ -373,11 +373,14 @@ fn tested_arguments_are_those_the_table_names() {
 
     let stream = libc::SOCK_STREAM as u64;
     let flags = (libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) as u64;
+    let packets = libc::SOCK_SEQPACKET as u64;
     assert!(allows(&STRICT, nr::socketpair, &[1, stream | flags]));
+    assert!(allows(&STRICT, nr::socketpair, &[1, packets | flags]));
     for refused in [
         [1, 2],
-        [1, 5],
+        [1, 3],
         [2, stream],
+        [2, packets],
         [1 | 1 << 32, 2],
         [1, stream | 1 << 4],
     ] {
