@@ -38,6 +38,9 @@ use super::denials::Denials;
 /// How long the end of a run may wait for what the kernel has not delivered yet.
 const PATIENCE: Duration = Duration::from_millis(20);
 
+/// How long to wait between asking whether it has.
+const BETWEEN_ASKING: Duration = Duration::from_micros(100);
+
 /// `AUDIT_GET`.
 const GET: u16 = 1000;
 
@@ -265,6 +268,8 @@ impl AuditLog {
             if delivered || !state.enabled || Instant::now() > give_up {
                 return Ok(Some((state, delivered)));
             }
+            // The kernel's thread needs a processor for it.
+            thread::sleep(BETWEEN_ASKING);
         }
     }
 
