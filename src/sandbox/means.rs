@@ -1,6 +1,7 @@
 //! What a child is given: argv and environment, pipes, limits, the directory it starts in.
 
 use std::{
+    cmp::Reverse,
     ffi::{CString, OsStr, OsString},
     fs::{self, File},
     io,
@@ -228,12 +229,14 @@ fn around(plan: &Plan, script: &Path, file: &File) -> Result<Around, Refusal> {
     let real = real.filter(|real| real != script && real.starts_with(top) && leads_to(real, file));
     let ways = [Some(script), real.as_deref()];
     let ways = || ways.into_iter().flatten();
+    let directories = ways().flat_map(|way| way.ancestors().skip(1));
+    let mut directories: Vec<_> = directories.filter(|it| it.starts_with(top)).collect();
+    // The nearest first, and each once.
+    directories.sort_by_key(|it| (Reverse(it.components().count()), *it));
+    directories.dedup();
     let mut left = MAX_NEIGHBOURS;
-    let mut levels: Vec<Level> = Vec::new();
-    for directory in ways().flat_map(|way| way.ancestors().skip(1)) {
-        if !directory.starts_with(top) || levels.iter().any(|it| it.original == directory) {
-            continue;
-        }
+    let mut levels = Vec::new();
+    for directory in directories {
         let what = format_args!("`{}` cannot be listed", directory.display());
         let leading = |name: &OsStr| {
             let path = directory.join(name);
@@ -249,7 +252,8 @@ fn around(plan: &Plan, script: &Path, file: &File) -> Result<Around, Refusal> {
             original: directory.to_owned(),
         });
     }
-    levels.sort_by_key(|level| level.below.components().count());
+    // Each is to be made after the one that it lies in.
+    levels.reverse();
     Ok(Around {
         file: below(real.as_deref().unwrap_or(script), top),
         link: real.is_some().then(|| below(script, top)),
