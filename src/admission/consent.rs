@@ -57,6 +57,17 @@ pub struct Operator {
     pub wait: Duration,
 }
 
+impl Operator {
+    /// Whether every command of this contract's is accepted.
+    fn accepts(&self, request: &Request) -> bool {
+        self.accept_all || (self.reyn_accept_all && is_reyns(request))
+    }
+}
+
+fn is_reyns(request: &Request) -> bool {
+    request.contract.contract_name() == "reyn"
+}
+
 /// Decides about commands, and asks where that is what is left.
 #[derive(Debug)]
 pub struct Consents {
@@ -267,13 +278,13 @@ impl Consents {
             return Ok(true);
         };
         let request = sought.request;
-        let is_reyns = request.contract.contract_name() == "reyn";
-        let accepted = operator.accept_all
-            || is_reyns && (operator.reyn_accept_all || operator.reyn_allowlist.is_some());
-        Ok((sought.granted && accepted)
-            || (!sought.preview && self.pending.is_listened_to(&request.id))
-            || load(&self.allowlist, &operator.allowlist)?
-                .names(sought.command, sought.policy.name.as_str()))
+        let has_reyns_list = operator.reyn_allowlist.is_some() && is_reyns(request);
+        Ok(
+            sought.granted && (operator.accepts(request) || has_reyns_list)
+                || (!sought.preview && self.pending.is_listened_to(&request.id))
+                || load(&self.allowlist, &operator.allowlist)?
+                    .names(sought.command, sought.policy.name.as_str()),
+        )
     }
 
     /// Decides about a command in the order of the specification.
@@ -286,18 +297,16 @@ impl Consents {
             ConsentRule::Typed => return Ok(Decree::Run(Consent::Typed)),
             ConsentRule::Operator(operator) => operator,
         };
-        let is_reyns = case.request.contract.contract_name() == "reyn";
         // Without a list that can be read and trusted, nothing is allowed.
         let list = load(&self.allowlist, &operator.allowlist)?;
         let check = list.check(&case.sought());
         // Once a command is bound to content, what reyn says of it counts no more.
-        let reyns = if is_reyns && case.granted && !list.binds(case.command) {
+        let reyns = if is_reyns(case.request) && case.granted && !list.binds(case.command) {
             self.entry_of_reyn(operator, case, &list)?
         } else {
             None
         };
-        let accepted = operator.accept_all || (is_reyns && operator.reyn_accept_all);
-        let accept_all = case.granted && accepted;
+        let accept_all = case.granted && operator.accepts(case.request);
         let listened_to = self.pending.is_listened_to(&case.request.id);
         match rule(&check, reyns.is_some(), accept_all, listened_to) {
             Ruling::Run => Ok(Decree::Run(Consent::Allowlist)),

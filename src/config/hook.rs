@@ -148,16 +148,8 @@ pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
             return Err(wrong("hooks_file.agent", &shown, problem));
         }
     };
-    let profile = entry.profile.map(|name| {
-        let problem = || {
-            wrong(
-                "hooks_file.profile",
-                &shown,
-                format!("`{name}` is no profile name"),
-            )
-        };
-        ProfileName::parse(&name).ok_or_else(problem)
-    });
+    let profile = entry.profile.as_ref();
+    let profile = profile.map(|name| profile_name("hooks_file.profile", &shown, name));
     Ok(HooksFile {
         base: entry.base,
         contract: entry.contract,
@@ -206,24 +198,25 @@ fn is_statement(entry: &HookEntry) -> bool {
         && entry.working_dir.is_none()
 }
 
+fn profile_name(key: &'static str, of: &str, name: &str) -> Result<ProfileName, ConfigProblem> {
+    let problem = || wrong(key, of, format!("`{name}` is no profile name"));
+    ProfileName::parse(name).ok_or_else(problem)
+}
+
 /// Returns the profile it runs under, and those that the operator grants it: that one among them.
 fn profiles(
     entry: &HookEntry,
     of: &str,
 ) -> Result<(Option<ProfileName>, Vec<ProfileName>), ConfigProblem> {
-    let parse = |key, name: &String| {
-        let problem = || wrong(key, of, format!("`{name}` is no profile name"));
-        ProfileName::parse(name).ok_or_else(problem)
-    };
     let profile = entry
         .profile
         .as_ref()
-        .map(|name| parse("hook.profile", name))
+        .map(|name| profile_name("hook.profile", of, name))
         .transpose()?;
     let granted = entry
         .profiles
         .iter()
-        .map(|name| parse("hook.profiles", name));
+        .map(|name| profile_name("hook.profiles", of, name));
     let mut granted = granted.collect::<Result<Vec<_>, _>>()?;
     granted.extend(profile.clone());
     Ok((profile, granted))
