@@ -38,6 +38,9 @@ const ADMIN_SOCKET_MODE: u32 = 0o600;
 /// How much requests may take at once, bytes, before what is freed of it is given back to the system: the next ones will need it.
 const KEPT: usize = 1024 * 1024;
 
+/// How many threads read and answer: two that are busy with large messages leave others for everybody else's.
+const WORKERS: usize = 4;
+
 /// How often the daemon looks after its own files.
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -52,7 +55,7 @@ impl Serve {
         let log = RedactedLog::default();
         log_to_stderr(log.clone())?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(4)
+            .worker_threads(WORKERS)
             .enable_all()
             .build()?;
         runtime.block_on(serve(context, config, &assembly, &log))?;

@@ -46,9 +46,9 @@ pub struct Surroundings {
 
 /// Returns the runtime directory of this user as systemd makes it, for environments that were emptied of what names it: there is one
 /// for as long as the user is logged in, and it is nobody else's.
-fn usual_runtime() -> Option<PathBuf> {
+fn usual_runtime(users: &str) -> Option<PathBuf> {
     let uid = nix::unistd::geteuid().as_raw();
-    let path = PathBuf::from(format!("/run/user/{uid}"));
+    let path = Path::new(users).join(uid.to_string());
     let found = std::fs::symlink_metadata(&path).ok()?;
     (found.is_dir() && found.uid() == uid && found.mode() & 0o022 == 0).then_some(path)
 }
@@ -78,7 +78,7 @@ impl Surroundings {
             switches: Switches::of(|name| std::env::var(name).ok()),
             xdg_cache: absolute("XDG_CACHE_HOME"),
             xdg_config: absolute("XDG_CONFIG_HOME"),
-            xdg_runtime: absolute("XDG_RUNTIME_DIR").or_else(usual_runtime),
+            xdg_runtime: absolute("XDG_RUNTIME_DIR").or_else(|| usual_runtime("/run/user")),
             xdg_state: absolute("XDG_STATE_HOME"),
         }
     }
@@ -173,7 +173,25 @@ impl Surroundings {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs::Permissions, os::unix::fs::PermissionsExt};
+
     use super::*;
+
+    #[test]
+    fn a_runtime_directory_that_nobody_names_is_the_users_own_or_none() {
+        let users = tempfile::tempdir().unwrap();
+        let users = users.path().to_str().unwrap();
+        let own = Path::new(users).join(nix::unistd::geteuid().to_string());
+        assert_eq!(usual_runtime(users), None);
+        std::fs::create_dir(&own).unwrap();
+        for (mode, expected) in [(0o700, Some(&own)), (0o770, None), (0o702, None)] {
+            std::fs::set_permissions(&own, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(usual_runtime(users).as_ref(), expected, "{mode:o}");
+        }
+        std::fs::remove_dir(&own).unwrap();
+        std::os::unix::fs::symlink("/", &own).unwrap();
+        assert_eq!(usual_runtime(users), None);
+    }
 
     #[test]
     fn root_does_not_look_for_a_daemon_where_a_user_may_listen() {

@@ -18,11 +18,7 @@ pub const DEPTH: &str = "HOOKJAIL_DEPTH";
 
 /// The variables of a run but for those that name its scratch directory.
 #[derive(Clone, Debug, Default)]
-pub struct Variables {
-    all: BTreeMap<OsString, OsString>,
-    /// `HOME`; `None` = the scratch directory.
-    home: Option<OsString>,
-}
+pub struct Variables(BTreeMap<OsString, OsString>);
 
 impl Variables {
     /// Takes the profile's variables and those of the hook, and tells it how many lead to what it starts. What the
@@ -92,8 +88,9 @@ impl Variables {
         all.insert("PATH".into(), path.join(OsStr::new(":")));
         all.insert(DEPTH.into(), depth.saturating_add(1).to_string().into());
         speak_english(&mut all);
-        let home = policy.environment.home.clone().map(PathBuf::into_os_string);
-        Ok(Self { all, home })
+        let home = policy.environment.home.as_ref();
+        all.extend(home.map(|home| ("HOME".into(), home.into())));
+        Ok(Self(all))
     }
 
     /// Returns the names of the whole environment, sorted.
@@ -103,9 +100,8 @@ impl Variables {
 
     /// Returns the whole environment, sorted by name; `TMPDIR` is `scratch`, and so is `HOME` where the profile has no other.
     pub fn with_scratch(&self, scratch: &Path) -> BTreeMap<OsString, OsString> {
-        let mut all = self.all.clone();
-        let home = self.home.as_deref().unwrap_or(scratch.as_os_str());
-        all.insert("HOME".into(), home.into());
+        let mut all = self.0.clone();
+        all.entry("HOME".into()).or_insert_with(|| scratch.into());
         all.insert("TMPDIR".into(), scratch.into());
         all
     }

@@ -58,9 +58,12 @@ impl References {
 
 /// Says why no profile can grant a path of the home by `${home}`, if so. An operator who wants it names it whole.
 pub(in crate::policy) fn never_of_home(below: &Path, read_only: bool) -> Option<&'static str> {
+    // Some file systems take another spelling for the same name.
+    let fold = |text: &str| PathBuf::from(text.to_lowercase().to_uppercase());
+    let below = fold(&below.to_string_lossy());
     let is_in = |list: &[&str]| {
-        list.iter()
-            .any(|never| below.starts_with(never) || Path::new(never).starts_with(below))
+        let mut list = list.iter().map(|never| fold(never));
+        list.any(|never| below.starts_with(&never) || never.starts_with(&below))
     };
     if is_in(&SECRETS) {
         Some("it is, holds or lies in what keeps keys, tokens or sessions")
@@ -216,6 +219,9 @@ mod tests {
         ] {
             assert!(!never(below, true), "{below}");
             assert!(never(below, false), "{below}");
+        }
+        for below in [".SSH/id_ed25519", ".\u{17f}sh", ".\u{212a}ube", ".Config"] {
+            assert!(never(below, true), "{below}");
         }
         assert!(!never("notes", false));
     }
