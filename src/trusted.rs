@@ -3,9 +3,9 @@
 //! It says nothing about content, and does not judge the directories above: who can rename there owns what results.
 
 use std::{
-    fs::{self, DirBuilder, File, Metadata, OpenOptions},
-    io,
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::Path,
 };
 
@@ -72,6 +72,30 @@ fn open_of(path: &Path, options: &mut OpenOptions, or_roots: bool) -> Result<Fil
     }
     check(&metadata, or_roots)?;
     Ok(file)
+}
+
+/// Puts a file with this content and mode in the place of one, in one step, and on disk: there is always the one or the other.
+pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let new = path.with_file_name(format!(".{name}.{}", uuid::Uuid::now_v7()));
+    let write = || {
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(mode).open(&new)?;
+        // Whatever the process's mask takes away.
+        file.set_permissions(Permissions::from_mode(mode))?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        // The new name must be on disk, too.
+        let directory = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
+    };
+    write().inspect_err(|_| {
+        // There is none where it could not be made, or has its place already.
+        drop(fs::remove_file(&new));
+    })
 }
 
 /// Makes a directory with mode 0700 where there is none, and checks its owner and mode where there is one.

@@ -6,7 +6,7 @@
 use std::{
     collections::HashSet,
     fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
+    io::{self, Read},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -68,12 +68,7 @@ impl Approved {
     }
 
     fn write(&self, sha256: &str, text: &str) -> io::Result<()> {
-        let path = self.directory.join(sha256);
-        let new = self.directory.join(format!("{}.new", uuid::Uuid::now_v7()));
-        let mut file = trusted::open(&new, OpenOptions::new().write(true).create_new(true))
-            .map_err(io::Error::other)?;
-        file.write_all(text.as_bytes())?;
-        fs::rename(new, path)
+        trusted::replace(&self.directory.join(sha256), text.as_bytes(), 0o600)
     }
 
     /// Returns what changed in a profile since the one with this digest was approved, as a unified diff; empty where that is

@@ -13,7 +13,7 @@ use clap::CommandFactory;
 use tonic::transport::Channel;
 
 use super::{
-    Arguments, Context, Failure, client, output, rehearse,
+    Arguments, Context, Failure, client, on_demand, output, rehearse,
     run::{Run, exit_code, policy},
     served,
     show::plain,
@@ -380,10 +380,13 @@ pub(super) struct Hook<'a> {
 impl Hook<'_> {
     /// Has a daemon run it.
     fn ask(&self, context: &Context, payload: Vec<u8>) -> Result<pb::ExecuteResponse, Failure> {
-        let Some(socket) = served::daemon(context, self.run.connect.as_deref()) else {
-            return Err(Failure::new(
-                "no daemon is set up here; nothing is run without one",
-            ));
+        let socket = if self.run.place.start {
+            on_demand::daemon(context, self.post.left())?
+        } else {
+            let set_up = served::daemon(context, self.run.connect.as_deref());
+            set_up.ok_or_else(|| {
+                Failure::new("no daemon is set up here; nothing is run without one")
+            })?
         };
         let request = self.request(context, payload)?;
         served::by_daemon(&socket, request, async |channel, request| {

@@ -11,8 +11,10 @@ mod doctor;
 #[cfg(target_os = "linux")]
 mod explain;
 mod hooks;
+mod install;
 mod interpret;
 mod log;
+mod on_demand;
 mod output;
 mod profile;
 mod program;
@@ -77,6 +79,7 @@ enum Command {
     Explain(explain::Explain),
     /// List the configured hooks, check files of hooks
     Hooks(hooks::Hooks),
+    Install(install::Install),
     Interpret(interpret::Interpret),
     /// What a self-test's child executes
     #[cfg(not(target_os = "linux"))]
@@ -157,6 +160,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::Explain(explain) => explain.run(&context),
         Command::Hooks(hooks) => hooks.run(&context),
+        Command::Install(install) => install.run(&context),
         Command::Interpret(interpret) => interpret.run(&context),
         #[cfg(not(target_os = "linux"))]
         Command::MakeAttempts => Ok(crate::sandbox::portable::attempts::run()),

@@ -71,6 +71,9 @@ pub(super) struct Place {
     /// With --as: run the hook twice, without any confinement and confined, and show what differs. Both runs are real
     #[arg(long, requires = "runtime", conflicts_with = "connect")]
     pub(super) rehearse: bool,
+    /// With --as: start this user's daemon where none listens
+    #[arg(long, requires = "runtime", conflicts_with_all = ["connect", "rehearse"])]
+    pub(super) start: bool,
 }
 
 /// Runs one hook.

@@ -46,10 +46,17 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// Runs the daemon.
 #[derive(Debug, Args)]
-pub(super) struct Serve {}
+pub(super) struct Serve {
+    /// Leave the session of whoever starts it, and go on when that ends
+    #[arg(long, hide = true)]
+    on_demand: bool,
+}
 
 impl Serve {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        if self.on_demand {
+            nix::unistd::setsid()?;
+        }
         let config = context.load()?;
         let assembly = Assembly::begin()?;
         let log = RedactedLog::default();
@@ -112,7 +119,7 @@ async fn serve(
             (incoming, vec![bound])
         }
         (None, None) => {
-            let message = "there is no default socket without XDG_RUNTIME_DIR or /run/user/UID; set `server.socket` in the configuration";
+            let message = "there is no default socket without XDG_RUNTIME_DIR, /run/user/UID or HOME; set `server.socket` in the configuration";
             return Err(Failure::new(message));
         }
     };

@@ -102,21 +102,28 @@ impl Surroundings {
             let text = address.to_string_lossy();
             return vec![PathBuf::from(text.strip_prefix("unix:").unwrap_or(&text))];
         }
-        let user = self
-            .xdg_runtime
-            .as_ref()
-            .filter(|_| !self.root)
-            .map(|runtime| runtime.join("hookjail/hookjail.sock"));
+        let user = self.socket().filter(|_| !self.root);
         user.into_iter()
             .chain([PathBuf::from(SYSTEM_SOCKET)])
             .collect()
     }
 
+    /// Returns where a daemon of this user listens by default.
     pub(super) fn socket(&self) -> Option<PathBuf> {
         if self.root {
             return Some(PathBuf::from(SYSTEM_SOCKET));
         }
-        Some(self.xdg_runtime.as_ref()?.join("hookjail/hookjail.sock"))
+        let directory = match &self.xdg_runtime {
+            Some(runtime) => runtime.join("hookjail"),
+            // As in a container, where nobody logs in.
+            None => self.users_state()?.join("run"),
+        };
+        Some(directory.join("hookjail.sock"))
+    }
+
+    /// Returns the directory of a user's daemon's state; `None` for root, whose daemon is the system's.
+    pub fn users_state(&self) -> Option<PathBuf> {
+        self.state().ok().filter(|_| !self.root)
     }
 
     pub(super) fn state(&self) -> Result<PathBuf, ConfigProblem> {

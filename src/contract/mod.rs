@@ -32,6 +32,7 @@ mod patch;
 mod reading;
 mod report;
 mod reyn;
+pub mod settings;
 mod stdin;
 mod verdict;
 mod words;

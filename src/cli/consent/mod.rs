@@ -127,7 +127,7 @@ impl Consent {
                     until,
                     within,
                 };
-                allow(&config()?, context, terms, command)
+                allow(&config()?, context, &terms, command)
             }
             Command::Approve { at, once, id } => {
                 let decision = if once {
@@ -149,18 +149,25 @@ impl Consent {
 }
 
 /// What a consent is given for, beside the command.
-struct Terms {
-    profile: String,
-    until: Option<Timestamp>,
-    within: Option<PathBuf>,
+pub(super) struct Terms {
+    pub(super) profile: String,
+    pub(super) until: Option<Timestamp>,
+    pub(super) within: Option<PathBuf>,
 }
 
-fn allow(
-    config: &Config,
-    context: &Context,
-    terms: Terms,
-    argv: Vec<OsString>,
-) -> Result<ExitCode, Failure> {
+/// A consent, and what it is bound to.
+pub(super) struct Bound {
+    pub(super) entry: Entry,
+    /// What the command runs that it cannot be bound to.
+    pub(super) unbound: Vec<String>,
+}
+
+/// Binds a command to what its files contain now.
+///
+/// # Errors
+///
+/// There is no such profile, the program cannot be found or read, or the command is not UTF-8.
+pub(super) fn bind(config: &Config, terms: &Terms, argv: Vec<OsString>) -> Result<Bound, Failure> {
     let profile = terms.profile.as_str();
     let registry = Assembly::registry(config)?;
     let policy = ProfileName::parse(profile).and_then(|name| registry.find(&name).cloned());
@@ -186,16 +193,25 @@ fn allow(
     let opened = Program::open(path, &argv, Some(&working_dir), opened_for, view)?;
     let program = opened.hash(&DigestCache::default(), &AtomicBool::new(false))?;
     let approved_by = format!("uid {} by `hookjail consent allow`", nix::unistd::getuid());
-    let mut entry = Entry::new(
-        command.clone(),
-        program.digests.clone(),
-        Some(&policy),
-        approved_by,
-    );
+    let mut entry = Entry::new(command, program.digests, Some(&policy), approved_by);
     entry.expires_at = terms.until;
     entry.working_dir_scope = within.map(PathBuf::from);
-    Allowlist::record(&config.allowlist(), entry)?;
-    let digests: Vec<_> = program
+    Ok(Bound {
+        entry,
+        unbound: program.unbound,
+    })
+}
+
+fn allow(
+    config: &Config,
+    context: &Context,
+    terms: &Terms,
+    argv: Vec<OsString>,
+) -> Result<ExitCode, Failure> {
+    let Bound { entry, unbound } = bind(config, terms, argv)?;
+    let (command, profile) = (&entry.command, &terms.profile);
+    Allowlist::record(&config.allowlist(), entry.clone())?;
+    let digests: Vec<_> = entry
         .digests
         .iter()
         .map(|digest| json!({ "path": digest.path, "role": digest.role.name(), "sha256": digest.sha256 }))
@@ -205,12 +221,12 @@ fn allow(
             "command": command,
             "digests": digests,
             "profile": profile,
-            "profile_digest": policy.digest,
-            "unbound": program.unbound,
+            "profile_digest": entry.profile_digest,
+            "unbound": unbound,
         }));
     } else {
         output::stdout(format!("allowed under profile {profile}: {command}\n").as_bytes());
-        for digest in &program.digests {
+        for digest in &entry.digests {
             output::stdout(
                 format!(
                     "  {:<12} {}  {}\n",
@@ -221,7 +237,7 @@ fn allow(
                 .as_bytes(),
             );
         }
-        for what in &program.unbound {
+        for what in &unbound {
             let line = format!("  {:<12} {}\n", "not bound", plain(what));
             output::stdout(line.as_bytes());
         }

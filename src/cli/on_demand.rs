@@ -1,0 +1,138 @@
+//! A user's daemon that is started by whoever needs it first.
+
+use std::{
+    env, fs,
+    io::{Read, Seek, SeekFrom},
+    os::unix::{fs::OpenOptionsExt, net::UnixStream},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::fcntl::{Flock, FlockArg};
+
+use super::{Context, Failure};
+
+/// How long a daemon may take until it listens, where nobody waits for less.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often to look whether it does.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How much of a daemon's last words are told, bytes.
+const LAST_WORDS: u64 = 2048;
+
+/// What of the environment a daemon is started with, beside `LC_*` and `XDG_*`: whoever starts it is a runtime, which has keys in its
+/// own. What `HOOKJAIL_*` says, such as that every hook is accepted, is said by who starts a daemon on purpose.
+const KEPT: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER"];
+
+/// Returns the socket of a daemon that listens: of the one that does already, else of one that is started now. It goes on when
+/// this process has ended.
+///
+/// # Errors
+///
+/// None listens where one is named, none can be started, or it does not listen in time.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the daemon, of which nothing of a request's is part"
+)]
+pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBuf, Failure> {
+    let surroundings = &context.surroundings;
+    let sockets = surroundings.sockets();
+    let listening = || {
+        sockets
+            .iter()
+            .find(|socket| UnixStream::connect(socket).is_ok())
+    };
+    if let Some(socket) = listening() {
+        return Ok(socket.clone());
+    }
+    if surroundings.address.is_some() {
+        return Err(Failure::new("no daemon listens where HOOKJAIL_ADDR says"));
+    }
+    let Some(state) = surroundings.users_state() else {
+        let message = "no daemon is set up here, and only a user's own is started by itself";
+        return Err(Failure::new(message));
+    };
+    let give_up = Instant::now() + left.map_or(PATIENCE, |left| left.min(PATIENCE));
+    fs::DirBuilder::new().recursive(true).create(&state)?;
+    // Of many that find none at once, one starts it.
+    let lock = open(&state.join("start.lock"))?;
+    let _lock = lock_until(lock, give_up)?;
+    if let Some(socket) = listening() {
+        return Ok(socket.clone());
+    }
+    let path = state.join("daemon.log");
+    let mut log = open(&path)?;
+    log.set_len(0)?;
+    let mut command = Command::new(env::current_exe()?);
+    if let Some(config) = &context.config {
+        command.arg("--config").arg(config);
+    }
+    command
+        .args(["serve", "--on-demand"])
+        .current_dir("/")
+        .env_clear()
+        .envs(env::vars_os().filter(|(name, _)| {
+            let name = name.to_string_lossy();
+            let is_kept = |prefix: &&str| name.starts_with(*prefix);
+            KEPT.contains(&&*name) || ["LC_", "XDG_"].iter().any(is_kept)
+        }))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log.try_clone()?);
+    let mut child = command.spawn()?;
+    loop {
+        if let Some(socket) = listening() {
+            return Ok(socket.clone());
+        }
+        let ended = child.try_wait()?;
+        if ended.is_some() || Instant::now() > give_up {
+            let what = match ended {
+                Some(status) => format!("ended ({status})"),
+                None => "does not listen yet".to_owned(),
+            };
+            let words = last_words(&mut log)?;
+            return Err(Failure::new(format!(
+                "the daemon that was started {what}; its log, `{}`, ends: {words}",
+                path.display()
+            )));
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<fs::File> {
+    fs::File::options()
+        .read(true)
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(nix::libc::O_NOFOLLOW)
+        .open(path)
+}
+
+fn lock_until(mut file: fs::File, give_up: Instant) -> Result<Flock<fs::File>, Failure> {
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(lock),
+            Err((_, error)) if Instant::now() > give_up => {
+                return Err(Failure::new(format!(
+                    "another starts the daemon, and does not end: {error}"
+                )));
+            }
+            Err((unlocked, _)) => file = unlocked,
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+fn last_words(log: &mut fs::File) -> Result<String, Failure> {
+    let length = log.metadata()?.len();
+    log.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS)))?;
+    let mut words = Vec::new();
+    log.read_to_end(&mut words)?;
+    let words = String::from_utf8_lossy(&words);
+    Ok(words.trim().to_owned())
+}
