@@ -5,6 +5,7 @@ use std::{
     ffi::OsString,
     io::{self, IsTerminal, Read},
     panic,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -335,6 +336,25 @@ pub(super) fn run(run: &Run, runtime: Option<Runtime>, context: &Context) -> Exi
     post.say(&hook.said(response))
 }
 
+/// Returns the directory of the project that a directory is in: the one that its runtime names, else the repository in the user's
+/// home, else the directory itself.
+fn project(runtime: Runtime, directory: &Path, home: Option<&Path>) -> PathBuf {
+    let named = runtime.project_variables().iter().filter_map(env::var_os);
+    let mut named = named.filter_map(|path| Path::new(&path).canonicalize().ok());
+    let named = named.find(|path| path.parent().is_some() && directory.starts_with(path));
+    let is_repository = |path: &&Path| path.join(".git").symlink_metadata().is_ok();
+    let below_home = |home| {
+        let mut above = directory.ancestors().take_while(|path| *path != home);
+        directory
+            .starts_with(home)
+            .then(|| above.find(is_repository))
+            .flatten()
+    };
+    named
+        .or_else(|| home.and_then(below_home).map(Path::to_owned))
+        .unwrap_or_else(|| directory.to_owned())
+}
+
 /// Reads the payload on stdin. Who reads on for ever has the kernel end it for want of memory, by the one signal that leaves
 /// no answer.
 fn read_payload(payload: &mut Vec<u8>) -> io::Result<()> {
@@ -434,7 +454,10 @@ impl Hook<'_> {
         let mode = self.runtime.mode();
         let place = &self.run.place;
         let point = self.post.point.as_deref();
-        let mut request = self.run.request(context, mode, Vec::new())?;
+        let home = context.surroundings.home.as_deref();
+        let mut request = self.run.request(context, mode, Vec::new(), |directory| {
+            project(self.runtime, directory, home)
+        })?;
         if let (Some(hook), Some(policy)) = (
             &mut request.hook,
             policy(context, self.run.profile_of(mode)),

@@ -143,7 +143,7 @@ impl Run {
         let event = event(self.event.as_deref())?;
         let request = pb::ExecuteRequest {
             contract: contract(&self.contract)?.into(),
-            ..self.request(context, self.mode()?, event)?
+            ..self.request(context, self.mode()?, event, Path::to_owned)?
         };
         if self.dry_run {
             let response = self.call(context, daemon, request, preview)?;
@@ -231,12 +231,14 @@ impl Run {
         }
     }
 
-    /// Makes the request for this hook; its contract is the caller's to say.
+    /// Makes the request for this hook; its contract is the caller's to say. `project` returns the workspace where none is named,
+    /// from the current directory, in which the hook then starts.
     pub(super) fn request(
         &self,
         context: &Context,
         mode: Mode,
         event: Vec<u8>,
+        project: impl FnOnce(&Path) -> PathBuf,
     ) -> Result<pb::ExecuteRequest, Failure> {
         let profile = self.profile_of(mode);
         let argv = resolve_program(self.command.clone())?;
@@ -244,13 +246,16 @@ impl Run {
             .into_iter()
             .map(|word| text(word, "argument"))
             .collect::<Result<Vec<_>, _>>()?;
-        let workspace = match &self.workspace {
-            Some(path) => directory(path)?,
-            None if policy(context, profile).is_some_and(|policy| needs_workspace(&policy)) => {
-                directory(&env::current_dir()?)?
+        let named = |path: &Option<PathBuf>| path.as_deref().map(directory).transpose();
+        let (mut workspace, mut working_dir) = (named(&self.workspace)?, named(&self.working_dir)?);
+        if workspace.is_none() && policy(context, profile).is_some_and(|it| needs_workspace(&it)) {
+            let current = env::current_dir()?;
+            let project = project(&current);
+            if project != current {
+                working_dir = working_dir.or(Some(directory(&current)?));
             }
-            None => String::new(),
-        };
+            workspace = Some(directory(&project)?);
+        }
         let env = self.env.iter().map(|pair| {
             let split = pair
                 .split_once('=')
@@ -269,13 +274,8 @@ impl Run {
                 env: env.collect::<Result<_, _>>()?,
                 name: self.name.clone(),
                 shell: None,
-                working_dir: self
-                    .working_dir
-                    .as_deref()
-                    .map(directory)
-                    .transpose()?
-                    .unwrap_or_default(),
-                workspace,
+                working_dir: working_dir.unwrap_or_default(),
+                workspace: workspace.unwrap_or_default(),
             }),
             mode: self.mode.clone(),
             // Whoever runs `hookjail run` is there until the end: if it dies, the tree dies.

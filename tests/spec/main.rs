@@ -51,6 +51,7 @@ mod redaction;
 
 mod bad_input;
 mod command_line;
+mod install;
 mod interpret;
 mod schemas;
 mod wire;

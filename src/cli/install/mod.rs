@@ -322,7 +322,7 @@ impl Install {
         let terms = Terms {
             profile: self.profile.clone(),
             until: None,
-            within: file.project.then(|| file.base.clone()),
+            within: file.is_projects.then(|| file.project.clone()),
         };
         let os: Vec<OsString> = argv.iter().map(Into::into).collect();
         let bound = consent::bind(config, &terms, os).map_err(|failure| failure.message)?;
@@ -337,10 +337,10 @@ impl Install {
         if is_guard && !self.no_rehearsal {
             let rehearsal = rehearsal::Rehearsal {
                 argv: &argv,
-                base: &file.base,
                 hook,
                 name: self.runtime.name,
                 profile: &self.profile,
+                project: &file.project,
                 runtime,
             };
             remarks.extend(rehearsal.run()?);

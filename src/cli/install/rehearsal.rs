@@ -18,7 +18,8 @@ use crate::{
 /// A guard as its runtime would run it.
 pub(super) struct Rehearsal<'a> {
     pub(super) argv: &'a [String],
-    pub(super) base: &'a Path,
+    /// The project in which it is tried.
+    pub(super) project: &'a Path,
     pub(super) hook: &'a Registered,
     /// The runtime's name.
     pub(super) name: &'a str,
@@ -58,7 +59,7 @@ impl Rehearsal<'_> {
     /// It would let pass what it stops without hookjail, or the other way round; or it could not be run.
     pub(super) fn run(&self) -> Result<Vec<String>, String> {
         let mut differences = Vec::new();
-        let samples = self.runtime.samples(self.base);
+        let samples = self.runtime.samples(self.project);
         let count = samples.len();
         for sample in samples {
             let told = sample.to_string();
@@ -105,7 +106,7 @@ impl Rehearsal<'_> {
             raw: false,
         };
         let envelope = Envelope {
-            cwd: self.base.display().to_string(),
+            cwd: self.project.display().to_string(),
             session: "rehearsal".to_owned(),
             ..Envelope::default()
         };
@@ -127,12 +128,12 @@ impl Rehearsal<'_> {
             ])
             .args(["--point", &self.hook.point, "--"])
             .args(self.argv)
-            .current_dir(self.base)
+            .current_dir(self.project)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         for name in self.runtime.project_variables() {
-            command.env(name, self.base);
+            command.env(name, self.project);
         }
         let mut child = command.spawn().map_err(|error| broken(&error))?;
         if let Some(mut stdin) = child.stdin.take() {

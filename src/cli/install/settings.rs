@@ -23,13 +23,15 @@ const BACKUP: &str = "before-hookjail";
 
 /// A file of settings as it was read.
 pub(super) struct SettingsFile {
-    /// What its hooks find the project's directory by; where the project is, or the user's home.
+    /// Where relative directories in it start: the project, or the user's home.
     pub(super) base: PathBuf,
     contract: &'static str,
     home: Option<PathBuf>,
     pub(super) path: PathBuf,
-    /// Whether it is a project's.
-    pub(super) project: bool,
+    /// The directory in which it was asked for.
+    pub(super) project: PathBuf,
+    /// Whether it is that project's.
+    pub(super) is_projects: bool,
     runtime: Runtime,
     text: String,
 }
@@ -94,7 +96,8 @@ pub(super) fn files(
             contract: runtime.mode().contract_name(),
             home: home.clone(),
             path,
-            project: is_projects,
+            project: project.to_owned(),
+            is_projects,
             runtime,
             text,
         })
@@ -169,7 +172,7 @@ impl SettingsFile {
             return self.home.as_ref()?.to_str().map(str::to_owned);
         }
         // Of a user's hooks it is another in each project.
-        let is_projects = self.project && self.runtime.project_variables().contains(&name);
+        let is_projects = self.is_projects && self.runtime.project_variables().contains(&name);
         is_projects
             .then(|| self.base.to_str().map(str::to_owned))
             .flatten()
