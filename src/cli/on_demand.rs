@@ -15,7 +15,7 @@ use nix::fcntl::{Flock, FlockArg};
 use super::{Context, Failure};
 
 /// How long a daemon may take until it listens, where nobody waits for less.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How often to look whether it does.
 const LOOK: Duration = Duration::from_millis(5);
