@@ -10,9 +10,13 @@ ci *tiers:
 ci-full:
     .ci/run --full
 
-# What packages and benchmarks use: target/dist/hookjail.
+# What packages and benchmarks use: target/dist/hookjail, target/dist/hookjail-run.
 dist *args:
-    cargo build --locked --profile dist --bin hookjail {{args}}
+    cargo build --locked --profile dist --bins {{args}}
+
+# Manual pages and completions: target/pages.
+pages:
+    cargo run --locked --example pages -- target/pages
 
 # All tests, each under a time limit where nextest is installed.
 test *args:

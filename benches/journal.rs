@@ -144,6 +144,8 @@ fn write_beside(path: &Path) -> Result<(), Box<dyn Error>> {
 
 fn record() -> Record {
     Record::Refused(Box::new(Refused {
+        contract: "observe".to_owned(),
+        point: "any".to_owned(),
         count: None,
         command: None,
         hook: "guard".to_owned(),

@@ -17,10 +17,17 @@ use self::{
 };
 use crate::{
     audit::{Capture, journal::Settings},
-    hooks::{Lists, Registered, load::HooksFile, valve::OnLimit},
+    hooks::{
+        Registered,
+        http::{Egress, decide},
+        lists::Listing,
+        load::{self, HooksFile, LoadError, Loaded},
+        read::{InferLists, Switches},
+        valve::OnLimit,
+    },
+    model::ProfileName,
     policy::{References, WorkspaceRoots},
     redact::secret::Registration,
-    request::ProfileName,
     sandbox::{Order, Runtime},
     trusted::{self, Untrusted},
 };
@@ -29,6 +36,7 @@ mod audit;
 mod backends;
 mod container;
 mod hook;
+mod http;
 mod secret;
 mod surroundings;
 mod written;
@@ -86,8 +94,10 @@ pub struct Config {
     pub hooks_disabled: bool,
     /// The files with more hooks, in the order in which they register.
     pub hooks_files: Vec<HooksFile>,
+    /// Which hooks may be posted to a URL.
+    pub http: Egress,
     /// Which commands of infer's hooks run.
-    pub lists: Lists,
+    pub lists: Listing,
     /// How many hooks run at once.
     pub max_concurrent: usize,
     /// How many turns in a row hooks may open; 0 = any number.
@@ -98,6 +108,8 @@ pub struct Config {
     pub on_hook_turn_limit: OnLimit,
     /// Directories with profiles of the operator's.
     pub profile_dirs: Vec<PathBuf>,
+    /// Names and texts of profiles that are tried, and that no file has. No configuration has any.
+    pub proposed_profiles: Vec<(String, String)>,
     /// Whether what Landlock refuses hooks is written to the kernel's audit log and read there.
     pub read_audit_log: bool,
     /// What profiles mean by places of the user's.
@@ -176,6 +188,25 @@ pub enum ConfigProblem {
 }
 
 impl Config {
+    /// Returns the hooks that are configured, then those of the files that are named; nothing where hooks are disabled, whatever
+    /// the files hold.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read; the error names it, its entry and the field.
+    pub fn all_hooks(&self, switches: &Switches) -> Result<Loaded, LoadError> {
+        if self.hooks_disabled {
+            return Ok(Loaded {
+                disabled: vec!["`hooks.disabled` is true".to_owned()],
+                ..Loaded::default()
+            });
+        }
+        let mut loaded = load::load(&self.hooks_files, switches)?;
+        decide(&mut loaded, &self.http, |name| std::env::var_os(name));
+        loaded.hooks.splice(0..0, self.registered.iter().cloned());
+        Ok(loaded)
+    }
+
     /// Loads a file; without one, the defaults.
     ///
     /// # Errors
@@ -216,6 +247,7 @@ impl Config {
             container,
             hook,
             hooks,
+            http,
             infer,
             hooks_file,
             paths,
@@ -226,6 +258,7 @@ impl Config {
         let key = |key, problem: String| ConfigProblem::Key { key, problem };
         let capture = capture(&audit)?;
         let secrets = self::secret::read(secret)?;
+        let http = self::http::read(http, &secrets)?;
 
         let backends = self::backends::read(backends)?;
         let container = self::container::read(container, &backends)?;
@@ -357,12 +390,14 @@ impl Config {
             hooks: statements,
             hooks_disabled: hooks.disabled,
             hooks_files,
-            lists: lists(infer, &surroundings.infer_append),
+            http,
+            lists: listing(infer, &surroundings.infer_append)?,
             max_concurrent: hooks.max_concurrent,
             max_hook_driven_turns: hooks.max_hook_driven_turns,
             max_queued: hooks.max_queued,
             on_hook_turn_limit,
             profile_dirs: dirs.collect::<Result<_, _>>()?,
+            proposed_profiles: Vec::new(),
             read_audit_log: hooks.read_audit_log,
             references: surroundings.references(),
             registered,
@@ -398,12 +433,14 @@ impl Config {
             hooks: _,
             hooks_disabled: _,
             hooks_files: _,
+            http: _,
             lists: _,
             max_concurrent,
             max_hook_driven_turns,
             max_queued,
             on_hook_turn_limit,
             profile_dirs: _,
+            proposed_profiles: _,
             read_audit_log,
             registered: _,
             // Of the environment, which does not change.
@@ -485,16 +522,33 @@ pub fn admin_beside(socket: &Path) -> PathBuf {
     }
 }
 
-fn lists(written: Infer, append: &str) -> Lists {
-    let default = Lists::default();
-    let mut lists = Lists {
-        all: written.all.unwrap_or(default.all),
-        auto: written.auto.unwrap_or(default.auto),
-        plan: written.plan.unwrap_or(default.plan),
-        standard: written.standard.unwrap_or(default.standard),
+fn listing(written: Infer, append: &str) -> Result<Listing, ConfigProblem> {
+    let are_consent = match written.listed.as_deref() {
+        None | Some("gate") => false,
+        Some("consent") => true,
+        Some(other) => {
+            let problem = format!("is `{other}`; it can be `gate` or `consent`");
+            let key = "infer.listed";
+            return Err(ConfigProblem::Key { key, problem });
+        }
     };
-    lists.append(append);
-    lists
+    let file = written.file;
+    if let Some(path) = file.as_ref().filter(|path| !path.is_absolute()) {
+        let problem = format!("`{}` is not an absolute path", path.display());
+        let key = "infer.file";
+        return Err(ConfigProblem::Key { key, problem });
+    }
+    Ok(Listing {
+        append: append.to_owned(),
+        are_consent,
+        file,
+        written: InferLists {
+            all: written.all,
+            auto: written.auto,
+            plan: written.plan,
+            standard: written.standard,
+        },
+    })
 }
 
 fn read(path: &Path) -> Result<String, ConfigProblem> {
@@ -803,6 +857,22 @@ mod tests {
             (
                 "[[hooks_file]]\ncontract = \"reyn\"\npath = \"/x\"\nagent = \"a\"\nskill = \"s\"",
                 "hooks_file.agent",
+            ),
+            (
+                "[[hooks_file]]\ncontract = \"reyn\"\npath = \"/x\"\nrule = [{ profile = \"strict\" }]",
+                "must say which hooks it is for",
+            ),
+            (
+                "[[hooks_file]]\ncontract = \"reyn\"\npath = \"/x\"\nrule = [{ name = \"x\" }]",
+                "must say something about them",
+            ),
+            (
+                "[[hooks_file]]\ncontract = \"loom\"\npath = \"/x\"\nrule = [{ point = \"tool.during\", timeout = \"1s\" }]",
+                "hooks_file.rule.point",
+            ),
+            (
+                "[[hooks_file]]\ncontract = \"loom\"\npath = \"/x\"\nrule = [{ name = \"x\", on_failure = \"open\" }]",
+                "name the `point`",
             ),
             (
                 "[[hook]]\ncommand = [\"x\"]\nprofiles = [\"../x\"]",

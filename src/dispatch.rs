@@ -19,16 +19,21 @@ use crate::{
     },
     audit::{Answer, Recorded},
     contract::{
-        AgentMode, ContractEvent, Course, Decision, End, EndKind, Entry, Envelope, Folded, Members,
-        Mode, Push, Skip, Stop, Verdict, text,
+        AgentMode, ContractEvent, Course, Decision, End, EndKind, Entry, Envelope, Folded,
+        Lifetime, Members, Mode, Push, Skip, Stop, Verdict, text,
     },
     heavy,
-    hooks::{Action, Configured, Lists, Occasion, Registered, Scope, Subjects},
+    hooks::{
+        Action, Configured, Lists, Occasion, Registered, Scope,
+        http::Denied,
+        variables::{Known, told},
+    },
+    model::{
+        Backing, Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, ProfileName,
+    },
     pipeline::Pipeline,
     refusal::{Reason, Refusal},
-    request::{
-        Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, ProfileName, Request,
-    },
+    request::Request,
 };
 
 mod builtin;
@@ -62,6 +67,8 @@ pub struct Dispatch {
     pub require_confirmed: bool,
     /// Whose hooks.
     pub scope: Scope,
+    /// Binds `${source}`.
+    pub source: Option<PathBuf>,
     /// The wall time of the whole.
     pub timeout: Option<Duration>,
     /// Binds `${workspace}`.
@@ -78,6 +85,8 @@ pub struct Dispatched {
     pub folded: Folded,
     /// The hooks that were reached, in the order in which they were.
     pub hooks: Vec<Reached>,
+    /// How long context stays valid at the point.
+    pub lifetime: Option<Lifetime>,
     /// Messages to deliver, in order.
     pub pushes: Vec<Push>,
     /// The version of the contract; empty where no hook was due and none was named.
@@ -91,6 +100,8 @@ pub struct Reached {
     pub event: Option<ContractEvent>,
     /// The hook's name.
     pub name: String,
+    /// Whether it only looked on, after one before it had stopped what comes next: its verdict counts for nothing.
+    pub only_looked_on: bool,
     /// What is written down about it; `None` where nothing was to be started.
     pub recorded: Option<Recorded>,
     /// What it means.
@@ -103,6 +114,7 @@ impl Reached {
         Self {
             event: None,
             name,
+            only_looked_on: false,
             recorded: None,
             verdict,
         }
@@ -115,6 +127,7 @@ impl Dispatched {
             events: Vec::new(),
             folded: Folded::default(),
             hooks: Vec::new(),
+            lifetime: None,
             pushes: Vec::new(),
             version,
         }
@@ -157,8 +170,8 @@ impl Dispatch {
         }
         let due = self.in_order(mode, due, lists);
         let reached = self.reach(mode, due, pipeline, call).await;
-        let hooks: Vec<_> = reached
-            .iter()
+        let counting = || reached.iter().filter(|hook| !hook.only_looked_on);
+        let hooks: Vec<_> = counting()
             .map(|reached| (reached.name.as_str(), &reached.verdict))
             .collect();
         let mut folded = mode.fold(&self.event.point, &hooks);
@@ -166,7 +179,7 @@ impl Dispatch {
             // Before the others an approval only advises: the rest of the chain still asks.
             folded.answer.decision = Decision::None;
         }
-        let pushes = reached.iter().filter_map(|hook| hook.verdict.push.clone());
+        let pushes = counting().filter_map(|hook| hook.verdict.push.clone());
         Ok(Dispatched {
             events: reached
                 .iter()
@@ -176,37 +189,35 @@ impl Dispatch {
             pushes: pushes.collect(),
             version: mode.version(),
             hooks: reached,
+            lifetime: mode.context_lifetime(&self.event.point),
         })
     }
 
     /// Returns the hooks that are due, those of the request last.
     fn due(&self, hooks: &Configured) -> Result<Vec<Registered>, InvalidField> {
         let event = Members::of_event(&self.event.json)?;
-        let tool = self.envelope.tool.as_ref();
         let occasion = Occasion {
+            agent: &self.envelope.agent,
             contract: self.contract.map(Mode::contract_name),
             event: &event,
             point: &self.event.point,
             preempt: self.preempt,
             scope: &self.scope,
-            subjects: Subjects::of(
-                &self.event.point,
-                tool.map(|tool| tool.name.as_str()),
-                &event,
-            ),
+            tool: self.envelope.tool.as_ref(),
         };
         let inline = self.inline.iter().filter(|hook| hook.is_due(&occasion));
-        let due = hooks.due(&occasion).into_iter().chain(inline);
-        Ok(due.cloned().collect())
+        // What a request brings is no word of the operator's.
+        let configured = hooks.due(&occasion).into_iter().cloned();
+        let configured = configured.map(|hook| hook.listed(hooks.lists(), self.agent_mode));
+        Ok(configured.chain(inline.cloned()).collect())
     }
 
     /// Puts hooks into the order in which they run, equal ones once where the contract has it so, each as far as its
     /// contract's gate lets it.
     fn in_order(&self, mode: Mode, due: Vec<Registered>, lists: &Lists) -> Vec<Registered> {
-        let once = mode.course(&self.event.point).takes_equals_once();
         let mut hooks: Vec<Registered> = Vec::with_capacity(due.len());
         for mut hook in due {
-            if once && hooks.iter().any(|other| other.is_same(&hook)) {
+            if hooks.iter().any(|other| other.is_same(&hook)) {
                 continue;
             }
             hook.pass(lists, self.agent_mode);
@@ -260,14 +271,21 @@ impl Dispatch {
         }
         let (mut event, mut envelope) = (self.event.clone(), self.envelope.clone());
         let mut all = Vec::with_capacity(due.len());
+        let mut is_stopped = false;
         for hook in due {
-            let reached = Box::pin(one(hook, &event, &envelope).run()).await;
-            mode.hand_on(&reached.verdict, &mut event, &mut envelope);
-            let is_last = mode.course(&self.event.point).ends_after(&reached.verdict);
-            all.push(reached);
-            if is_last {
-                break;
+            if is_stopped && !hook.runs_after_block {
+                continue;
             }
+            let reached = Box::pin(one(hook, &event, &envelope).run()).await;
+            if !is_stopped {
+                mode.hand_on(&reached.verdict, &mut event, &mut envelope);
+            }
+            let only_looked_on = is_stopped;
+            is_stopped |= mode.course(&self.event.point).ends_after(&reached.verdict);
+            all.push(Reached {
+                only_looked_on,
+                ..reached
+            });
         }
         all
     }
@@ -307,11 +325,18 @@ impl Dispatch {
             // Told in the record of its refusal.
             Action::Approve(_)
             | Action::Builtin(_)
+            | Action::Http(_)
             | Action::Log(_)
             | Action::Save(_)
             | Action::Template(_)
             | Action::Unsupported(_) => Command::Argv(vec![hook.name.clone().into()]),
         };
+        let known = Known {
+            envelope: &envelope,
+            event: &event,
+            workspace: self.workspace.as_deref(),
+        };
+        let (command, configured_env) = told(hook, command, known);
         Request {
             contract: hook.mode,
             depth: self.depth,
@@ -319,19 +344,30 @@ impl Dispatch {
             envelope,
             event,
             hook: Hook {
+                at_workspace: hook.is_of_words(),
+                base: hook.base.clone().filter(|_| hook.is_of_words()),
                 command,
-                configured_env: hook.configured_env.clone(),
+                configured_env,
                 env: hook.env.clone(),
                 name: hook.name.clone(),
+                source: self.source.clone(),
                 working_dir: hook.working_dir.clone(),
                 workspace: self.workspace.clone(),
             },
             id: self.id.clone(),
+            backing: if matches!(hook.action, Action::Git(_)) {
+                Backing::Own
+            } else if hook.is_listed {
+                Backing::List
+            } else {
+                Backing::None
+            },
             max_reply_bytes,
             narrow: Narrow::default(),
             on_disconnect: self.on_disconnect,
             on_failure: self.on_failure,
             profile: ProfileName::parse(hook.runs_under()),
+            profile_granted: hook.profile_granted,
             require_confirmed: self.require_confirmed,
             session: self.envelope.session.clone(),
             timeout: hook.entry.timeout,
@@ -349,6 +385,19 @@ struct One {
 
 impl One {
     async fn run(self) -> Reached {
+        let advisory = self.hook.entry.advisory;
+        let reached = Box::pin(self.run_deciding()).await;
+        if !advisory {
+            return reached;
+        }
+        // That of a process is one already, and so is its record; what is done here is not.
+        Reached {
+            verdict: reached.verdict.advised(),
+            ..reached
+        }
+    }
+
+    async fn run_deciding(self) -> Reached {
         let Self {
             call,
             hook,
@@ -375,7 +424,7 @@ impl One {
             on_failure: of_entry,
             ..hook.entry
         };
-        let not_run = |error: &str, skip| {
+        let not_run = |error: &str, skip: Option<Skip>| {
             let end = End {
                 at: Some(Timestamp::now()),
                 command: &command,
@@ -389,12 +438,9 @@ impl One {
                 ..End::default()
             };
             let verdict = hook.mode.judge(&end, on_failure_of_ours);
-            // Of a hook that did not run, only a contract that says so itself tells anything.
-            let event = (hook.entry.allowed == Some(false))
-                .then(|| hook.mode.event(&end))
-                .flatten();
+            let event = skip.and_then(|why| hook.mode.skipped(&end, why));
             // A contract that says why nothing is delivered says it of this reason.
-            let skip = verdict.skip.map(|own| skip_of(skip).unwrap_or(own));
+            let skip = verdict.skip.map(|own| skip.unwrap_or(own));
             (Verdict { skip, ..verdict }, event)
         };
         let recorded = match &hook.action {
@@ -410,7 +456,7 @@ impl One {
             },
             Action::Builtin(own) => match builtin::look(own, &pipeline, &call, &request) {
                 Ok(()) => {
-                    let verdict = builtin::run(own, hook.mode, &call, &request)
+                    let verdict = builtin::run(own, hook.mode, &pipeline, &call, &request)
                         .await
                         .unwrap_or_else(|why| not_run(&why, None).0);
                     return Reached::in_process(hook.name, verdict);
@@ -429,6 +475,20 @@ impl One {
                 Err(error) => {
                     let verdict = not_run(&error.to_string(), None).0;
                     return Reached::in_process(hook.name, verdict);
+                }
+            },
+            Action::Http(post) => match post.put(&mut request) {
+                Ok(()) => pipeline.handle(call, request).await,
+                Err(Denied { lines, why }) => {
+                    let message = format!("{}: {why}", hook.source);
+                    let refusal = Refusal::new(Reason::NotAllowlisted, message);
+                    let refusal = if lines.is_empty() {
+                        refusal
+                    } else {
+                        let rules = pipeline.gate.rules();
+                        rules.configuration.lifted_by(refusal, &lines)
+                    };
+                    pipeline.refuse(&call, &request, refusal).await
                 }
             },
             Action::Log(log) => {
@@ -457,15 +517,23 @@ impl One {
             }
         };
         let (verdict, event) = match recorded.answer() {
-            Answer::Fault => not_run("hookjail failed; its log says why", None),
+            // Whether it ran is not known.
+            Answer::Fault => {
+                let message = "hookjail failed; its log says why";
+                (not_run(message, Some(Skip::Refused)).0, None)
+            }
             Answer::Outcome { interpreted, .. } => {
                 (interpreted.verdict.clone(), interpreted.event.clone())
             }
-            Answer::Refusal(refusal) => not_run(&refusal.message, Some(refusal.reason)),
+            Answer::Refusal(refusal) => {
+                let (verdict, event) = not_run(&refusal.message, Some(skip_of(refusal)));
+                (verdict, event.filter(|_| !refusal.is_released()))
+            }
         };
         Reached {
             event,
             name: hook.name,
+            only_looked_on: false,
             recorded: Some(recorded),
             verdict,
         }
@@ -519,15 +587,23 @@ fn called(request: &Request) -> Result<(String, String), InvalidField> {
     Ok((name, input))
 }
 
-/// Returns the contracts' own word for a refusal, if they have one.
-const fn skip_of(reason: Option<Reason>) -> Option<Skip> {
-    match reason {
-        Some(Reason::BackendUnconfirmed | Reason::PolicyUnenforceable) => {
-            Some(Skip::BackendUnconfirmed)
-        }
-        Some(Reason::ConsentRequired | Reason::DigestMismatch) => Some(Skip::ConsentRefused),
-        Some(Reason::NotAllowlisted) => Some(Skip::NotAllowlisted),
-        _ => None,
+/// Returns the contracts' word for a refusal.
+fn skip_of(refusal: &Refusal) -> Skip {
+    const OF_COMMANDS: [&str; 2] = ["hook.argv", "hook.shell"];
+
+    let field = refusal.field.as_ref().map_or("", |field| &*field.field);
+    let is_of_command = OF_COMMANDS.iter().any(|own| field.starts_with(own));
+    let known = [
+        (Reason::BackendUnconfirmed, Skip::BackendUnconfirmed),
+        (Reason::ConsentRequired, Skip::ConsentRefused),
+        (Reason::DigestMismatch, Skip::ConsentRefused),
+        (Reason::NotAllowlisted, Skip::NotAllowlisted),
+        (Reason::PolicyUnenforceable, Skip::BackendUnconfirmed),
+    ];
+    match known.iter().find(|(reason, _)| *reason == refusal.reason) {
+        Some((_, skip)) => *skip,
+        None if is_of_command => Skip::InvalidCommand,
+        None => Skip::Refused,
     }
 }
 

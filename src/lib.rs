@@ -12,16 +12,14 @@
 
 pub mod admission;
 pub mod audit;
-pub mod axis;
 pub mod cli;
 pub mod config;
 pub mod contract;
 pub mod current;
 pub mod dispatch;
-pub mod event;
 mod heavy;
 pub mod hooks;
-mod json;
+pub mod model;
 pub mod pb;
 pub mod pipeline;
 pub mod policy;

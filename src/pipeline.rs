@@ -4,6 +4,7 @@ use crate::{
     admission::{Call, Gate},
     audit::{About, Audit, Interpreted, Recorded},
     heavy,
+    hooks::Results,
     policy::Plan,
     preview::{Admission, Preview},
     refusal::{Refusal, Stop},
@@ -18,6 +19,8 @@ pub struct Pipeline {
     pub gate: Gate,
     /// What is written down.
     pub audit: Audit,
+    /// Where results of tools are kept for a while.
+    pub results: Results,
     /// What confines.
     pub sandbox: Sandbox,
 }

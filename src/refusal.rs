@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap, error::Error, fmt, io, time::Durat
 use nix::errno::Errno;
 use sha2::{Digest, Sha256};
 
-use crate::{redact::Redactor, request::InvalidField};
+use crate::{model::InvalidField, redact::Redactor};
 
 /// Why a request was not run. The strings are API: never rename one.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]

@@ -164,7 +164,7 @@ impl<'a> View<'a> {
         let nearest = |grants: &[GrantSpec]| {
             let granted = grants.iter().filter_map(|grant| match &grant.place {
                 Place::Path(granted) => path.starts_with(granted).then_some(granted),
-                Place::Workspace { .. } => None,
+                Place::Source { .. } | Place::Workspace { .. } => None,
             });
             granted.map(|granted| granted.components().count()).max()
         };

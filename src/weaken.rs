@@ -12,6 +12,7 @@
 //! | `landlock:RIGHT` | a right, network right or scope, as the landlock crate names it: nobody asks for it |
 //! | `limit:RESOURCE` | a resource limit, as `getrlimit(2)` names it |
 //! | `set-up:bounding` | the empty bounding set |
+//! | `set-up:read-only` | the mounts that keep paths read-only |
 //! | `proof:self-test`, `proof:attestation` | what the daemon sees for itself: before the first run, and in each |
 
 #[cfg(all(feature = "weaken", not(debug_assertions)))]

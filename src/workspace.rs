@@ -23,7 +23,7 @@ use nix::{
 
 use crate::{
     admission::Peer,
-    request::is_plain,
+    model::is_plain,
     sys::{BY_NAME, FileRights, Links, locate, open_beneath},
 };
 
@@ -51,12 +51,12 @@ impl Directory {
     /// # Errors
     ///
     /// There is no workspace, or the place lies elsewhere.
-    pub(crate) fn of(cwd: &str, workspace: Option<&Path>) -> Result<Self, Elsewhere> {
+    pub(crate) fn of(cwd: &Path, workspace: Option<&Path>) -> Result<Self, Elsewhere> {
         let workspace = workspace.ok_or(Elsewhere::Unbound)?;
-        let cwd = if cwd.is_empty() {
+        let cwd = if cwd.as_os_str().is_empty() {
             workspace
         } else {
-            Path::new(cwd)
+            cwd
         };
         let below = cwd.strip_prefix(workspace).ok();
         let below = below.filter(|_| is_plain(cwd));
@@ -270,13 +270,15 @@ mod tests {
     use super::*;
 
     fn opened(workspace: &Path, cwd: &Path) -> Opened {
-        let directory = Directory::of(cwd.to_str().unwrap(), Some(workspace)).unwrap();
+        let directory = Directory::of(cwd, Some(workspace)).unwrap();
         directory.open(None).unwrap()
     }
 
     #[test]
     fn only_what_lies_in_the_workspace_is_looked_at() {
-        let of = |cwd, workspace: Option<&str>| Directory::of(cwd, workspace.map(Path::new));
+        let of = |cwd: &str, workspace: Option<&str>| {
+            Directory::of(Path::new(cwd), workspace.map(Path::new))
+        };
         let path = |cwd| of(cwd, Some("/w/a")).map(|directory| directory.path());
         assert_eq!(path("").unwrap(), Path::new("/w/a"));
         assert_eq!(path("/w/a/b").unwrap(), Path::new("/w/a/b"));
@@ -333,7 +335,7 @@ mod tests {
         }
         let link = root.join("directory");
         for (cwd, workspace) in [("", &*link), (link.to_str().unwrap(), root)] {
-            let directory = Directory::of(cwd, Some(workspace)).unwrap();
+            let directory = Directory::of(Path::new(cwd), Some(workspace)).unwrap();
             assert!(directory.open(None).is_err(), "{cwd}");
         }
     }
@@ -385,7 +387,7 @@ mod tests {
                 pid: None,
                 uid: 65_533,
             };
-            let directory = Directory::of("", Some(root)).unwrap();
+            let directory = Directory::of(Path::new(""), Some(root)).unwrap();
             let opened = directory.open(Some(peer)).unwrap();
             let refused = Content::Refused(Errno::EACCES.desc().to_owned());
             assert_eq!(opened.read(Path::new("ours"), 4), refused);

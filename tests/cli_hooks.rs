@@ -57,7 +57,7 @@ fn a_file_is_checked_and_shown_by_point() {
 
     assert!(shown.status.success(), "{}", stderr(&shown));
     let expected = format!(
-        "turn_end\n  notes (reyn)\n      runs     notes >> /tmp/x\n      profile  strict\n      from     {file}: hooks[0]\n"
+        "turn_end\n  notes (reyn)\n      runs     notes >> /tmp/x\n      profile  strict\n      timeout  1m\n      from     {file}: hooks[0]\n"
     );
     assert_eq!(String::from_utf8_lossy(&shown.stdout), expected);
     assert!(stderr(&shown).contains("`>` is a word like any other here"));

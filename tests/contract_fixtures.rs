@@ -25,7 +25,7 @@ use hookjail::{
     contract::{
         Bearing, Budget, End, EndKind, Envelope, GivenEnd, Json, Mode, Tool, infer_gate, read,
     },
-    request::{Event, OnFailure},
+    model::{Event, OnFailure},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};

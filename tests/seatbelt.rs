@@ -21,12 +21,13 @@ use std::{
 };
 
 use hookjail::{
+    model::Narrow,
     policy::{
-        Access, GrantSpec, Metadata, Network, Place, Policy, Registry, Spawn, narrow::narrow,
+        Access, GrantSpec, Metadata, Network, Place, Policy, Registry, Spawn,
+        narrow::{Bound, narrow},
         rights::Rights,
     },
-    request::Narrow,
-    sandbox::seatbelt::{Generated, Granted, Places, profile},
+    sandbox::seatbelt::{Generated, Granted, Kept, Places, profile},
 };
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use serde_json::Value;
@@ -71,6 +72,7 @@ fn ask(model: &mut Model, scene: &Scene, asked: Asked) {
 #[derive(Clone, Debug)]
 struct Scene {
     closed: Vec<PathBuf>,
+    kept: Vec<Kept>,
     own: Vec<Seen>,
     policy: Settings,
     program: PathBuf,
@@ -117,6 +119,7 @@ impl Scene {
     fn new(network: Network, spawn: Spawn, metadata: Metadata, seen: Vec<Seen>) -> Self {
         Self {
             closed: Vec::new(),
+            kept: Vec::new(),
             own: Vec::new(),
             policy: Settings {
                 metadata,
@@ -140,6 +143,7 @@ impl Scene {
         let places = Places {
             closed: &self.closed,
             granted: &granted,
+            kept: &self.kept,
             own: &own,
             program: &self.program,
             scratch: &self.scratch,
@@ -200,6 +204,14 @@ impl Scene {
         let in_scratch = path.starts_with(&self.scratch);
         let below_scratch = in_scratch && path != self.scratch;
         let is_library = !is_closed && LIBRARIES.iter().any(|library| path.starts_with(library));
+        let is_entry = matches!(operation, "file-write-create" | "file-write-unlink");
+        let is_kept = self.kept.iter().any(|kept| {
+            let changes = operation.starts_with("file-write-") && kept.read_only;
+            changes && path.starts_with(&kept.path) || is_entry && path == kept.path
+        });
+        if is_kept {
+            return false;
+        }
         match operation {
             "file-read-metadata" | "file-test-existence" => true,
             "file-read-data" | "file-read-xattr" => {
@@ -280,6 +292,7 @@ impl Scene {
         granted
             .chain(run)
             .chain(self.closed.clone())
+            .chain(self.kept.iter().map(|kept| kept.path.clone()))
             .chain(fixed)
             .collect()
     }
@@ -416,6 +429,7 @@ fn scene() -> impl Strategy<Value = Scene> {
             is_directory: false,
             path,
         });
+    let kept = (path(), any::<bool>()).prop_map(|(path, read_only)| Kept { path, read_only });
     let settings = (
         prop::sample::select(vec![Network::None, Network::Outbound]),
         prop::sample::select(vec![Spawn::Processes, Spawn::Threads]),
@@ -426,12 +440,14 @@ fn scene() -> impl Strategy<Value = Scene> {
         prop::collection::vec(seen, 0..4),
         prop::collection::vec(own, 0..2),
         prop::collection::vec(path(), 0..2),
+        prop::collection::vec(kept, 0..3),
         path(),
         path(),
     )
         .prop_map(
-            |((network, spawn, metadata), seen, own, closed, program, scratch)| Scene {
+            |((network, spawn, metadata), seen, own, closed, kept, program, scratch)| Scene {
                 closed,
+                kept,
                 own,
                 program,
                 scratch,
@@ -561,13 +577,23 @@ fn shipped() -> Vec<(String, Scene)> {
         .map(|policy| {
             let bound = narrow(
                 policy,
-                Some("/Users/user/project".as_ref()),
+                Bound::workspace(Some("/Users/user/project".as_ref())),
                 &Narrow::default(),
             )
             .unwrap();
             let files = bound.files.system.iter().chain(&bound.files.named);
             let seen = files.filter_map(on_a_mac).collect();
+            let project = Path::new("/Users/user/project");
+            let read_only = bound.files.read_only.iter().map(|kept| Kept {
+                path: project.join(&kept.below),
+                read_only: true,
+            });
+            let around = read_only.clone().next().map(|_| Kept {
+                path: project.join(".git"),
+                read_only: false,
+            });
             let scene = Scene {
+                kept: around.into_iter().chain(read_only).collect(),
                 closed: vec!["/Users/user/Library/Application Support/hookjail".into()],
                 own: [
                     (Access::Execute, "/Users/user/project/hooks/check.sh"),
@@ -591,7 +617,7 @@ fn shipped() -> Vec<(String, Scene)> {
             (policy.name.to_string(), scene)
         })
         .collect();
-    assert_eq!(all.len(), 6);
+    assert_eq!(all.len(), 9);
     all
 }
 

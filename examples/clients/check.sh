@@ -73,7 +73,8 @@ mkdir -p "$work/etc/profiles" "$work/agents"
 sed -e "s|\"/run/hookjail|\"$work/run|" -e "s|\"/var/lib/hookjail|\"$work/state|" \
   -e "s|\"/etc/hookjail|\"$work/etc|" -e "s|\"/srv/agents|\"$work/agents|" \
   examples/hookjail.toml >"$work/etc/hookjail.toml"
-chmod 600 "$work/etc/hookjail.toml"
+printf %s an-example-token >"$work/etc/hook-token"
+chmod 600 "$work/etc/hookjail.toml" "$work/etc/hook-token"
 socket=$work/run/hookjail.sock
 sh_hook=$root/examples/hooks/decide-next.sh
 python_hook=$root/examples/hooks/decide_next.py

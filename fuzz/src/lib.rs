@@ -4,11 +4,10 @@ use bytes::Bytes;
 use hookjail::{
     config::{Config, Surroundings},
     contract::{End, EndKind, Mode},
-    event::parse_event,
     hooks::read::{CONTRACTS, Origin, Switches, read},
+    model::{OnFailure, event::parse_event},
     pb::ExecuteRequest,
     policy::profile::ProfileFile,
-    request::OnFailure,
     wire,
 };
 use prost::Message;

@@ -143,6 +143,19 @@ impl Allowlist {
             .unwrap_or(Check::Missing)
     }
 
+    /// Returns the arguments that consents for a command under a profile call data.
+    pub fn data(&self, command: &str, profile: &str, now: Timestamp) -> Vec<OsString> {
+        let entries = self.entries.iter().filter(|entry| {
+            !entry.is_reyns()
+                && entry.command == command
+                && entry.profile.as_deref() == Some(profile)
+                && entry.expires_at.is_none_or(|end| end > now)
+        });
+        entries
+            .flat_map(|entry| entry.data.iter().map(Into::into))
+            .collect()
+    }
+
     /// Says whether there is a consent for a command that is bound to content, under any profile.
     pub fn binds(&self, command: &str) -> bool {
         let bound = |entry: &Entry| !entry.is_reyns() && entry.command == command;
@@ -243,6 +256,10 @@ pub struct Entry {
     /// The files the consent is bound to. Only reyn's entries have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub digests: Vec<Digest>,
+    /// Which of its arguments name data to its program: the consent is for whatever these files contain. What the program is known
+    /// to execute is never among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub data: Vec<String>,
     /// The profile the consent is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
@@ -288,6 +305,7 @@ impl Entry {
             approved_at: Timestamp::now().to_string(),
             approved_by: Some(approved_by),
             command,
+            data: Vec::new(),
             digests,
             expires_at: None,
             other: Map::new(),

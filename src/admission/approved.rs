@@ -19,7 +19,8 @@ use similar::{
     udiff::UnifiedHunkHeader,
 };
 
-use super::{allowlist::Allowlist, digest::is_sha256};
+use super::allowlist::Allowlist;
+use crate::model::is_sha256;
 use crate::trusted;
 
 /// The largest text that is kept.

@@ -1,6 +1,7 @@
 //! Whether the operator allows a command: by the allowlist, by the environment, by an answer.
 
 use std::{
+    ffi::OsString,
     fs::File,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -17,17 +18,20 @@ use tokio::{
 use super::{
     Call, Peer,
     allowlist::{
-        self, Allowlist, AllowlistError, Asked as Sought, Check, Digest, Entry, difference,
+        self, Allowlist, AllowlistError, Asked as Sought, Check, Digest, Entry, Role, command_line,
+        difference,
     },
     approved::Approved,
     pending::{Decided, Decision, NotAsked, Pending, Question, Subject},
-    program::{Program, Script},
+    program::{Program, Script, only_roots},
 };
 use crate::{
     audit::record::Consent,
+    model::Backing,
     policy::Policy,
     refusal::{Fault, Reason, Refusal, Stop, chain},
     request::Request,
+    sandbox::starts_in,
 };
 
 /// How much two modification times may differ that reyn takes for the same, seconds.
@@ -117,7 +121,8 @@ impl Unhashed<'_> {
     pub(super) fn refuse(&self) -> Refusal {
         let why = "nobody has allowed this command, and its files are too large to be hashed before somebody does";
         let profile = self.policy.name.as_str();
-        refuse(Reason::ConsentRequired, why, self.command, &[], profile)
+        let terms = (profile, None);
+        refuse(Reason::ConsentRequired, why, self.command, &[], terms)
     }
 }
 
@@ -145,6 +150,7 @@ pub(super) struct Shown {
     command: String,
     digests: Vec<Digest>,
     profile: String,
+    within: Option<PathBuf>,
 }
 
 impl Shown {
@@ -156,7 +162,7 @@ impl Shown {
             unanswered(not_asked),
             &self.command,
             &self.digests,
-            &self.profile,
+            (&self.profile, self.within.as_deref()),
         )
     }
 }
@@ -171,12 +177,12 @@ enum Ruling {
     Run,
 }
 
-/// Decides, with nothing else to go by: what the allowlist says, whether reyn's own list has the command, whether the
+/// Decides, with nothing else to go by: what the allowlist says, whether a list of reyn's or infer's has the command, whether the
 /// environment accepts everything, whether somebody listens.
-const fn rule(check: &Check, on_reyns_list: bool, accept_all: bool, listened_to: bool) -> Ruling {
+const fn rule(check: &Check, is_listed: bool, accept_all: bool, listened_to: bool) -> Ruling {
     match check {
         Check::Hit => Ruling::Run,
-        Check::Missing if on_reyns_list => Ruling::Pin,
+        Check::Missing if is_listed => Ruling::Pin,
         Check::Expired | Check::Missing | Check::OtherProfile { .. } if accept_all => {
             Ruling::Record
         }
@@ -278,12 +284,27 @@ impl Consents {
             return Ok(true);
         };
         let request = sought.request;
+        if sought.granted && request.backing == Backing::Own {
+            return Ok(true);
+        }
         let has_reyns_list = operator.reyn_allowlist.is_some() && is_reyns(request);
-        Ok(
-            sought.granted && (operator.accepts(request) || has_reyns_list)
-                || (!sought.preview && self.pending.is_listened_to(&request.id))
-                || load(&self.allowlist, &operator.allowlist)?
-                    .names(sought.command, sought.policy.name.as_str()),
+        Ok(sought.granted
+            && (operator.accepts(request) || has_reyns_list || request.backing == Backing::List)
+            || (!sought.preview && self.pending.is_listened_to(&request.id))
+            || load(&self.allowlist, &operator.allowlist)?
+                .names(sought.command, sought.policy.name.as_str()))
+    }
+
+    /// Returns the arguments of a command that consents under a profile call data; none where the list cannot be used, by which
+    /// nothing is allowed then.
+    pub(super) fn data(&self, command: &str, policy: &Policy) -> Vec<OsString> {
+        let ConsentRule::Operator(operator) = &self.rule else {
+            return Vec::new();
+        };
+        let list = self.allowlist.load(&operator.allowlist);
+        list.map_or_else(
+            |_| Vec::new(),
+            |list| list.data(command, policy.name.as_str(), Timestamp::now()),
         )
     }
 
@@ -297,6 +318,9 @@ impl Consents {
             ConsentRule::Typed => return Ok(Decree::Run(Consent::Typed)),
             ConsentRule::Operator(operator) => operator,
         };
+        if case.is_builtin() {
+            return Ok(Decree::Run(Consent::Builtin));
+        }
         // Without a list that can be read and trusted, nothing is allowed.
         let list = load(&self.allowlist, &operator.allowlist)?;
         let check = list.check(&case.sought());
@@ -306,16 +330,24 @@ impl Consents {
         } else {
             None
         };
+        let infers =
+            case.request.backing == Backing::List && case.granted && !list.binds(case.command);
         let accept_all = case.granted && operator.accepts(case.request);
         let listened_to = self.pending.is_listened_to(&case.request.id);
-        match rule(&check, reyns.is_some(), accept_all, listened_to) {
+        match rule(&check, reyns.is_some() || infers, accept_all, listened_to) {
             Ruling::Run => Ok(Decree::Run(Consent::Allowlist)),
             Ruling::Pin => {
-                let approved = reyns.map(|entry| entry.approved_at).unwrap_or_default();
+                let by = match reyns {
+                    Some(entry) => format!("reyn, {}", entry.approved_at),
+                    None => "infer's list".to_owned(),
+                };
                 if !case.preview {
-                    let by = format!("reyn, {approved}");
+                    tracing::info!(
+                        command = case.command,
+                        by,
+                        "a listed command is bound to content"
+                    );
                     self.record(operator, case, by).await?;
-                    tracing::info!(command = case.command, "consent of reyn's bound to content");
                 }
                 Ok(Decree::Run(Consent::Allowlist))
             }
@@ -342,6 +374,7 @@ impl Consents {
                     command: case.command.to_owned(),
                     digests: case.program.digests.clone(),
                     profile: case.policy.name.to_string(),
+                    within: case.within().map(Path::to_owned),
                 },
                 wait: operator.wait,
             }))),
@@ -430,12 +463,17 @@ impl Consents {
     }
 
     async fn record(&self, operator: &Operator, case: &Case<'_>, by: String) -> Result<(), Stop> {
-        let entry = Entry::new(
+        let mut entry = Entry::new(
             case.command.to_owned(),
             case.program.digests.clone(),
             Some(case.policy),
             by,
         );
+        // What an earlier consent said of it.
+        let data = case.program.data.iter();
+        entry.data = data
+            .filter_map(|it| it.to_str().map(str::to_owned))
+            .collect();
         let script = |script: &Script| Ok((script.file.try_clone()?, script.sha256.clone()));
         let scripts: std::io::Result<Vec<_>> = case.program.scripts.iter().map(script).collect();
         let (approved, policy) = (self.approved.clone(), Arc::clone(case.policy));
@@ -556,10 +594,40 @@ impl Case<'_> {
     }
 
     fn refuse(&self, reason: Reason, why: &str) -> Refusal {
-        let profile = self.policy.name.as_str();
-        refuse(reason, why, self.command, &self.program.digests, profile)
+        let terms = (self.policy.name.as_str(), self.within());
+        refuse(reason, why, self.command, &self.program.digests, terms)
+    }
+
+    /// Whether the command is one of hookjail's own, of a program that nobody but root can have put there: there is nothing about it
+    /// that an operator would know better.
+    fn is_builtin(&self) -> bool {
+        let program = self.program;
+        self.request.backing == Backing::Own
+            && self.granted
+            && only_roots(&program.path, program.file()).is_some()
+    }
+
+    /// Returns the directory for which the command has to be allowed where its words name code relative to it: elsewhere they name
+    /// other files, or none.
+    fn within(&self) -> Option<&Path> {
+        let hook = &self.request.hook;
+        let directory = starts_in(self.policy, hook)?;
+        let is_scope = |directory: &Path| {
+            let workspace = hook.workspace.as_deref();
+            workspace.is_none_or(|workspace| workspace.starts_with(directory))
+        };
+        let is_relative = |digest: &Digest| {
+            digest.role == Role::Argument
+                && Path::new(&digest.path).starts_with(directory)
+                && !self.command.contains(&digest.path)
+        };
+        let mut digests = self.program.digests.iter();
+        (is_scope(directory) && digests.any(is_relative)).then_some(directory)
     }
 }
+
+/// How the command begins that allows another.
+pub(super) const ALLOW: &str = "hookjail consent allow ";
 
 const SAID_NO: &str = "the operator was asked and said no";
 
@@ -573,8 +641,16 @@ const fn unanswered(not_asked: Option<NotAsked>) -> &'static str {
 }
 
 /// Refuses a command. How it is allowed is a fact of its own, for an operator: the words may reach a model, which could do it.
-fn refuse(reason: Reason, why: &str, command: &str, digests: &[Digest], profile: &str) -> Refusal {
-    let approve = format!("hookjail consent allow --profile {profile} -- {command}");
+fn refuse(
+    reason: Reason,
+    why: &str,
+    command: &str,
+    digests: &[Digest],
+    (profile, within): (&str, Option<&Path>),
+) -> Refusal {
+    let within = within.and_then(|path| command_line(&[path.into()]));
+    let within = within.map_or_else(String::new, |path| format!(" --within {path}"));
+    let approve = format!("{ALLOW}--profile {profile}{within} -- {command}");
     let digests = digests.iter().map(|d| format!("{}:{}", d.path, d.sha256));
     let digests: Vec<_> = digests.collect();
     Refusal::new(reason, why)
@@ -674,7 +750,6 @@ fn why(check: &Check, policy: &Policy) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admission::allowlist::Role;
 
     #[test]
     fn a_command_is_decided_about_in_the_order_of_the_specification() {

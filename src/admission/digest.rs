@@ -64,12 +64,6 @@ fn hash_unless(file: &File, stop: &AtomicBool) -> Result<String, HashError> {
     Ok(format!("{:x}", hasher.finalize()))
 }
 
-/// Says whether a text is a SHA-256 as it is written here: lower-case hex.
-pub fn is_sha256(text: &str) -> bool {
-    let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    text.len() == 64 && text.bytes().all(is_digit)
-}
-
 /// Hashing a file failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HashError {

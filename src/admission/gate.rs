@@ -2,7 +2,8 @@
 
 use std::{
     ffi::OsString,
-    path::Path,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -16,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Peer,
     allowlist::command_line,
-    consent::{Asking, Case, ConsentRule, Consents, Decree, Shown, Unhashed},
+    consent::{ALLOW, Asking, Case, ConsentRule, Consents, Decree, Shown, Unhashed},
     hashing::{Hashing, UNALLOWED_BYTES},
+    interpreter,
     pending::Decided,
     places::{Full, Place, Places},
     program::{Opened, OpenedFor, Program},
@@ -26,10 +28,11 @@ use crate::{
     audit::record::Consent,
     contract::{CommandStyle, Defaults},
     current::Current,
+    model::{Command, Hook, InvalidField, ProfileName, is_plain},
     policy::{GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden},
     process::Chunk,
     refusal::{Reason, Refusal, Stop, canceled},
-    request::{Command, InvalidField, ProfileName, Request},
+    request::Request,
     sandbox::{BackendName, Sandbox, starts_in},
     shares::{Share, Shares},
     sys::FileRights,
@@ -139,6 +142,44 @@ pub struct GateParts {
     pub rules: Rules,
 }
 
+/// Where the configuration is, or would be looked for.
+#[derive(Clone, Debug, Default)]
+pub struct Configuration {
+    /// Whether the command line had to name it: whatever is to go by it has to name it too.
+    pub is_named: bool,
+    /// Its path; `None` where there is no place for it.
+    pub path: Option<PathBuf>,
+}
+
+impl Configuration {
+    /// Has a refusal say which lines would lift it, and in which file: facts for an operator.
+    pub(crate) fn lifted_by(&self, refusal: Refusal, lines: &str) -> Refusal {
+        let refusal = refusal.with("configure", lines);
+        match &self.path {
+            Some(path) => refusal.with("configuration", path.display().to_string()),
+            None => refusal,
+        }
+    }
+
+    /// Has the command that would lift a refusal say whose configuration it goes by, and who has to run it.
+    fn tell_how(&self, mut refusal: Refusal, uid: u32) -> Refusal {
+        let Some(approve) = refusal.metadata.get_mut("approve") else {
+            return refusal;
+        };
+        if let Some(file) = self.path.as_ref().filter(|_| self.is_named)
+            && let Some(file) = command_line(&[file.into()])
+            && let Some(rest) = approve.strip_prefix(ALLOW)
+        {
+            *approve = format!("{ALLOW}--config {file} {rest}");
+        }
+        match nix::unistd::geteuid().as_raw() {
+            own if own == uid => refusal,
+            0 => refusal.with("approve_as", "root"),
+            own => refusal.with("approve_as", format!("uid {own}")),
+        }
+    }
+}
+
 /// What a [`Gate`] goes by, and the operator can change while the daemon runs.
 #[derive(Debug)]
 pub struct Rules {
@@ -146,6 +187,8 @@ pub struct Rules {
     pub allowed_uids: Vec<u32>,
     /// Uids that may read the records of everybody's requests, besides the daemon's own.
     pub audit_uids: Vec<u32>,
+    /// The file of the configuration.
+    pub configuration: Configuration,
     /// Uids that may answer for the operator, besides the daemon's own.
     pub consent_uids: Vec<u32>,
     /// The daemon's own directories: no workspace may hold them or lie in them.
@@ -175,23 +218,44 @@ impl Rules {
             || hooks.any(|hook| hook.profiles.contains(&policy.name))
     }
 
-    /// Looks at a workspace with the rights of who asks: what it cannot reach is refused alike whether it is there or not.
-    fn admit_workspace(&self, request: &Request, peer: &Peer) -> Result<(), Refusal> {
-        let Some(workspace) = &request.hook.workspace else {
-            return Ok(());
-        };
-        let shown = workspace.display();
-        let field = |problem: String| Refusal::from(InvalidField::new("hook.workspace", problem));
-        let admitted = self.workspace_roots.admit(workspace);
-        admitted.map_err(|problem| field(format!("`{shown}` {problem}")))?;
+    /// Decides about the directories that a request binds.
+    fn admit_bound(&self, request: &Request, peer: &Peer) -> Result<(), Refusal> {
+        let Hook {
+            source, workspace, ..
+        } = &request.hook;
+        let bound = [("hook.source", source), ("hook.workspace", workspace)];
+        for (field, directory) in bound {
+            if let Some(directory) = directory {
+                self.admit_directory(field, directory, peer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at a directory with the rights of who asks: what it cannot reach is refused alike whether it is there or not.
+    fn admit_directory(
+        &self,
+        name: &'static str,
+        directory: &Path,
+        peer: &Peer,
+    ) -> Result<(), Refusal> {
+        let shown = directory.display();
+        let field = |problem: String| Refusal::from(InvalidField::new(name, problem));
+        let admitted = self.workspace_roots.admit(directory);
+        admitted.map_err(|problem| {
+            let root = toml::Value::from(shown.to_string());
+            let lines = format!("[hooks]\nworkspace_roots = [{root}]");
+            let refusal = field(format!("`{shown}` {problem}"));
+            self.configuration.lifted_by(refusal, &lines)
+        })?;
         let reached = {
             let _as_caller = FileRights::of(peer.uid, peer.gid);
-            self.forbidden.reached_by(workspace)
+            self.forbidden.reached_by(directory)
         };
         match reached {
             Ok(None) => Ok(()),
             Ok(Some(own)) => Err(field(format!(
-                "`{shown}` and the daemon's own `{}` lie in each other; choose a smaller workspace",
+                "`{shown}` and the daemon's own `{}` lie in each other; choose a smaller directory",
                 own.display()
             ))),
             Err(error) => {
@@ -199,6 +263,16 @@ impl Rules {
                 Err(Refusal::failed(what, &error, field))
             }
         }
+    }
+
+    /// Whether a directory may be bound that a request does not name itself: one that an event tells of, which nobody asked for and
+    /// which is left alone, not refused, where it may not be.
+    pub fn may_bind(&self, directory: &Path, peer: &Peer) -> bool {
+        if !is_plain(directory) || self.workspace_roots.admit(directory).is_err() {
+            return false;
+        }
+        let _as_caller = FileRights::of(peer.uid, peer.gid);
+        matches!(self.forbidden.reached_by(directory), Ok(None)) && directory.is_dir()
     }
 }
 
@@ -288,6 +362,20 @@ impl Gate {
         request: Box<Request>,
         sandbox: &Sandbox,
     ) -> Result<Admitted, Stop> {
+        let uid = call.peer.uid;
+        let admitted = self.decide(call, request, sandbox).await;
+        admitted.map_err(|stop| match stop {
+            Stop::Refusal(refusal) => self.rules().configuration.tell_how(refusal, uid).into(),
+            Stop::Fault(fault) => Stop::Fault(fault),
+        })
+    }
+
+    async fn decide(
+        &self,
+        call: Call,
+        request: Box<Request>,
+        sandbox: &Sandbox,
+    ) -> Result<Admitted, Stop> {
         self.not_draining()?;
         self.admit_peer(&call.peer, sandbox)?;
         if request.depth >= MAX_DEPTH {
@@ -298,7 +386,7 @@ impl Gate {
             return Err(Refusal::new(Reason::RecursionLimit, message).into());
         }
         let rules = self.rules();
-        rules.admit_workspace(&request, &call.peer)?;
+        rules.admit_bound(&request, &call.peer)?;
         let name = request
             .profile
             .clone()
@@ -316,7 +404,8 @@ impl Gate {
                 };
                 Refusal::new(Reason::ProfileUnknown, message)
             })?;
-        let argv = argv(&request)?;
+        let spelled = argv(&request)?;
+        let argv = rooted(&spelled, &request.hook);
         let view = sandbox.view(&policy.files);
         let path = Program::find(&argv, &policy.environment.path, view)?;
         // As a consent names it: by the program's path, however the request does.
@@ -331,7 +420,7 @@ impl Gate {
         let configured = rules.hooks.iter().find(|hook| hook.command == command);
         let sought = Unhashed {
             command: &command,
-            granted: rules.grants(policy, &command),
+            granted: request.profile_granted || rules.grants(policy, &command),
             policy,
             preview: call.purpose == Purpose::Preview,
             request: &request,
@@ -354,22 +443,26 @@ impl Gate {
             queued += waiting.elapsed();
             self.as_before(&rules, policy, (&call, &request), sandbox)?;
             let starts_in = starts_in(policy, &request.hook);
-            let opened = Program::open(path.clone(), &argv, starts_in, opened_for, view)?;
+            let data = self.consents.data(&command, policy);
+            let opened = Program::open(path.clone(), &argv, &data, starts_in, opened_for, view)?;
             let unknown_bytes = opened.unknown_bytes(self.hashing.cache());
             if unknown_bytes > UNALLOWED_BYTES && !self.consents.may_run(&sought)? {
                 return Err(sought.refuse().into());
             }
             let (hashing, uid) = (&self.hashing, call.peer.uid);
             let program = hashing.hash(opened, uid, deadline, &call.cancel).await?;
+            let now = self.rules();
+            // What a configuration grants that has been replaced since counts no more.
+            let by_file = request.profile_granted && Arc::ptr_eq(&now, &rules);
             let case = Case {
                 command: &command,
-                granted: self.rules().grants(policy, &command),
+                granted: by_file || now.grants(policy, &command),
                 peer: &call.peer,
                 policy,
                 preview: call.purpose == Purpose::Preview,
                 program: &program,
                 request: &request,
-                spelled: command_line(&argv),
+                spelled: command_line(&spelled),
             };
             let decree = match &answer {
                 None => self.consents.decide(&case).await?,
@@ -470,12 +563,13 @@ impl Gate {
             ));
         }
         let own = nix::unistd::geteuid().as_raw();
-        if peer.uid != own && !self.rules().allowed_uids.contains(&peer.uid) {
-            let message = format!(
-                "uid {} may not ask; add it to `server.allowed_uids`",
-                peer.uid
-            );
-            return Err(Refusal::new(Reason::PeerNotAllowed, message));
+        let rules = self.rules();
+        if peer.uid != own && !rules.allowed_uids.contains(&peer.uid) {
+            let uid = peer.uid;
+            let message = format!("uid {uid} may not ask; add it to `server.allowed_uids`");
+            let refusal = Refusal::new(Reason::PeerNotAllowed, message);
+            let lines = format!("[server]\nallowed_uids = [{uid}]");
+            return Err(rules.configuration.lifted_by(refusal, &lines));
         }
         Ok(())
     }
@@ -492,7 +586,7 @@ impl Gate {
         sandbox: &Sandbox,
     ) -> Result<(), Refusal> {
         self.admit_peer(&call.peer, sandbox)?;
-        self.rules().admit_workspace(request, &call.peer)
+        self.rules().admit_bound(request, &call.peer)
     }
 
     /// Refuses what the operator does not let run any more, or not so, since its request came: it has waited, and not begun.
@@ -508,7 +602,7 @@ impl Gate {
             return Ok(());
         }
         self.admit_peer(&call.peer, sandbox)?;
-        now.admit_workspace(request, &call.peer)?;
+        now.admit_bound(request, &call.peer)?;
         let found = now.registry.find(&policy.name);
         if found.is_none_or(|found| found.digest != policy.digest) {
             let message = format!(
@@ -572,6 +666,35 @@ fn argv(request: &Request) -> Result<Vec<OsString>, InvalidField> {
     }
 }
 
+/// Returns words with those absolute that name the program by a relative path, and where the operator says from where relative
+/// paths start, those that an interpreter reads as its script.
+fn rooted(argv: &[OsString], hook: &Hook) -> Vec<OsString> {
+    let mut rooted = argv.to_vec();
+    let workspace = hook.workspace.as_ref().filter(|_| hook.at_workspace);
+    let Some(from) = hook.base.as_ref().or(workspace) else {
+        return rooted;
+    };
+    let join = |word: &OsString| {
+        let joined: PathBuf = from.join(word).components().collect();
+        (Path::new(word).is_relative() && is_plain(&joined)).then(|| joined.into_os_string())
+    };
+    if let Some(program) = rooted.first_mut()
+        && program.as_bytes().contains(&b'/')
+        && let Some(joined) = join(program)
+    {
+        *program = joined;
+    }
+    if hook.base.is_some() {
+        // Other words are found where the hook starts, which is where its runtime has it start.
+        for script in interpreter::scripts(argv) {
+            if let Some(joined) = join(&argv[script]) {
+                rooted[script] = joined;
+            }
+        }
+    }
+    rooted
+}
+
 /// Returns what the request's contract says where the request is silent.
 fn defaults(request: &Request) -> Defaults {
     request.contract.defaults(&request.event.point)
@@ -605,7 +728,75 @@ fn early(caller: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+
+    #[test]
+    fn how_a_refusal_is_lifted_is_true_for_who_reads_it() {
+        let own = nix::unistd::geteuid().as_raw();
+        let told = |is_named, uid| {
+            let configuration = Configuration {
+                is_named,
+                path: Some("/etc/a file".into()),
+            };
+            let refusal = Refusal::new(Reason::ConsentRequired, "no")
+                .with("approve", "hookjail consent allow -- /bin/true");
+            let metadata = configuration.tell_how(refusal, uid).metadata;
+            (
+                metadata["approve"].clone(),
+                metadata.get("approve_as").cloned(),
+            )
+        };
+        let usual = "hookjail consent allow -- /bin/true".to_owned();
+        let named = "hookjail consent allow --config '/etc/a file' -- /bin/true".to_owned();
+        let operator = match own {
+            0 => "root".to_owned(),
+            uid => format!("uid {uid}"),
+        };
+        assert_eq!(told(false, own), (usual.clone(), None));
+        assert_eq!(told(true, own), (named, None));
+        assert_eq!(told(false, own + 1), (usual, Some(operator)));
+    }
+
+    #[test]
+    fn relative_programs_and_scripts_start_where_the_operator_says_and_else_programs_in_the_workspace()
+     {
+        let hook = |base: Option<&str>, workspace: Option<&str>, at_workspace| Hook {
+            source: None,
+            at_workspace,
+            base: base.map(PathBuf::from),
+            command: Command::Argv(Vec::new()),
+            configured_env: BTreeMap::new(),
+            env: BTreeMap::new(),
+            name: String::new(),
+            working_dir: None,
+            workspace: workspace.map(PathBuf::from),
+        };
+        let rooted = |line: &str, hook: &Hook| {
+            let argv: Vec<_> = line.split(' ').map(OsString::from).collect();
+            command_line(&rooted(&argv, hook)).unwrap()
+        };
+        let in_base = hook(Some("/base"), Some("/w"), true);
+        let in_workspace = hook(None, Some("/w"), true);
+        let nowhere = hook(None, Some("/w"), false);
+        for (line, base, workspace) in [
+            ("./a/x b/c", "/base/a/x b/c", "/w/a/x b/c"),
+            ("a/x", "/base/a/x", "/w/a/x"),
+            ("python3 a/x.py b.py", "/base/a/x.py b.py", "a/x.py b.py"),
+            ("x a/y", "x a/y", "x a/y"),
+            ("/x a/y", "/x a/y", "/x a/y"),
+            ("../x", "../x", "../x"),
+        ] {
+            let whole = |text: &str| match line.strip_prefix("python3 ") {
+                Some(_) => format!("python3 {text}"),
+                None => text.to_owned(),
+            };
+            assert_eq!(rooted(line, &in_base), whole(base));
+            assert_eq!(rooted(line, &in_workspace), whole(workspace));
+            assert_eq!(rooted(line, &nowhere), line);
+        }
+    }
 
     #[test]
     fn answers_leave_before_the_callers_timer_fires() {

@@ -348,8 +348,16 @@ pub(super) fn is_known(path: &Path) -> bool {
 }
 
 /// Whether a program of this path is an interpreter, by its name.
-pub(super) fn is_interpreter(path: &Path) -> bool {
+pub(crate) fn is_interpreter(path: &Path) -> bool {
     matches!(Sort::of(path.as_os_str().as_bytes()), Sort::Interpreter(_))
+}
+
+/// Returns the arguments that an interpreter reads as its script, each by its index.
+pub(super) fn scripts(argv: &[OsString]) -> Vec<usize> {
+    let named = read(argv).named.into_iter();
+    let is_script =
+        |it: &Named| it.used == Use::Script && it.spot == Spot::argument(it.spot.argument);
+    named.filter(is_script).map(|it| it.spot.argument).collect()
 }
 
 /// Reads a command: its program's name decides what its other words are.

@@ -16,9 +16,9 @@ mod program;
 
 pub use self::{
     consent::{ConsentRule, Consents, Operator, revoke},
-    gate::{Admitted, Call, Gate, GateParts, OperatorHook, Purpose, Rules},
+    gate::{Admitted, Call, Configuration, Gate, GateParts, OperatorHook, Purpose, Rules},
     peer::Peer,
     program::{Kept, Opened, OpenedFor, Program, Script},
 };
 
-pub(crate) use self::program::only_roots;
+pub(crate) use self::{interpreter::is_interpreter, program::only_roots};

@@ -25,8 +25,8 @@ use super::{
     interpreter::{self, Named, Spot, Use},
 };
 use crate::{
+    model::{InvalidField, is_plain},
     refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
-    request::{InvalidField, is_plain},
     root::View,
     sys::{FileRights, keep_writers_out},
 };
@@ -45,10 +45,14 @@ const SHEBANG_MAX: usize = 255;
 pub struct Program {
     /// What is executed, and the arguments it gets; the first is its own name.
     pub argv: Vec<OsString>,
+    /// Those of its arguments that name data to it, as the consent says, whatever that contains.
+    pub data: Vec<OsString>,
     /// The content this run is bound to.
     pub digests: Vec<Digest>,
     /// The file that is executed: the program, or its interpreter.
     pub executable: File,
+    /// Those of its arguments that name files which may be code, and may as well be data.
+    pub given: Vec<OsString>,
     /// What keeps the executable as it was hashed.
     pub kept: Kept,
     /// The program's absolute path.
@@ -82,9 +86,11 @@ pub struct Script {
 #[derive(Debug)]
 pub struct Opened {
     argv: Vec<OsString>,
+    data: Vec<OsString>,
     /// The program itself, or its interpreter.
     executable: usize,
     files: Vec<OpenedFile>,
+    given: Vec<OsString>,
     path: PathBuf,
     unbound: Vec<String>,
 }
@@ -152,7 +158,7 @@ impl Program {
     }
 
     /// Opens the program that [`Program::find`] has found, its interpreter, and the files of code that its words name; those
-    /// that are relative, in `working_dir`.
+    /// that are relative, in `working_dir`. What it is only given, and not known to execute, is left alone where `data` has its word.
     ///
     /// # Errors
     ///
@@ -162,6 +168,7 @@ impl Program {
     pub fn open(
         path: PathBuf,
         argv: &[OsString],
+        data: &[OsString],
         working_dir: Option<&Path>,
         opened_for: OpenedFor<'_>,
         view: View<'_>,
@@ -173,6 +180,7 @@ impl Program {
             OpenedFor::Peer(peer) => Some(FileRights::of(peer.uid, peer.gid)),
         };
         let opener = Opener {
+            data,
             opened_for,
             view,
             working_dir,
@@ -191,6 +199,7 @@ impl Program {
         let known = known_as(&path, &file)?;
         let mut opened = Opened {
             argv: Vec::new(),
+            data: Vec::new(),
             executable: 0,
             files: vec![OpenedFile {
                 file,
@@ -199,6 +208,7 @@ impl Program {
                 role: Role::Program,
                 script: None,
             }],
+            given: Vec::new(),
             path: path.clone(),
             unbound: Vec::new(),
         };
@@ -319,8 +329,10 @@ impl Opened {
     pub fn hash(self, cache: &DigestCache, stop: &AtomicBool) -> Result<Program, Stop> {
         let Self {
             argv,
+            data,
             executable,
             files,
+            given,
             path,
             unbound,
         } = self;
@@ -365,8 +377,10 @@ impl Opened {
         Ok(Program {
             _held: held,
             argv,
+            data,
             digests,
             executable,
+            given,
             kept,
             path,
             scripts,
@@ -382,6 +396,14 @@ impl Opened {
     fn bind(&mut self, named: &Named, opener: &Opener<'_>) -> Result<(), Refusal> {
         let written = Path::new(&named.path);
         let shown = written.display();
+        let is_whole = named.spot == Spot::argument(named.spot.argument);
+        let is_given = named.used == Use::Trailing && is_whole;
+        if is_given && opener.data.contains(&named.path) {
+            let why = format!("`{shown}`, which is data to its program by the operator's word");
+            self.unbound.push(why);
+            self.data.push(named.path.clone());
+            return Ok(());
+        }
         let is_certain = matches!(named.used, Use::Executed | Use::Library | Use::Script);
         // What is not absolute is a file of the directory where the hook starts, and whoever asks says which that is.
         let is_path = match named.used {
@@ -434,6 +456,9 @@ impl Opened {
         let is_binary = metadata.permissions().mode() & 0o111 != 0 && is_binary(&file)?;
         if named.used == Use::Trailing && !is_script && !is_binary {
             return Ok(());
+        }
+        if is_given {
+            self.given.push(named.path.clone());
         }
         if self.files.len() >= MAX_FILES {
             if named.used == Use::Trailing {
@@ -617,6 +642,7 @@ fn program_and_arguments(argv: &[OsString]) -> Result<(&OsString, &[OsString]), 
 
 /// How files are opened.
 struct Opener<'a> {
+    data: &'a [OsString],
     opened_for: OpenedFor<'a>,
     view: View<'a>,
     working_dir: Option<&'a Path>,
@@ -812,9 +838,24 @@ mod tests {
 
     /// Opens a command; what is named is on this system.
     fn opened(argv: &[&OsStr], working_dir: Option<&Path>) -> Result<Opened, Refusal> {
+        opened_with(argv, &[], working_dir)
+    }
+
+    fn opened_with(
+        argv: &[&OsStr],
+        data: &[OsString],
+        working_dir: Option<&Path>,
+    ) -> Result<Opened, Refusal> {
         let argv: Vec<_> = argv.iter().map(|word| (*word).to_owned()).collect();
         let path = PathBuf::from(&argv[0]);
-        Program::open(path, &argv, working_dir, OpenedFor::Oneself, View::HOST)
+        Program::open(
+            path,
+            &argv,
+            data,
+            working_dir,
+            OpenedFor::Oneself,
+            View::HOST,
+        )
     }
 
     fn hashed(opened: Opened) -> Program {
@@ -849,6 +890,70 @@ mod tests {
         assert_eq!(
             bound(&[word("/bin/sh"), word("-c"), word(&line)]),
             ["sh", "hook.sh"]
+        );
+    }
+
+    /// A formatter is told from a runner by nothing but somebody's word, which is about what a program is given and no more.
+    #[test]
+    fn what_is_called_data_is_not_bound_unless_it_is_known_to_be_executed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for name in ["a.py", "b.py", "run", "pre.js"] {
+            std::fs::write(path(name), "#!/bin/sh\n").unwrap();
+        }
+        std::fs::write(path("fmt"), b"\x7fELF").unwrap();
+        for name in ["fmt", "run"] {
+            let mode = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(path(name), mode).unwrap();
+        }
+        let program = |argv: &[&str], data: &[&str]| {
+            let first = path(argv[0]);
+            let rest = argv[1..].iter().map(OsStr::new);
+            let argv: Vec<_> = [first.as_os_str()].into_iter().chain(rest).collect();
+            let data: Vec<OsString> = data.iter().map(Into::into).collect();
+            hashed(opened_with(&argv, &data, Some(directory.path())).unwrap())
+        };
+        let bound = |program: &Program| {
+            let arguments = program
+                .digests
+                .iter()
+                .filter(|it| it.role == Role::Argument);
+            let name = |it: &Digest| Path::new(&it.path).file_name().unwrap().to_owned();
+            arguments.map(name).collect::<Vec<_>>()
+        };
+
+        let both = program(&["fmt", "--fix", "a.py", "b.py"], &[]);
+        assert_eq!(
+            (bound(&both), both.scripts.len()),
+            (vec!["a.py".into(), "b.py".into()], 2)
+        );
+        assert_eq!(both.given, ["a.py", "b.py"]);
+        let one = program(&["fmt", "--fix", "a.py", "b.py"], &["a.py"]);
+        // It is given the file itself, and no copy.
+        assert_eq!((bound(&one), one.scripts.len()), (vec!["b.py".into()], 1));
+        assert_eq!(
+            (one.data, one.given),
+            (vec!["a.py".into()], vec!["b.py".into()])
+        );
+        assert_eq!(one.unbound.len(), 1);
+        for argv in [
+            &["/bin/sh", "a.py"][..],
+            &["/usr/bin/env", "/bin/sh", "a.py"],
+            &["fmt", "/bin/sh", "a.py"],
+            &["/bin/sh", "-c", "./a.py"],
+            &["/bin/sh", "-c", "fmt a.py"],
+        ] {
+            let program = program(argv, &["a.py", "./a.py"]);
+            assert!(bound(&program).contains(&"a.py".into()), "{argv:?}");
+            assert_eq!(program.data, [""; 0], "{argv:?}");
+        }
+        assert_eq!(
+            bound(&program(&["run", "a.py"], &["a.py", "run"]))[..],
+            [] as [OsString; 0]
+        );
+        assert_eq!(
+            program(&["run", "a.py"], &["run"]).digests[0].role,
+            Role::Program
         );
     }
 

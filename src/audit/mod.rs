@@ -2,7 +2,7 @@
 //!
 //! [`record`] says what is written down, [`journal`] writes it, [`mod@read`] reads it, [`verify`] checks that nobody
 //! changed it since. Event bodies and hook output are written down only where the operator says so, and never whole; their
-//! sizes and digests are. Environment values are not. Registered secrets are taken out of all of it first.
+//! sizes and digests are, and numbers and short words by names that the contract has for measures. Environment values are not. Registered secrets are taken out of all of it first.
 //!
 //! # The file
 //!
@@ -52,6 +52,7 @@ pub mod read;
 pub mod record;
 mod redaction;
 mod stage;
+pub mod stats;
 pub mod verify;
 mod writer;
 

@@ -88,6 +88,9 @@ pub struct Told<'a> {
     /// The session.
     #[serde(borrow)]
     pub session: Cow<'a, str>,
+    /// The contract.
+    #[serde(borrow)]
+    pub contract: Cow<'a, str>,
     /// The lifecycle point.
     #[serde(borrow)]
     pub point: Cow<'a, str>,
@@ -116,6 +119,12 @@ pub struct Told<'a> {
     pub verdict: Option<super::record::VerdictLine>,
     /// The contract's own event.
     pub event: Option<super::record::EventLine>,
+    /// How many refusals a record stands for.
+    pub count: Option<u64>,
+    /// What the hook measured.
+    pub measures: serde_json::Map<String, serde_json::Value>,
+    /// What the run took.
+    pub usage: Option<super::record::Usage>,
 }
 
 /// Who asked.

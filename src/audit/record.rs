@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    axis::{Axis, Coverage, Demand},
+    model::axis::{Axis, Coverage, Demand},
     refusal::{cut, floor_char_boundary},
 };
 
@@ -151,6 +151,9 @@ pub struct Ended {
     /// The contract's own event, without what the hook wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<EventLine>,
+    /// What the hook measured, by the names that its contract has at the point: numbers and short words.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub measures: serde_json::Map<String, serde_json::Value>,
     /// Whether confinement was confirmed on every required axis.
     pub confirmed: bool,
     /// Present where nothing confined it.
@@ -198,6 +201,12 @@ pub struct Refused {
     /// The session; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub session: String,
+    /// The contract, if the request was understood.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub contract: String,
+    /// The lifecycle point in the contract's spelling, if the request was understood.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub point: String,
 }
 
 /// A run that a writer left open when it died: whether and how it ended is not known.
@@ -276,8 +285,10 @@ impl Refused {
         if let Some(command) = &mut self.command {
             command.cut(REFUSED_BYTES);
         }
-        if let Cow::Owned(cut) = cut(&self.message, REFUSED_BYTES) {
-            self.message = cut;
+        for text in [&mut self.message, &mut self.point] {
+            if let Cow::Owned(cut) = cut(text, REFUSED_BYTES) {
+                *text = cut;
+            }
         }
     }
 }
@@ -368,6 +379,8 @@ pub struct PassedOver {
 pub enum Consent {
     /// It was on the allowlist.
     Allowlist,
+    /// Its words are hookjail's own, and its program is root's to change alone.
+    Builtin,
     /// The operator's environment accepts every hook; it was put on the allowlist.
     Environment,
     /// A listener said always; it was put on the allowlist.
@@ -383,6 +396,7 @@ impl Consent {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Allowlist => "allowlist",
+            Self::Builtin => "builtin",
             Self::Environment => "environment",
             Self::ListenerAlways => "listener_always",
             Self::ListenerOnce => "listener_once",
@@ -492,6 +506,9 @@ pub struct VerdictLine {
     /// What blocked, if something did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_by: Option<String>,
+    /// How many texts the model is given; absent: none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub contexts: usize,
     /// The decision.
     pub decision: String,
     /// Whether the contract counts this as a failure of the hook.
@@ -511,6 +528,14 @@ pub struct VerdictLine {
     /// SHA-256 of the hook's summary in the place of a compaction's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary_sha256: Option<String>,
+    /// How many notices there are; absent: none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warnings: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde has it")]
+const fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A contract's own event.

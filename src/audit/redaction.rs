@@ -118,6 +118,7 @@ impl Record {
                     event,
                     evidence,
                     exit_code: _,
+                    measures,
                     outcome: _,
                     released: _,
                     run_id: _,
@@ -131,15 +132,18 @@ impl Record {
                 } = &mut **ended;
                 denied.iter_mut().chain(evidence).for_each(&mut act);
                 let fields = event.iter_mut().flat_map(|event| event.fields.values_mut());
-                fields.for_each(|value| each_string(value, &mut act));
+                let values = fields.chain(measures.values_mut());
+                values.for_each(|value| each_string(value, &mut act));
             }
             Self::Refused(refused) => {
                 let record::Refused {
                     command,
+                    contract: _,
                     count: _,
                     hook,
                     message,
                     peer: _,
+                    point,
                     profile,
                     reason: _,
                     released: _,
@@ -148,7 +152,7 @@ impl Record {
                     session,
                 } = &mut **refused;
                 let command = command.iter_mut().flat_map(|command| &mut command.argv);
-                [hook, message, request_id, session]
+                [hook, message, point, request_id, session]
                     .into_iter()
                     .chain(profile)
                     .chain(command)

@@ -21,11 +21,12 @@ use crate::{
     admission::{Call, Peer},
     contract::{Bearing, ContractEvent, End, EndKind, Entry, Json, Verdict},
     heavy,
+    model::Command,
     policy::Plan,
     process::{Captured, Cause, Chunk},
     redact::{MARKER_BYTES, Redactor},
     refusal::{Reason, Refusal, Stop, canceled, chain},
-    request::{Command, Request},
+    request::Request,
     sandbox,
     sys::WaitStatus,
 };
@@ -266,9 +267,11 @@ impl Recorded {
 #[derive(Clone, Debug)]
 pub struct About {
     command: Option<record::Command>,
+    contract: &'static str,
     count: Option<u64>,
     hook: String,
     peer: Peer,
+    point: String,
     profile: Option<String>,
     request_id: String,
     run_id: String,
@@ -284,7 +287,9 @@ impl About {
         };
         Self {
             command: Some(command),
+            contract: request.contract.contract_name(),
             hook: request.hook.name.clone(),
+            point: request.event.point.clone(),
             profile: request.profile.as_ref().map(ToString::to_string),
             session: request.session.clone(),
             ..Self::malformed(call, &request.id)
@@ -295,9 +300,11 @@ impl About {
     pub fn malformed(call: &Call, request_id: &str) -> Self {
         Self {
             command: None,
+            contract: "",
             count: None,
             hook: String::new(),
             peer: call.peer,
+            point: String::new(),
             profile: None,
             request_id: request_id.to_owned(),
             run_id: call.run_id.clone(),
@@ -468,9 +475,11 @@ impl Audit {
         };
         let About {
             command,
+            contract,
             count,
             hook,
             peer,
+            point,
             profile,
             request_id,
             run_id,
@@ -478,10 +487,12 @@ impl Audit {
         } = about;
         let mut record = Record::Refused(Box::new(record::Refused {
             command,
+            contract: contract.to_owned(),
             count,
             hook,
             message,
             peer: known(&peer),
+            point,
             profile,
             reason: reason.to_owned(),
             released: released && reason != Reason::AlreadyRan.as_str(),
@@ -613,6 +624,10 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
         signal: interpreted.ended.signal(),
         stderr: stream(stderr, redaction.output(capture.stderr, stderr)),
         stdout: stream(stdout, redaction.output(capture.stdout, stdout)),
+        measures: {
+            let request = &plan.admitted.request;
+            request.contract.measures(&request.event.point, verdict)
+        },
         unconfined: !plan.prepared.confines(),
         usage: usage(&interpreted.ended),
         event: interpreted.event.as_ref().map(|event| record::EventLine {
@@ -621,6 +636,7 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
         }),
         verdict: Some(record::VerdictLine {
             blocked_by: verdict.blocked_by.map(|by| by.as_str().to_owned()),
+            contexts: verdict.additional_context.len(),
             decision: verdict.decision.as_str().to_owned(),
             failed: verdict.failed,
             skip_reason: verdict.skip.map(|skip| skip.as_string()),
@@ -628,6 +644,7 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
             updated_input_sha256: digest(verdict.updated_input.as_ref()),
             updated_messages_sha256: digest(verdict.updated_messages.as_ref()),
             updated_output_sha256: digest(verdict.updated_output.as_ref()),
+            warnings: verdict.warnings.len(),
         }),
     }
 }

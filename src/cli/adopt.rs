@@ -15,15 +15,20 @@ use tonic::transport::Channel;
 
 use super::{
     Arguments, Context, Failure, client, on_demand, output, rehearse,
-    run::{Run, exit_code, policy},
+    run::{Run, exit_code},
     served,
     show::plain,
 };
 use crate::{
-    contract::native::{Runtime, Said, Stakes},
+    contract::{
+        is_spelled,
+        native::{Runtime, Said, Stakes},
+    },
     pb::{self, hook_service_client::HookServiceClient},
-    policy::environment,
-    sys::{LastAnswer, answer_signals, give_last_answer, give_last_answer_after, keep_last_answer},
+    sys::{
+        LastAnswer, answer_signals, give_last_answer, give_last_answer_after, hold_no_signals,
+        keep_last_answer,
+    },
 };
 
 /// What recognises the runtime from its payload.
@@ -59,11 +64,9 @@ pub(super) fn parse(name: &str) -> Result<Option<Runtime>, String> {
     if name == AUTO {
         return Ok(None);
     }
-    // As contracts are spelled elsewhere, too.
-    let spelled = name.replace('_', "-");
     let known = Runtime::ALL
         .into_iter()
-        .find(|(known, _)| *known == spelled);
+        .find(|(known, _)| is_spelled(known, name));
     known.map(|(_, runtime)| Some(runtime)).ok_or_else(|| {
         let names: Vec<_> = Runtime::ALL.iter().map(|(name, _)| *name).collect();
         format!("one of {AUTO}, {}", names.join(", "))
@@ -152,7 +155,7 @@ impl Post {
     }
 
     /// Ends for a command line that is wrong: the payload says whose no it has to be.
-    fn refuse(mut self, why: &str) -> ExitCode {
+    pub(super) fn refuse(mut self, why: &str) -> ExitCode {
         // Who types this waits for words, and sends no payload.
         if !io::stdin().is_terminal() {
             let mut payload = Vec::new();
@@ -251,7 +254,7 @@ impl Post {
         let point = self.point.as_deref().unwrap_or_default();
         let told = match self.runtime {
             Some(Runtime::Git) => return None,
-            Some(Runtime::Of(mode)) => mode.defaults(point).timeout,
+            Some(runtime) => runtime.default_timeout(point),
             None => None,
         };
         let own = told.unwrap_or(PATIENCE);
@@ -297,49 +300,64 @@ impl Post {
     }
 }
 
+/// A hook's payload, as far as it could be read.
+struct Payload {
+    bytes: Vec<u8>,
+    read: io::Result<()>,
+}
+
+impl Payload {
+    /// Reads it, and takes from it what a post is.
+    fn of(post: &mut Post) -> Self {
+        post.hold();
+        let mut bytes = Vec::new();
+        let read = read_payload(&mut bytes);
+        post.learn(&bytes);
+        post.hold();
+        Self { bytes, read }
+    }
+}
+
 /// Runs a hook, and ends as it did. Where there is no such end, the runtime is told no at a gate, and elsewhere that nothing
 /// is to be read from this.
 pub(super) fn run(run: &Run, runtime: Option<Runtime>, context: &Context) -> ExitCode {
     let mut post = Post::of(run, runtime);
-    post.hold();
-    let mut payload = Vec::new();
-    let read = read_payload(&mut payload);
-    post.learn(&payload);
-    post.hold();
-    let Some(runtime) = post.runtime else {
-        let why =
-            "hookjail: the payload on stdin does not tell which runtime this is; name it with --as";
-        return post.say(&post.refusal(why));
+    let payload = Payload::of(&mut post);
+    let hook = match Hook::of(&post, run) {
+        Ok(hook) => hook,
+        Err(said) => return post.say(&said),
     };
-    let hook = Hook {
-        post: &post,
-        run,
-        runtime,
-    };
-    if run.place.rehearse {
-        // Left in a runtime's settings it would let everything pass.
-        if !context.json && !io::stdout().is_terminal() {
-            let why = "hookjail: --rehearse stands in for no hook: it shows what it finds at a terminal, or with --json";
-            return post.say(&post.refusal(why));
-        }
-        let rehearsed = read
-            .map_err(Failure::from)
-            .and_then(|()| rehearse::run(&hook, context, &payload));
-        return rehearsed.unwrap_or_else(|failure| {
-            output::failure(&failure, context.json);
-            ExitCode::from(failure.code)
-        });
-    }
-    let response = read
-        .map_err(Failure::from)
-        .and_then(|()| hook.ask(context, payload));
+    let read = payload.read.map_err(Failure::from);
+    let response = read.and_then(|()| hook.ask(context, payload.bytes));
     post.say(&hook.said(response))
+}
+
+/// Runs a hook bare and confined, and shows what differs.
+pub(super) fn rehearse(run: &Run, runtime: Option<Runtime>, context: &Context) -> ExitCode {
+    let mut post = Post::of(run, runtime);
+    let payload = Payload::of(&mut post);
+    let hook = match Hook::of(&post, run) {
+        Ok(hook) => hook,
+        Err(said) => return post.say(&said),
+    };
+    hold_no_signals();
+    // Left in a runtime's settings it would let everything pass.
+    if !context.json && !io::stdout().is_terminal() {
+        let why = "hookjail: --rehearse stands in for no hook: it shows what it finds at a terminal, or with --json";
+        return post.say(&post.refusal(why));
+    }
+    let read = payload.read.map_err(Failure::from);
+    let rehearsed = read.and_then(|()| rehearse::run(&hook, context, &payload.bytes));
+    rehearsed.unwrap_or_else(|failure| {
+        output::failure(&failure, context.json);
+        ExitCode::from(failure.code)
+    })
 }
 
 /// Returns the directory of the project that a directory is in: the one that its runtime names, else the repository in the user's
 /// home, else the directory itself.
-fn project(runtime: Runtime, directory: &Path, home: Option<&Path>) -> PathBuf {
-    let named = runtime.project_variables().iter().filter_map(env::var_os);
+pub(super) fn project(runtime: Runtime, directory: &Path, home: Option<&Path>) -> PathBuf {
+    let named = runtime.project_variables().filter_map(env::var_os);
     let mut named = named.filter_map(|path| Path::new(&path).canonicalize().ok());
     let named = named.find(|path| path.parent().is_some() && directory.starts_with(path));
     let is_repository = |path: &&Path| path.join(".git").symlink_metadata().is_ok();
@@ -397,7 +415,20 @@ pub(super) struct Hook<'a> {
     runtime: Runtime,
 }
 
-impl Hook<'_> {
+impl<'a> Hook<'a> {
+    /// Returns a post's hook.
+    ///
+    /// # Errors
+    ///
+    /// Nothing tells which runtime this is: how this process then ends.
+    fn of(post: &'a Post, run: &'a Run) -> Result<Self, Said> {
+        let Some(runtime) = post.runtime else {
+            let why = "hookjail: the payload on stdin does not tell which runtime this is; name it with --as";
+            return Err(post.refusal(why));
+        };
+        Ok(Self { post, run, runtime })
+    }
+
     /// Has a daemon run it.
     fn ask(&self, context: &Context, payload: Vec<u8>) -> Result<pb::ExecuteResponse, Failure> {
         let socket = if self.run.place.start {
@@ -455,23 +486,14 @@ impl Hook<'_> {
         let place = &self.run.place;
         let point = self.post.point.as_deref();
         let home = context.surroundings.home.as_deref();
-        let mut request = self.run.request(context, mode, Vec::new(), |directory| {
+        let mut request = self.run.request(context, Vec::new(), |directory| {
             project(self.runtime, directory, home)
         })?;
-        if let (Some(hook), Some(policy)) = (
-            &mut request.hook,
-            policy(context, self.run.profile_of(mode)),
-        ) {
-            // What the runtime tells its hooks, as far as the profile lets it in.
-            let told = env::vars_os()
-                .filter_map(|(name, value)| {
-                    Some((name.into_string().ok()?, value.into_string().ok()?))
-                })
-                .filter(|(name, _)| environment::admits(&policy, name));
-            for (name, value) in told {
-                hook.env.entry(name).or_insert(value);
-            }
-        }
+        // What the runtime tells its hooks: the daemon knows how far the profile lets it in.
+        let told = env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        request.offer.get_or_insert_default().env = told.collect();
         Ok(pb::ExecuteRequest {
             contract: super::run::contract(mode.contract_name())?.into(),
             event: Some(pb::Event {

@@ -3,21 +3,25 @@
 use std::{
     fs, io,
     os::unix::fs::DirBuilderExt,
-    path::{Path, PathBuf},
+    path::{Path, PathBuf, absolute},
     sync::Arc,
 };
 
+#[cfg(target_os = "linux")]
+use crate::sandbox::Observer;
 use crate::{
     admission::{
-        ConsentRule, Gate, GateParts, Operator, OperatorHook, Rules, allowlist::command_line,
+        Configuration, ConsentRule, Gate, GateParts, Operator, OperatorHook, Rules,
+        allowlist::command_line,
     },
     audit::{Audit, Redaction, journal::Journal},
     config::{Config, Surroundings},
+    hooks::Results,
+    model::ProfileName,
     pipeline::Pipeline,
     policy::{Registry, forbidden::Forbidden},
     redact::{Redactor, secret::Registration},
     refusal::Refusal,
-    request::ProfileName,
     root::Root,
     sandbox::{BackendName, Identities, InstanceDir, Sandbox, SandboxParts, Standing, backend},
     sys::{self, Keeper},
@@ -28,6 +32,8 @@ use crate::{
 pub struct Assembly {
     descriptors: usize,
     keeper: Arc<Keeper>,
+    #[cfg(target_os = "linux")]
+    observer: Option<Arc<Observer>>,
 }
 
 /// How many connections and hooks there may be at once, as far as the process may have descriptors for them.
@@ -111,7 +117,18 @@ impl Assembly {
         Ok(Self {
             descriptors,
             keeper: Arc::new(keeper),
+            #[cfg(target_os = "linux")]
+            observer: None,
         })
+    }
+
+    /// Has somebody observe what hooks do. No daemon that others may ask is built so.
+    #[cfg(target_os = "linux")]
+    pub(super) fn observed_by(self, observer: Arc<Observer>) -> Self {
+        Self {
+            observer: Some(observer),
+            ..self
+        }
     }
 
     /// Returns what kills hooks where this process is killed.
@@ -183,6 +200,8 @@ impl Assembly {
             identities,
             instance,
             keeper: Arc::clone(&self.keeper),
+            #[cfg(target_os = "linux")]
+            observer: self.observer.clone(),
             order: config.backends.clone(),
             own: own(config),
             read_audit_log: config.read_audit_log,
@@ -212,18 +231,24 @@ impl Assembly {
     ///
     /// Names the profile that cannot be loaded, or that the configuration names and is not there.
     pub fn registry(config: &Config) -> Result<Registry, AssemblyError> {
-        let registry = Registry::load(&config.profile_dirs, &own(config), &config.references)
-            .map_err(AssemblyError::new("load the profiles"))?;
+        let registry = Registry::load_with(
+            &config.profile_dirs,
+            &config.proposed_profiles,
+            &own(config),
+            &config.references,
+        )
+        .map_err(AssemblyError::new("load the profiles"))?;
         let of_backends = config.backends.profiles.keys();
         let of_hooks = config.hooks.iter().flat_map(|hook| &hook.profiles);
-        let of_files = config
-            .hooks_files
-            .iter()
-            .filter_map(|it| it.profile.as_ref());
+        let of_files = config.hooks_files.iter();
+        let of_rules = of_files.clone().flat_map(|it| &it.rules);
         let mut named = of_backends
             .map(|name| ("backends.profiles", name))
             .chain(of_hooks.map(|name| ("hook.profiles", name)))
-            .chain(of_files.map(|name| ("hooks_file.profile", name)));
+            .chain(of_files.filter_map(|it| Some(("hooks_file.profile", it.profile.as_ref()?))))
+            .chain(
+                of_rules.filter_map(|it| Some(("hooks_file.rule.profile", it.profile.as_ref()?))),
+            );
         match named.find(|(_, name)| registry.find(name).is_none()) {
             None => Ok(registry),
             Some((key, name)) => {
@@ -275,6 +300,7 @@ impl Assembly {
         Ok(Rules {
             allowed_uids: config.allowed_uids.clone(),
             audit_uids: config.audit_uids.clone(),
+            configuration: configuration(config),
             consent_uids: config.consent_uids.clone(),
             forbidden: Forbidden::locate(&own(config))
                 .map_err(AssemblyError::new("locate the daemon's own directories"))?,
@@ -308,9 +334,12 @@ impl Assembly {
         });
         let audit = Audit::new(journal, redaction)
             .map_err(AssemblyError::new("start the journal's thread"))?;
+        let results = Results::below(&config.runtime)
+            .map_err(AssemblyError::new("look where results are kept"))?;
         Ok(Pipeline {
             gate,
             audit,
+            results,
             sandbox,
         })
     }
@@ -325,6 +354,16 @@ pub(super) fn operator(config: &Config, surroundings: &Surroundings) -> ConsentR
         reyn_allowlist: config.reyn_allowlist.clone(),
         wait: config.consent_wait,
     })
+}
+
+/// Says where a configuration is from, for who has to change it.
+fn configuration(config: &Config) -> Configuration {
+    let usual = Surroundings::of_process().config_file();
+    Configuration {
+        is_named: config.file.is_some() && config.file != usual,
+        // As it is found from anywhere.
+        path: (config.file.clone().or(usual)).map(|path| absolute(&path).unwrap_or(path)),
+    }
 }
 
 /// Returns the daemon's own places, which no hook may reach.

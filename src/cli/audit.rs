@@ -19,8 +19,11 @@ use crate::{
     audit::{
         query::{End, Filter, Matcher, Told},
         read::Reader,
+        record::EventLine,
+        stats::{By, Group, Stats},
         verify::{Tail, Verified, VerifyError, verify_file, verify_journal},
     },
+    contract,
     pb::{self, audit_service_client::AuditServiceClient},
 };
 
@@ -54,8 +57,25 @@ enum Command {
         #[command(flatten)]
         source: Source,
     },
+    /// Count what matches: runs, blocks, latency, and what hooks measured
+    Stats {
+        /// What is counted apart
+        #[arg(
+            long,
+            value_enum,
+            value_delimiter = ',',
+            default_value = "contract,point",
+            value_name = "LIST"
+        )]
+        by: Vec<Apart>,
+        #[command(flatten)]
+        which: Which,
+    },
     /// Show the last matching records
     Tail {
+        /// Show the contracts' own events instead of the records that have them
+        #[arg(long)]
+        events: bool,
         /// Go on with records as they are written
         #[arg(short, long)]
         follow: bool,
@@ -80,6 +100,26 @@ enum Format {
     Csv,
     /// The lines of the journal as they are
     Jsonl,
+}
+
+/// What is counted apart.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+enum Apart {
+    Contract,
+    Hook,
+    Point,
+    Profile,
+}
+
+impl From<Apart> for By {
+    fn from(apart: Apart) -> Self {
+        match apart {
+            Apart::Contract => Self::Contract,
+            Apart::Hook => Self::Hook,
+            Apart::Point => Self::Point,
+            Apart::Profile => Self::Profile,
+        }
+    }
 }
 
 /// Which records.
@@ -130,26 +170,31 @@ impl Audit {
                 source,
             } => {
                 let shown = Shown::new(context.json, events);
-                match &source.connect {
-                    Some(address) => ask(context, address, which, limit, |line| shown.line(line)),
-                    None => {
-                        let mut left = limit;
-                        read(context, which, |line, _| {
-                            left = left.saturating_sub(1);
-                            shown.line(line) && (limit == 0 || left > 0)
-                        })
-                        .map(drop)
+                let mut left = limit;
+                let mut show = |line: &[u8], told: &Told<'_>| {
+                    if !shown.shows(told) {
+                        return true;
                     }
+                    left = left.saturating_sub(1);
+                    shown.line(line, told) && (limit == 0 || left > 0)
+                };
+                match &source.connect {
+                    // Records that are not shown do not count, and a daemon knows nothing of that.
+                    Some(address) if events => ask(context, address, which, 0, show),
+                    Some(address) => ask(context, address, which, limit, show),
+                    None => read(context, which, &mut show).map(drop),
                 }?;
                 Ok(ExitCode::SUCCESS)
             }
+            Command::Stats { by, which } => stats(context, by, which),
             Command::Tail {
+                events,
                 follow,
                 lines,
                 which,
                 source,
             } => {
-                let shown = Shown::new(context.json, false);
+                let shown = Shown::new(context.json, events);
                 match &source.connect {
                     Some(address) => tail_of_daemon(context, address, which, lines, follow, shown)?,
                     None => tail(context, which, lines, follow, shown)?,
@@ -196,8 +241,18 @@ impl From<Which> for pb::AuditFilter {
 }
 
 fn end(name: &str) -> Result<(String, End), String> {
-    let end = End::parse(name).ok_or("is no outcome, `refused` or `interrupted`")?;
-    Ok((name.to_owned(), end))
+    End::parse(name)
+        .map(|end| (name.to_owned(), end))
+        .ok_or_else(|| {
+            let outcomes = (1..).map_while(|number| pb::OutcomeKind::try_from(number).ok());
+            let outcomes = outcomes.map(|kind| {
+                let name = kind.as_str_name().trim_start_matches("OUTCOME_KIND_");
+                name.to_ascii_lowercase()
+            });
+            let others = ["interrupted", "refused"].map(str::to_owned);
+            let names: Vec<_> = outcomes.chain(others).collect();
+            format!("is none that there is: one of {}", names.join(", "))
+        })
 }
 
 fn verify(context: &Context, file: Option<PathBuf>) -> Result<ExitCode, Failure> {
@@ -305,24 +360,41 @@ impl Shown {
         }
     }
 
+    /// Says whether a record is of those that are shown.
+    const fn shows(self, told: &Told<'_>) -> bool {
+        !self.events || told.event.is_some()
+    }
+
     /// Shows one record; `false` once nobody looks any more.
-    fn line(self, line: &[u8]) -> bool {
-        let Some(told) = Told::read(line) else {
-            return true;
-        };
+    fn line(self, line: &[u8], told: &Told<'_>) -> bool {
         let text = match &told.event {
-            None if self.events => return true,
-            Some(event) if self.events => {
-                let event = json!({
-                    "event": event.name, "fields": event.fields, "run_id": told.run_id, "sequence": told.sequence,
-                    "time": told.time,
-                });
-                plain(&event.to_string())
-            }
+            Some(event) if self.events => self.event(told, event),
             Some(_) | None if self.json => return output::try_stdout(&[line, b"\n"].concat()),
-            Some(_) | None => self.words(&told),
+            Some(_) | None => self.words(told),
         };
         output::try_stdout(format!("{text}\n").as_bytes())
+    }
+
+    /// Returns a contract's own event: for people in the form in which the contract shows it.
+    fn event(self, told: &Told<'_>, event: &EventLine) -> String {
+        let display = contract::display(&event.name, &event.fields);
+        if self.json {
+            let mut members = json!({
+                "event": event.name, "fields": event.fields, "run_id": told.run_id, "sequence": told.sequence,
+                "time": told.time,
+            });
+            if let Some(display) = display {
+                members["display"] = display.into();
+            }
+            return plain(&members.to_string());
+        }
+        let shown = display.unwrap_or_else(|| json!(event.fields).to_string());
+        format!(
+            "{:>6} {} {}",
+            told.sequence,
+            plain(&told.time),
+            plain(&shown)
+        )
     }
 
     fn words(self, told: &Told<'_>) -> String {
@@ -432,6 +504,94 @@ impl Scan {
     }
 }
 
+/// Counts in one pass, in memory that does not grow with the journal.
+fn stats(context: &Context, by: Vec<Apart>, which: Which) -> Result<ExitCode, Failure> {
+    let mut stats = Stats::new(by.into_iter().map(By::from).collect());
+    let mut matcher = Matcher::new(which.into());
+    let mut reader = Reader::open(&context.load()?.journal());
+    let (mut records, mut unreadable) = (0_u64, 0_u64);
+    while let Some(line) = reader.next_line()? {
+        match Told::read(line) {
+            Some(told) => {
+                records += 1;
+                let asked = matcher.takes(&told);
+                stats.take(&told, asked);
+            }
+            None => unreadable += 1,
+        }
+    }
+    let (without_group, without_start) = (stats.without_group, stats.without_start);
+    if context.json {
+        for (key, group) in stats.groups() {
+            output::json_line(&json!(stats.json(key, group)));
+        }
+        output::json_line(&json!({
+            "records": records, "unreadable": unreadable, "without_group": without_group,
+            "without_start": without_start,
+        }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let style = Style::of_stdout();
+    let mut text = String::new();
+    for (key, group) in stats.groups() {
+        text.push_str(&counted(style, key, group));
+    }
+    text.push_str(&format!("{records} records"));
+    for (count, of) in [
+        (
+            unreadable,
+            "lines that are no records: see `hookjail audit verify`",
+        ),
+        (without_start, "ends without their start, counted nowhere"),
+        (
+            without_group,
+            "records of groups beyond what is told apart, counted nowhere",
+        ),
+    ] {
+        if count > 0 {
+            text.push_str(&format!(", {}", style.warn(&format!("{count} {of}"))));
+        }
+    }
+    text.push('\n');
+    output::stdout(text.as_bytes());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says in a few lines what a group comes to; what there is nothing of is left out.
+fn counted(style: Style, key: &[String], group: &Group) -> String {
+    let names = key.iter().map(|name| match &*plain(name) {
+        "" => "-".to_owned(),
+        name => name.to_owned(),
+    });
+    let names = names.collect::<Vec<_>>().join(" ");
+    let counts = group.counts().filter(|(_, count)| *count > 0);
+    let counts = counts.map(|(name, count)| format!("{} {count}", name.replace('_', " ")));
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    let mut text = format!("{}  {counts}\n", style.strong(&names));
+    let latency = &group.latency;
+    if latency.max > 0 {
+        text.push_str(&format!(
+            "    latency  median {}, p95 {}, max {}\n",
+            millis(latency.quantile(50)),
+            millis(latency.quantile(95)),
+            millis(latency.max)
+        ));
+    }
+    for (name, measure) in &group.measures {
+        let line = format!("    {name}  {}", measure.words());
+        text.push_str(&format!("{}\n", plain(&line)));
+    }
+    if group.measures_dropped > 0 {
+        let dropped = group.measures_dropped;
+        text.push_str(&format!("    {dropped} measures had no room\n"));
+    }
+    text
+}
+
+fn millis(micros: u64) -> String {
+    format!("{}.{} ms", micros / 1000, micros % 1000 / 100)
+}
+
 fn tail(
     context: &Context,
     which: Which,
@@ -441,11 +601,16 @@ fn tail(
 ) -> Result<(), Failure> {
     let mut scan = Scan::new(&context.load()?.journal(), which);
     let mut last = Last::new(lines);
-    while scan.step(&mut |line, _| last.push(line))? {}
-    let mut shows = last.0.iter().all(|line| shown.line(line));
+    while scan.step(&mut |line, told| {
+        if shown.shows(told) {
+            last.push(line);
+        }
+        true
+    })? {}
+    let mut shows = last.show(shown);
     while follow && shows {
-        while scan.step(&mut |line, _| {
-            shows = shown.line(line);
+        while scan.step(&mut |line, told| {
+            shows = !shown.shows(told) || shown.line(line, told);
             shows
         })? {}
         thread::sleep(LOOK_AGAIN);
@@ -461,12 +626,17 @@ impl Last {
         Self(VecDeque::new(), lines)
     }
 
-    fn push(&mut self, line: &[u8]) -> bool {
+    fn push(&mut self, line: &[u8]) {
         self.0.push_back(line.to_vec());
         if self.0.len() > self.1 {
             self.0.pop_front();
         }
-        true
+    }
+
+    /// Shows them; `false` once nobody looks any more.
+    fn show(&self, shown: Shown) -> bool {
+        let mut lines = self.0.iter();
+        lines.all(|line| Told::read(line).is_none_or(|told| shown.line(line, &told)))
     }
 }
 
@@ -554,7 +724,7 @@ fn ask(
     address: &Path,
     which: Which,
     limit: u32,
-    mut wanted: impl FnMut(&[u8]) -> bool,
+    mut wanted: impl FnMut(&[u8], &Told<'_>) -> bool,
 ) -> Result<(), Failure> {
     let socket = client::socket(&context.surroundings, address);
     let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
@@ -562,7 +732,9 @@ fn ask(
         let mut client = connect(&socket).await?;
         let mut records = query(&mut client, which, limit).await?;
         while let Some(found) = records.message().await.map_err(refused)? {
-            if !wanted(found.record.unwrap_or_default().json.as_bytes()) {
+            let record = found.record.unwrap_or_default();
+            let line = record.json.as_bytes();
+            if Told::read(line).is_some_and(|told| !wanted(line, &told)) {
                 break;
             }
         }
@@ -598,15 +770,22 @@ fn tail_of_daemon(
         while let Some(found) = records.message().await.map_err(refused)? {
             let record = found.record.unwrap_or_default();
             seen = record.sequence;
-            last.push(record.json.as_bytes());
+            let line = record.json.as_bytes();
+            if Told::read(line).is_some_and(|told| shown.shows(&told)) {
+                last.push(line);
+            }
         }
-        let shows = last.0.iter().all(|line| shown.line(line));
+        let shows = last.show(shown);
         let Some(mut watched) = watched.filter(|_| shows) else {
             return Ok(());
         };
         while let Some(written) = watched.message().await.map_err(refused)? {
             let record = written.record.unwrap_or_default();
-            if record.sequence > seen && !shown.line(record.json.as_bytes()) {
+            let line = record.json.as_bytes();
+            let Some(told) = Told::read(line).filter(|told| shown.shows(told)) else {
+                continue;
+            };
+            if record.sequence > seen && !shown.line(line, &told) {
                 break;
             }
         }

@@ -58,11 +58,23 @@ pub(super) async fn connect(socket: &Path) -> Result<Channel, Failure> {
         .await;
     channel.map_err(|error| {
         Failure::new(format!(
-            "cannot reach the daemon at `{}`: {}",
+            "cannot reach the daemon at `{}`: {}{}",
             socket.display(),
-            crate::refusal::chain(&error)
+            crate::refusal::chain(&error),
+            hint(socket, socket.exists())
         ))
     })
+}
+
+/// Says what may help where a daemon cannot be reached.
+fn hint(socket: &Path, is_there: bool) -> &'static str {
+    let shown = socket.to_string_lossy();
+    let is_of_a_host = !shown.contains('/') && shown.contains(':');
+    match (is_there, is_of_a_host) {
+        (true, _) => "",
+        (false, true) => "; the address is a socket's path, there is no TCP",
+        (false, false) => "; where none is, none listens: `hookjail serve`",
+    }
 }
 
 /// Refuses a daemon that is neither this user's own nor root's, before it is told anything: it would learn the event, and its

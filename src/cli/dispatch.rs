@@ -1,22 +1,29 @@
 //! `hookjail dispatch`: all hooks due at a lifecycle point.
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    io::{self, IsTerminal},
+    path::PathBuf,
+    process::ExitCode,
+    time::Duration,
+};
 
 use clap::Args;
 use tonic::transport::Channel;
+use uuid::Uuid;
 
 use super::{
     Context, Failure,
     assemble::operator,
+    consent::ask_about,
     output,
     output::Style,
     run::{UNCONFINED, contract, directory, event, parse_span},
     served,
-    show::plain,
+    show::{Refusals, plain},
 };
 use crate::{
     admission::ConsentRule,
-    hooks,
+    hooks::Owner,
     pb::{self, hook_service_client::HookServiceClient},
     wire::json,
 };
@@ -24,9 +31,16 @@ use crate::{
 /// A hook stopped what it was asked about.
 const STOPPED: u8 = 2;
 
+/// How many lines of stderr are shown of a hook that failed, from its end.
+const STDERR_LINES: usize = 3;
+
 /// Runs all hooks due at a lifecycle point, and says what they come to.
 ///
 /// Exits with 0 where nothing stops what comes next, with 2 where a hook does, with 125 where hookjail failed or refused.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 #[derive(Debug, Args)]
 pub(super) struct Dispatch {
     /// The lifecycle point, in the contract's spelling
@@ -41,6 +55,9 @@ pub(super) struct Dispatch {
     /// A hook of this call, after the configured ones: a command line at a point
     #[arg(long, value_name = "POINT=CMD")]
     hook: Vec<String>,
+    /// The profile of the hooks of this call [default: the contract's]
+    #[arg(long, default_value = "", requires = "hook")]
+    profile: String,
     /// The tool's name, for matchers [default: the event's]
     #[arg(long, default_value = "")]
     tool: String,
@@ -50,13 +67,22 @@ pub(super) struct Dispatch {
     /// The turn's number
     #[arg(long)]
     turn: Option<u64>,
-    /// The agent's name
+    /// The agent's name; hooks of other agents are left out
     #[arg(long, default_value = "")]
     agent: String,
+    /// Whose hooks alone: `operator`, `agent=NAME`, `plugin=NAME`, `skill=NAME`, separated by commas
+    #[arg(long, value_name = "OWNERS", value_delimiter = ',', value_parser = owner)]
+    scope: Vec<Owner>,
+    /// Who opened the turn: `human` or `hook`, for reyn's loop valve
+    #[arg(long, value_name = "WHO", value_parser = origin)]
+    turn_origin: Option<pb::TurnOrigin>,
     /// Binds ${workspace} [default: the current directory]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// infer's agent mode: standard, plan or auto
+    /// Binds ${source} [default: the tree that the event says the worktree was made from]
+    #[arg(long, value_name = "DIR")]
+    source: Option<PathBuf>,
+    /// infer's agent mode: standard, plan, auto, or any other
     #[arg(long, value_name = "MODE", default_value = "")]
     agent_mode: String,
     /// Only hooks of the stage before the others (docker-agent's `preempt_yolo`)
@@ -71,6 +97,9 @@ pub(super) struct Dispatch {
     /// The daemon's socket; without it, and without a daemon at its usual place, this call is served privately
     #[arg(long, value_name = "ADDR")]
     connect: Option<PathBuf>,
+    /// Serve this call from inside this process, whatever daemon listens
+    #[arg(long, conflicts_with = "connect")]
+    private: bool,
     /// Run even if the operator's configuration confines nothing (backend noop)
     #[arg(long)]
     allow_unconfirmed: bool,
@@ -79,11 +108,21 @@ pub(super) struct Dispatch {
 impl Dispatch {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let request = self.request(context)?;
-        let response = match served::daemon(context, self.connect.as_deref()) {
+        let daemon = served::of_call(context, self.connect.as_deref(), self.private);
+        let served_by = served::by(daemon.as_deref());
+        let response = match daemon {
+            // Who sits at a terminal can be asked there, if the daemon takes the answer from this user.
+            Some(socket) if !context.json && io::stderr().is_terminal() => {
+                let request = pb::DispatchRequest {
+                    request_id: Uuid::now_v7().to_string(),
+                    ..request
+                };
+                served::by_daemon(&socket, request, asking)?
+            }
             Some(socket) => served::by_daemon(&socket, request, ask)?,
             None => {
                 let mut config = context.load()?;
-                let configured = hooks::configured(&config, &context.surroundings.switches)?;
+                let configured = config.all_hooks(&context.surroundings.switches)?;
                 config.registered = configured.hooks;
                 if !config.hooks_disabled && config.registered.is_empty() && self.hook.is_empty() {
                     let message = "no daemon is set up here, and neither the configuration nor the command line has a hook: \
@@ -92,11 +131,9 @@ impl Dispatch {
                 }
                 config.spawners = 1;
                 config.allowed_uids.clear();
-                config.workspace_roots.named.extend(
-                    [PathBuf::from(&request.workspace)]
-                        .into_iter()
-                        .filter(|p| p.is_absolute()),
-                );
+                let bound = [&request.workspace, &request.source].map(PathBuf::from);
+                let bound = bound.into_iter().filter(|path| path.is_absolute());
+                config.workspace_roots.named.extend(bound);
                 // What is typed is consented to; what a file says is not.
                 let consent = if config.registered.is_empty() {
                     ConsentRule::Typed
@@ -110,7 +147,9 @@ impl Dispatch {
             output::stderr(UNCONFINED);
         }
         if context.json {
-            output::json_line(&json::render(&response, "hookjail.v1.DispatchResponse")?);
+            let mut told = json::render(&response, "hookjail.v1.DispatchResponse")?;
+            told["servedBy"] = served_by.into();
+            output::json_line(&told);
         } else {
             show(&response);
         }
@@ -139,6 +178,7 @@ impl Dispatch {
         }
         let here = std::env::current_dir()?;
         let workspace = directory(self.workspace.as_deref().unwrap_or(&here))?;
+        let source = self.source.as_deref().map(directory).transpose()?;
         let tool = pb::Tool {
             name: self.tool.clone(),
             ..pb::Tool::default()
@@ -167,8 +207,11 @@ impl Dispatch {
             } else {
                 pb::OnFailure::Contract.into()
             },
+            profile: self.profile.clone(),
             require_confirmed: Some(!self.allow_unconfirmed),
+            scope: (!self.scope.is_empty()).then(|| scope(&self.scope)),
             session_id: self.session.clone(),
+            source: source.unwrap_or_default(),
             stage: stage.into(),
             timeout: self
                 .timeout
@@ -176,6 +219,7 @@ impl Dispatch {
                 .transpose()?,
             tool: (!self.tool.is_empty()).then_some(tool),
             turn: self.turn,
+            turn_origin: self.turn_origin.unwrap_or_default().into(),
             workspace,
             ..pb::DispatchRequest::default()
         })
@@ -203,6 +247,98 @@ async fn ask(
 ) -> Result<pb::DispatchResponse, Failure> {
     let mut client = HookServiceClient::new(channel);
     served::until_interrupted(client.dispatch(request)).await
+}
+
+/// As [`ask`]; if the operator has to be asked whether a hook may run, that is done at this terminal.
+async fn asking(
+    channel: Channel,
+    request: pb::DispatchRequest,
+) -> Result<pb::DispatchResponse, Failure> {
+    let asked = ask_about(channel.clone(), request.request_id.clone()).await;
+    let response = ask(channel, request).await;
+    if let Some(asked) = asked {
+        asked.abort();
+    }
+    response
+}
+
+/// Parses whose hooks are meant.
+fn owner(text: &str) -> Result<Owner, String> {
+    match text.split_once('=') {
+        None if text == "operator" => Ok(Owner::Operator),
+        Some(("agent", name)) if !name.is_empty() => Ok(Owner::Agent(name.to_owned())),
+        Some(("plugin", name)) if !name.is_empty() => Ok(Owner::Plugin(name.to_owned())),
+        Some(("skill", name)) if !name.is_empty() => Ok(Owner::Skill(name.to_owned())),
+        _ => Err("must be `operator`, `agent=NAME`, `plugin=NAME` or `skill=NAME`".to_owned()),
+    }
+}
+
+fn scope(owners: &[Owner]) -> pb::Scope {
+    let mut scope = pb::Scope::default();
+    for owner in owners {
+        match owner {
+            Owner::Agent(name) => scope.agents.push(name.clone()),
+            Owner::Operator => scope.operator = true,
+            Owner::Plugin(name) => scope.plugins.push(name.clone()),
+            Owner::Skill(name) => scope.skills.push(name.clone()),
+        }
+    }
+    scope
+}
+
+/// Parses who opened a turn.
+fn origin(text: &str) -> Result<pb::TurnOrigin, String> {
+    match text {
+        "hook" => Ok(pb::TurnOrigin::Hook),
+        "human" => Ok(pb::TurnOrigin::Human),
+        _ => Err("must be `human` or `hook`".to_owned()),
+    }
+}
+
+/// Says what a failed hook leaves behind for whoever looks for the cause: why nothing is delivered, what it wrote to stderr last,
+/// what it was denied, or that this is not known.
+fn causes(hook: &pb::DispatchedHook) -> Vec<(&'static str, String)> {
+    let verdict = hook.verdict.clone().unwrap_or_default();
+    let ran = match &hook.end {
+        Some(pb::dispatched_hook::End::Ran(ran)) => Some(ran),
+        _ => None,
+    };
+    let outcome = ran.and_then(|ran| ran.outcome);
+    if !verdict.failed && outcome.is_none_or(|outcome| outcome.exit_code == Some(0)) {
+        return Vec::new();
+    }
+    let mut causes = Vec::new();
+    if !verdict.skip_reason.is_empty() {
+        causes.push(("  skipped", verdict.skip_reason));
+    }
+    let Some(ran) = ran else {
+        return causes;
+    };
+    if !ran.exec_problem.is_empty() {
+        causes.push(("  problem", ran.exec_problem.clone()));
+    }
+    let stderr = [&ran.stderr[..], &ran.stderr_tail[..]].concat();
+    let stderr = String::from_utf8_lossy(&stderr);
+    let lines: Vec<_> = stderr
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    let last = lines.len().saturating_sub(STDERR_LINES);
+    causes.extend(
+        lines[last..]
+            .iter()
+            .map(|line| ("  stderr", (*line).to_owned())),
+    );
+    let refused = Refusals {
+        confinement: ran.confinement.as_ref(),
+        denials: &ran.denials,
+        failed: true,
+        sources: &ran.denial_sources,
+    };
+    let learn = |options: &str| format!("hookjail learn {options}-- CMD");
+    let refused = refused.lines(learn).into_iter();
+    causes.extend(refused.map(|words| ("  denied", words)));
+    causes
 }
 
 /// Shows a response to a person.
@@ -238,6 +374,9 @@ fn show(response: &pb::DispatchResponse) {
         let decision = decision(&verdict);
         let told = format!("{}: {end} ({decision}{failed})", hook.name);
         line("hook", &plain(&told));
+        for (label, cause) in causes(hook) {
+            line(label, &plain(&cause));
+        }
     }
     if response.hooks.is_empty() {
         line("hook", "none is due");
@@ -257,6 +396,13 @@ fn show(response: &pb::DispatchResponse) {
     }
     for warning in &answer.warnings {
         line("warning", &plain(warning));
+    }
+    if let Some(valve) = response.loop_valve.as_ref().filter(|valve| valve.capped) {
+        let told = format!(
+            "hooks opened {} turns in a row, as many as there may be: {}",
+            valve.count, valve.on_limit
+        );
+        line("loop valve", &told);
     }
     for reminder in &response.reminders {
         let (from, text) = (&reminder.hook_name, &reminder.text);

@@ -12,8 +12,8 @@ use super::{
     assemble::Assembly,
     client,
     output::{self, Style},
-    served,
-    show::plain,
+    profile, served,
+    show::{axis_name, plain},
 };
 use crate::{
     pb::{self, sandbox_service_client::SandboxServiceClient},
@@ -31,6 +31,9 @@ pub(super) struct Doctor {
     /// Have the daemon at this socket test itself again, instead of this process
     #[arg(long, value_name = "ADDR")]
     connect: Option<PathBuf>,
+    /// Show what was tried on each axis, what a gap means, and how to close it
+    #[arg(long, short)]
+    verbose: bool,
 }
 
 impl Doctor {
@@ -52,7 +55,7 @@ impl Doctor {
         if context.json {
             output::json_line(&json::render(&status, "hookjail.v1.GetStatusResponse")?);
         } else {
-            output::stdout(describe(&status).as_bytes());
+            output::stdout(describe(&status, self.verbose).as_bytes());
         }
         // Somebody who asks in a script wants to know whether hooks can run.
         let healthy = status.audit_problem.is_empty()
@@ -84,18 +87,17 @@ impl Doctor {
         registry: &Registry,
         sandbox: &Sandbox,
     ) -> Result<pb::GetStatusResponse, Failure> {
-        let wanted = |policy: &&Policy| {
-            self.profile
-                .as_ref()
-                .is_none_or(|name| policy.name.as_str() == name)
+        let wanted = match &self.profile {
+            None => None,
+            Some(name) => Some(profile::find(registry, name)?),
         };
         let mut profiles = Vec::new();
-        for policy in registry.iter().filter(wanted) {
+        let is_wanted = |policy: &&Policy| {
+            let mut wanted = wanted.iter();
+            wanted.len() == 0 || wanted.any(|wanted| wanted.name == policy.name)
+        };
+        for policy in registry.iter().filter(is_wanted) {
             profiles.push(profile_status(sandbox, policy).await);
-        }
-        if profiles.is_empty() {
-            let name = self.profile.as_deref().unwrap_or_default();
-            return Err(Failure::new(format!("there is no profile `{name}`")));
         }
         Ok(pb::GetStatusResponse {
             audit_problem: String::new(),
@@ -107,7 +109,7 @@ impl Doctor {
 }
 
 /// Shows a status to a person.
-fn describe(status: &pb::GetStatusResponse) -> String {
+fn describe(status: &pb::GetStatusResponse, verbose: bool) -> String {
     let style = Style::of_stdout();
     let mut text = String::new();
     if !status.audit_problem.is_empty() {
@@ -136,6 +138,16 @@ fn describe(status: &pb::GetStatusResponse) -> String {
         }
         text.push('\n');
     }
+    if !verbose {
+        text.push('\n');
+        for profile in &status.profiles {
+            summarise(&mut text, profile, style);
+        }
+        text.push_str(
+            "\nwhat was tried, what a gap means, and what closes it: hookjail doctor --verbose\n",
+        );
+        return text;
+    }
     for profile in &status.profiles {
         let title = style.strong(&format!("profile {}", profile.profile));
         let state = if profile.unconfined {
@@ -158,6 +170,49 @@ fn describe(status: &pb::GetStatusResponse) -> String {
         }
     }
     text
+}
+
+/// Shows in one line what a profile comes to here; where it is not confirmed, also what failed.
+fn summarise(text: &mut String, profile: &pb::ProfileStatus, style: Style) {
+    let state = if profile.unconfined {
+        style.bad("UNCONFINED")
+    } else {
+        confirmed(profile.confirmed, style)
+    };
+    let of = |coverage: pb::Coverage, word: &str| {
+        let reports = profile.axes.iter().filter_map(|axis| axis.report.as_ref());
+        let names = reports.filter(|report| report.coverage() == coverage);
+        let names: Vec<_> = names.map(|report| axis_name(report.axis())).collect();
+        (!names.is_empty()).then(|| format!("{word}: {}", names.join(", ")))
+    };
+    let gaps = [
+        of(pb::Coverage::Degraded, "degraded"),
+        of(pb::Coverage::Ignored, "ignored"),
+    ];
+    let gaps: Vec<_> = gaps.into_iter().flatten().collect();
+    let name = style.strong(&format!("{:<17}", profile.profile));
+    text.push_str(&format!(
+        "{name} {:<10} {state}  {}\n",
+        profile.backend,
+        gaps.join("; ")
+    ));
+    if profile.confirmed || profile.unconfined {
+        return;
+    }
+    if !profile.reason.is_empty() {
+        text.push_str(&format!("  {}\n", plain(&profile.reason)));
+    }
+    for axis in &profile.axes {
+        let legs = axis.deny.iter().chain(&axis.control);
+        for leg in legs.filter(|leg| !leg.held) {
+            let (attempt, observed) = (&leg.attempt, &leg.observed);
+            let failed = style.bad("FAILED");
+            text.push_str(&format!("  {failed}  {attempt}: {observed}\n"));
+        }
+        if !axis.fix.is_empty() {
+            text.push_str(&format!("  fix: {}\n", axis.fix));
+        }
+    }
 }
 
 fn confirmed(confirmed: bool, style: Style) -> String {

@@ -18,16 +18,17 @@ use super::{
     Context, Failure,
     assemble::{Assembly, own},
     output::{self, Style},
+    profile,
 };
 use crate::{
     config::Config,
+    model::Narrow,
     policy::{
         GrantSpec, GrantedBy, Place, Policy,
         explain::{Kind, Operation, Reach, Target},
         forbidden::Forbidden,
-        narrow::narrow,
+        narrow::{Bound, narrow},
     },
-    request::{Narrow, ProfileName},
     sandbox::{
         Backend, BackendName,
         linux::{
@@ -102,13 +103,14 @@ impl Explain {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
         let registry = Assembly::registry(&config)?;
-        let found =
-            ProfileName::parse(&self.profile).and_then(|name| registry.find(&name).cloned());
-        let base =
-            found.ok_or_else(|| Failure::new(format!("there is no profile `{}`", self.profile)))?;
+        let base = profile::find(&registry, &self.profile)?;
         let mut notes = Vec::new();
         let workspace = self.workspace(&base)?;
-        let policy = narrow(&base, workspace.as_deref(), &Narrow::default())?;
+        let policy = narrow(
+            &base,
+            Bound::workspace(workspace.as_deref()),
+            &Narrow::default(),
+        )?;
         let spec = self.spec(&config, &policy, &mut notes);
         let (asked, mut answer) = match &self.question {
             Question::Path {

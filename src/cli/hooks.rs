@@ -1,22 +1,24 @@
 //! `hookjail hooks`: what is configured, and what a file of hooks says.
 
 use std::{
-    path::{Path, PathBuf},
+    path::{Path, PathBuf, absolute},
     process::ExitCode,
 };
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{Context, Failure, output};
+use super::{Context, Failure, assemble::Assembly, output};
 use crate::{
     contract::Mode,
     hooks::{
-        Registered, configured,
+        Registered,
         load::peek,
+        lookup,
         read::{Origin, read},
-        show,
+        redirection, show,
     },
+    policy::Registry,
 };
 
 /// Lists the configured hooks, and checks files of hooks.
@@ -33,7 +35,7 @@ enum Command {
         /// Whose file it is: the contract's name
         #[arg(long)]
         contract: String,
-        /// Where relative directories in it start
+        /// Where relative paths in it start [default: where it lies]
         #[arg(long, value_name = "DIRECTORY")]
         base: Option<PathBuf>,
         /// The file
@@ -58,8 +60,12 @@ impl Hooks {
 
 fn list(context: &Context) -> Result<ExitCode, Failure> {
     let config = context.load()?;
-    let loaded = configured(&config, &context.surroundings.switches)?;
-    for hint in loaded.disabled.iter().chain(&loaded.warnings) {
+    let loaded = config.all_hooks(&context.surroundings.switches)?;
+    let profiles = Assembly::registry(&config)?;
+    let refused = redirection::warnings(&loaded.hooks, &profiles);
+    let missing = lookup::missing(&loaded.hooks, &profiles, None);
+    let hints = loaded.disabled.iter().chain(&loaded.warnings);
+    for hint in hints.chain(&refused).chain(&missing) {
         output::stderr(&format!("hookjail: {hint}"));
     }
     if context.json {
@@ -74,12 +80,25 @@ fn list(context: &Context) -> Result<ExitCode, Failure> {
 
 fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) -> ExitCode {
     let shown = file.display().to_string();
-    let origin = Origin { base, name: &shown };
+    let directory = absolute(file).ok();
+    let directory = directory.as_deref().and_then(Path::parent);
+    let origin = Origin {
+        base: base.or(directory),
+        name: &shown,
+    };
     let checked = peek(file)
         .map_err(|error| format!("{shown}: cannot be read: {error}"))
         .and_then(|text| {
             read(contract, &text, &origin, &context.surroundings.switches)
                 .map_err(|error| error.to_string())
+        })
+        .and_then(|mut read| {
+            let profiles = Registry::builtin().map_err(|error| error.to_string())?;
+            let refused = redirection::warnings(&read.hooks, &profiles);
+            read.warnings.extend(refused);
+            let missing = lookup::missing(&read.hooks, &profiles, origin.base);
+            read.warnings.extend(missing);
+            Ok(read)
         });
     match (checked, context.json) {
         (Ok(read), true) => {

@@ -13,6 +13,8 @@ mod explain;
 mod hooks;
 mod install;
 mod interpret;
+#[cfg(target_os = "linux")]
+mod learn;
 mod log;
 mod on_demand;
 mod output;
@@ -27,12 +29,16 @@ mod serve;
 mod served;
 mod show;
 mod steer;
+mod thin;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-pub use self::assemble::{Assembly, AssemblyError};
+pub use self::{
+    assemble::{Assembly, AssemblyError},
+    thin::stand_in,
+};
 use crate::{config::Surroundings, refusal::chain};
 
 /// hookjail failed or refused.
@@ -44,6 +50,39 @@ const FAILED: u8 = 125;
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
+    #[command(flatten)]
+    everywhere: Everywhere,
+}
+
+/// The same for `run` alone: to make all the other subcommands' options takes longer than what a hook's run adds otherwise.
+#[derive(Debug, Parser)]
+#[command(name = "hookjail")]
+struct RunArguments {
+    #[command(subcommand)]
+    command: RunAlone,
+    #[command(flatten)]
+    everywhere: Everywhere,
+}
+
+#[derive(Debug, Subcommand)]
+enum RunAlone {
+    /// Run one hook
+    Run(Box<run::Run>),
+}
+
+impl From<RunArguments> for Arguments {
+    fn from(arguments: RunArguments) -> Self {
+        let RunAlone::Run(run) = arguments.command;
+        Self {
+            command: Command::Run(run),
+            everywhere: arguments.everywhere,
+        }
+    }
+}
+
+/// What every subcommand can be told.
+#[derive(Debug, clap::Args)]
+struct Everywhere {
     /// The configuration file [default: /etc/hookjail/hookjail.toml for root, else $XDG_CONFIG_HOME/hookjail/hookjail.toml]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -81,6 +120,8 @@ enum Command {
     Hooks(hooks::Hooks),
     Install(install::Install),
     Interpret(interpret::Interpret),
+    #[cfg(target_os = "linux")]
+    Learn(Box<learn::Learn>),
     /// What a self-test's child executes
     #[cfg(not(target_os = "linux"))]
     #[command(hide = true)]
@@ -110,6 +151,14 @@ struct Context {
 }
 
 impl Context {
+    fn of(told: Everywhere) -> Self {
+        Self {
+            config: told.config,
+            json: told.json,
+            surroundings: Surroundings::of_process(),
+        }
+    }
+
     /// Loads the configuration: the file that was named, else the default one if there is one.
     fn load(&self) -> Result<crate::config::Config, crate::config::ConfigError> {
         let default = || {
@@ -127,11 +176,15 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
     // First of all: whatever breaks in a hook's place must be a no there.
     let post = adopt::Post::taken(&words);
+    let parsed = if words.get(1).is_some_and(|word| word == "run") {
+        RunArguments::try_parse_from(&words).map(Arguments::from)
+    } else {
+        Arguments::try_parse_from(&words)
+    };
     let Arguments {
         command,
-        config,
-        json,
-    } = match (Arguments::try_parse_from(&words), post) {
+        everywhere,
+    } = match (parsed, post) {
         (Ok(arguments), _) => arguments,
         (Err(error), Some(post)) => return post.refuse_words(&words, &error),
         (Err(error), None) => {
@@ -140,11 +193,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(FAILED));
         }
     };
-    let context = Context {
-        config,
-        json,
-        surroundings: Surroundings::of_process(),
-    };
+    let context = Context::of(everywhere);
     let done = match command {
         Command::Audit(audit) => audit.run(&context),
         Command::Consent(consent) => consent.run(&context),
@@ -162,6 +211,8 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Hooks(hooks) => hooks.run(&context),
         Command::Install(install) => install.run(&context),
         Command::Interpret(interpret) => interpret.run(&context),
+        #[cfg(target_os = "linux")]
+        Command::Learn(learn) => learn.run(&context),
         #[cfg(not(target_os = "linux"))]
         Command::MakeAttempts => Ok(crate::sandbox::portable::attempts::run()),
         Command::Profile(profile) => profile.run(&context),
@@ -174,7 +225,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Witness(witness) => Ok(witness.run()),
     };
     done.unwrap_or_else(|failure| {
-        output::failure(&failure, json);
+        output::failure(&failure, context.json);
         ExitCode::from(failure.code)
     })
 }

@@ -12,7 +12,8 @@ use std::{
 
 use nix::fcntl::{Flock, FlockArg};
 
-use super::{Context, Failure};
+use super::{Context, Failure, thin};
+use crate::sys::hold_no_signals;
 
 /// How long a daemon may take until it listens, where nobody waits for less.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -66,7 +67,8 @@ pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBu
     let path = state.join("daemon.log");
     let mut log = open(&path)?;
     log.set_len(0)?;
-    let mut command = Command::new(env::current_exe()?);
+    let program = thin::whole()?;
+    let mut command = Command::new(&program);
     if let Some(config) = &context.config {
         command.arg("--config").arg(config);
     }
@@ -82,7 +84,10 @@ pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBu
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log.try_clone()?);
-    let mut child = command.spawn()?;
+    hold_no_signals();
+    let mut child = command
+        .spawn()
+        .map_err(|error| Failure::new(format!("cannot start `{}`: {error}", program.display())))?;
     loop {
         if let Some(socket) = listening() {
             return Ok(socket.clone());

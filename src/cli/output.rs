@@ -61,8 +61,30 @@ pub(super) fn failure(failure: &Failure, as_json: bool) {
     // The command that lifts a refusal is for a person: whatever else reads this may hand it to a model.
     let approve = failure.metadata.get("approve");
     let approve = approve.filter(|_| io::stderr().is_terminal());
-    let approve = approve.map_or_else(String::new, |approve| format!("; to allow it: {approve}"));
+    let by = failure.metadata.get("approve_as");
+    let by = by.map_or_else(String::new, |who| format!(", {who} runs"));
+    let approve = approve.map_or_else(String::new, |approve| {
+        format!("; to allow it{by}: {approve}")
+    });
     stderr(&format!("hookjail: {reason}{}{approve}", failure.message));
+    if io::stderr().is_terminal() {
+        stderr_lines(failure);
+    }
+}
+
+/// Says which lines of which file would lift a refusal.
+fn stderr_lines(failure: &Failure) {
+    let Some(lines) = failure.metadata.get("configure") else {
+        return;
+    };
+    let file = failure.metadata.get("configuration");
+    let file = file.map_or("the daemon's configuration", String::as_str);
+    stderr(&format!(
+        "to allow it, in {file}, and then `hookjail reload`:"
+    ));
+    for line in lines.lines() {
+        stderr(&format!("  {line}"));
+    }
 }
 
 /// How text is set off on this stdout.

@@ -1,12 +1,16 @@
 //! `hookjail profile`: list, show and validate profiles.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::{Context, Failure, assemble::Assembly, output, schema};
-use crate::{policy::Registry, request::ProfileName, schema::Form};
+use crate::{
+    model::ProfileName,
+    policy::{Policy, Registry},
+    schema::Form,
+};
 
 /// Lists, shows and validates profiles.
 #[derive(Debug, Args)]
@@ -41,10 +45,7 @@ impl Profile {
             Command::Schema => return schema::print(Form::Profile, context.json),
             Command::Show { name } => {
                 let registry = Assembly::registry(&context.load()?)?;
-                let found =
-                    ProfileName::parse(&name).and_then(|name| registry.find(&name).cloned());
-                let policy =
-                    found.ok_or_else(|| Failure::new(format!("there is no profile `{name}`")))?;
+                let policy = find(&registry, &name)?;
                 if context.json {
                     output::json_line(&json!({
                         "name": policy.name.as_str(),
@@ -74,6 +75,20 @@ impl Profile {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Returns a profile by its name.
+///
+/// # Errors
+///
+/// Says which there are.
+pub(super) fn find(registry: &Registry, name: &str) -> Result<Arc<Policy>, Failure> {
+    let found = ProfileName::parse(name).and_then(|name| registry.find(&name).cloned());
+    found.ok_or_else(|| {
+        let names: Vec<_> = registry.iter().map(|policy| policy.name.as_str()).collect();
+        let names = names.join(", ");
+        Failure::new(format!("there is no profile `{name}`: one of {names}"))
+    })
 }
 
 fn list(registry: &Registry, as_json: bool) {

@@ -3,11 +3,13 @@
 use std::{
     env,
     ffi::{OsStr, OsString},
+    fs::Metadata,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Component, Path, PathBuf},
 };
 
 use super::Failure;
+use crate::admission::is_interpreter;
 
 /// The program was found but could not be executed.
 pub(super) const NOT_EXECUTABLE: u8 = 126;
@@ -16,26 +18,45 @@ pub(super) const NOT_FOUND: u8 = 127;
 
 /// Makes the program absolute, and a script that an interpreter is given, as the caller sees them: by the current directory
 /// and `PATH`.
-pub(super) fn resolve_program(mut argv: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+pub(super) fn resolve_program(argv: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+    let argv = resolve_name(argv)?;
+    if argv.len() < 2 {
+        return Ok(argv);
+    }
+    let here = env::current_dir()?;
+    Ok(resolve_script(argv, &here))
+}
+
+/// Makes the program alone absolute.
+pub(super) fn resolve_name(mut argv: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
     let Some(name) = argv.first() else {
         return Err(Failure::new("there is no command"));
     };
     let program = find_program(name)?;
     argv[0] = program.into_os_string();
-    if let Some(argument) = argv.get(1)
+    Ok(argv)
+}
+
+/// Makes a script absolute that an interpreter is given, and that lies in a directory. What other programs are given stays: a consent
+/// for a file that a hook is to make would be for another command once it is there.
+pub(super) fn resolve_script(mut argv: Vec<OsString>, directory: &Path) -> Vec<OsString> {
+    if let [program, argument, ..] = argv.as_slice()
+        && is_interpreter(Path::new(program))
         && !argument.as_bytes().starts_with(b"-")
         && Path::new(argument).is_relative()
         && argument.as_bytes().contains(&b'.')
-        && Path::new(argument).is_file()
+        && directory.join(argument).is_file()
     {
-        argv[1] = env::current_dir()?.join(argument).into_os_string();
+        argv[1] = directory.join(argument).into_os_string();
     }
-    Ok(argv)
+    argv
 }
 
 fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
     let shown = Path::new(name).display();
-    let candidates: Vec<PathBuf> = if name.as_bytes().contains(&b'/') {
+    let candidates: Vec<PathBuf> = if Path::new(name).is_absolute() {
+        vec![Path::new(name).components().collect()]
+    } else if name.as_bytes().contains(&b'/') {
         vec![env::current_dir()?.join(name).components().collect()]
     } else {
         let search = env::var_os("PATH").unwrap_or_default();
@@ -44,7 +65,18 @@ fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
             .map(|d| d.join(name))
             .collect()
     };
-    let found = candidates.iter().find(|path| path.is_file());
+    let mut found = None;
+    let mut runnable = None;
+    for path in &candidates {
+        let Some(metadata) = path.metadata().ok().filter(Metadata::is_file) else {
+            continue;
+        };
+        found = found.or(Some(path));
+        if metadata.permissions().mode() & 0o111 != 0 {
+            runnable = Some(path);
+            break;
+        }
+    }
     let found = found.ok_or_else(|| {
         let is_line = name
             .as_bytes()
@@ -57,17 +89,9 @@ fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
         };
         Failure::new(format!("`{shown}` is not found{hint}")).with_code(NOT_FOUND)
     })?;
-    let executable = |path: &Path| {
-        path.metadata()
-            .is_ok_and(|m| m.permissions().mode() & 0o111 != 0)
-    };
-    let runnable = candidates
-        .iter()
-        .find(|path| path.is_file() && executable(path))
-        .ok_or_else(|| {
-            Failure::new(format!("`{}` is not executable", found.display()))
-                .with_code(NOT_EXECUTABLE)
-        })?;
+    let runnable = runnable.ok_or_else(|| {
+        Failure::new(format!("`{}` is not executable", found.display())).with_code(NOT_EXECUTABLE)
+    })?;
     // A plain path is what a request would name, and what a consent is then looked up by.
     if !runnable
         .components()
@@ -83,5 +107,29 @@ fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
     ) {
         (Some(Ok(directory)), Some(file)) => Ok(directory.join(file)),
         _ => Ok(runnable.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_script_stays_as_it_was_written_whether_it_is_there_or_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let there = directory.path().join("there.txt");
+        std::fs::write(&there, "").unwrap();
+        let resolved = |words: [&str; 2]| {
+            let argv = words.map(OsString::from).to_vec();
+            resolve_script(argv, directory.path())[1].clone()
+        };
+        assert_eq!(resolved(["/usr/bin/python3", "there.txt"]), there);
+        for words in [
+            ["/usr/bin/python3", "absent.txt"],
+            ["/usr/bin/tee", "there.txt"],
+            ["/srv/hooks/log.sh", "there.txt"],
+        ] {
+            assert_eq!(resolved(words), words[1], "{words:?}");
+        }
     }
 }

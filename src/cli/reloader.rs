@@ -12,8 +12,9 @@ use crate::{
     admission::allowlist::Allowlist,
     config::Config,
     current::Current,
-    hooks::{self, Configured, load::Loaded},
+    hooks::{self, Configured, load::Loaded, redirection},
     pipeline::Pipeline,
+    policy::Registry,
     refusal::{Reason, Refusal, chain},
     wire::{Reload, Reloaded},
 };
@@ -41,9 +42,9 @@ impl Reload for Reloader {
             );
             return Err(Refusal::new(Reason::ReloadRefused, message).with("keys", fixed.join(" ")));
         }
-        let (configured, count) =
-            registered(&config, &self.context).map_err(|error| refused(&error))?;
         let rules = Assembly::rules(&config).map_err(|error| refused(&error))?;
+        let (configured, count) =
+            registered(&config, &self.context, &rules.registry).map_err(|error| refused(&error))?;
         let redaction = Assembly::redaction(&config).map_err(|error| refused(&error))?;
         Allowlist::load(&config.allowlist()).map_err(|error| refused(&error))?;
 
@@ -71,12 +72,14 @@ impl Reload for Reloader {
 pub(super) fn registered(
     config: &Config,
     context: &Context,
+    profiles: &Registry,
 ) -> Result<(Configured, usize), hooks::load::LoadError> {
     let Loaded {
         disabled,
         hooks,
-        warnings,
-    } = hooks::configured(config, &context.surroundings.switches)?;
+        mut warnings,
+    } = config.all_hooks(&context.surroundings.switches)?;
+    warnings.extend(redirection::warnings(&hooks, profiles));
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
@@ -84,7 +87,7 @@ pub(super) fn registered(
         tracing::info!("no hooks: {disabled}");
     }
     let count = hooks.len();
-    Ok((Configured::new(hooks, config.lists.clone()), count))
+    Ok((Configured::new(hooks, config.lists.load()?), count))
 }
 
 fn refused(error: &dyn std::error::Error) -> Refusal {

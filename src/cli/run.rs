@@ -8,7 +8,6 @@ use std::{
     os::fd::AsFd,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::Arc,
     time::Duration,
 };
 
@@ -18,22 +17,19 @@ use tonic::transport::Channel;
 use uuid::Uuid;
 
 use super::{
-    Context, FAILED, Failure, adopt,
-    assemble::Assembly,
-    client,
+    Context, FAILED, Failure, adopt, client,
     consent::ask_about,
     output,
     program::{NOT_EXECUTABLE, NOT_FOUND, resolve_program},
     served::{self, SIGNALED},
-    show::{show, show_preview},
+    show::{plain, show, show_preview},
 };
 use crate::{
     admission::ConsentRule,
     config::Config,
-    contract::Mode,
+    contract::is_spelled,
     pb::{self, hook_service_client::HookServiceClient},
-    policy::{self, Policy, Registry, units::Span},
-    request::ProfileName,
+    policy::units::Span,
     wire::json,
 };
 
@@ -77,6 +73,10 @@ pub(super) struct Place {
 }
 
 /// Runs one hook.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 #[derive(Debug, Args)]
 pub(super) struct Run {
     #[command(flatten)]
@@ -120,6 +120,12 @@ pub(super) struct Run {
     /// The daemon's socket; without it, and without a daemon at its usual place, this run is served privately
     #[arg(long, value_name = "ADDR")]
     pub(super) connect: Option<PathBuf>,
+    /// Serve this run from inside this process, whatever daemon listens: what is typed here needs no consent
+    #[arg(long, conflicts_with_all = ["connect", "runtime"])]
+    private: bool,
+    /// Print what the hook prints, byte for byte, and nothing else
+    #[arg(long, conflicts_with_all = ["json", "runtime", "dry_run"])]
+    mirror: bool,
     /// Run even if the operator's configuration confines nothing (backend noop)
     #[arg(long)]
     allow_unconfirmed: bool,
@@ -135,15 +141,17 @@ impl Run {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         if let Some(name) = &self.place.runtime {
             return Ok(match adopt::parse(name) {
+                Ok(runtime) if self.place.rehearse => adopt::rehearse(&self, runtime, context),
                 Ok(runtime) => adopt::run(&self, runtime, context),
                 Err(names) => adopt::refuse(&self, &format!("`--as {name}` is none: {names}")),
             });
         }
-        let daemon = served::daemon(context, self.connect.as_deref());
+        let daemon = served::of_call(context, self.connect.as_deref(), self.private);
+        let served_by = served::by(daemon.as_deref());
         let event = event(self.event.as_deref())?;
         let request = pb::ExecuteRequest {
             contract: contract(&self.contract)?.into(),
-            ..self.request(context, self.mode()?, event, Path::to_owned)?
+            ..self.request(context, event, Path::to_owned)?
         };
         if self.dry_run {
             let response = self.call(context, daemon, request, preview)?;
@@ -175,11 +183,29 @@ impl Run {
             output::stderr(UNCONFINED);
         }
         if context.json {
-            output::json_line(&json::render(&response, "hookjail.v1.ExecuteResponse")?);
+            let mut told = json::render(&response, "hookjail.v1.ExecuteResponse")?;
+            told["servedBy"] = served_by.into();
+            output::json_line(&told);
+        } else if self.mirror {
+            mirror(&response);
         } else {
-            show(&response);
+            show(&response, &served_by, |options| {
+                let command = self.command.iter().map(|word| word.to_string_lossy());
+                let command: Vec<_> = command.collect();
+                let command = shlex::try_join(command.iter().map(AsRef::as_ref));
+                format!(
+                    "hookjail learn {options}-- {}",
+                    command.unwrap_or_else(|_| "CMD".to_owned())
+                )
+            });
         }
         Ok(ExitCode::from(exit_code(&response)))
+    }
+
+    /// Stands in for a hook, with the code for that alone. `None`: there is more to be done.
+    pub(super) fn stand_in(&self, context: &Context) -> Option<ExitCode> {
+        let runtime = adopt::parse(self.place.runtime.as_deref()?).ok()?;
+        (!self.place.rehearse).then(|| adopt::run(self, runtime, context))
     }
 
     /// Calls a daemon, or one that serves this call alone.
@@ -208,54 +234,34 @@ impl Run {
         let mut config = context.load()?;
         config.spawners = 1;
         config.allowed_uids.clear();
-        let hook = request.hook.as_ref();
-        config.workspace_roots.named.extend(
-            hook.map(|hook| PathBuf::from(&hook.workspace))
-                .filter(|p| p.is_absolute()),
-        );
+        let hook = request.hook.as_ref().map(|hook| &hook.workspace);
+        let offer = request.offer.as_ref().map(|offer| &offer.workspace);
+        let bound = hook.into_iter().chain(offer).map(PathBuf::from);
+        let bound = bound.filter(|path| path.is_absolute());
+        config.workspace_roots.named.extend(bound);
         // What is typed is consented to, under the profile that is typed.
         Ok((config, ConsentRule::Typed))
     }
 
-    fn mode(&self) -> Result<Mode, Failure> {
-        let name = self.contract.replace('-', "_");
-        Ok(Mode::parse(&name, &self.mode)?)
-    }
-
-    /// Returns the profile's name: the one that is given, else the contract's.
-    pub(super) fn profile_of(&self, mode: Mode) -> &str {
-        if self.profile.is_empty() {
-            mode.defaults(&self.point).profile
-        } else {
-            &self.profile
-        }
-    }
-
-    /// Makes the request for this hook; its contract is the caller's to say. `project` returns the workspace where none is named,
-    /// from the current directory, in which the hook then starts.
+    /// Makes the request for this hook; its contract is the caller's to say. `project` returns the workspace that is offered where
+    /// none is named, from the current directory, in which the hook then starts.
     pub(super) fn request(
         &self,
         context: &Context,
-        mode: Mode,
         event: Vec<u8>,
         project: impl FnOnce(&Path) -> PathBuf,
     ) -> Result<pb::ExecuteRequest, Failure> {
-        let profile = self.profile_of(mode);
         let argv = resolve_program(self.command.clone())?;
         let argv = argv
             .into_iter()
             .map(|word| text(word, "argument"))
             .collect::<Result<Vec<_>, _>>()?;
         let named = |path: &Option<PathBuf>| path.as_deref().map(directory).transpose();
-        let (mut workspace, mut working_dir) = (named(&self.workspace)?, named(&self.working_dir)?);
-        if workspace.is_none() && policy(context, profile).is_some_and(|it| needs_workspace(&it)) {
-            let current = env::current_dir()?;
-            let project = project(&current);
-            if project != current {
-                working_dir = working_dir.or(Some(directory(&current)?));
-            }
-            workspace = Some(directory(&project)?);
-        }
+        let (workspace, working_dir) = (named(&self.workspace)?, named(&self.working_dir)?);
+        let offer = match workspace {
+            Some(_) => pb::Offer::default(),
+            None => offered(project),
+        };
         let env = self.env.iter().map(|pair| {
             let split = pair
                 .split_once('=')
@@ -274,10 +280,12 @@ impl Run {
                 env: env.collect::<Result<_, _>>()?,
                 name: self.name.clone(),
                 shell: None,
+                source: String::new(),
                 working_dir: working_dir.unwrap_or_default(),
                 workspace: workspace.unwrap_or_default(),
             }),
             mode: self.mode.clone(),
+            offer: Some(offer),
             // Whoever runs `hookjail run` is there until the end: if it dies, the tree dies.
             on_disconnect: pb::OnDisconnect::Kill.into(),
             profile: self.profile.clone(),
@@ -289,6 +297,18 @@ impl Run {
                 .transpose()?,
             ..pb::ExecuteRequest::default()
         })
+    }
+}
+
+/// Prints what the hook printed, and where that is not all of it says so.
+fn mirror(response: &pb::ExecuteResponse) {
+    output::stdout(&response.stdout);
+    output::raw_stderr(&response.stderr);
+    if response.stdout_truncated || response.stderr_truncated || response.cut_for_reply {
+        output::stderr("hookjail: the hook printed more than is kept");
+    }
+    if !response.exec_problem.is_empty() {
+        output::stderr(&format!("hookjail: {}", plain(&response.exec_problem)));
     }
 }
 
@@ -339,7 +359,24 @@ pub(super) fn directory(path: &Path) -> Result<String, Failure> {
     text(resolved.into_os_string(), "directory")
 }
 
-fn text(value: OsString, what: &str) -> Result<String, Failure> {
+/// Offers the current directory, or what is its project, for a workspace; nothing where there is none, or none that a request
+/// could name: a profile that needs one says so.
+fn offered(project: impl FnOnce(&Path) -> PathBuf) -> pb::Offer {
+    let offer = || {
+        let current = env::current_dir().ok()?;
+        let workspace = project(&current);
+        let starts = Some(current).filter(|current| *current != workspace);
+        let starts = starts.map(|current| current.into_os_string().into_string());
+        Some(pb::Offer {
+            workspace: workspace.into_os_string().into_string().ok()?,
+            working_dir: starts.transpose().ok()?.unwrap_or_default(),
+            ..pb::Offer::default()
+        })
+    };
+    offer().unwrap_or_default()
+}
+
+pub(super) fn text(value: OsString, what: &str) -> Result<String, Failure> {
     value
         .into_string()
         .map_err(|value| Failure::new(format!("{what} {value:?} is not UTF-8")))
@@ -347,37 +384,17 @@ fn text(value: OsString, what: &str) -> Result<String, Failure> {
 
 /// Parses a contract's id.
 pub(super) fn contract(text: &str) -> Result<pb::Contract, Failure> {
-    let name = format!("CONTRACT_{}", text.replace('-', "_").to_ascii_uppercase());
-    pb::Contract::from_str_name(&name)
-        .filter(|contract| *contract != pb::Contract::Unspecified)
-        .ok_or_else(|| {
-            let all = (1..).map_while(|number| pb::Contract::try_from(number).ok());
-            let names = all.map(|it| it.as_str_name().trim_start_matches("CONTRACT_"));
-            let names: Vec<_> = names.map(str::to_ascii_lowercase).collect();
-            let names = names.join(", ");
-            Failure::new(format!("there is no contract `{text}`: one of {names}"))
-        })
-}
-
-/// Returns a profile: one of this user's configuration, or, where that cannot be read because it is the daemon's alone, a
-/// shipped one.
-pub(super) fn policy(context: &Context, profile: &str) -> Option<Arc<Policy>> {
-    let configured = context.load().ok();
-    let registry = configured.and_then(|config| Assembly::registry(&config).ok());
-    let registry = registry.or_else(|| Registry::builtin().ok())?;
-    registry.find(&ProfileName::parse(profile)?).cloned()
-}
-
-/// Whether a profile cannot do without a workspace.
-fn needs_workspace(policy: &Policy) -> bool {
-    policy.files.named.iter().any(|grant| {
-        matches!(
-            grant.place,
-            policy::Place::Workspace {
-                if_bound: false,
-                ..
-            }
-        )
+    let all = (1..).map_while(|number| pb::Contract::try_from(number).ok());
+    let named = all.map(|it| {
+        let name = it.as_str_name().trim_start_matches("CONTRACT_");
+        (it, name.to_ascii_lowercase())
+    });
+    let named: Vec<_> = named.collect();
+    let found = named.iter().find(|(_, name)| is_spelled(name, text));
+    found.map(|(it, _)| *it).ok_or_else(|| {
+        let names: Vec<_> = named.iter().map(|(_, name)| name.as_str()).collect();
+        let names = names.join(", ");
+        Failure::new(format!("there is no contract `{text}`: one of {names}"))
     })
 }
 

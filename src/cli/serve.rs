@@ -78,7 +78,6 @@ async fn serve(
 ) -> Result<(), Failure> {
     // The first thread beside the runtime is made now, and not where there may be none.
     tokio::task::spawn_blocking(|| ()).await?;
-    let (configured, _) = registered(&config, context)?;
     let accept_all = context.surroundings.accept_hooks;
     if accept_all {
         tracing::warn!("HOOKJAIL_ACCEPT_HOOKS=1: hooks that nobody allowed are recorded and run");
@@ -89,6 +88,7 @@ async fn serve(
     let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
     log.follow(pipeline.audit.redaction());
     let rules = pipeline.gate.rules();
+    let (configured, _) = registered(&config, context, &rules.registry)?;
     let unconfirmed = confirm_all(&pipeline.sandbox, &rules.registry).await;
     let confirmed = unconfirmed.len() < rules.registry.iter().count();
     let shutdown = CancellationToken::new();

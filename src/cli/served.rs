@@ -8,6 +8,10 @@ use std::{
 };
 
 use hyper_util::rt::TokioIo;
+use nix::{
+    errno::Errno,
+    unistd::{AccessFlags, access},
+};
 use tokio::{
     net::UnixStream,
     signal::unix::{SignalKind, signal},
@@ -20,7 +24,7 @@ use tonic::{
 };
 use tower::service_fn;
 
-use super::{Context, Failure, assemble::Assembly, client};
+use super::{Context, Failure, assemble::Assembly, client, output};
 use crate::{
     admission::ConsentRule,
     config::Config,
@@ -46,6 +50,36 @@ pub(super) fn daemon(context: &Context, named: Option<&Path>) -> Option<PathBuf>
         return sockets.into_iter().next();
     }
     sockets.into_iter().find(|socket| socket.exists())
+}
+
+/// Returns the daemon that a call is for, unless it is to be served privately: because that is asked for, or because the daemon
+/// at the usual place lets nobody of this user's connect.
+pub(super) fn of_call(
+    context: &Context,
+    named: Option<&Path>,
+    is_private: bool,
+) -> Option<PathBuf> {
+    if is_private {
+        return None;
+    }
+    let socket = daemon(context, named)?;
+    let is_usual = named.is_none() && context.surroundings.address.is_none();
+    if is_usual && access(&socket, AccessFlags::W_OK) == Err(Errno::EACCES) {
+        output::stderr(&format!(
+            "hookjail: `{}` lets this user not connect; this is served privately",
+            socket.display()
+        ));
+        return None;
+    }
+    Some(socket)
+}
+
+/// Says who serves a call.
+pub(super) fn by(daemon: Option<&Path>) -> String {
+    daemon.map_or_else(
+        || "this process alone".to_owned(),
+        |socket| format!("the daemon at {}", socket.display()),
+    )
 }
 
 /// Has a running daemon serve a call.
@@ -105,14 +139,14 @@ pub(super) async fn until_interrupted<T>(
 }
 
 /// What serves this process alone, over real gRPC on a socket that nobody else can reach.
-struct PrivateServer {
-    channel: Channel,
+pub(super) struct PrivateServer {
+    pub(super) channel: Channel,
     served: JoinHandle<Result<(), ServeError>>,
     shutdown: CancellationToken,
 }
 
 impl PrivateServer {
-    async fn start(
+    pub(super) async fn start(
         assembly: &Assembly,
         config: Config,
         consent: ConsentRule,
@@ -128,7 +162,7 @@ impl PrivateServer {
             hurry: CancellationToken::new(),
             configured: Arc::new(Current::new(Configured::new(
                 config.registered,
-                config.lists,
+                config.lists.load()?,
             ))),
             // Its one client asks for no health.
             confirmed: true,
@@ -161,7 +195,7 @@ impl PrivateServer {
         })
     }
 
-    async fn stop(self) -> Result<(), Failure> {
+    pub(super) async fn stop(self) -> Result<(), Failure> {
         self.shutdown.cancel();
         Ok(self.served.await??)
     }

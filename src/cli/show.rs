@@ -8,8 +8,13 @@ use crate::{
     policy::units::{Size, Span},
 };
 
-/// Shows a response to a person.
-pub(super) fn show(response: &pb::ExecuteResponse) {
+/// Shows a response to a person, and who it is from; `learn` is the command line that finds what its hook needs, given more
+/// options.
+pub(super) fn show(
+    response: &pb::ExecuteResponse,
+    served_by: &str,
+    learn: impl Fn(&str) -> String,
+) {
     let style = Style::of_stdout();
     let mut text = String::new();
     let mut line = |label: &str, value: &str| {
@@ -75,8 +80,14 @@ pub(super) fn show(response: &pb::ExecuteResponse) {
         }
         None => {}
     }
-    for denial in response.denials.iter().filter(|denial| !denial.incidental) {
-        line("denied", &denial_words(denial));
+    let refused = Refusals {
+        confinement: response.confinement.as_ref(),
+        denials: &response.denials,
+        failed: verdict.failed || outcome.exit_code != Some(0),
+        sources: &response.denial_sources,
+    };
+    for words in refused.lines(learn) {
+        line("denied", &words);
     }
     if response.denials.is_empty() && response.denials_observable {
         line("denied", "nothing");
@@ -129,11 +140,59 @@ pub(super) fn show(response: &pb::ExecuteResponse) {
         "audit",
         &format!("run {}, record {}", audit.run_id, audit.sequence),
     );
+    line("served by", served_by);
     output::stdout(text.as_bytes());
 }
 
+/// What is known of what confinement refused in a run.
+pub(super) struct Refusals<'a> {
+    pub(super) confinement: Option<&'a pb::Confinement>,
+    pub(super) denials: &'a [pb::Denial],
+    /// Whether the hook failed, so that somebody looks for why.
+    pub(super) failed: bool,
+    pub(super) sources: &'a [String],
+}
+
+impl Refusals<'_> {
+    /// Returns a line for each thing that was refused, with the command that proposes a profile that allows it; and one that says
+    /// how to see refused files, where they are not observed and the hook failed.
+    pub(super) fn lines(&self, learn: impl Fn(&str) -> String) -> Vec<String> {
+        let denials = self.denials.iter().filter(|denial| !denial.incidental);
+        let mut lines: Vec<_> = denials
+            .map(|denial| {
+                let options = match denial.suggestion.contains("network =") {
+                    true => "--network ",
+                    false => "",
+                };
+                let change = denial.suggestion.as_str();
+                let is_vain = change.is_empty() || change.starts_with("nothing");
+                match is_vain || !HAS_LEARN {
+                    true => denial_words(denial),
+                    false => format!("{} ({})", denial_words(denial), learn(options)),
+                }
+            })
+            .collect();
+        let confines = self.confinement.filter(|it| !it.unconfined);
+        let sees_files = self.sources.iter().any(|source| source == "audit_log");
+        if let Some(confinement) = confines.filter(|_| self.failed && !sees_files) {
+            let seen = match HAS_LEARN {
+                true => format!("see them: {}; ", learn("")),
+                false => String::new(),
+            };
+            lines.push(format!(
+                "files that confinement refuses are not observed here (`hooks.read_audit_log`); {seen}ask about one: hookjail explain --profile {} path read PATH",
+                confinement.profile
+            ));
+        }
+        lines
+    }
+}
+
+/// Whether this system's hookjail can observe what a hook needs.
+const HAS_LEARN: bool = cfg!(target_os = "linux");
+
 /// Says what was refused, by which rule, and what it would take.
-fn denial_words(denial: &pb::Denial) -> String {
+pub(super) fn denial_words(denial: &pb::Denial) -> String {
     let what = [denial.operation.as_str(), denial.target.as_str()];
     let what: Vec<_> = what.into_iter().filter(|word| !word.is_empty()).collect();
     let what = match what.as_slice() {
@@ -309,7 +368,7 @@ fn style_label(style: Style, label: &str) -> String {
     style.strong(&format!("{label:<12}"))
 }
 
-fn outcome_words(outcome: &pb::Outcome, exec_problem: &str, style: Style) -> String {
+pub(super) fn outcome_words(outcome: &pb::Outcome, exec_problem: &str, style: Style) -> String {
     let kind = outcome.kind();
     let name = kind
         .as_str_name()
@@ -351,12 +410,13 @@ fn stream(line: &mut impl FnMut(&str, &str), label: &str, bytes: &[u8], total: u
     }
 }
 
+pub(super) fn axis_name(axis: pb::Axis) -> String {
+    let name = axis.as_str_name().trim_start_matches("AXIS_");
+    name.to_ascii_lowercase()
+}
+
 pub(super) fn axis_words(axis: &pb::AxisReport, style: Style) -> String {
-    let name = axis
-        .axis()
-        .as_str_name()
-        .trim_start_matches("AXIS_")
-        .to_ascii_lowercase();
+    let name = axis_name(axis.axis());
     let coverage = match axis.coverage() {
         pb::Coverage::Enforced => style.good("enforced"),
         pb::Coverage::Degraded => style.warn("degraded"),

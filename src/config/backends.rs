@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{ConfigProblem, written::Backends};
 use crate::{
-    request::ProfileName,
+    model::ProfileName,
     sandbox::{BackendName, Order},
 };
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{ConfigProblem, written::ContainerEntry};
 use crate::{
-    request::is_plain,
+    model::is_plain,
     root::{RootSpec, TreeDigest},
     sandbox::{BackendName, Order, Runtime, RuntimeKind},
 };

@@ -9,16 +9,16 @@ use std::{
 
 use super::{
     ConfigProblem, ConfiguredHook,
-    written::{HookEntry, HooksFileEntry, Words},
+    written::{HookEntry, HooksFileEntry, RuleEntry, Words},
 };
 use crate::{
     contract::{CommandStyle, Entry, Mode, Stop},
     hooks::{
         Action, Matcher, Owner, Question, Registered, Template, load::HooksFile,
-        read::CONTRACTS as READ,
+        read::CONTRACTS as READ, rule::Rule,
     },
+    model::{Command, InvalidField, OnFailure, ProfileName, is_plain},
     policy::environment::settable,
-    request::{Command, InvalidField, OnFailure, ProfileName, is_plain},
 };
 
 /// Reads an entry: a statement about its command, if it has one, and a hook where it names a point.
@@ -65,7 +65,7 @@ pub(super) fn read(
     let stop = mode
         .stop_at(&point)
         .map_err(|error| wrong("hook.point", &name, error.problem))?;
-    let matcher = Matcher::parse(mode, &entry.matcher)
+    let matcher = Matcher::parse(mode, &point, &entry.matcher)
         .map_err(|error| wrong("hook.matcher", &name, error.problem))?;
     let on_failure = on_failure(entry.on_failure.as_deref(), stop)
         .map_err(|problem| wrong("hook.on_failure", &name, problem))?;
@@ -85,22 +85,39 @@ pub(super) fn read(
             .map_err(|problem| wrong("hook.env", &name, format!("`{variable}` {problem}")))?;
         configured_env.insert(variable, OsString::from(value));
     }
+    let runs_after_block = match entry.after_block.as_deref() {
+        None | Some("skip") => false,
+        Some("run") => true,
+        Some(other) => {
+            let problem = format!("is `{other}`; it can be `run` or `skip`");
+            return Err(wrong("hook.after_block", &name, problem));
+        }
+    };
+    let advisory = is_advisory(entry.kind.as_deref(), entry.on_failure.as_deref())
+        .map_err(|problem| wrong("hook.kind", &name, problem))?;
     let registered = Registered {
         action,
+        base: None,
         configured_env,
         entry: Entry {
+            advisory: advisory == Some(true),
             on_failure,
             priority: entry.priority,
             timeout,
             ..Entry::default()
         },
         env: BTreeMap::new(),
+        filter: None,
+        is_listed: false,
         matcher,
         matching: entry.matcher,
         mode,
         name,
         owner: Owner::Operator,
         point,
+        runs_after_block,
+        // Of a command its statement does so.
+        profile_granted: false,
         profile,
         source: format!("hook[{index}]"),
         working_dir: entry.working_dir,
@@ -110,7 +127,8 @@ pub(super) fn read(
         profiles,
         timeout,
     });
-    Ok((statement, Some(registered)))
+    let is_enabled = entry.enabled.unwrap_or(true);
+    Ok((statement, is_enabled.then_some(registered)))
 }
 
 /// Reads a `[[hooks_file]]`.
@@ -138,6 +156,15 @@ pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
             return Err(wrong(key, &shown, problem));
         }
     }
+    let judge = entry.judge.map(|words| {
+        let problem = match words.first() {
+            _ if entry.contract != "docker_agent" => "is for files of `docker_agent` alone",
+            None => "names no program",
+            Some(program) if program.trim().is_empty() => "names no program",
+            Some(_) => return Ok(Command::Argv(words.into_iter().map(Into::into).collect())),
+        };
+        Err(wrong("hooks_file.judge", &shown, problem))
+    });
     let owner = match (entry.agent, entry.plugin, entry.skill) {
         (None, None, None) => Owner::Operator,
         (Some(name), None, None) => Owner::Agent(name),
@@ -150,12 +177,64 @@ pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
     };
     let profile = entry.profile.as_ref();
     let profile = profile.map(|name| profile_name("hooks_file.profile", &shown, name));
+    let rules = entry.rule.into_iter();
+    let rules = rules.map(|it| rule(it, &entry.contract, &shown));
     Ok(HooksFile {
         base: entry.base,
+        judge: judge.transpose()?,
+        profile: profile.transpose()?,
+        rules: rules.collect::<Result<_, _>>()?,
         contract: entry.contract,
         owner,
         path: entry.path,
+    })
+}
+
+/// Reads a `[[hooks_file.rule]]`.
+fn rule(entry: RuleEntry, contract: &str, shown: &str) -> Result<Rule, ConfigProblem> {
+    const KEY: &str = "hooks_file.rule";
+    let RuleEntry {
+        command,
+        kind,
+        name,
+        on_failure: failure,
+        point,
+        profile,
+        timeout,
+    } = entry;
+    if name.is_none() && point.is_none() && command.is_none() {
+        let problem = "must say which hooks it is for: by `name`, `point` or `command`; for all of them the file has `profile`";
+        return Err(wrong(KEY, shown, problem));
+    }
+    if profile.is_none() && timeout.is_none() && failure.is_none() && kind.is_none() {
+        let problem = "must say something about them: `profile`, `timeout`, `on_failure` or `kind`";
+        return Err(wrong(KEY, shown, problem));
+    }
+    let advisory = is_advisory(kind.as_deref(), failure.as_deref())
+        .map_err(|problem| wrong("hooks_file.rule.kind", shown, problem))?;
+    let stop = match (Mode::any_of(contract), &point) {
+        (Some(mode), Some(point)) => mode
+            .stop_at(point)
+            .map_err(|error| wrong("hooks_file.rule.point", shown, error.problem))?,
+        // It may be for hooks where a tool call is decided.
+        _ => Stop::Call,
+    };
+    let key = "hooks_file.rule.on_failure";
+    let on_failure = failure.map(|text| match on_failure(Some(&text), stop) {
+        Err(problem) if point.is_none() => {
+            Err(wrong(key, shown, format!("{problem}; name the `point`")))
+        }
+        read => read.map_err(|problem| wrong(key, shown, problem)),
+    });
+    let profile = profile.map(|name| profile_name("hooks_file.rule.profile", shown, &name));
+    Ok(Rule {
+        advisory,
+        command: command.map(|text| text.trim().to_owned()),
+        name,
+        on_failure: on_failure.transpose()?,
+        point,
         profile: profile.transpose()?,
+        timeout: timeout.map(|span| span.0),
     })
 }
 
@@ -187,8 +266,10 @@ fn wrong(key: &'static str, name: &str, problem: impl Into<String>) -> ConfigPro
 
 /// Says whether an entry holds nothing but what can be said about a command.
 fn is_statement(entry: &HookEntry) -> bool {
-    entry.args.is_empty()
+    entry.after_block.is_none()
+        && entry.args.is_empty()
         && entry.builtin.is_none()
+        && entry.enabled.is_none()
         && entry.env.is_empty()
         && entry.matcher.is_empty()
         && entry.mode.is_empty()
@@ -242,6 +323,19 @@ fn on_failure(text: Option<&str>, stop: Stop) -> Result<OnFailure, String> {
         Some(other) => Err(format!(
             "is `{other}`; it can be `contract`, `closed` or `open`"
         )),
+    }
+}
+
+/// Says whether a hook advises only, if that is said. One whose failures stop something decides.
+fn is_advisory(kind: Option<&str>, on_failure: Option<&str>) -> Result<Option<bool>, String> {
+    match (kind, on_failure) {
+        (None, _) => Ok(None),
+        (Some("policy"), _) => Ok(Some(false)),
+        (Some("advisory"), Some("closed")) => {
+            Err("cannot be `advisory` with `on_failure = \"closed\"`, which stops".to_owned())
+        }
+        (Some("advisory"), _) => Ok(Some(true)),
+        (Some(other), _) => Err(format!("is `{other}`; it can be `advisory` or `policy`")),
     }
 }
 

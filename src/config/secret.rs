@@ -4,9 +4,9 @@ use regex::bytes::RegexBuilder;
 
 use super::{ConfigProblem, written::SecretEntry};
 use crate::{
+    model::is_plain,
     policy::environment::is_name,
     redact::secret::{MAX_NAME, MAX_SECRETS, Registration, Source},
-    request::is_plain,
 };
 
 /// How large a pattern may become.

@@ -61,7 +61,7 @@ impl Surroundings {
                 .filter(|value| !value.is_empty())
                 .map(PathBuf::from)
         };
-        let absolute = |name| path(name).filter(|path| path.is_absolute());
+        let absolute = |name| path(name).as_deref().and_then(absolute);
         let is_one = |name| std::env::var(name).is_ok_and(|value| value.trim() == "1");
         Self {
             accept_hooks: is_one("HOOKJAIL_ACCEPT_HOOKS"),
@@ -178,6 +178,11 @@ impl Surroundings {
     }
 }
 
+/// Returns a path without what names nothing, as a slash at its end, which many have in `HOME`; `None` for one that is relative.
+fn absolute(path: &Path) -> Option<PathBuf> {
+    path.is_absolute().then(|| path.components().collect())
+}
+
 #[cfg(test)]
 mod tests {
     use std::{fs::Permissions, os::unix::fs::PermissionsExt};
@@ -198,6 +203,15 @@ mod tests {
         std::fs::remove_dir(&own).unwrap();
         std::os::unix::fs::symlink("/", &own).unwrap();
         assert_eq!(usual_runtime(users), None);
+    }
+
+    #[test]
+    fn a_directory_of_the_user_is_absolute_and_ends_without_a_slash() {
+        let home = |text: &str| absolute(Path::new(text)).map(PathBuf::into_os_string);
+        for spelled in ["/home/ada", "/home/ada/", "/home//ada/.", "//home/ada"] {
+            assert_eq!(home(spelled), Some("/home/ada".into()), "{spelled}");
+        }
+        assert_eq!(home("home/ada"), None);
     }
 
     #[test]

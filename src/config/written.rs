@@ -29,6 +29,8 @@ pub(super) struct Written {
     pub(super) hook: Vec<HookEntry>,
     /// Limits of all hooks.
     pub(super) hooks: Hooks,
+    /// Which hooks may be posted to a URL.
+    pub(super) http: HttpEntry,
     /// Which commands of infer's hooks run.
     pub(super) infer: Infer,
     /// Files with more hooks.
@@ -168,6 +170,12 @@ impl Default for ConsentEntry {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HookEntry {
+    /// Whether what it says decides, or advises only.
+    #[schemars(extend("enum" = ["advisory", "policy", null]))]
+    pub(super) kind: Option<String>,
+    /// What becomes of it once one before it has stopped what comes next.
+    #[schemars(extend("enum" = ["run", "skip", null]))]
+    pub(super) after_block: Option<String>,
     /// The arguments of a `builtin`.
     #[serde(default)]
     pub(super) args: Vec<String>,
@@ -177,6 +185,8 @@ pub(super) struct HookEntry {
     pub(super) command: Option<Words>,
     /// Whose rules hold.
     pub(super) contract: Option<String>,
+    /// Whether the hook runs when its point comes. Default: true.
+    pub(super) enabled: Option<bool>,
     /// Variables, beyond what the profile lists.
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
@@ -221,14 +231,51 @@ pub(super) struct HooksFileEntry {
     /// Whose form it has.
     #[schemars(extend("enum" = READ))]
     pub(super) contract: String,
+    /// The command that judges in the place of docker-agent's models, program first.
+    pub(super) judge: Option<Vec<String>>,
     /// Where it is, absolute.
     pub(super) path: PathBuf,
     /// The plugin whose hooks they are.
     pub(super) plugin: Option<String>,
     /// The profile that they run under; default the contract's.
     pub(super) profile: Option<String>,
+    /// What holds for some of them.
+    #[serde(default)]
+    pub(super) rule: Vec<RuleEntry>,
     /// The skill whose hooks they are.
     pub(super) skill: Option<String>,
+}
+
+/// What holds for some hooks of a file: at least one of `command`, `name` and `point`, and one of the others.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RuleEntry {
+    /// Those with this command: the line as the file has it, a list's words as one line.
+    pub(super) command: Option<String>,
+    /// Whether what they say decides, or advises only.
+    #[schemars(extend("enum" = ["advisory", "policy", null]))]
+    pub(super) kind: Option<String>,
+    /// Those with this name, as `hookjail hooks list` shows it.
+    pub(super) name: Option<String>,
+    /// What a failure does, in the place of what the file says.
+    #[schemars(extend("enum" = ["contract", "closed", "open", null]))]
+    pub(super) on_failure: Option<String>,
+    /// Those at this point, in the contract's spelling.
+    pub(super) point: Option<String>,
+    /// The profile that they run under, in the place of what the file says.
+    pub(super) profile: Option<String>,
+    /// The wall time, in the place of what the file says.
+    pub(super) timeout: Option<Span>,
+}
+
+/// Which hooks may be posted to a URL.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct HttpEntry {
+    /// The URLs, each with all that lies below it.
+    pub(super) allow: Vec<String>,
+    /// The variables that headers may have, each with the name of the `[[secret]]` that it stands for.
+    pub(super) variables: BTreeMap<String, String>,
 }
 
 /// Which commands of infer's hooks run: regular expressions, by the agent's mode.
@@ -239,6 +286,11 @@ pub(super) struct Infer {
     pub(super) all: Option<Vec<String>>,
     /// In `auto`.
     pub(super) auto: Option<Vec<String>>,
+    /// infer's own configuration, for the lists that are not said here: `tools.bash.mode.MODE.allow`.
+    pub(super) file: Option<PathBuf>,
+    /// What it is to be on a list: to be let through, or consent too where the entry names a program.
+    #[schemars(extend("enum" = ["consent", "gate", null]))]
+    pub(super) listed: Option<String>,
     /// In `plan`.
     pub(super) plan: Option<Vec<String>>,
     /// In `standard`.

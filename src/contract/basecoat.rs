@@ -5,7 +5,7 @@
 use std::{str, time::Duration};
 
 use bytes::Bytes;
-use serde_json::{json, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     BlockedBy, CommandStyle, Course, Decision, Defaults, End, EndKind, Envelope, Facts, Folded,
@@ -15,7 +15,7 @@ use super::{
     members::{Fault, Members, is_null, number, text, texts},
     stdin,
 };
-use crate::request::{Event, InvalidField};
+use crate::model::{Event, InvalidField};
 
 pub(super) struct Basecoat;
 
@@ -47,6 +47,96 @@ const KEYS: [(&str, Key); 8] = [
     ("timeout", Key::TimeoutSeconds),
     ("tool", Key::Carried),
 ];
+
+/// What hooks measure at each point, as the specification names it, in the spelling of its other members.
+const MEASURES: [(&str, &[(&str, Kind)]); 8] = [
+    (
+        "SessionStart",
+        &[
+            ("memoryHits", Kind::Number),
+            ("sessionBootstrapLatency", Kind::Number),
+        ],
+    ),
+    (
+        "SessionEnd",
+        &[
+            ("persistedFacts", Kind::Number),
+            ("handoffSize", Kind::Number),
+        ],
+    ),
+    (
+        "PreToolUse",
+        &[
+            ("toolCategory", Kind::Word),
+            ("policyChecks", Kind::Number),
+            ("warningsInjected", Kind::Number),
+        ],
+    ),
+    (
+        "PostToolUse",
+        &[
+            ("duration", Kind::Number),
+            ("successRate", Kind::Number),
+            ("retryCount", Kind::Number),
+            ("loopScore", Kind::Number),
+        ],
+    ),
+    (
+        "PreCompact",
+        &[
+            ("preCompactionTokenLoad", Kind::Number),
+            ("handoffSize", Kind::Number),
+        ],
+    ),
+    (
+        "PostCompact",
+        &[
+            ("retainedAnchors", Kind::Number),
+            ("compressionRatio", Kind::Number),
+        ],
+    ),
+    (
+        "OnError",
+        &[
+            ("normalizedErrorClass", Kind::Word),
+            ("recurrenceCount", Kind::Number),
+        ],
+    ),
+    (
+        "OnBudgetExceeded",
+        &[
+            ("triggerThreshold", Kind::Number),
+            ("rotationFrequency", Kind::Number),
+        ],
+    ),
+];
+
+/// What a session's telemetry is found by; the specification has hooks at its start make it.
+const CORRELATION: (&str, Kind) = ("correlationId", Kind::Word);
+
+/// What a measure is.
+#[derive(Clone, Copy)]
+enum Kind {
+    Number,
+    /// A name of something: letters, digits and a few marks, so that no text of a hook's gets to where measures are kept.
+    Word,
+}
+
+impl Kind {
+    fn takes(self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Number, Value::Number(_)) => true,
+            (Self::Word, Value::String(word)) => {
+                let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
+                (1..=LONGEST_WORD).contains(&word.len()) && word.bytes().all(is_plain)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The longest word that is kept as a measure, bytes.
+const LONGEST_WORD: usize = 64;
 
 const fn point(name: &'static str) -> Point {
     Point {
@@ -118,6 +208,21 @@ impl Rules for Basecoat {
             priority: verdict.priority.or(priority),
             ..verdict
         }
+    }
+
+    /// Takes them from the members of `metadata`; one of another name or kind is none.
+    fn measures(&self, point: &str, verdict: &Verdict) -> Map<String, Value> {
+        let of_point = MEASURES.iter().filter(|(name, _)| *name == point);
+        let kinds = of_point.flat_map(|(_, measures)| *measures);
+        let kinds: Vec<_> = kinds.chain([&CORRELATION]).collect();
+        let members = verdict.metadata.as_ref().and_then(Json::members);
+        let members = members.into_iter().flatten();
+        let measure = |(name, json): (String, Json)| {
+            let (_, kind) = kinds.iter().find(|(known, _)| *known == name)?;
+            let value = serde_json::from_str(json.as_str()).ok()?;
+            kind.takes(&value).then_some((name, value))
+        };
+        members.filter_map(measure).collect()
     }
 
     fn course(&self, _point: &str) -> Course {
@@ -269,7 +374,8 @@ fn response(end: &End<'_>) -> Result<Verdict, Skip> {
         let warning = "`additionalContext` is a string; it should be a list of strings";
         verdict.warnings.push(warning.to_owned());
     }
-    let has_context = !context.is_empty();
+    // A list with nothing in it is what a hook prints that looked and found nothing.
+    let has_context = given("additionalContext").is_some();
     cap(&mut verdict, context, end.entry.context_chars);
 
     let action = typed(given("action"), "action", text)?;

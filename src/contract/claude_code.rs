@@ -8,15 +8,15 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    BlockedBy, Course, Decision, Defaults, End, Envelope, Facts, Folded, Json, Point, Rules, Skip,
-    Stop, Verdict,
+    BlockedBy, Course, Decision, Defaults, End, Envelope, Equality, Facts, Folded, Json, Point,
+    Rules, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, broke, failure, refused, said, settled, silent, stop_of},
-    merge::{INTERRUPT, decide, halt, merged, stop, strength},
-    stdin,
+    merge::{INTERRUPT, decide, halt, hand_on, merged, stop, weight},
+    stdin, tighten,
 };
-use crate::request::{Event, InvalidField};
+use crate::model::{Event, InvalidField};
 
 pub(super) struct ClaudeCode;
 
@@ -56,11 +56,13 @@ const POINTS: [Point; 32] = [
     point("PostModelSwitch", Stop::Nothing),
 ];
 
-const KEYS: [(&str, Key); 13] = [
+const KEYS: [(&str, Key); 16] = [
     ("allowed", Key::Allowed),
+    ("allowedEnvVars", Key::Carried),
     ("args", Key::Carried),
     ("async", Key::Background),
     ("command", Key::Carried),
+    ("headers", Key::Carried),
     ("if", Key::Carried),
     ("matcher", Key::Carried),
     ("name", Key::Carried),
@@ -70,13 +72,27 @@ const KEYS: [(&str, Key); 13] = [
     ("statusMessage", Key::Carried),
     ("timeout", Key::TimeoutSeconds),
     ("type", Key::Carried),
+    ("url", Key::Carried),
 ];
 
 /// A call is put off until somebody decides it: for whoever asks here, that is a question.
 const DEFERRED: &str = "the hook defers the call; it is passed on as a question";
 
+/// The member that says where a worktree was made.
+const WORKTREE: &str = "worktreePath";
+
 const DEPRECATED: &str =
     "`decision` is deprecated at `PreToolUse`; `permissionDecision` replaces it";
+
+/// What is read of an answer at some points alone.
+const ELSEWHERE: [&str; 6] = [
+    "decision",
+    "permissionDecision",
+    "permissionDecisionReason",
+    "updatedInput",
+    "updatedMCPToolOutput",
+    "updatedToolOutput",
+];
 
 const fn point(name: &'static str, stop: Stop) -> Point {
     Point { name, stop }
@@ -131,13 +147,18 @@ impl Rules for ClaudeCode {
             return Verdict::skipped(failure(end).unwrap_or(Skip::OutputIgnored));
         }
         let stop = stop_of(self, end.point);
-        match said(end) {
+        let verdict = match said(end) {
             Said::Broke(skip) => broke(end, skip, |text| answer(end.point, stop, text)),
             Said::Nothing => silent(Skip::EmptyStdout),
             Said::Refused(stderr) => refused(stop, stderr),
             Said::Text(text) if text.starts_with('{') => answer(end.point, stop, text),
+            Said::Text(_) if end.entry.objects_only => Verdict::skipped(Skip::InvalidJson),
             Said::Text(text) => plain(end.point, text),
+        };
+        if end.point == "WorktreeCreate" {
+            return created(verdict, end.error);
         }
+        verdict
     }
 
     /// A tool that has another name today is still found by the one that it had.
@@ -150,6 +171,31 @@ impl Rules for ClaudeCode {
         }
     }
 
+    /// At the ten events that have no matchers, one that is written all the same hides no hook. What a new event is about is
+    /// not known, unless it names a tool.
+    fn subject(&self, point: &str) -> Subject {
+        match point {
+            "ConfigChange" | "SessionStart" => Subject::Member(&["source"]),
+            "CwdChanged" | "MessageDisplay" | "PostToolBatch" | "Stop" | "TaskCompleted"
+            | "TaskCreated" | "TeammateIdle" | "UserPromptSubmit" | "WorktreeCreate"
+            | "WorktreeRemove" => Subject::Nothing,
+            "Elicitation" | "ElicitationResult" => Subject::Member(&["mcp_server_name"]),
+            "FileChanged" => Subject::FileName("file_path"),
+            "InstructionsLoaded" => Subject::Member(&["load_reason"]),
+            "Notification" => Subject::Member(&["notification_type"]),
+            "PostCompact" | "PreCompact" | "Setup" => Subject::Member(&["trigger"]),
+            "SessionEnd" => Subject::Member(&["reason"]),
+            "StopFailure" => Subject::Member(&["error"]),
+            "SubagentStart" | "SubagentStop" => Subject::Member(&["agent_type"]),
+            "UserPromptExpansion" => Subject::Member(&["command_name"]),
+            _ => Subject::Tool,
+        }
+    }
+
+    fn equality(&self) -> Equality {
+        Equality::ButForTime
+    }
+
     fn course(&self, _point: &str) -> Course {
         Course::AtOnce
     }
@@ -158,20 +204,46 @@ impl Rules for ClaudeCode {
     fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
         merged(hooks, |verdict| {
             let is_deferred = verdict.warnings.iter().any(|warning| warning == DEFERRED);
-            strength(verdict.decision) * 2 + u8::from(is_deferred)
+            weight(verdict) + u8::from(is_deferred)
         })
     }
 }
 
 /// Reads what is no object.
 fn plain(point: &str, text: &str) -> Verdict {
-    if matches!(point, "SessionStart" | "UserPromptSubmit") {
-        return Verdict {
+    match point {
+        "SessionStart" | "UserPromptExpansion" | "UserPromptSubmit" => Verdict {
             additional_context: vec![text.to_owned()],
             ..Verdict::default()
-        };
+        },
+        "WorktreeCreate" => {
+            let path = (WORKTREE.to_owned(), Json::text(text));
+            Verdict {
+                metadata: Some(Json::object(&[path])),
+                ..Verdict::default()
+            }
+        }
+        _ => silent(Skip::OutputIgnored),
     }
-    silent(Skip::OutputIgnored)
+}
+
+/// Stops a creation for which there is no directory: the hook makes it, and says where it is.
+fn created(verdict: Verdict, error: &str) -> Verdict {
+    let members = verdict.metadata.as_ref().and_then(Json::members);
+    let has_path = members.is_some_and(|members| members.iter().any(|(name, _)| name == WORKTREE));
+    if verdict.decision.stops() || (has_path && !verdict.failed) {
+        return verdict;
+    }
+    let skip = match verdict.skip {
+        Some(skip) if verdict.failed => skip,
+        Some(_) | None => Skip::MissingField(WORKTREE),
+    };
+    let verdict = Verdict {
+        failed: true,
+        skip: Some(skip),
+        ..verdict
+    };
+    tighten(verdict, Decision::Block, error)
 }
 
 fn answer(point: &str, at: Stop, text: &str) -> Verdict {
@@ -183,11 +255,16 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
     let mut verdict = fields.universal();
     let reason = fields.text("reason").unwrap_or_default();
     if fields.boolean("continue") == Some(false) {
-        halt(&mut verdict, at, &reason);
+        // What a hook says of a turn that failed is not read.
+        halt(&mut verdict, at, point == "StopFailure", &reason);
     }
+    let mut beside = Vec::new();
     if let Some(own) = fields.within("hookSpecificOutput") {
         match own.text("hookEventName") {
-            Some(name) if name == point => specific(point, &own, &faults, &mut verdict),
+            Some(name) if name == point => {
+                beside = specific(point, &own, &faults, &mut verdict);
+                beside.extend(own.unread());
+            }
             Some(_) => faults.note(Skip::WrongType("hookEventName")),
             None => faults.note(Skip::MissingField("hookEventName")),
         }
@@ -203,43 +280,68 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
         }
         Some(false) | None => {}
     }
+    hand_on(&mut verdict, [fields.unread(), beside].concat(), &ELSEWHERE);
     settled(verdict, &faults)
 }
 
-/// Reads what an event has of its own.
-fn specific(point: &str, own: &Fields<'_, '_>, faults: &Faults, verdict: &mut Verdict) {
+/// Reads what an event has of its own; returns what is to be handed on though it was read, or lies deeper.
+fn specific(
+    point: &str,
+    own: &Fields<'_, '_>,
+    faults: &Faults,
+    verdict: &mut Verdict,
+) -> Vec<(String, Json)> {
     verdict.additional_context = own.context("additionalContext");
     match point {
-        "PermissionRequest" => permission(own, faults, verdict),
+        "Elicitation" | "ElicitationResult" => return elicitation(own, verdict),
+        "PermissionRequest" => return permission(own, faults, verdict),
         "PostToolUse" => {
-            let output = own.value("updatedToolOutput");
-            verdict.updated_output = output.or_else(|| own.value("updatedMCPToolOutput"));
+            let of_mcp = own.value("updatedMCPToolOutput");
+            verdict.updated_output = own.value("updatedToolOutput").or(of_mcp);
         }
         "PreToolUse" => {
             let reason = own.text("permissionDecisionReason").unwrap_or_default();
             let by = BlockedBy::PermissionDecision;
-            verdict.updated_input = own.object("updatedInput");
+            let input = own.object("updatedInput");
             let words = [
                 ("allow", (Decision::Allow, false)),
                 ("ask", (Decision::Ask, false)),
                 ("defer", (Decision::Ask, true)),
                 ("deny", (Decision::Deny, false)),
             ];
-            let Some((decision, is_deferred)) = own.word("permissionDecision", &words) else {
-                return;
-            };
+            let word = own.word("permissionDecision", &words);
+            let (decision, is_deferred) = word.unwrap_or_default();
             decide(verdict, decision, by, &reason);
             if is_deferred {
                 verdict.warnings.push(DEFERRED.to_owned());
+            } else {
+                verdict.updated_input = input;
             }
         }
         _ => {}
     }
+    Vec::new()
 }
 
-fn permission(own: &Fields<'_, '_>, faults: &Faults, verdict: &mut Verdict) {
+/// Reads the answer in a user's place. What it is stays beside the decision: `decline` and `cancel` are two ways to stop.
+fn elicitation(own: &Fields<'_, '_>, verdict: &mut Verdict) -> Vec<(String, Json)> {
+    let words = [
+        ("accept", Decision::Allow),
+        ("cancel", Decision::Block),
+        ("decline", Decision::Block),
+    ];
+    let decision = own.word("action", &words).unwrap_or_default();
+    decide(verdict, decision, BlockedBy::Decision, "");
+    let action = own.value("action");
+    action
+        .map(|action| ("action".to_owned(), action))
+        .into_iter()
+        .collect()
+}
+
+fn permission(own: &Fields<'_, '_>, faults: &Faults, verdict: &mut Verdict) -> Vec<(String, Json)> {
     let Some(decision) = own.within("decision") else {
-        return;
+        return Vec::new();
     };
     let message = decision.text("message").unwrap_or_default();
     verdict.updated_input = decision.object("updatedInput");
@@ -250,5 +352,10 @@ fn permission(own: &Fields<'_, '_>, faults: &Faults, verdict: &mut Verdict) {
     }
     if decision.boolean("interrupt") == Some(true) {
         verdict.warnings.push(INTERRUPT.to_owned());
+    }
+    // With a refusal nothing is granted.
+    match verdict.decision {
+        Decision::Allow => decision.unread(),
+        Decision::Ask | Decision::Block | Decision::Deny | Decision::None => Vec::new(),
     }
 }

@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use super::{
     BlockedBy, Course, Decision, Defaults, End, Envelope, Facts, Folded, Point, Rules, Skip, Stop,
-    Verdict,
+    Subject, Verdict,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, refused, said, silent, stop_of},
-    merge::{decide, halt, merged, stop, strength},
+    merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
     stdin,
 };
-use crate::request::{Event, InvalidField};
+use crate::model::{Event, InvalidField};
 
 pub(super) struct Codex;
 
@@ -67,6 +67,9 @@ const PERMISSION: [&str; 5] = [
     "updatedInput",
     "updatedPermissions",
 ];
+
+/// The member that says how to go on after a failure.
+const RECOVERY: &str = "recovery";
 
 const fn point(name: &'static str, stop: Stop) -> Point {
     Point { name, stop }
@@ -130,33 +133,57 @@ impl Rules for Codex {
         }
     }
 
+    fn subject(&self, point: &str) -> Subject {
+        match point {
+            "Interrupt" | "Stop" | "UserPromptSubmit" => Subject::Nothing,
+            "PostCompact" | "PreCompact" => Subject::Member(&["trigger"]),
+            "SessionEnd" => Subject::Member(&["reason"]),
+            "SessionStart" => Subject::Member(&["source"]),
+            "StopFailure" => Subject::Member(&["error"]),
+            "SubagentStart" | "SubagentStop" => Subject::Member(&["agent_type"]),
+            _ => Subject::Tool,
+        }
+    }
+
     fn course(&self, _point: &str) -> Course {
         Course::AtOnce
     }
 
     /// Of several rewrites the last counts: the order of the ends is taken for the order in which they finished.
-    fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
-        merged(hooks, |verdict| strength(verdict.decision))
+    fn fold(&self, point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+        let mut folded = merged(hooks, weight);
+        if stop_of(self, point) == Stop::Ending {
+            join_reasons(&mut folded, hooks, "\n\n");
+        }
+        folded
     }
 }
 
 /// Reads what is neither object nor array.
 fn plain(point: &str, text: &str) -> Verdict {
-    if matches!(point, "SessionStart" | "UserPromptSubmit") {
-        return Verdict {
+    match point {
+        "Interrupt" | "Stop" | "StopFailure" | "SubagentStop" => {
+            Verdict::skipped(Skip::InvalidJson)
+        }
+        "SessionStart" | "SubagentStart" | "UserPromptSubmit" => Verdict {
             additional_context: vec![text.to_owned()],
             ..Verdict::default()
-        };
+        },
+        _ => silent(Skip::OutputIgnored),
     }
-    silent(Skip::OutputIgnored)
 }
 
 fn answer(point: &str, at: Stop, text: &str) -> Verdict {
     let faults = Faults::default();
     let read = Fields::parse(text, &faults).and_then(|fields| {
         let mut verdict = universal(point, at, &fields)?;
+        let mut has_own_decision = false;
         if let Some(own) = fields.within("hookSpecificOutput") {
             specific(point, &own, &mut verdict)?;
+            has_own_decision = own.has("permissionDecision");
+        }
+        if !has_own_decision {
+            reasoned(point, &fields)?;
         }
         legacy(point, at, &fields, &mut verdict)?;
         Ok(verdict)
@@ -171,27 +198,62 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
 
 /// Reads what every event has.
 fn universal(point: &str, at: Stop, fields: &Fields<'_, '_>) -> Result<Verdict, Skip> {
-    only(fields, &FIELDS)?;
+    match point {
+        "Interrupt" => only(fields, &["systemMessage"])?,
+        "StopFailure" => only(fields, &["hookSpecificOutput", RECOVERY, "systemMessage"])?,
+        _ => only(fields, &FIELDS)?,
+    }
     let goes_on = fields.boolean("continue").unwrap_or(true);
-    if point == "PreToolUse" {
+    if matches!(point, "PermissionRequest" | "PreToolUse") {
         supported(goes_on, "continue")?;
         supported(!fields.has("stopReason"), "stopReason")?;
+    }
+    if matches!(point, "PermissionRequest" | "PostToolUse" | "PreToolUse") {
         let is_quiet = fields.boolean("suppressOutput") == Some(true);
         supported(!is_quiet, "suppressOutput")?;
     }
     let mut verdict = fields.universal();
     if !goes_on {
         let reason = fields.text("reason").unwrap_or_default();
-        halt(&mut verdict, at, &reason);
+        let ignores = matches!(point, "SessionEnd" | "SubagentStart");
+        halt(&mut verdict, at, ignores, &reason);
     }
+    recovery(fields, &mut verdict);
     Ok(verdict)
+}
+
+/// Hands on what a hook proposes after a failure.
+fn recovery(fields: &Fields<'_, '_>, verdict: &mut Verdict) {
+    let value = fields.value(RECOVERY);
+    hand_on(
+        verdict,
+        value
+            .map(|value| (RECOVERY.to_owned(), value))
+            .into_iter()
+            .collect(),
+        &[],
+    );
+}
+
+/// Fails where a reason is given for a decision about a call that is not.
+fn reasoned(point: &str, fields: &Fields<'_, '_>) -> Result<(), Skip> {
+    let halts = fields.boolean("continue") == Some(false);
+    let needs_decision = match point {
+        "PostToolUse" => !halts,
+        "PreToolUse" => true,
+        _ => false,
+    };
+    if needs_decision && fields.has("reason") && !fields.has("decision") {
+        return Err(Skip::MissingField("decision"));
+    }
+    Ok(())
 }
 
 /// Reads what an event has of its own.
 fn specific(point: &str, own: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip> {
     let (fields, has_context): (&[&str], bool) = match point {
         "PermissionRequest" => (&["decision"], false),
-        "PostToolUse" => (&["updatedMCPToolOutput"], true),
+        "PostToolUse" => (&["updatedMCPToolOutput", "updatedToolOutput"], true),
         "PreToolUse" => (
             &[
                 "permissionDecision",
@@ -200,6 +262,7 @@ fn specific(point: &str, own: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<
             ],
             true,
         ),
+        "StopFailure" => (&[RECOVERY], false),
         _ => (&[], true),
     };
     let mut known = vec!["hookEventName"];
@@ -217,8 +280,13 @@ fn specific(point: &str, own: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<
             None => Ok(()),
         },
         "PreToolUse" => call(own, verdict),
+        "StopFailure" => {
+            recovery(own, verdict);
+            Ok(())
+        }
         _ => {
-            verdict.updated_output = own.value("updatedMCPToolOutput");
+            let of_mcp = own.value("updatedMCPToolOutput");
+            verdict.updated_output = own.value("updatedToolOutput").or(of_mcp);
             Ok(())
         }
     }
@@ -226,6 +294,7 @@ fn specific(point: &str, own: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<
 
 /// Reads the decision on a tool call.
 fn call(own: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip> {
+    let is_reasoned = own.has("permissionDecisionReason");
     let reason = own.text("permissionDecisionReason").unwrap_or_default();
     let input = own.value("updatedInput");
     let words = [("allow", Decision::Allow), ("deny", Decision::Deny)];
@@ -235,7 +304,9 @@ fn call(own: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip> {
             return Err(Skip::MissingField("permissionDecisionReason"));
         }
         (Some(Decision::Allow), None) => return Err(Skip::MissingField("updatedInput")),
-        (None, Some(_)) => return Err(Skip::MissingField("permissionDecision")),
+        (None, input) if is_reasoned || input.is_some() => {
+            return Err(Skip::MissingField("permissionDecision"));
+        }
         (_, input) => verdict.updated_input = input,
     }
     let decision = decision.unwrap_or_default();

@@ -11,15 +11,15 @@ use serde_json::json;
 
 use super::{
     BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json, Point, Rules, Skip,
-    Stop, Verdict,
+    Stop, Subject, Verdict,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, complaint, failure, printed, refused, settled, silent, stop_of},
     members::{Members, text},
-    merge::{INTERRUPT, decide, merged, stop, strength},
+    merge::{INTERRUPT, decide, hand_on, merged, stop, strength},
     stdin,
 };
-use crate::request::{Event, InvalidField};
+use crate::model::{Event, InvalidField};
 
 pub(super) struct Copilot;
 
@@ -66,20 +66,38 @@ const POINTS: [Point; 30] = [
     point("Notification", Stop::Nothing),
 ];
 
-const KEYS: [(&str, Key); 13] = [
+const KEYS: [(&str, Key); 16] = [
     ("allowed", Key::Allowed),
+    ("allowedEnvVars", Key::Carried),
     ("args", Key::Carried),
     ("bash", Key::Carried),
     ("command", Key::Carried),
     ("cwd", Key::Carried),
     ("env", Key::Carried),
     ("exec", Key::Carried),
+    ("headers", Key::Carried),
     ("matcher", Key::Carried),
     ("name", Key::Carried),
     ("powershell", Key::Carried),
     ("timeout", Key::TimeoutSeconds),
     ("timeoutSec", Key::TimeoutSeconds),
     ("type", Key::Carried),
+    ("url", Key::Carried),
+];
+
+/// What is read of an answer at some points alone.
+const ELSEWHERE: [&str; 11] = [
+    "additionalContext",
+    "behavior",
+    "decision",
+    "interrupt",
+    "message",
+    "modifiedArgs",
+    "modifiedResponse",
+    "modifiedResult",
+    "permissionDecision",
+    "permissionDecisionReason",
+    "reason",
 ];
 
 const fn point(name: &'static str, stop: Stop) -> Point {
@@ -160,6 +178,27 @@ impl Rules for Copilot {
             return silent(Skip::EmptyStdout);
         }
         answer(end.point, at, &text)
+    }
+
+    /// Where its reference names nothing that is looked at, a matcher hides no hook.
+    fn subject(&self, point: &str) -> Subject {
+        match kind(point) {
+            Kind::PermissionRequest
+            | Kind::PostToolUse
+            | Kind::PostToolUseFailure
+            | Kind::PreToolUse => return Subject::Tool,
+            Kind::Context | Kind::Other | Kind::Stop => {}
+        }
+        match point {
+            "Notification" | "notification" => {
+                Subject::Member(&["notification_type", "notificationType"])
+            }
+            "PreCompact" | "preCompact" => Subject::Member(&["trigger"]),
+            "SubagentStart" | "subagentStart" => {
+                Subject::Member(&["agentName", "agent_name", "agent_type"])
+            }
+            _ => Subject::Nothing,
+        }
     }
 
     /// The first deny counts. Contexts are one text, joined by blank lines and cut where there is no more room.
@@ -293,6 +332,7 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
         Kind::PreToolUse => call(&fields, &mut verdict),
         Kind::Stop => ending(&fields, at, &mut verdict),
     }
+    hand_on(&mut verdict, fields.unread(), &ELSEWHERE);
     settled(verdict, &faults)
 }
 

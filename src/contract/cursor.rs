@@ -7,14 +7,14 @@ use bytes::Bytes;
 
 use super::{
     BlockedBy, CommandStyle, Decision, Defaults, End, Envelope, Facts, Folded, Json, Point, Rules,
-    Skip, Stop, Verdict,
+    Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, broke, refused, said, settled, silent, stop_of},
-    merge::{decide, merged, stop, strength},
+    merge::{decide, hand_on, merged, stop, strength},
     stdin,
 };
-use crate::request::{Event, InvalidField};
+use crate::model::{Event, InvalidField};
 
 pub(super) struct Cursor;
 
@@ -52,6 +52,9 @@ const KEYS: [(&str, Key); 8] = [
     ("timeout", Key::TimeoutSeconds),
     ("type", Key::Carried),
 ];
+
+/// What is read of an answer at some points alone.
+const ELSEWHERE: [&str; 3] = ["env", "followup_message", "updated_input"];
 
 const fn point(name: &'static str, stop: Stop) -> Point {
     Point { name, stop }
@@ -117,6 +120,17 @@ impl Rules for Cursor {
         }
     }
 
+    /// Where its page has a matcher look at the point's own name, which is always the same, it hides no hook.
+    fn subject(&self, point: &str) -> Subject {
+        match point {
+            "afterShellExecution" | "beforeShellExecution" => Subject::Member(&["command"]),
+            "afterAgentResponse" | "afterAgentThought" | "beforeSubmitPrompt" | "preCompact"
+            | "sessionEnd" | "sessionStart" | "stop" => Subject::Nothing,
+            "subagentStart" | "subagentStop" => Subject::Member(&["subagent_type"]),
+            _ => Subject::Tool,
+        }
+    }
+
     fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
         merged(hooks, |verdict| strength(verdict.decision))
     }
@@ -174,5 +188,6 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
         }
         _ => {}
     }
+    hand_on(&mut verdict, fields.unread(), &ELSEWHERE);
     settled(verdict, &faults)
 }

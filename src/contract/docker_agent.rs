@@ -9,11 +9,11 @@ use bytes::Bytes;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    BlockedBy, ContractEvent, Course, Decision, Defaults, End, EndKind, Envelope, Facts, Folded,
-    Json, OnError, Point, Rules, Skip, Stop, Verdict, entry::Key, envelope::known,
-    members::is_null, patch::over_input, stdin,
+    BlockedBy, ContractEvent, Course, Decision, Defaults, End, EndKind, Envelope, Equality, Facts,
+    Folded, Json, Lifetime, Members, OnError, Point, Rules, Skip, Stop, Verdict, entry::Key,
+    envelope::known, members::is_null, patch::over_input, stdin, text,
 };
-use crate::request::{Event, InvalidField};
+use crate::model::{Event, InvalidField};
 
 mod fold;
 mod output;
@@ -113,6 +113,14 @@ impl Rules for DockerAgent {
         Defaults::shell("/bin/sh", "-c", TIMEOUT)
     }
 
+    fn source(&self, event: &Event) -> Option<String> {
+        if event.point != "worktree_create" {
+            return None;
+        }
+        let members = Members::of_event(&event.json).ok()?;
+        members.last("worktree_source_dir").and_then(text)
+    }
+
     /// Session, working directory and point are always there, empty or not. Beside them stands what is not empty, and what
     /// the envelope knows of the extras that the point has.
     fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
@@ -124,9 +132,10 @@ impl Rules for DockerAgent {
             let value = extra(key, envelope).filter(|value| !stdin::is_empty(value.raw()));
             (key, value)
         }));
-        // A cost of 0 says that the call was free; one that is not there, that nobody knows its price.
+        // A cost of 0 says that the call was free; one that is not there, that nobody knows its price. A limit of 0 says that nobody
+        // knows it.
         let keeps = |key: &str, value: &RawValue| match key {
-            "cost" => !is_null(value),
+            "context_limit" | "cost" => !is_null(value),
             "cwd" | "session_id" => true,
             _ => !stdin::is_empty(value),
         };
@@ -135,6 +144,21 @@ impl Rules for DockerAgent {
 
     fn interpret(&self, end: &End<'_>) -> Verdict {
         self.said(end).unwrap_or_else(|fault| failed(end, &fault))
+    }
+
+    fn equality(&self) -> Equality {
+        Equality::Whole
+    }
+
+    fn context_lifetime(&self, point: &str) -> Option<Lifetime> {
+        match point {
+            "session_start" => Some(Lifetime::Session),
+            "turn_start"
+            | "user_followup_submit"
+            | "user_prompt_submit"
+            | "user_steering_messages_submit" => Some(Lifetime::Turn),
+            _ => None,
+        }
     }
 
     /// Rewriting hooks read each other's rewrites, so they cannot run side by side.
@@ -296,7 +320,7 @@ fn how(end: &End<'_>) -> String {
     }
 }
 
-/// Reads the code by which a hook blocks without a word on stdout.
+/// Reads the code by which a hook blocks, whatever it prints. Where stderr does not say why, an object on stdout may.
 fn exit_2(end: &End<'_>) -> Verdict {
     let Some(decision) = stops(end.point) else {
         return Verdict {
@@ -305,7 +329,18 @@ fn exit_2(end: &End<'_>) -> Verdict {
         };
     };
     let stderr = String::from_utf8_lossy(end.stderr);
-    Verdict::stopped(decision, BlockedBy::ExitCode, stderr.trim())
+    let beside = output::beside(end);
+    let reason = match stderr.trim() {
+        "" => beside.reason,
+        text => text.to_owned(),
+    };
+    Verdict {
+        // Said once.
+        system_message: Some(beside.system_message)
+            .filter(|message| *message != reason)
+            .unwrap_or_default(),
+        ..Verdict::stopped(decision, BlockedBy::ExitCode, reason)
+    }
 }
 
 /// Returns the extras of a point that an envelope can know.

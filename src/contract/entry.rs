@@ -5,32 +5,38 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::Report;
-use crate::request::{InvalidField, OnFailure};
+use crate::model::{InvalidField, OnFailure};
 
 /// The mode an agent is in, where that decides which commands may run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AgentMode {
     /// It acts by itself.
     Auto,
+    /// It is in a mode that is not known here, for which no list has entries of its own.
+    Other,
     /// It plans and changes nothing.
     Plan,
+    /// It only looks.
+    ReadOnly,
     /// It asks.
     Standard,
 }
 
 impl AgentMode {
     /// Parses its name.
-    pub fn parse(name: &str) -> Option<Self> {
-        [Self::Auto, Self::Plan, Self::Standard]
-            .into_iter()
-            .find(|mode| mode.as_str() == name)
+    pub fn parse(name: &str) -> Self {
+        let known = [Self::Auto, Self::Plan, Self::ReadOnly, Self::Standard];
+        let mode = known.into_iter().find(|mode| mode.as_str() == name);
+        mode.unwrap_or(Self::Other)
     }
 
-    /// Returns its name.
+    /// Returns its name; empty where it is not known.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
+            Self::Other => "",
             Self::Plan => "plan",
+            Self::ReadOnly => "readonly",
             Self::Standard => "standard",
         }
     }
@@ -55,6 +61,8 @@ pub enum OnError {
     reason = "each is a key of its own in some contract's entries"
 )]
 pub struct Entry {
+    /// Whether the operator has it decide nothing.
+    pub advisory: bool,
     /// The mode the agent was in; `None` where nobody said.
     pub agent_mode: Option<AgentMode>,
     /// Whether consent or the contract's gate let it run; `None` where nobody said.
@@ -65,6 +73,8 @@ pub struct Entry {
     pub context_chars: usize,
     /// Whether the hooks of its point run one after another, where the contract otherwise runs them side by side.
     pub in_turn: bool,
+    /// Whether an answer that is no object is a failure, as it is where the hook is posted.
+    pub objects_only: bool,
     /// What becomes of a failure.
     pub on_error: OnError,
     /// Whether a failure blocks.
@@ -84,11 +94,13 @@ pub struct Entry {
 impl Default for Entry {
     fn default() -> Self {
         Self {
+            advisory: false,
             agent_mode: None,
             allowed: None,
             background: false,
             context_chars: 10_000,
             in_turn: false,
+            objects_only: false,
             on_error: OnError::Warn,
             on_failure: OnFailure::Contract,
             preempt: false,
@@ -103,7 +115,7 @@ impl Default for Entry {
 /// What a key of an entry stands for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Key {
-    /// `auto`, `plan` or `standard`: [`Entry::agent_mode`].
+    /// A text: [`Entry::agent_mode`].
     AgentMode,
     /// A boolean: [`Entry::allowed`].
     Allowed,
@@ -170,12 +182,8 @@ pub(super) fn parse(
         })?;
         match key {
             Key::AgentMode => {
-                entry.agent_mode = Some(match word() {
-                    "auto" => AgentMode::Auto,
-                    "plan" => AgentMode::Plan,
-                    "standard" => AgentMode::Standard,
-                    _ => return Err(field("must be `standard`, `plan` or `auto`")),
-                });
+                let name = value.as_str().ok_or_else(|| field("must be a text"))?;
+                entry.agent_mode = Some(AgentMode::parse(name));
             }
             Key::Allowed => entry.allowed = Some(boolean()?),
             Key::Background => entry.background = boolean()?,
@@ -268,14 +276,20 @@ mod tests {
     }
 
     #[test]
-    fn an_agents_mode_is_one_of_three() {
+    fn an_agents_mode_need_not_be_known() {
         let keys = [("mode", Key::AgentMode)];
-        for mode in [AgentMode::Auto, AgentMode::Plan, AgentMode::Standard] {
-            let config = json!({ "mode": mode.as_str() });
+        for (name, mode) in [
+            ("auto", AgentMode::Auto),
+            ("plan", AgentMode::Plan),
+            ("readonly", AgentMode::ReadOnly),
+            ("standard", AgentMode::Standard),
+            ("newest", AgentMode::Other),
+        ] {
+            let config = json!({ "mode": name });
             let entry = parse("any", &keys, config.as_object().unwrap()).unwrap();
             assert_eq!(entry.agent_mode, Some(mode));
         }
-        let config = json!({ "mode": "readonly" });
+        let config = json!({ "mode": 1 });
         assert!(parse("any", &keys, config.as_object().unwrap()).is_err());
     }
 

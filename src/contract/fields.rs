@@ -3,15 +3,20 @@
 //! Only what they have in common is here: which ends are read at all, and values by their type. Which fields there are, what
 //! they mean and whether one that cannot be read spoils the others, each contract says itself.
 
-use std::{borrow::Cow, cell::Cell, str};
+use std::{
+    borrow::Cow,
+    cell::{Cell, RefCell},
+    collections::BTreeSet,
+    str,
+};
 
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 use super::{
     BlockedBy, Decision, End, EndKind, Json, Rules, Skip, Stop, Verdict,
     members::{Fault, Members, boolean, is_null, text},
 };
-use crate::json;
+use crate::model::json;
 
 /// What there is to read of an end.
 pub(super) enum Said<'a> {
@@ -153,6 +158,8 @@ impl Faults {
 pub(super) struct Fields<'a, 'f> {
     faults: &'f Faults,
     members: Members<'a>,
+    /// The names that were asked for.
+    read: RefCell<BTreeSet<&'static str>>,
 }
 
 impl<'a, 'f> Fields<'a, 'f> {
@@ -165,7 +172,11 @@ impl<'a, 'f> Fields<'a, 'f> {
         if json::first_repeated_key(text).is_some() {
             faults.note(Skip::InvalidJson);
         }
-        Ok(Self { faults, members })
+        Ok(Self {
+            faults,
+            members,
+            read: RefCell::default(),
+        })
     }
 
     /// Reads `true` and `false`.
@@ -180,7 +191,7 @@ impl<'a, 'f> Fields<'a, 'f> {
     }
 
     /// Says whether a member is there.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &'static str) -> bool {
         self.given(name).is_some()
     }
 
@@ -209,8 +220,21 @@ impl<'a, 'f> Fields<'a, 'f> {
         }
     }
 
+    /// Returns the members that nobody asked for, by their names. One that many readers cannot read (half of a surrogate pair,
+    /// a number beyond any type) is left out.
+    pub(super) fn unread(&self) -> Vec<(String, Json)> {
+        let read = self.read.borrow();
+        let members = self.members.iter();
+        let is_readable = |value: &RawValue| serde_json::from_str::<Value>(value.get()).is_ok();
+        members
+            .filter(|(name, value)| !read.contains(name.as_ref()) && !is_null(value))
+            .filter(|(_, value)| is_readable(value))
+            .map(|(name, value)| (name.into_owned(), Json::of(value)))
+            .collect()
+    }
+
     /// Reads any value.
-    pub(super) fn value(&self, name: &str) -> Option<Json> {
+    pub(super) fn value(&self, name: &'static str) -> Option<Json> {
         self.given(name).map(Json::of)
     }
 
@@ -220,6 +244,7 @@ impl<'a, 'f> Fields<'a, 'f> {
         Some(Self {
             faults: self.faults,
             members,
+            read: RefCell::default(),
         })
     }
 
@@ -232,7 +257,8 @@ impl<'a, 'f> Fields<'a, 'f> {
         })
     }
 
-    fn given(&self, name: &str) -> Option<&'a RawValue> {
+    fn given(&self, name: &'static str) -> Option<&'a RawValue> {
+        self.read.borrow_mut().insert(name);
         self.members.last(name).filter(|value| !is_null(value))
     }
 

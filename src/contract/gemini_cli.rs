@@ -3,22 +3,23 @@
 //! Text is an approval with a message for the user. Text that begins like an object or an array and is none is not: it may be
 //! what is left of an answer that said no.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use bytes::Bytes;
+use serde_json::json;
 
 use super::{
-    BlockedBy, Course, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json, Point,
-    Rules, Skip, Stop, Verdict,
+    BlockedBy, Course, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Folded, Json,
+    Point, Rules, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, complaint, refused, said, settled, silent, stop_of},
-    members,
-    merge::{decide, halt, merged, stop, strength},
-    patch::{over_input, patched},
+    members::{self, Members},
+    merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
+    patch::{over_input, over_member, patched},
     stdin,
 };
-use crate::request::{Event, InvalidField};
+use crate::model::{Event, InvalidField};
 
 pub(super) struct GeminiCli;
 
@@ -49,6 +50,9 @@ const KEYS: [(&str, Key); 9] = [
     ("timeout", Key::TimeoutMillis),
     ("type", Key::Carried),
 ];
+
+/// The member that says which tools the model may call.
+const TOOL_CONFIG: &str = "toolConfig";
 
 const fn point(name: &'static str, stop: Stop) -> Point {
     Point { name, stop }
@@ -97,9 +101,23 @@ impl Rules for GeminiCli {
                 Some(verdict) if verdict.decision.stops() => verdict,
                 Some(_) | None => silent(Skip::EmptyStdout),
             },
-            Said::Refused(stderr) => refused(at, stderr),
+            Said::Refused(stderr) => exit_2(end, at, stderr),
             Said::Text(text) => printed(at, text),
         }
+    }
+
+    fn subject(&self, point: &str) -> Subject {
+        match point {
+            "AfterTool" | "BeforeTool" => Subject::Tool,
+            "PreCompress" => Subject::Member(&["trigger"]),
+            "SessionEnd" => Subject::Member(&["reason"]),
+            "SessionStart" => Subject::Member(&["source"]),
+            _ => Subject::Nothing,
+        }
+    }
+
+    fn equality(&self) -> Equality {
+        Equality::ButForTime
     }
 
     /// One after another where a group says so: [`super::Entry::in_turn`].
@@ -107,24 +125,77 @@ impl Rules for GeminiCli {
         Course::AtOnce
     }
 
-    /// What is rewritten of a tool's input or of a request to the model is what the next of a sequential group reads.
+    /// What is rewritten of a tool's input or of a request to the model is what the next of a sequential group reads, laid over
+    /// what was there; and context for an agent is read as part of the prompt.
     fn hand_on(&self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
         if let Some(patch) = &verdict.updated_input {
             let input = over_input(patch, event, envelope);
             stdin::put(event, &["tool_input"], &input);
         }
         if let Some(request) = &verdict.updated_messages {
-            stdin::put(event, &["llm_request"], request);
+            let request = over_member("llm_request", request, event);
+            stdin::put(event, &["llm_request"], &request);
+        }
+        if event.point == "BeforeAgent" && !verdict.additional_context.is_empty() {
+            let members = Members::of_event(&event.json).unwrap_or_default();
+            let Some(prompt) = members.last("prompt").and_then(members::text) else {
+                return;
+            };
+            let context = verdict.additional_context.join("\n\n");
+            let prompt = Json::text(&format!("{prompt}\n\n{context}"));
+            stdin::put(event, &["prompt"], &prompt);
         }
     }
 
     fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
-        let mut folded = merged(hooks, |verdict| strength(verdict.decision));
+        let mut folded = merged(hooks, weight);
+        join_reasons(&mut folded, hooks, "\n");
+        let configs = hooks.iter().filter_map(|(_, verdict)| {
+            let members = verdict.metadata.as_ref()?.members()?;
+            members.into_iter().find(|(name, _)| name == TOOL_CONFIG)
+        });
+        let configs: Vec<_> = configs.map(|(_, config)| config).collect();
+        if !configs.is_empty() {
+            let config = (TOOL_CONFIG.to_owned(), united(&configs));
+            let rest = folded.answer.metadata.take().and_then(|all| all.members());
+            let rest = rest.unwrap_or_default().into_iter();
+            let rest = rest.filter(|(name, _)| name != TOOL_CONFIG);
+            let all: Vec<_> = rest.chain([config]).collect();
+            folded.answer.metadata = Some(Json::object(&all));
+        }
         if folded.answer.updated_input.is_some() {
             let inputs = hooks.iter().map(|(_, verdict)| &verdict.updated_input);
             folded.answer.updated_input = patched(inputs.flatten());
         }
         folded
+    }
+}
+
+/// Unites what hooks say of the tools that the model may call: none, if any says so; else all that any of them names.
+fn united(configs: &[Json]) -> Json {
+    let mut modes = BTreeSet::new();
+    let mut names = BTreeSet::new();
+    for config in configs {
+        let members = Members::of(config.raw()).unwrap_or_default();
+        modes.extend(members.last("mode").and_then(members::text));
+        let allowed = members.last("allowedFunctionNames");
+        names.extend(allowed.and_then(members::texts).unwrap_or_default());
+    }
+    let mode = ["NONE", "ANY"]
+        .into_iter()
+        .find(|mode| modes.contains(*mode));
+    if mode == Some("NONE") {
+        names.clear();
+    }
+    json!({ "mode": mode.unwrap_or("AUTO"), "allowedFunctionNames": names }).into()
+}
+
+/// Makes the verdict of exit code 2, which stops whatever was printed. An answer says why in its own field.
+fn exit_2(end: &End<'_>, at: Stop, stderr: String) -> Verdict {
+    match answered(end, at) {
+        Some(verdict) if verdict.decision.stops() => verdict,
+        Some(verdict) if end.stdout.trim_ascii().is_empty() => refused(at, verdict.reason),
+        Some(_) | None => refused(at, stderr),
     }
 }
 
@@ -213,17 +284,29 @@ fn answer(at: Stop, fields: &Fields<'_, '_>, faults: &Faults) -> Verdict {
     let mut verdict = fields.universal();
     let reason = fields.text("reason").unwrap_or_default();
     if fields.boolean("continue") == Some(false) {
-        halt(&mut verdict, at, &reason);
+        halt(&mut verdict, at, at == Stop::Nothing, &reason);
     }
-    let words = [("allow", false), ("block", true), ("deny", true)];
+    let words = [
+        ("allow", Decision::Allow),
+        ("approve", Decision::Allow),
+        ("ask", Decision::Ask),
+        ("block", Decision::Block),
+        ("deny", Decision::Deny),
+    ];
+    let by = BlockedBy::Decision;
     match fields.word("decision", &words) {
-        Some(true) => stop(&mut verdict, at, BlockedBy::Decision, &reason),
-        Some(false) => decide(&mut verdict, Decision::Allow, BlockedBy::Decision, &reason),
+        Some(decision) if decision.stops() => stop(&mut verdict, at, by, &reason),
+        // Who runs the agent can be asked before a tool call only.
+        Some(Decision::Ask) if at != Stop::Call => {}
+        Some(decision) => decide(&mut verdict, decision, by, &reason),
         None => {}
     }
+    let mut beside = Vec::new();
     if let Some(own) = fields.within("hookSpecificOutput") {
         specific(&own, &mut verdict);
+        beside = own.unread();
     }
+    hand_on(&mut verdict, [fields.unread(), beside].concat(), &[]);
     settled(verdict, faults)
 }
 
@@ -233,10 +316,12 @@ fn specific(own: &Fields<'_, '_>, verdict: &mut Verdict) {
     verdict.updated_messages = own.object("llm_request");
     let output = own.value("tool_output");
     verdict.updated_output = output.or_else(|| own.object("llm_response"));
-    let config = own.object("toolConfig");
+    // It says where it belongs, which is known.
+    own.has("hookEventName");
+    let config = own.object(TOOL_CONFIG);
     // Read for its type.
     let clear = own.boolean("clearContext").and(own.value("clearContext"));
-    let members = [("clearContext", clear), ("toolConfig", config)];
+    let members = [("clearContext", clear), (TOOL_CONFIG, config)];
     let members = members
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?)));

@@ -6,8 +6,8 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Bearing, End, EndKind, Entry};
-use crate::request::InvalidField;
+use super::{Bearing, End, EndKind, Entry, Equality};
+use crate::model::InvalidField;
 
 /// An end as its runner tells it.
 #[derive(Clone, Debug, Deserialize)]
@@ -56,13 +56,33 @@ impl GivenEnd {
         }
     }
 
-    /// Says whether two ends are of one entry, which a contract may run but once.
-    pub(super) fn is_same_hook(&self, other: &Self) -> bool {
+    /// Says whether two ends are of one hook, which its contract runs once.
+    pub(super) fn is_same_hook(&self, other: &Self, equality: Equality) -> bool {
+        const TIMES: [&str; 2] = ["timeout", "timeoutMs"];
+
+        let counts = match equality {
+            Equality::ButForTime => |name: &str| !TIMES.contains(&name),
+            Equality::Never => return false,
+            Equality::Whole => |_: &str| true,
+        };
+        // What holds nothing is as good as absent.
+        let is_empty = |value: &Value| match (value.as_array(), value.as_object()) {
+            (Some(all), _) => all.is_empty(),
+            (_, Some(all)) => all.is_empty(),
+            (None, None) => value.is_null(),
+        };
+        let said = |all: &Map<String, Value>| -> Vec<_> {
+            let all = all
+                .iter()
+                .filter(|(name, value)| counts(name) && !is_empty(value));
+            all.map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
+        };
         let is_told = !self.name.is_empty() || !self.command.is_empty();
         is_told
             && self.name == other.name
             && self.command == other.command
-            && self.config == other.config
+            && said(&self.config) == said(&other.config)
     }
 }
 

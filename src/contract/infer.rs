@@ -12,7 +12,7 @@ use super::{
     entry::{AgentMode, Key},
     members::Members,
 };
-use crate::request::{Event, InvalidField};
+use crate::model::{Event, InvalidField};
 
 pub mod gate;
 
@@ -91,27 +91,33 @@ impl Rules for Infer {
     }
 
     fn event(&self, end: &End<'_>) -> Option<ContractEvent> {
-        let (name, told) = if end.entry.allowed == Some(false) {
-            ("hook_command_skipped", skipped(end))
-        } else {
-            ("hook_command", ran(end))
-        };
-        // The ticket calls the discriminator `kind`, the code `type`.
-        let mut json = json!({
-            "command": end.command,
-            "hook": end.point,
-            "kind": name,
-            "name": end.name,
-            "type": name,
-        });
-        if let Value::Object(members) = &mut json {
-            members.extend(told);
-            if let Some(at) = end.at {
-                members.insert("timestamp".to_owned(), json!(format!("{at:.9}")));
-            }
+        if end.entry.allowed == Some(false) {
+            return self.skipped(end, Skip::NotAllowlisted);
         }
-        Some(ContractEvent { json, name })
+        Some(event(end, "hook_command", ran(end)))
     }
+
+    fn skipped(&self, end: &End<'_>, why: Skip) -> Option<ContractEvent> {
+        Some(event(end, "hook_command_skipped", skipped(end, why)))
+    }
+}
+
+fn event(end: &End<'_>, name: &'static str, told: Map<String, Value>) -> ContractEvent {
+    // The ticket calls the discriminator `kind`, the code `type`.
+    let mut json = json!({
+        "command": end.command,
+        "hook": end.point,
+        "kind": name,
+        "name": end.name,
+        "type": name,
+    });
+    if let Value::Object(members) = &mut json {
+        members.extend(told);
+        if let Some(at) = end.at {
+            members.insert("timestamp".to_owned(), json!(format!("{at:.9}")));
+        }
+    }
+    ContractEvent { json, name }
 }
 
 /// What an event says itself.
@@ -183,13 +189,18 @@ fn ran(end: &End<'_>) -> Map<String, Value> {
     members.collect()
 }
 
-/// Returns what the event of a command says that was not let through.
-fn skipped(end: &End<'_>) -> Map<String, Value> {
+/// Returns what the event of a command says that was not run. infer has one reason, that of its list; a hint is for that.
+fn skipped(end: &End<'_>, why: Skip) -> Map<String, Value> {
     let mode = end.entry.agent_mode.map_or("", AgentMode::as_str);
+    let hint = if why == Skip::NotAllowlisted {
+        gate::hint(end.command)
+    } else {
+        ""
+    };
     let members = [
-        ("hint", gate::hint(end.command)),
-        ("mode", mode),
-        ("reason", "not_allowlisted"),
+        ("hint", hint.to_owned()),
+        ("mode", mode.to_owned()),
+        ("reason", why.as_string()),
     ];
     let members = members.map(|(key, value)| (key.to_owned(), json!(value)));
     members.into_iter().collect()

@@ -9,13 +9,13 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::{
-    BlockedBy, Course, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Point, Reminder,
-    ReminderKind, Rules, Stop, Verdict,
+    BlockedBy, Course, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Lifetime, Point,
+    Reminder, ReminderKind, Rules, Stop, Verdict,
     entry::Key,
     members::{Fault, Members, boolean, text},
     stdin,
 };
-use crate::request::{Event, InvalidField};
+use crate::model::{Event, InvalidField};
 
 pub(super) struct Loom;
 
@@ -152,6 +152,14 @@ impl Rules for Loom {
         }
     }
 
+    fn context_lifetime(&self, point: &str) -> Option<Lifetime> {
+        match point {
+            "session.start" => Some(Lifetime::Session),
+            "user.prompt.submit" => Some(Lifetime::Turn),
+            _ => None,
+        }
+    }
+
     fn course(&self, _point: &str) -> Course {
         Course::UntilBlock
     }
@@ -195,6 +203,18 @@ impl Rules for Loom {
         }
         folded
     }
+}
+
+/// Says whether Loom itself lets a call pass by what is on stdout: an object decides alone there, whatever the exit code. How deep
+/// one may nest there is not known.
+pub(super) fn passes_by_object(stdout: &[u8]) -> bool {
+    let stdout = String::from_utf8_lossy(stdout);
+    let stdout = trimmed(&stdout);
+    stdout.starts_with('{')
+        && match Members::parse(stdout) {
+            Ok(said) => said.last("continue").and_then(boolean) != Some(false),
+            Err(fault) => fault == Fault::TooDeep,
+        }
 }
 
 /// Trims as JavaScript does: it counts the byte order mark among white space, and U+0085 not.

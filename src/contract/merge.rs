@@ -1,6 +1,9 @@
 //! What several hooks come to where the strongest decision wins and the texts of all are kept.
 
-use super::{BlockedBy, Decision, Folded, Json, Stop, Verdict};
+use super::{
+    BlockedBy, Decision, Folded, Json, Stop, Verdict,
+    patch::{Patch, patched},
+};
 
 /// The warning where a hook asks for more than a deny.
 pub(super) const INTERRUPT: &str = "the hook asks for the whole run to be interrupted";
@@ -16,6 +19,12 @@ pub(super) const fn strength(decision: Decision) -> u8 {
         Decision::Allow => 1,
         Decision::None => 0,
     }
+}
+
+/// Returns how strong a verdict is: of equal decisions a stop of the whole run outweighs the others.
+pub(super) fn weight(verdict: &Verdict) -> u8 {
+    let is_halt = verdict.blocked_by == Some(BlockedBy::ContinueFalse);
+    strength(verdict.decision) * 2 + u8::from(is_halt)
 }
 
 /// Takes a decision into a verdict, unless there is one that is as strong.
@@ -35,9 +44,13 @@ pub(super) fn stop(verdict: &mut Verdict, stop: Stop, by: BlockedBy, reason: &st
     }
 }
 
-/// Takes a stop of the whole run into a verdict, which is possible at any point. Where no reason is given, the text that goes
-/// with the stop is one.
-pub(super) fn halt(verdict: &mut Verdict, stop: Stop, reason: &str) {
+/// Takes a stop of the whole run into a verdict; a warning at a point where the runtime `ignores` it. Where no reason is given,
+/// the text that goes with the stop is one.
+pub(super) fn halt(verdict: &mut Verdict, stop: Stop, ignores: bool, reason: &str) {
+    if ignores {
+        verdict.warnings.push(NO_STOP.to_owned());
+        return;
+    }
     let decision = stop.decision().unwrap_or(Decision::Block);
     let stop_reason = verdict.stop_reason.clone();
     let reason = if reason.is_empty() {
@@ -49,11 +62,11 @@ pub(super) fn halt(verdict: &mut Verdict, stop: Stop, reason: &str) {
 }
 
 /// Merges verdicts in the order given: the decision and reason of the first of the strongest, every context, warning and
-/// text for the user, and the last output and rewrite of each kind. What is stopped has no input to rewrite.
+/// text for the user, and the last output, rewrite and metadata of each kind. What is stopped has no input to rewrite, and only
+/// the metadata of hooks that stop it: what others hand on may be more rights.
 pub(super) fn merged(hooks: &[(&str, &Verdict)], strength: impl Fn(&Verdict) -> u8) -> Folded {
     let mut folded = Folded::default();
     let answer = &mut folded.answer;
-    let mut metadata: Vec<(String, Json)> = Vec::new();
     let mut strongest = 0;
     for (name, verdict) in hooks {
         if strength(verdict) > strongest {
@@ -66,17 +79,46 @@ pub(super) fn merged(hooks: &[(&str, &Verdict)], strength: impl Fn(&Verdict) -> 
         }
         add_texts(answer, verdict);
         add_rewrites(answer, verdict);
-        let members = verdict.metadata.as_ref().and_then(Json::members);
-        for (key, value) in members.unwrap_or_default() {
-            metadata.retain(|(known, _)| *known != key);
-            metadata.push((key, value));
-        }
     }
-    answer.metadata = (!metadata.is_empty()).then(|| Json::object(&metadata));
+    let is_stopped = answer.decision.stops();
+    let counting = hooks
+        .iter()
+        .filter(|(_, verdict)| !is_stopped || verdict.decision.stops());
+    answer.metadata = patched(counting.filter_map(|(_, verdict)| verdict.metadata.as_ref()));
     if answer.decision.stops() {
         answer.updated_input = None;
     }
     folded
+}
+
+/// Joins the reasons of all hooks that stop as the strongest does.
+pub(super) fn join_reasons(folded: &mut Folded, hooks: &[(&str, &Verdict)], between: &str) {
+    let answer = &mut folded.answer;
+    if !answer.decision.stops() {
+        return;
+    }
+    let strongest = weight(answer);
+    let equals = hooks
+        .iter()
+        .filter(|(_, verdict)| weight(verdict) == strongest);
+    let reasons = equals.map(|(_, verdict)| verdict.reason.as_str());
+    let reasons: Vec<_> = reasons.filter(|reason| !reason.is_empty()).collect();
+    answer.reason = reasons.join(between);
+}
+
+/// Puts members of an answer that no other field of the verdict has into its metadata, but for those that have a meaning
+/// `elsewhere`: where the runtime does not read them, nobody is to.
+pub(super) fn hand_on(verdict: &mut Verdict, members: Vec<(String, Json)>, elsewhere: &[&str]) {
+    let mut metadata = Patch::default();
+    let members = members.into_iter();
+    for (name, value) in members.filter(|(name, _)| !elsewhere.contains(&name.as_str())) {
+        metadata.put(&name, value);
+    }
+    verdict
+        .metadata
+        .iter()
+        .for_each(|own| metadata.put_all(own));
+    verdict.metadata = metadata.into_members();
 }
 
 fn add_texts(answer: &mut Verdict, verdict: &Verdict) {

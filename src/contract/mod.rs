@@ -6,8 +6,9 @@
 use std::{ffi::OsString, fmt, time::Duration};
 
 use bytes::Bytes;
+use serde_json::{Map, Value};
 
-use crate::request::{Event, InvalidField, OnFailure};
+use crate::model::{Event, InvalidField, OnFailure, members};
 
 mod basecoat;
 mod claude_code;
@@ -24,7 +25,6 @@ mod given;
 mod hindered;
 mod infer;
 mod loom;
-mod members;
 mod merge;
 pub mod native;
 mod observe;
@@ -49,10 +49,8 @@ pub use self::{
     verdict::{BlockedBy, ContractEvent, Decision, Json, Push, Skip, Verdict},
 };
 
-pub(crate) use self::{
-    members::{Members, text},
-    report::plain,
-};
+pub(crate) use self::report::plain;
+pub(crate) use crate::model::members::{Members, text};
 
 /// Says whether a lifecycle point ends something, so that a hook there should outlive a client that goes away.
 pub fn ends_something(point: &str) -> bool {
@@ -60,6 +58,13 @@ pub fn ends_something(point: &str) -> bool {
         point,
         "SessionEnd" | "post_session" | "session.end" | "sessionEnd" | "session_end" | "turn_end"
     )
+}
+
+/// Says whether a runtime or contract is meant by how somebody spelled it: hyphens and underscores make no difference, because the
+/// names of one kind have these and those of the other kind those.
+pub fn is_spelled(name: &str, given: &str) -> bool {
+    let letters = |text: &str| text.replace(['-', '_'], "");
+    letters(name) == letters(given)
 }
 
 /// A contract together with the mode it is used in.
@@ -151,6 +156,26 @@ trait Rules: Sync {
         &[]
     }
 
+    /// Returns which entries at a point are one hook, which runs once.
+    fn equality(&self) -> Equality {
+        Equality::Never
+    }
+
+    /// Returns what matchers at a point look at.
+    fn subject(&self, _point: &str) -> Subject {
+        Subject::Tool
+    }
+
+    /// Returns the tree that an event says a worktree was made from.
+    fn source(&self, _event: &Event) -> Option<String> {
+        None
+    }
+
+    /// Returns how long context stays valid that comes at a point; `None` where the contract does not say.
+    fn context_lifetime(&self, _point: &str) -> Option<Lifetime> {
+        None
+    }
+
     /// Returns how several hooks at one point are run.
     fn course(&self, _point: &str) -> Course {
         Course::InTurn
@@ -166,6 +191,21 @@ trait Rules: Sync {
 
     /// Returns the contract's own event of a run, if it has one and something is to be told.
     fn event(&self, _end: &End<'_>) -> Option<ContractEvent> {
+        None
+    }
+
+    /// Returns the contract's own event of a hook that was not run, if it has one.
+    fn skipped(&self, _end: &End<'_>, _why: Skip) -> Option<ContractEvent> {
+        None
+    }
+
+    /// Returns what a hook measured at a point, by the names that the contract has there.
+    fn measures(&self, _point: &str, _verdict: &Verdict) -> Map<String, Value> {
+        Map::new()
+    }
+
+    /// Returns the line by which the contract shows people an event of its own; `None` where it shows the object.
+    fn display(&self, _event: &str, _members: &Map<String, Value>) -> Option<String> {
         None
     }
 }
@@ -203,14 +243,38 @@ impl Stop {
     }
 }
 
+/// Which entries at a point are one hook.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Equality {
+    /// Those that differ in the time they have, if at all.
+    ButForTime,
+    /// None: each entry is a hook of its own.
+    Never,
+    /// Those that do not differ.
+    Whole,
+}
+
+/// What matchers at a point look at.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Subject {
+    /// The last component of the path that a member of the event holds.
+    FileName(&'static str),
+    /// A member of the event: the first of these that is there.
+    Member(&'static [&'static str]),
+    /// Nothing: the runtime has no matchers there, and every entry is due.
+    Nothing,
+    /// The tool: that of the request, that of the event, or both.
+    Tool,
+}
+
 /// How several hooks at one point are run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Course {
-    /// Side by side; equal entries are one hook.
+    /// Side by side.
     AtOnce,
     /// One after another, whatever each says.
     InTurn,
-    /// One after another, each reading what the one before rewrote; equal entries are one hook.
+    /// One after another, each reading what the one before rewrote.
     Pipeline,
     /// By ascending priority, and none after one that blocks.
     PriorityUntilBlock,
@@ -219,11 +283,6 @@ pub enum Course {
 }
 
 impl Course {
-    /// Says whether equal entries are one hook.
-    pub(crate) const fn takes_equals_once(self) -> bool {
-        matches!(self, Self::AtOnce | Self::Pipeline)
-    }
-
     /// Says whether no hook runs after one with this verdict.
     pub(crate) const fn ends_after(self, verdict: &Verdict) -> bool {
         match self {
@@ -277,7 +336,7 @@ impl Mode {
         let of_contract = || {
             Self::ALL
                 .into_iter()
-                .filter(|m| m.contract_name() == contract)
+                .filter(|m| is_spelled(m.contract_name(), contract))
         };
         if let Some(found) = of_contract().find(|m| m.rules().modes().contains(&mode)) {
             return Ok(found);
@@ -293,7 +352,10 @@ impl Mode {
         }
         let mut names: Vec<_> = Self::ALL.map(Self::contract_name).into();
         names.dedup();
-        let problem = format!("is none that there is: {}", names.join(", "));
+        let problem = format!(
+            "`{contract}` is none that there is: one of {}",
+            names.join(", ")
+        );
         Err(InvalidField::new("contract", problem))
     }
 
@@ -329,6 +391,16 @@ impl Mode {
         self.rules().defaults(point)
     }
 
+    /// Returns how long context stays valid that comes at a point; `None` where the contract does not say.
+    pub fn context_lifetime(self, point: &str) -> Option<Lifetime> {
+        self.rules().context_lifetime(point)
+    }
+
+    /// Returns the tree that an event says a worktree was made from.
+    pub fn source(self, event: &Event) -> Option<String> {
+        self.rules().source(event)
+    }
+
     /// Returns the points the contract knows.
     pub fn points(self) -> &'static [Point] {
         self.rules().facts().points
@@ -354,15 +426,22 @@ impl Mode {
         self.rules().other_names(tool)
     }
 
+    /// Returns which entries at a point are one hook, which runs once.
+    pub fn equality(self) -> Equality {
+        self.rules().equality()
+    }
+
+    /// Returns what matchers at a point look at.
+    pub fn subject(self, point: &str) -> Subject {
+        self.rules().subject(point)
+    }
+
     /// Reads the part of a hook's entry that bears on how its end is read.
     ///
     /// # Errors
     ///
     /// A key or value that the contract's entries cannot have.
-    pub fn entry(
-        self,
-        config: &serde_json::Map<String, serde_json::Value>,
-    ) -> Result<Entry, InvalidField> {
+    pub fn entry(self, config: &Map<String, Value>) -> Result<Entry, InvalidField> {
         entry::parse(self.contract_name(), self.rules().facts().keys, config)
     }
 
@@ -386,6 +465,15 @@ impl Mode {
 
     /// Says what an end means, under a failure policy that may be stricter than the contract's.
     pub fn judge(self, end: &End<'_>, on_failure: OnFailure) -> Verdict {
+        let verdict = self.judge_deciding(end, on_failure);
+        if end.entry.advisory {
+            verdict.advised()
+        } else {
+            verdict
+        }
+    }
+
+    fn judge_deciding(self, end: &End<'_>, on_failure: OnFailure) -> Verdict {
         let verdict = self.read(end);
         // What a hook in the background says comes too late to stop anything.
         if end.entry.background {
@@ -500,6 +588,22 @@ impl Mode {
     pub fn event(self, end: &End<'_>) -> Option<ContractEvent> {
         self.rules().event(end)
     }
+
+    /// Returns what a hook measured at a point, by the names that the contract has there: numbers and short words.
+    pub(crate) fn measures(self, point: &str, verdict: &Verdict) -> Map<String, Value> {
+        self.rules().measures(point, verdict)
+    }
+
+    /// Returns the contract's own event of a hook that was not run, if it has one.
+    pub(crate) fn skipped(self, end: &End<'_>, why: Skip) -> Option<ContractEvent> {
+        self.rules().skipped(end, why)
+    }
+}
+
+/// Returns the line by which the contract that has such an event shows it to people; `None` where it shows the object.
+pub fn display(event: &str, members: &Map<String, Value>) -> Option<String> {
+    let shown = |mode: Mode| mode.rules().display(event, members);
+    Mode::ALL.into_iter().find_map(shown)
 }
 
 /// Says whether a point's name is another but for case and what stands between words, or another runtime's for the same.
@@ -551,6 +655,15 @@ fn tighten(verdict: Verdict, decision: Decision, error: &str) -> Verdict {
         reason,
         ..verdict
     }
+}
+
+/// How long context for the model stays valid.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Lifetime {
+    /// For the whole session.
+    Session,
+    /// For the current turn.
+    Turn,
 }
 
 /// How a contract has its command run.

@@ -1,12 +1,14 @@
 //! Runtimes as their own hooks see them: whose payload it is, and how each is told no.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{
-    Decision, End, EndKind, Mode, Stop,
+    Decision, End, EndKind, Mode, Stop, loom,
     members::{Members, number, text},
 };
-use crate::request::OnFailure;
+use crate::model::OnFailure;
 
 /// Whoever starts a hook and reads its end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -15,6 +17,8 @@ pub enum Runtime {
     Git,
     /// A runtime whose contract is known.
     Of(Mode),
+    /// Qwen Code, which has the points, payloads and answers of Claude Code, and its own settings, tools and times.
+    QwenCode,
 }
 
 /// What a hook's process says when it ends.
@@ -72,7 +76,7 @@ const GEMINIS_WARNING: u8 = 1;
 
 impl Runtime {
     /// Every runtime with the name it is asked for by.
-    pub const ALL: [(&'static str, Self); 11] = [
+    pub const ALL: [(&'static str, Self); 12] = [
         ("base-coat", Self::Of(Mode::Basecoat)),
         ("claude-code", Self::Of(Mode::ClaudeCode)),
         ("codex", Self::Of(Mode::Codex)),
@@ -83,6 +87,7 @@ impl Runtime {
         ("git", Self::Git),
         ("infer", Self::Of(Mode::Infer)),
         ("loom", Self::Of(Mode::Loom)),
+        ("qwen-code", Self::QwenCode),
         ("reyn", Self::Of(Mode::ReynPush)),
     ];
 
@@ -91,6 +96,23 @@ impl Runtime {
         match self {
             Self::Git => Mode::Observe,
             Self::Of(mode) => mode,
+            Self::QwenCode => Mode::ClaudeCode,
+        }
+    }
+
+    /// Returns the runtime whose words it understands and speaks.
+    const fn kin(self) -> Self {
+        match self {
+            Self::Git => Self::Git,
+            Self::Of(_) | Self::QwenCode => Self::Of(self.mode()),
+        }
+    }
+
+    /// Returns how long it waits for a hook whose entry does not say; `None` where that is not known.
+    pub fn default_timeout(self, point: &str) -> Option<Duration> {
+        match self {
+            Self::QwenCode => Some(Duration::from_secs(60)),
+            Self::Git | Self::Of(_) => self.mode().defaults(point).timeout,
         }
     }
 
@@ -161,13 +183,13 @@ impl Runtime {
             Self::Of(Mode::Loom) => Some("event"),
             Self::Of(Mode::Basecoat | Mode::Infer) => Some("hook"),
             Self::Of(Mode::ReynExec | Mode::ReynPush) => Some("point"),
-            Self::Of(_) => Some("hook_event_name"),
+            Self::Of(_) | Self::QwenCode => Some("hook_event_name"),
         }
     }
 
     /// Says what a no does at a point; `None` is a point that is not known, which must be thought a gate.
     pub fn stakes(self, point: Option<&str>) -> Stakes {
-        let Self::Of(mode) = self else {
+        let Self::Of(mode) = self.kin() else {
             return Stakes::Gate;
         };
         match point.map(|point| mode.stop_at(point)) {
@@ -190,10 +212,11 @@ impl Runtime {
     pub fn is_of_a_call(self, point: Option<&str>) -> bool {
         match (self, point) {
             (Self::Git, _) => true,
-            (Self::Of(mode), Some(point)) => mode
+            (Self::Of(_) | Self::QwenCode, Some(point)) => self
+                .mode()
                 .stop_at(point)
                 .map_or_else(|_| self.stakes(None) == Stakes::Gate, |it| it == Stop::Call),
-            (Self::Of(_), None) => self.stakes(None) == Stakes::Gate,
+            (Self::Of(_) | Self::QwenCode, None) => self.stakes(None) == Stakes::Gate,
         }
     }
 
@@ -244,7 +267,8 @@ impl Runtime {
                     | Mode::DockerAgentModel
                     | Mode::GeminiCli
                     | Mode::Loom,
-                ),
+                )
+                | Self::QwenCode,
                 _,
             ) => Said::by_code(2, why),
         }
@@ -254,15 +278,15 @@ impl Runtime {
     pub fn failed(self, point: Option<&str>, why: &str) -> Said {
         match (self, self.stakes(point)) {
             (Self::Of(Mode::GeminiCli), Stakes::Nothing) => Said::by_code(GEMINIS_WARNING, why),
-            (Self::Of(_), Stakes::Nothing) => Said::by_code(FAILED, why),
+            (Self::Of(_) | Self::QwenCode, Stakes::Nothing) => Said::by_code(FAILED, why),
             // A runtime, or the hook's entry there, may take any exit code but 0 for a no. These show their user a message.
-            (Self::Of(Mode::ClaudeCode | Mode::Codex | Mode::GeminiCli), _)
+            (Self::Of(Mode::ClaudeCode | Mode::Codex | Mode::GeminiCli) | Self::QwenCode, _)
                 // Where stdout is the path of a worktree, it must not be anything else.
                 if point.is_some_and(|point| point != "WorktreeCreate") =>
             {
                 Said::by_words(&json!({"systemMessage": why}), why)
             }
-            (Self::Git | Self::Of(_), _) => Said::by_code(0, why),
+            (Self::Git | Self::Of(_) | Self::QwenCode, _) => Said::by_code(0, why),
         }
     }
 
@@ -270,14 +294,18 @@ impl Runtime {
     pub fn takes_for_no(self, point: Option<&str>, said: &Said) -> bool {
         match self {
             Self::Git => said.code != 0,
-            Self::Of(mode) => decides(mode, point.unwrap_or_default(), said).0.stops(),
+            // Loom's contract is stricter than Loom.
+            Self::Of(Mode::Loom) if loom::passes_by_object(&said.stdout) => false,
+            Self::Of(_) | Self::QwenCode => decides(self.mode(), point.unwrap_or_default(), said)
+                .0
+                .stops(),
         }
     }
 
     /// Returns the end of a hook that only looks on: its own where that stops nothing and asks nobody, else one that says that it
     /// is not given on.
     pub fn observed(self, point: Option<&str>, said: Said) -> Said {
-        let Self::Of(mode) = self else {
+        let Self::Of(mode) = self.kin() else {
             return Said { code: 0, ..said };
         };
         let (decision, failed) = decides(mode, point.unwrap_or_default(), &said);
@@ -418,7 +446,7 @@ mod tests {
     /// what is one than the contracts, which stop where a hook may have meant to. Claude Code 2.1.330, Codex 0.169.0, Copilot CLI
     /// 1.0.102, Gemini CLI 0.61.0; the others by their pages.
     fn honours(runtime: Runtime, point: &str, said: &Said) -> bool {
-        let Runtime::Of(mode) = runtime else {
+        let Runtime::Of(mode) = runtime.kin() else {
             return said.code != 0;
         };
         let answer: Value = serde_json::from_slice(&said.stdout).unwrap_or_default();
@@ -469,13 +497,53 @@ mod tests {
     }
 
     #[test]
+    fn qwen_code_speaks_as_claude_code_and_waits_as_long_as_it_does_itself() {
+        let (qwen, claude) = (Runtime::QwenCode, Runtime::Of(Mode::ClaudeCode));
+        let minute = Some(Duration::from_secs(60));
+        assert_eq!(qwen.default_timeout("PreToolUse"), minute);
+        assert_ne!(claude.default_timeout("PreToolUse"), minute);
+        let points = Mode::ClaudeCode.points().iter();
+        for point in points.map(|point| Some(point.name)).chain([None]) {
+            assert_eq!(qwen.no(point, "why"), claude.no(point, "why"), "{point:?}");
+            assert_eq!(qwen.failed(point, "why"), claude.failed(point, "why"));
+            assert_eq!(qwen.stakes(point), claude.stakes(point));
+            assert_eq!(qwen.is_of_a_call(point), claude.is_of_a_call(point));
+        }
+    }
+
+    /// Without the hook there is no worktree, whatever is said in its place.
+    #[test]
+    fn an_object_that_lets_a_call_pass_is_no_no_under_loom_whatever_the_exit_code() {
+        let takes_for_no = |code, stdout: &str| {
+            let said = Said {
+                code,
+                stderr: Vec::new(),
+                stdout: stdout.into(),
+            };
+            Runtime::Of(Mode::Loom).takes_for_no(Some("tool.pre"), &said)
+        };
+        let deep = format!("{{\"a\": {}{}}}", "[".repeat(200), "]".repeat(200));
+        for passes in ["{}", "\n{\"continue\": true} ", "{\"continue\": 0}", &deep] {
+            assert!(!takes_for_no(1, passes), "{passes}");
+        }
+        for stops in ["", "crashed", "{\"continue\": false}", "{} and more", "[1]"] {
+            assert!(takes_for_no(1, stops), "{stops}");
+        }
+        assert!(takes_for_no(0, "{\"continue\": false}"));
+    }
+
+    fn makes_a_worktree(point: Option<&str>) -> bool {
+        point == Some("WorktreeCreate")
+    }
+
+    #[test]
     fn a_failure_of_hookjails_own_stops_nothing_at_any_point_of_any_runtime() {
         for (name, runtime) in Runtime::ALL {
             let points = runtime.mode().points().iter();
             for point in points.map(|point| Some(point.name)).chain([None]) {
                 let failed = runtime.failed(point, why());
                 assert!(
-                    !runtime.takes_for_no(point, &failed),
+                    !runtime.takes_for_no(point, &failed) || makes_a_worktree(point),
                     "{name} {point:?}: {failed:?}"
                 );
                 // A policy that an entry of the runtime's may have reads any other code as a no.
@@ -530,7 +598,7 @@ mod tests {
                     };
                     let observed = runtime.observed(point, said);
                     assert!(
-                        !runtime.takes_for_no(point, &observed),
+                        !runtime.takes_for_no(point, &observed) || makes_a_worktree(point),
                         "{name} {point:?}: {observed:?}"
                     );
                     let stakes = runtime.stakes(point);

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{CommandStyle, Defaults, End, Envelope, Facts, Rules, Skip, Stop, Verdict};
-use crate::request::{Event, InvalidField};
+use crate::model::{Event, InvalidField};
 
 pub(super) struct Observe;
 

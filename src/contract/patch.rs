@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Envelope, Json, members::Members};
-use crate::request::Event;
+use crate::model::Event;
 
 /// An object under construction: of several members with one name the last counts, in the place of the first.
 ///
@@ -35,6 +35,11 @@ impl Patch {
     pub(super) fn into_json(self) -> Json {
         Json::object(&self.members)
     }
+
+    /// Returns the object, unless it has no members.
+    pub(super) fn into_members(self) -> Option<Json> {
+        (!self.members.is_empty()).then(|| self.into_json())
+    }
 }
 
 /// Lays objects over each other; `None` where there is none.
@@ -44,6 +49,17 @@ pub(super) fn patched<'a>(objects: impl IntoIterator<Item = &'a Json>) -> Option
     let mut patch = Patch::default();
     objects.for_each(|object| patch.put_all(object));
     Some(patch.into_json())
+}
+
+/// Lays an object over a member of the event; over nothing where the event has none.
+pub(super) fn over_member(name: &str, patch: &Json, event: &Event) -> Json {
+    let members = Members::of_event(&event.json).unwrap_or_default();
+    let own = members.last(name).map(Json::of);
+    let mut whole = Patch::default();
+    own.iter()
+        .chain([patch])
+        .for_each(|object| whole.put_all(object));
+    whole.into_json()
 }
 
 /// Lays an object over a tool's input: the event's own, else what the envelope knows.

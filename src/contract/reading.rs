@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::{ContractEvent, EndKind, GivenEnd, Mode, Push, Verdict};
-use crate::request::{InvalidField, OnFailure};
+use crate::model::{InvalidField, OnFailure};
 
 /// What ends mean, one by one and together.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,8 +132,9 @@ pub fn read(mode: Mode, point: &str, ends: &[GivenEnd]) -> Result<Reading, Inval
             let field = format!("ends[{index}].{}", error.field);
             InvalidField::new(field, error.problem)
         })?;
-        let is_repeated = course.takes_equals_once()
-            && ends[..index].iter().any(|other| other.is_same_hook(given));
+        let equality = mode.equality();
+        let mut before = ends[..index].iter();
+        let is_repeated = before.any(|other| other.is_same_hook(given, equality));
         if !is_repeated {
             due.push(given.at(point, entry));
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::{json, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     CommandStyle, ContractEvent, Defaults, End, EndKind, Envelope, Facts, Point, Rules, Skip, Stop,
@@ -15,7 +15,7 @@ use super::{
     members::{Fault, Members},
     stdin, verdict,
 };
-use crate::request::{Event, InvalidField};
+use crate::model::{Event, InvalidField};
 
 /// The two schemes that run a command.
 pub(super) enum Reyn {
@@ -59,6 +59,9 @@ const KEYS: [(&str, Key); 12] = [
     ("template_push", Key::Carried),
     ("write_paths", Key::Carried),
 ];
+
+/// The event of a hook that was executed.
+const EXECUTED: &str = "hook_shell_executed";
 
 /// How much of a stream reyn keeps.
 const OUTPUT_CAP: usize = 10 * 1024 * 1024;
@@ -129,8 +132,17 @@ impl Rules for Reyn {
         let json = json!({ "command": end.command, "mode": mode, "returncode": returncode });
         Some(ContractEvent {
             json,
-            name: "hook_shell_executed",
+            name: EXECUTED,
         })
+    }
+
+    /// Returns reyn's line: the mode, the command, and the exit code where that is not 0.
+    fn display(&self, event: &str, members: &Map<String, Value>) -> Option<String> {
+        let text = |key| members.get(key).and_then(Value::as_str);
+        let (mode, command) = (text("mode")?, text("command")?);
+        let code = members.get("returncode").and_then(Value::as_i64)?;
+        let code = (code != 0).then(|| format!(" [rc={code}]"));
+        (event == EXECUTED).then(|| format!("{mode}: {command}{}", code.unwrap_or_default()))
     }
 }
 

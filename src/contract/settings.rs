@@ -1,6 +1,6 @@
 //! Where the runtimes keep their settings, and what the hooks in them are given.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -16,6 +16,19 @@ const COMMANDS: [&str; 4] = [
 
 /// Files of a project that guards have opinions about, and one that few should.
 const FILES: [&str; 3] = ["notes.txt", ".env", "package-lock.json"];
+
+/// What a variable holds that a runtime sets for its hooks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Holds {
+    /// The directory that the event is about.
+    Cwd,
+    /// The directory of the plugin whose hook it is.
+    Plugin,
+    /// The project's directory.
+    Project,
+    /// The session's id.
+    Session,
+}
 
 /// Where a runtime keeps the hooks of a user and of a project. A last component `*.json` stands for every such file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,20 +51,61 @@ impl Runtime {
             Self::Of(Mode::Copilot) => (&[".github/hooks/*.json"], &[".copilot/hooks/*.json"]),
             Self::Of(Mode::Cursor) => (&[".cursor/hooks.json"], &[".cursor/hooks.json"]),
             Self::Of(Mode::GeminiCli) => (&[".gemini/settings.json"], &[".gemini/settings.json"]),
+            Self::QwenCode => (&[".qwen/settings.json"], &[".qwen/settings.json"]),
             Self::Git | Self::Of(_) => (&[], &[]),
         };
         Settings { project, user }
     }
 
-    /// Returns the variables in which its hooks find the project's directory.
-    pub const fn project_variables(self) -> &'static [&'static str] {
+    /// Whether its settings may have comments, as JavaScript has them.
+    pub const fn takes_comments(self) -> bool {
+        matches!(self, Self::Of(Mode::GeminiCli) | Self::QwenCode)
+    }
+
+    /// Returns the variables that it sets for its hooks and a dispatch knows the values of.
+    pub const fn variables(self) -> &'static [(&'static str, Holds)] {
         match self {
-            Self::Of(Mode::ClaudeCode) => &["CLAUDE_PROJECT_DIR"],
-            Self::Of(Mode::Cursor) => &["CURSOR_PROJECT_DIR", "CLAUDE_PROJECT_DIR"],
-            // Gemini CLI has the second for hooks that were written for Claude Code.
-            Self::Of(Mode::GeminiCli) => &["GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR"],
+            Self::Of(Mode::ClaudeCode) => &[
+                ("CLAUDE_PROJECT_DIR", Holds::Project),
+                ("CLAUDE_PLUGIN_ROOT", Holds::Plugin),
+            ],
+            Self::Of(Mode::Codex) => &[
+                ("PLUGIN_ROOT", Holds::Plugin),
+                ("CLAUDE_PLUGIN_ROOT", Holds::Plugin),
+            ],
+            Self::Of(Mode::Cursor) => &[
+                ("CURSOR_PROJECT_DIR", Holds::Project),
+                ("CLAUDE_PROJECT_DIR", Holds::Project),
+            ],
+            Self::Of(Mode::GeminiCli) => &[
+                ("GEMINI_PROJECT_DIR", Holds::Project),
+                // For hooks that were written for Claude Code.
+                ("CLAUDE_PROJECT_DIR", Holds::Project),
+                ("GEMINI_CWD", Holds::Cwd),
+                ("GEMINI_SESSION_ID", Holds::Session),
+            ],
+            Self::QwenCode => &[
+                ("QWEN_PROJECT_DIR", Holds::Project),
+                ("GEMINI_PROJECT_DIR", Holds::Project),
+                ("CLAUDE_PROJECT_DIR", Holds::Project),
+            ],
             Self::Git | Self::Of(_) => &[],
         }
+    }
+
+    /// Returns the time that an entry of its settings gives a hook, from what its contract reads there.
+    pub fn entry_time(self, read: Duration) -> Duration {
+        match self {
+            // Seconds, but that what is no time for a hook is what older versions wrote: milliseconds.
+            Self::QwenCode if read.as_secs() >= 1000 => read / 1000,
+            Self::Git | Self::Of(_) | Self::QwenCode => read,
+        }
+    }
+
+    /// Returns the variables in which its hooks find the project's directory.
+    pub fn project_variables(self) -> impl Iterator<Item = &'static str> {
+        let variables = self.variables().iter();
+        variables.filter_map(|(name, holds)| (*holds == Holds::Project).then_some(*name))
     }
 
     /// Whether its payloads name their lifecycle point at every point.
@@ -66,7 +120,7 @@ impl Runtime {
                 json!({"toolName": "bash", "toolArgs": json!({"command": command}).to_string()})
             }
             Self::Of(Mode::Cursor) => json!({"command": command, "cwd": project}),
-            Self::Of(Mode::GeminiCli) => {
+            Self::Of(Mode::GeminiCli) | Self::QwenCode => {
                 json!({"tool_name": "run_shell_command", "tool_input": {"command": command}})
             }
             Self::Git | Self::Of(_) => {
@@ -86,7 +140,7 @@ impl Runtime {
                     json!({"toolName": "create", "toolArgs": arguments.to_string()})
                 }
                 Self::Of(Mode::Cursor) => json!({"file_path": path, "content": "x"}),
-                Self::Of(Mode::GeminiCli) => {
+                Self::Of(Mode::GeminiCli) | Self::QwenCode => {
                     json!({"tool_name": "write_file", "tool_input": {"file_path": path, "content": "x"}})
                 }
                 Self::Git | Self::Of(_) => {
@@ -110,7 +164,7 @@ impl Runtime {
             Self::Of(Mode::ClaudeCode) => {
                 Some("Claude Code reads its hooks when a session starts: start another")
             }
-            Self::Git | Self::Of(_) => None,
+            Self::Git | Self::Of(_) | Self::QwenCode => None,
         }
     }
 }

@@ -7,10 +7,7 @@ use super::{
     members::{Members, text},
     verdict::Json,
 };
-use crate::{
-    json,
-    request::{Event, InvalidField},
-};
+use crate::model::{Event, InvalidField, json};
 
 /// Returns one flat object without white space: the point under `name`, then what is known of `beside`, then the event's own
 /// members as they are written. An event's member wins over one of `beside`; under `name` it must say the same.

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, env, fmt::Write, fs, time::Duration};
 
-use super::{Course, End, EndKind, Mode, Stop, Verdict, entry::Key, native::ALIASES};
-use crate::request::OnFailure;
+use super::{Course, End, EndKind, Equality, Mode, Stop, Verdict, entry::Key, native::ALIASES};
+use crate::model::OnFailure;
 
 const BEGIN: &str = "<!-- table: begin -->\n";
 const END: &str = "<!-- table: end -->\n";
@@ -62,7 +62,9 @@ fn tables() -> String {
                 },
                 format!("`{}`", defaults.profile),
                 by_point(mode, |point| time(mode.defaults(point).timeout)),
-                by_point(mode, |point| course(mode.course(point)).to_owned()),
+                by_point(mode, |point| {
+                    format!("{}{}", course(mode.course(point)), equals(mode))
+                }),
                 cap.map_or("all".to_owned(), |cap| format!("{} MiB", cap >> 20)),
                 match (mode.points().len(), mode.rules().facts().other_points) {
                     (0, _) => "any".to_owned(),
@@ -223,11 +225,19 @@ fn time(timeout: Option<Duration>) -> String {
     })
 }
 
+fn equals(mode: Mode) -> &'static str {
+    match mode.equality() {
+        Equality::ButForTime => ", those once that differ at most in their time",
+        Equality::Never => "",
+        Equality::Whole => ", equal ones once",
+    }
+}
+
 const fn course(course: Course) -> &'static str {
     match course {
-        Course::AtOnce => "side by side, equal ones once",
+        Course::AtOnce => "side by side",
         Course::InTurn => "in turn",
-        Course::Pipeline => "in turn, rewrites handed on, equal ones once",
+        Course::Pipeline => "in turn, rewrites handed on",
         Course::PriorityUntilBlock => "by priority, rewrites handed on, until one blocks",
         Course::UntilBlock => "in turn, until one blocks",
     }

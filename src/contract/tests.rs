@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 
@@ -68,12 +69,20 @@ fn a_reyn_mode_has_no_default() {
 
 #[test]
 fn unknown_contracts_are_invalid() {
-    for contract in ["", "Reyn", "docker-agent", "no_such"] {
+    for contract in ["", "Reyn", "docker agent", "no_such"] {
         let Err(invalid) = Mode::parse(contract, "") else {
             panic!("`{contract}` was accepted")
         };
         assert_eq!(invalid.field, "contract");
     }
+}
+
+#[test]
+fn hyphens_and_underscores_make_no_difference_to_a_name() {
+    for name in ["docker_agent", "docker-agent", "dockeragent"] {
+        assert_eq!(Mode::parse(name, ""), Ok(Mode::DockerAgent), "{name}");
+    }
+    assert!(is_spelled("base-coat", "base_coat") && !is_spelled("loom", "loon"));
 }
 
 #[test]
@@ -227,6 +236,126 @@ fn stdin_is_verbatim_when_raw_or_observed() {
             .unwrap(),
         "[1] "
     );
+}
+
+#[test]
+fn reyns_line_has_the_mode_the_command_and_a_code_that_is_not_0() {
+    let line = |event: &str, members: Value| display(event, members.as_object().unwrap());
+    let of = |mode: &str, code: i32| {
+        let members = json!({"command": "a 'b c'", "mode": mode, "returncode": code});
+        line("hook_shell_executed", members)
+    };
+    assert_eq!(of("shell_exec", 0).as_deref(), Some("shell_exec: a 'b c'"));
+    for (code, expected) in [
+        (3, "shell_push: a 'b c' [rc=3]"),
+        (-1, "shell_push: a 'b c' [rc=-1]"),
+    ] {
+        assert_eq!(of("shell_push", code).as_deref(), Some(expected));
+    }
+    // Others are shown as objects, as is what a journal has of it that is not whole.
+    let members = json!({"command": "a", "mode": "m", "returncode": 0});
+    assert_eq!(line("hook_command", members), None);
+    assert_eq!(line("hook_shell_executed", json!({"mode": "m"})), None);
+}
+
+#[test]
+fn what_is_advised_decides_nothing_and_keeps_its_texts() {
+    let judged = |mode: Mode, point: &str, advisory, stdout: &str| {
+        let end = End {
+            entry: Entry {
+                advisory,
+                ..Entry::default()
+            },
+            point,
+            ..end(EndKind::Exited(0), stdout.as_bytes())
+        };
+        mode.judge(&end, OnFailure::Closed)
+    };
+    let block = r#"{"action":"block","reason":"no","additionalContext":["c"],"warnings":["w"]}"#;
+    let modify = r#"{"action":"modify","modifiedInput":{"a":1}}"#;
+    let at = |advisory, stdout| judged(Mode::Basecoat, "PreToolUse", advisory, stdout);
+    assert_eq!(at(false, block).decision, Decision::Block);
+    assert!(at(false, modify).updated_input.is_some());
+    let verdict = at(true, block);
+    assert_eq!(
+        (verdict.decision, verdict.blocked_by),
+        (Decision::None, None)
+    );
+    assert_eq!(verdict.additional_context, ["c"]);
+    assert_eq!(
+        verdict.warnings,
+        ["w", "the hook is advisory; it said BLOCK: no"]
+    );
+    assert_eq!(at(true, modify).updated_input, None);
+    // What broke stops nothing, and an approval approves nothing.
+    assert_eq!(at(false, "text").decision, Decision::Block);
+    let verdict = at(true, "text");
+    assert_eq!((verdict.decision, verdict.failed), (Decision::None, true));
+    let allow =
+        r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}"#;
+    let at = |advisory| judged(Mode::ClaudeCode, "PreToolUse", advisory, allow).decision;
+    assert_eq!((at(false), at(true)), (Decision::Allow, Decision::None));
+}
+
+#[test]
+fn base_coats_measures_are_those_of_the_point_and_numbers_or_words() {
+    let measured = |point: &str, metadata: Value| {
+        let stdout = json!({ "metadata": metadata }).to_string();
+        let end = End {
+            point,
+            ..end(EndKind::Exited(0), stdout.as_bytes())
+        };
+        let verdict = Mode::Basecoat.judge(&end, OnFailure::Contract);
+        Value::Object(Mode::Basecoat.measures(point, &verdict))
+    };
+    let expected =
+        json!({"policyChecks": 2, "toolCategory": "shell/git", "correlationId": "00-4bf9-00"});
+    let mut said = expected.clone();
+    for (name, value) in [
+        ("hookId", json!("guard")),
+        ("memoryHits", json!(3)),
+        ("warningsInjected", json!("2")),
+        ("policy_checks", json!(2)),
+    ] {
+        said[name] = value;
+    }
+    assert_eq!(measured("PreToolUse", said.clone()), expected);
+    // Of another point, the same words are others.
+    let at_start = json!({"memoryHits": 3, "correlationId": "00-4bf9-00"});
+    assert_eq!(measured("SessionStart", said), at_start);
+    let long = "x".repeat(65);
+    for category in [
+        json!(""),
+        json!("a b"),
+        json!("rm\n-rf"),
+        json!("\u{e4}"),
+        json!(long),
+        json!(1),
+        json!(null),
+    ] {
+        assert_eq!(
+            measured("PreToolUse", json!({ "toolCategory": category })),
+            json!({})
+        );
+    }
+    let points = [
+        "SessionStart",
+        "SessionEnd",
+        "PreToolUse",
+        "PostToolUse",
+        "PreCompact",
+        "PostCompact",
+        "OnError",
+        "OnBudgetExceeded",
+    ];
+    let all = json!({
+        "compressionRatio": 0.5, "duration": 1, "handoffSize": 1, "loopScore": 1, "memoryHits": 1, "normalizedErrorClass": "a",
+        "persistedFacts": 1, "policyChecks": 1, "preCompactionTokenLoad": 1, "recurrenceCount": 1, "retainedAnchors": 1,
+        "retryCount": 1, "rotationFrequency": 1, "sessionBootstrapLatency": 1, "successRate": 1, "toolCategory": "a",
+        "triggerThreshold": 1, "warningsInjected": 1,
+    });
+    let counts = points.map(|point| measured(point, all.clone()).as_object().unwrap().len());
+    assert_eq!(counts, [2, 2, 3, 4, 2, 2, 2, 2]);
 }
 
 #[test]
@@ -607,6 +736,43 @@ const GATES: [(Mode, &str, &str); 6] = [
     (Mode::Cursor, "preToolUse", r#"{"permission":"allow"}"#),
     (Mode::GeminiCli, "BeforeTool", r#"{"decision":"allow"}"#),
 ];
+
+#[test]
+fn geminis_next_hook_reads_what_the_one_before_it_made_of_the_event() {
+    let context = Verdict {
+        additional_context: vec!["more".to_owned()],
+        ..Verdict::default()
+    };
+    let request = Verdict {
+        updated_messages: Some(Json::checked(r#"{"config":{"temperature":0}}"#)),
+        ..Verdict::default()
+    };
+    for (point, json, verdict, expected) in [
+        (
+            "BeforeAgent",
+            r#"{"prompt":"do"}"#,
+            &context,
+            r#"{"prompt":"do\n\nmore"}"#,
+        ),
+        ("BeforeAgent", r#"{"other":1}"#, &context, r#"{"other":1}"#),
+        (
+            "AfterAgent",
+            r#"{"prompt":"do"}"#,
+            &context,
+            r#"{"prompt":"do"}"#,
+        ),
+        (
+            "BeforeModel",
+            r#"{"llm_request":{"model":"m","config":{"topP":1}}}"#,
+            &request,
+            r#"{"llm_request":{"model":"m","config":{"temperature":0}}}"#,
+        ),
+    ] {
+        let mut event = event(point, json);
+        Mode::GeminiCli.hand_on(verdict, &mut event, &mut Envelope::default());
+        assert_eq!(event.json, expected, "{point}");
+    }
+}
 
 #[test]
 fn an_approval_that_is_not_whole_approves_nothing() {

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::members::Members;
-use crate::{json, redact::Redactor};
+use crate::{model::json, redact::Redactor};
 
 /// What the hook decided.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
@@ -127,6 +127,8 @@ pub enum Skip {
     NotAllowlisted,
     /// Nothing proves that the hook would be confined.
     BackendUnconfirmed,
+    /// It was refused, or hookjail failed at it, for a reason that has no name here.
+    Refused,
 }
 
 impl Skip {
@@ -147,7 +149,8 @@ impl Skip {
             Self::BackendUnconfirmed
             | Self::ConsentRefused
             | Self::InvalidCommand
-            | Self::NotAllowlisted => Some(BlockedBy::SpawnError),
+            | Self::NotAllowlisted
+            | Self::Refused => Some(BlockedBy::SpawnError),
             Self::NonzeroExit => Some(BlockedBy::ExitCode),
             Self::OutputIgnored | Self::PushWhenFalse => None,
             Self::Signal => Some(BlockedBy::Signal),
@@ -171,6 +174,7 @@ impl fmt::Display for Skip {
             Self::NotObject => f.write_str("not_object"),
             Self::OutputIgnored => f.write_str("output_ignored"),
             Self::PushWhenFalse => f.write_str("push_when_false"),
+            Self::Refused => f.write_str("refused"),
             Self::Signal => f.write_str("signal"),
             Self::Timeout => f.write_str("timeout"),
             Self::WrongType(field) => write!(f, "wrong_type:{field}"),
@@ -346,6 +350,31 @@ impl Verdict {
         }
     }
 
+    /// Leaves what is said and takes out what is decided or rewritten.
+    pub(crate) fn advised(self) -> Self {
+        let mut warnings = self.warnings;
+        if self.decision != Decision::None || self.recorded_block {
+            let decision = self.decision.as_str();
+            let reasons = [self.reason, self.stop_reason];
+            let reasons = reasons.iter().filter(|text| !text.is_empty());
+            let why: String = reasons.map(|text| format!(": {text}")).collect();
+            warnings.push(format!("the hook is advisory; it said {decision}{why}"));
+        }
+        Self {
+            additional_context: self.additional_context,
+            failed: self.failed,
+            metadata: self.metadata,
+            output: self.output,
+            priority: self.priority,
+            push: self.push,
+            skip: self.skip,
+            suppress_output: self.suppress_output,
+            system_message: self.system_message,
+            warnings,
+            ..Self::default()
+        }
+    }
+
     /// Takes registered secrets out of every text in it.
     pub(crate) fn redact(&mut self, redactor: &Redactor) {
         // Every field by its name: a new one is to be decided about here.
@@ -414,7 +443,7 @@ impl Verdict {
 }
 
 /// A contract's own event object.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ContractEvent {
     /// The whole object.
     pub json: serde_json::Value,
@@ -423,6 +452,11 @@ pub struct ContractEvent {
 }
 
 impl ContractEvent {
+    /// Returns the line by which the contract shows it to people; `None` where it shows the object.
+    pub fn display(&self) -> Option<String> {
+        super::display(self.name, self.json.as_object()?)
+    }
+
     /// Returns its members without those that may quote what the hook wrote.
     pub fn unquoted(&self) -> serde_json::Map<String, serde_json::Value> {
         let mut members = self.json.as_object().cloned().unwrap_or_default();
@@ -436,6 +470,14 @@ impl ContractEvent {
             // What a redactor makes of a document is one.
             self.json = serde_json::from_str(&clean).unwrap_or_default();
         }
+    }
+}
+
+impl Serialize for ContractEvent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let display = self.display().map(|line| ("display", line.into()));
+        let others = [("json", self.json.clone()), ("name", self.name.into())];
+        serializer.collect_map(display.into_iter().chain(others))
     }
 }
 

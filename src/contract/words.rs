@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use crate::request::InvalidField;
+use crate::model::InvalidField;
 
 /// Splits a command line into words as Python's `shlex` does, which reyn uses.
 ///

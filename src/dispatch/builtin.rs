@@ -10,7 +10,7 @@ use crate::{
     admission::Call,
     contract::{Mode, Verdict},
     heavy,
-    hooks::{Builtin, Save, Scene},
+    hooks::{Builtin, ResultsOf, Save, Scene},
     pipeline::Pipeline,
     redact::Redactor,
     refusal::Refusal,
@@ -38,6 +38,7 @@ pub(super) fn look(
 pub(super) async fn run(
     builtin: &Builtin,
     mode: Mode,
+    pipeline: &Pipeline,
     call: &Call,
     request: &Request,
 ) -> Result<Verdict, String> {
@@ -47,16 +48,26 @@ pub(super) async fn run(
         .map_err(|error| error.to_string())?;
     let (own, point) = (builtin.clone(), request.event.point.clone());
     let reader = geteuid().is_root().then_some(call.peer);
-    let workspace = request.hook.workspace.clone();
+    let (workspace, uid) = (request.hook.workspace.clone(), call.peer.uid);
+    let working_dir = request.hook.working_dir.clone();
+    let (peer, results) = (call.peer, pipeline.results.clone());
+    let redaction = pipeline.audit.redaction().get();
     let run = move || {
         let scene = Scene {
+            results: Some(ResultsOf {
+                peer,
+                redactor: &redaction.redactor,
+                results: &results,
+            }),
             now,
             reader,
+            uid,
+            working_dir: working_dir.as_deref(),
             workspace: workspace.as_deref(),
         };
         own.run(&point, &event, &scene)
     };
-    let verdict = if builtin.looks() {
+    let verdict = if builtin.looks() || builtin.keeps() {
         in_time(call.peer.uid, limit(call, request), run).await?
     } else {
         // A long conversation takes its time to search, which is not to be others' time.

@@ -1,14 +1,30 @@
 //! Which commands of infer's hooks run, by the agent's mode.
 
-use crate::contract::{AgentMode, infer_gate};
+use std::{fs::File, path::PathBuf};
+
+use super::{
+    load::{LoadError, bounded},
+    read::{InferLists, infer_lists},
+};
+use crate::{
+    contract::{AgentMode, infer_gate},
+    trusted,
+};
+
+/// What only looks; let through in every mode where nobody says otherwise.
+const READING: [&str; 3] = ["git (diff|log|show|status)( .*)?", "ls( .*)?", "pwd"];
 
 /// The entries of the gate: regular expressions for whole commands.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Lists {
-    /// For every mode.
+    /// For every mode, as somebody wrote them.
     pub all: Vec<String>,
     /// For `auto`.
     pub auto: Vec<String>,
+    /// Whether an entry that somebody wrote, and that names a program, stands for consent to its commands.
+    pub are_consent: bool,
+    /// For every mode, as nobody wrote others.
+    pub default: Vec<String>,
     /// For `plan`.
     pub plan: Vec<String>,
     /// For `standard`.
@@ -18,10 +34,11 @@ pub struct Lists {
 impl Default for Lists {
     /// Lets through what only looks, and in `auto` everything.
     fn default() -> Self {
-        let reading = ["git (diff|log|show|status)( .*)?", "ls( .*)?", "pwd"];
         Self {
-            all: reading.map(str::to_owned).into(),
+            all: Vec::new(),
+            are_consent: false,
             auto: vec![".*".to_owned()],
+            default: READING.map(str::to_owned).into(),
             plan: Vec::new(),
             standard: Vec::new(),
         }
@@ -29,39 +46,207 @@ impl Default for Lists {
 }
 
 impl Lists {
-    /// Adds entries for every mode, separated by commas or line breaks: `INFER_TOOLS_BASH_ALLOW_APPEND`.
-    pub fn append(&mut self, entries: &str) {
-        let entries = entries.split([',', '\n']).map(str::trim);
-        let entries = entries.filter(|entry| !entry.is_empty());
-        self.all.extend(entries.map(str::to_owned));
-    }
-
     /// Says whether a command runs in a mode.
     pub fn lets_through(&self, command: &str, mode: AgentMode) -> bool {
-        let own = match mode {
+        let list: Vec<_> = self.default.iter().cloned().chain(self.of(mode)).collect();
+        infer_gate::gate(command, &list) == infer_gate::Gate::Allowed
+    }
+
+    /// Says whether being on the list stands for consent to a command in a mode.
+    pub fn stand_for(&self, command: &str, mode: AgentMode) -> bool {
+        let list: Vec<_> = self.of(mode).collect();
+        self.are_consent && infer_gate::names(command, &list)
+    }
+
+    /// Returns the entries for a mode that somebody wrote.
+    fn of(&self, mode: AgentMode) -> impl Iterator<Item = String> {
+        let own: &[_] = match mode {
             AgentMode::Auto => &self.auto,
+            AgentMode::Other | AgentMode::ReadOnly => &[],
             AgentMode::Plan => &self.plan,
             AgentMode::Standard => &self.standard,
         };
-        let list: Vec<_> = self.all.iter().chain(own).cloned().collect();
-        infer_gate::gate(command, &list) == infer_gate::Gate::Allowed
+        self.all.iter().chain(own).cloned()
+    }
+}
+
+/// What the operator says of the lists; a list that is absent is that of infer's own configuration, or the default.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Listing {
+    /// Further entries for every mode, separated by commas or line breaks: `INFER_TOOLS_BASH_ALLOW_APPEND`.
+    pub append: String,
+    /// Whether entries stand for consent.
+    pub are_consent: bool,
+    /// infer's own configuration; absolute.
+    pub file: Option<PathBuf>,
+    /// The lists, as far as hookjail's configuration has them.
+    pub written: InferLists,
+}
+
+impl Listing {
+    /// Puts the lists together, with those of infer's configuration if that is named.
+    ///
+    /// # Errors
+    ///
+    /// That file cannot be opened, others could have changed it, or it has lists that are none.
+    pub fn load(&self) -> Result<Lists, LoadError> {
+        let of_file = match &self.file {
+            Some(path) => {
+                let opened = trusted::open(path, File::options().read(true));
+                let text = opened.and_then(|file| Ok(bounded(file)?));
+                let text = text.map_err(|cause| LoadError::Open {
+                    cause,
+                    path: path.clone(),
+                })?;
+                infer_lists(&text, &path.display().to_string())?
+            }
+            None => InferLists::default(),
+        };
+        let default = Lists::default();
+        let one = |written: &Option<Vec<String>>, of_file| written.clone().or(of_file);
+        let all = one(&self.written.all, of_file.all);
+        let entries = self.append.split([',', '\n']).map(str::trim);
+        let appended = entries.filter(|entry| !entry.is_empty()).map(str::to_owned);
+        Ok(Lists {
+            default: if all.is_some() {
+                Vec::new()
+            } else {
+                default.default
+            },
+            all: all
+                .unwrap_or_default()
+                .into_iter()
+                .chain(appended)
+                .collect(),
+            are_consent: self.are_consent,
+            auto: one(&self.written.auto, of_file.auto).unwrap_or(default.auto),
+            plan: one(&self.written.plan, of_file.plan).unwrap_or_default(),
+            standard: one(&self.written.standard, of_file.standard).unwrap_or_default(),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
     use super::*;
+
+    const MODES: [AgentMode; 5] = [
+        AgentMode::Auto,
+        AgentMode::Other,
+        AgentMode::Plan,
+        AgentMode::ReadOnly,
+        AgentMode::Standard,
+    ];
+
+    fn list(entries: &[&str]) -> Option<Vec<String>> {
+        Some(entries.iter().map(|entry| (*entry).to_owned()).collect())
+    }
 
     #[test]
     fn a_mode_has_its_own_entries_and_those_of_all() {
-        let mut lists = Lists::default();
-        lists.append(" make test ,\ncargo .*\n,");
+        let listing = Listing {
+            append: " make test ,\ncargo .*\n,".to_owned(),
+            ..Listing::default()
+        };
+        let lists = listing.load().unwrap();
         let through = |command, mode| lists.lets_through(command, mode);
         assert!(through("git status", AgentMode::Standard));
         assert!(through("make test", AgentMode::Plan));
         assert!(through("cargo build", AgentMode::Plan));
         assert!(!through("rm x", AgentMode::Plan));
+        assert!(through("pwd", AgentMode::ReadOnly));
+        assert!(!through("rm x", AgentMode::ReadOnly));
+        assert!(through("pwd", AgentMode::Other));
+        assert!(!through("rm x", AgentMode::Other));
         assert!(!through("git status; rm x", AgentMode::Standard));
         assert!(through("rm x; rm y", AgentMode::Auto));
+    }
+
+    #[test]
+    fn an_entry_stands_for_consent_where_it_names_a_program_and_the_operator_has_it_so() {
+        let listing = |are_consent| Listing {
+            append: "make test".to_owned(),
+            are_consent,
+            written: InferLists {
+                auto: list(&[".*"]),
+                plan: list(&["/srv/notify\\.sh .*"]),
+                ..InferLists::default()
+            },
+            ..Listing::default()
+        };
+        let lists = listing(true).load().unwrap();
+        let modes = |command: &str| MODES.map(|mode| lists.stand_for(command, mode));
+        assert_eq!(modes("make test"), [true; 5]);
+        assert_eq!(
+            modes("/srv/notify.sh done"),
+            [false, false, true, false, false]
+        );
+        // Let through by a default that nobody wrote, and by what lets everything through.
+        assert!(lists.lets_through("git status", AgentMode::Standard));
+        assert!(lists.lets_through("rm x", AgentMode::Auto));
+        assert_eq!(
+            (modes("git status"), modes("rm x")),
+            ([false; 5], [false; 5])
+        );
+        let lists = listing(false).load().unwrap();
+        assert!(!lists.stand_for("make test", AgentMode::Plan));
+    }
+
+    #[test]
+    fn infers_own_configuration_has_the_lists_that_hookjails_does_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config.yaml");
+        let text = "gateway: {url: x}\ntools:\n  bash:\n    enabled: true\n    mode:\n      all: {allow: ['ls .*']}\n      \
+                    plan: {allow: [make]}\n      standard: {allow: [cargo test]}\n";
+        let load = |text: &str, mode| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            let listing = Listing {
+                file: Some(path.clone()),
+                written: InferLists {
+                    plan: list(&["pwd"]),
+                    ..InferLists::default()
+                },
+                ..Listing::default()
+            };
+            listing.load().map_err(|error| error.to_string())
+        };
+        let lists = load(text, 0o600).unwrap();
+        assert!(lists.lets_through("cargo test", AgentMode::Standard));
+        assert!(lists.lets_through("ls x", AgentMode::ReadOnly));
+        assert!(lists.lets_through("pwd", AgentMode::Plan));
+        assert!(
+            !lists.lets_through("make", AgentMode::Plan),
+            "hookjail's own counts"
+        );
+        assert!(
+            !lists.lets_through("git log", AgentMode::Plan),
+            "no default beside a list"
+        );
+        // As infer has it: nothing is said.
+        assert_eq!(load("", 0o600).unwrap().default, Lists::default().default);
+        for (text, mode, problem) in [
+            (text, 0o622, "cannot be read"),
+            (
+                "tools: {bash: {mode: {plan: {allow: x}}}}",
+                0o600,
+                "`tools.bash.mode.plan`: `allow` must be a list",
+            ),
+            ("tools: [", 0o600, "is no YAML"),
+        ] {
+            let error = load(text, mode).unwrap_err();
+            assert!(error.contains(problem), "{error}");
+        }
+        fs::remove_file(&path).unwrap();
+        let listing = Listing {
+            file: Some(path),
+            ..Listing::default()
+        };
+        assert!(
+            listing.load().is_err(),
+            "a file that is named has to be there"
+        );
     }
 }

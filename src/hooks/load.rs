@@ -7,19 +7,23 @@ use std::{
 };
 
 use super::{
-    Owner, Registered,
+    Action, Owner, Registered,
     read::{MAX_BYTES, Origin, ReadError, ReadFile, Switches, read},
+    rule::{self, Rule},
+    variables::tell_plugin,
 };
 use crate::{
-    request::ProfileName,
+    model::{Command, ProfileName},
     trusted::{self, Untrusted},
 };
 
 /// A file of hooks that the operator names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HooksFile {
-    /// Where relative directories in it start; absolute.
+    /// Where relative paths in it start; absolute. `None` = directories where it lies, commands in the workspace.
     pub base: Option<PathBuf>,
+    /// The command that judges in the place of a model; `None` = none does.
+    pub judge: Option<Command>,
     /// The contract, after which the system is named whose file it is.
     pub contract: String,
     /// Whose the hooks are, where the file does not say so itself.
@@ -28,6 +32,8 @@ pub struct HooksFile {
     pub path: PathBuf,
     /// The profile that its hooks run under; `None` = each contract's.
     pub profile: Option<ProfileName>,
+    /// What holds for some of its hooks.
+    pub rules: Vec<Rule>,
 }
 
 /// Loading a file of hooks failed.
@@ -74,14 +80,12 @@ pub fn load(files: &[HooksFile], switches: &Switches) -> Result<Loaded, LoadErro
         };
         let name = file.path.display().to_string();
         let origin = Origin {
-            base: file.base.as_deref(),
+            base: file.base.as_deref().or_else(|| file.path.parent()),
             name: &name,
         };
         let mut read = read(&file.contract, &text, &origin, switches)?;
         own(&mut read, &file.owner, &file.contract);
-        for hook in &mut read.hooks {
-            hook.profile = hook.profile.take().or_else(|| file.profile.clone());
-        }
+        govern(&mut read, file, &name);
         all.warnings.append(&mut read.warnings);
         let disabled = read.disabled.as_ref();
         all.disabled
@@ -118,11 +122,36 @@ fn text(file: &HooksFile) -> Result<Option<String>, LoadError> {
 }
 
 /// Reads one byte more than there may be, so that whoever judges the text sees that it is too large.
-fn bounded(file: File) -> io::Result<String> {
+pub(super) fn bounded(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+/// Has what the operator says about a file's hooks hold for them.
+fn govern(read: &mut ReadFile, file: &HooksFile, name: &str) {
+    for hook in &mut read.hooks {
+        hook.base = file.base.clone();
+        let is_judged = !hook.mode.is_process() && matches!(hook.action, Action::Unsupported(_));
+        if let (true, Some(judge)) = (is_judged, &file.judge) {
+            hook.action = Action::Command(judge.clone());
+        }
+        tell_plugin(hook, file.base.as_deref(), &file.path);
+        if let (None, Some(profile)) = (&hook.profile, &file.profile) {
+            hook.profile = Some(profile.clone());
+            hook.profile_granted = true;
+        }
+        rule::apply(&file.rules, hook);
+    }
+    for (index, rule) in file.rules.iter().enumerate() {
+        if !read.hooks.iter().any(|hook| rule.means(hook)) {
+            let warning = format!(
+                "{name}: no hook of this file is meant by `rule[{index}]` of its `[[hooks_file]]`"
+            );
+            read.warnings.push(warning);
+        }
+    }
 }
 
 /// Gives hooks that are nobody's in particular to whom the operator says.
@@ -151,9 +180,11 @@ mod tests {
         HooksFile {
             base: None,
             contract: contract.to_owned(),
+            judge: None,
             owner,
             path,
             profile: None,
+            rules: Vec::new(),
         }
     }
 
@@ -174,6 +205,29 @@ mod tests {
         assert_eq!(names, ["n", "p:n"]);
         assert_eq!(hooks[0].source, format!("{}: hooks[0]", one.display()));
         assert_eq!(hooks[1].owner, Owner::Plugin("p".to_owned()));
+    }
+
+    #[test]
+    fn a_rule_that_means_no_hook_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("hooks.yaml");
+        fs::write(&path, INFER).unwrap();
+        let rule = |name: &str| Rule {
+            name: Some(name.to_owned()),
+            profile: ProfileName::parse("strict"),
+            ..Rule::default()
+        };
+        let file = HooksFile {
+            rules: vec![rule("n"), rule("m")],
+            ..file(path.clone(), "infer", Owner::Operator)
+        };
+        let loaded = load(&[file], &Switches::default()).unwrap();
+        assert_eq!(loaded.hooks[0].runs_under(), "strict");
+        let warning = format!(
+            "{}: no hook of this file is meant by `rule[1]` of its `[[hooks_file]]`",
+            path.display()
+        );
+        assert_eq!(loaded.warnings, [warning]);
     }
 
     #[test]

@@ -8,8 +8,8 @@ use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
 use crate::{
-    contract::{Members, Mode, text},
-    request::InvalidField,
+    contract::{Members, Mode, Subject, Tool, text},
+    model::InvalidField,
 };
 
 /// How long a matcher may be, bytes.
@@ -45,12 +45,13 @@ pub enum Field {
 }
 
 impl Matcher {
-    /// Reads a matcher in the spelling of a contract's entries. White space around it is none of it.
+    /// Reads a matcher in the spelling of a contract's entries. White space around it is none of it. Where the runtime has no
+    /// matchers at the point, what is written is not looked at.
     ///
     /// # Errors
     ///
     /// The contract's entries have none, it is no regular expression, or it is larger than matchers may be.
-    pub fn parse(mode: Mode, text: &str) -> Result<Self, InvalidField> {
+    pub fn parse(mode: Mode, point: &str, text: &str) -> Result<Self, InvalidField> {
         let text = text.trim();
         if matches!(text, "" | "*") {
             return Ok(Self::Always);
@@ -62,11 +63,16 @@ impl Matcher {
             Ok(Self::Pattern(Box::new(compiled)))
         };
         let whole = || pattern(&format!("^(?:{text})$"));
+        let names = |separators: &[char]| {
+            let names = text.split(separators).map(|name| name.trim().to_owned());
+            Ok(Self::Names(names.collect()))
+        };
+        let subject = mode.subject(point);
         match mode.contract_name() {
-            "claude_code" if text.chars().all(is_of_a_list) => {
-                let names = text.split(['|', ',']).map(|name| name.trim().to_owned());
-                Ok(Self::Names(names.collect()))
-            }
+            _ if subject == Subject::Nothing => Ok(Self::Always),
+            "claude_code" if text.chars().all(is_of_a_list) => names(&['|', ',']),
+            "codex" if text.chars().all(is_of_codex_names) => names(&['|']),
+            "gemini_cli" if subject != Subject::Tool => names(&[]),
             "claude_code" | "codex" | "cursor" | "gemini_cli" => pattern(text),
             "copilot" | "docker_agent" => whole(),
             "loom" => {
@@ -113,7 +119,15 @@ impl Matcher {
     }
 
     /// Says whether an event is meant, by an entry of this contract.
-    pub(crate) fn matches(&self, mode: Mode, subjects: &Subjects<'_>, event: &Members<'_>) -> bool {
+    pub(crate) fn matches(
+        &self,
+        mode: Mode,
+        point: &str,
+        tool: Option<&Tool>,
+        event: &Members<'_>,
+    ) -> bool {
+        let is_meant =
+            |is: &dyn Fn(&str) -> bool| Subjects::of(mode, point, tool, event).any(mode, is);
         match self {
             Self::Always => true,
             Self::Fields(fields) => fields.iter().all(|(name, field)| {
@@ -126,48 +140,42 @@ impl Matcher {
                         .is_some_and(|text| text.len() > MAX_SUBJECT || pattern.is_match(&text)),
                 })
             }),
-            Self::Names(names) => {
-                subjects.any(mode, |subject| names.iter().any(|name| name == subject))
-            }
-            Self::Pattern(pattern) => subjects.any(mode, |subject| pattern.is_match(subject)),
+            Self::Names(names) => is_meant(&|subject| names.iter().any(|name| name == subject)),
+            Self::Pattern(pattern) => is_meant(&|subject| pattern.is_match(subject)),
         }
     }
 }
 
 /// What matchers at a point look at.
 #[derive(Debug)]
-pub(crate) struct Subjects<'a> {
+pub(super) struct Subjects<'a> {
     /// None of them is unreadable or too long.
     all: Vec<Cow<'a, str>>,
 }
 
 impl<'a> Subjects<'a> {
-    /// Finds them: the tool that the request names, and the tool that the event names, or the member that the contracts have
-    /// in its place. A member that is no text, an empty one or more than 16 KiB of it, cannot be looked at.
-    pub(crate) fn of(point: &str, tool: Option<&'a str>, event: &Members<'_>) -> Self {
-        const MEMBERS: [&str; 10] = [
-            "tool_name",
-            "toolName",
-            "source",
-            "trigger",
-            "notification_type",
-            "mcp_server_name",
-            "command_name",
-            "agent_type",
-            "reason",
-            "command",
-        ];
-        // Every event of a subagent, or of a session that was started as one, has it: there it says who asks, and not for what.
-        let is_of_agents = point.contains("ubagent");
-        let named = tool.filter(|name| !name.is_empty()).map(Cow::Borrowed);
-        let members = MEMBERS
-            .iter()
-            .filter(|member| is_of_agents || **member != "agent_type");
-        let own = members.into_iter().find_map(|member| event.last(member));
-        let own = own.map(|member| text(member).map(Cow::Owned));
-        let given = named.map(Some).into_iter().chain(own);
+    /// Finds them: the tool that the request names and the tool that the event names, or what the contract has in the tool's
+    /// place. A member that is no text, an empty one or more than 16 KiB of it, cannot be looked at.
+    pub(super) fn of(mode: Mode, point: &str, tool: Option<&'a Tool>, event: &Members<'_>) -> Self {
+        let member = |names: &[&str]| names.iter().find_map(|name| event.last(name)).map(text);
+        let (named, own) = match mode.subject(point) {
+            Subject::FileName(name) => {
+                let file = |path: String| path.rsplit('/').next().map(str::to_owned);
+                (None, member(&[name]).map(|path| path.and_then(file)))
+            }
+            Subject::Member(names) => (None, member(names)),
+            Subject::Nothing => (None, None),
+            Subject::Tool => {
+                let named = tool.map(|tool| tool.name.as_str());
+                let named = named.filter(|name| !name.is_empty());
+                (named, member(&["tool_name", "toolName"]))
+            }
+        };
+        let named = named.map(|name| Some(Cow::Borrowed(name)));
+        let own = own.map(|text| text.map(Cow::Owned));
         let readable = |subject: &Cow<'_, str>| (1..=MAX_SUBJECT).contains(&subject.len());
-        let all = given.map(|subject| subject.filter(readable));
+        let all = named.into_iter().chain(own);
+        let all = all.map(|subject| subject.filter(readable));
         Self {
             // One that cannot be looked at could be what any matcher is for.
             all: all.collect::<Option<_>>().unwrap_or_default(),
@@ -175,7 +183,7 @@ impl<'a> Subjects<'a> {
     }
 
     /// Says whether a matcher takes one of them, by any name that its contract knows; where there is none, every matcher does.
-    fn any(&self, mode: Mode, is: impl Fn(&str) -> bool) -> bool {
+    pub(super) fn any(&self, mode: Mode, is: impl Fn(&str) -> bool) -> bool {
         let is_one = |subject: &Cow<'_, str>| {
             is(subject) || mode.other_names(subject).iter().any(|name| is(name))
         };
@@ -194,7 +202,7 @@ fn of_bounded_length(text: &str) -> Result<(), String> {
 }
 
 /// Compiles a regular expression within the bounds of matchers.
-fn compiled(text: &str) -> Result<Regex, String> {
+pub(super) fn compiled(text: &str) -> Result<Regex, String> {
     let built = RegexBuilder::new(text)
         .size_limit(MAX_COMPILED)
         .dfa_size_limit(MAX_COMPILED)
@@ -252,6 +260,10 @@ fn glob_expression(glob: &str) -> Result<String, String> {
     Ok(expression)
 }
 
+fn is_of_codex_names(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '|')
+}
+
 fn is_of_a_list(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ',' | '|' | ' ')
 }
@@ -263,21 +275,42 @@ mod tests {
 
     use super::*;
 
+    /// Returns a point where the contract's matchers look at the tool.
+    fn tool_point(mode: Mode) -> &'static str {
+        match mode.contract_name() {
+            "copilot" | "cursor" => "preToolUse",
+            "gemini_cli" => "BeforeTool",
+            _ => "PreToolUse",
+        }
+    }
+
     fn is_due(mode: Mode, text: &str, point: &str, event: &str) -> bool {
         let event = Members::of_event(event.as_bytes()).unwrap();
-        let matcher = Matcher::parse(mode, text).unwrap();
-        matcher.matches(mode, &Subjects::of(point, None, &event), &event)
+        let matcher = Matcher::parse(mode, point, text).unwrap();
+        matcher.matches(mode, point, None, &event)
+    }
+
+    fn named(tool: Option<&str>) -> Option<Tool> {
+        tool.map(|name| Tool {
+            name: name.to_owned(),
+            ..Tool::default()
+        })
     }
 
     fn matches(matcher: &Matcher, tool: Option<&str>, event: &str) -> bool {
         let event = Members::of_event(event.as_bytes()).unwrap();
-        matcher.matches(Mode::Observe, &Subjects::of("", tool, &event), &event)
+        matcher.matches(Mode::ClaudeCode, "PreToolUse", named(tool).as_ref(), &event)
+    }
+
+    fn due(mode: Mode, matcher: &Matcher, event: &str) -> bool {
+        let event = Members::of_event(event.as_bytes()).unwrap();
+        matcher.matches(mode, tool_point(mode), None, &event)
     }
 
     fn takes(mode: Mode, text: &str, tool: &str) -> bool {
         let event = Members::default();
-        let matcher = Matcher::parse(mode, text).unwrap();
-        matcher.matches(mode, &Subjects::of("", Some(tool), &event), &event)
+        let matcher = Matcher::parse(mode, tool_point(mode), text).unwrap();
+        matcher.matches(mode, tool_point(mode), named(Some(tool)).as_ref(), &event)
     }
 
     #[test]
@@ -312,44 +345,272 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_is_no_subject_but_where_agents_begin_and_end() {
-        for (point, matcher, event, expected) in [
+    fn each_point_has_a_subject_of_its_own() {
+        const CLAUDE: Mode = Mode::ClaudeCode;
+        for (mode, point, matcher, event, expected) in [
             (
+                CLAUDE,
+                "ConfigChange",
+                "skills",
+                r#"{"source":"user_settings"}"#,
+                false,
+            ),
+            (
+                CLAUDE,
                 "Elicitation",
                 "mail",
                 r#"{"agent_type":"a","mcp_server_name":"mail"}"#,
                 true,
             ),
             (
+                CLAUDE,
                 "Elicitation",
                 "mail",
                 r#"{"agent_type":"a","mcp_server_name":"chat"}"#,
                 false,
             ),
             (
-                "UserPromptExpansion",
-                "deploy",
-                r#"{"agent_type":"a","command_name":"deploy"}"#,
+                CLAUDE,
+                "ElicitationResult",
+                "mail",
+                r#"{"mcp_server_name":"mail"}"#,
                 true,
             ),
             (
+                CLAUDE,
+                "ElicitationResult",
+                "mail",
+                r#"{"mcp_server_name":"chat"}"#,
+                false,
+            ),
+            (
+                CLAUDE,
+                "FileChanged",
+                "pack",
+                r#"{"file_path":"/a/pack","source":"x"}"#,
+                true,
+            ),
+            (
+                CLAUDE,
+                "FileChanged",
+                r"\.env",
+                r#"{"file_path":"/a/.env"}"#,
+                true,
+            ),
+            (
+                CLAUDE,
+                "FileChanged",
+                "pack",
+                r#"{"file_path":"/pack/other"}"#,
+                false,
+            ),
+            (
+                CLAUDE,
+                "InstructionsLoaded",
+                "include",
+                r#"{"load_reason":"include"}"#,
+                true,
+            ),
+            (
+                CLAUDE,
+                "InstructionsLoaded",
+                "include",
+                r#"{"load_reason":"compact"}"#,
+                false,
+            ),
+            (
+                CLAUDE,
+                "Notification",
+                "idle_prompt",
+                r#"{"notification_type":"auth"}"#,
+                false,
+            ),
+            (
+                CLAUDE,
+                "PreCompact",
+                "auto",
+                r#"{"trigger":"manual","reason":"auto"}"#,
+                false,
+            ),
+            (
+                CLAUDE,
                 "SessionEnd",
                 "logout",
                 r#"{"agent_type":"a","reason":"logout"}"#,
                 true,
             ),
-            // What a point is about need not be known.
             (
+                CLAUDE,
+                "SessionEnd",
+                "logout",
+                r#"{"source":"logout","reason":"clear"}"#,
+                false,
+            ),
+            (
+                CLAUDE,
+                "StopFailure",
+                "rate_limit",
+                r#"{"error":"rate_limit"}"#,
+                true,
+            ),
+            (
+                CLAUDE,
+                "StopFailure",
+                "rate_limit",
+                r#"{"error":"overloaded"}"#,
+                false,
+            ),
+            (CLAUDE, "SubagentStart", "a", r#"{"agent_type":"a"}"#, true),
+            (CLAUDE, "SubagentStart", "b", r#"{"agent_type":"a"}"#, false),
+            (
+                CLAUDE,
+                "UserPromptExpansion",
+                "deploy",
+                r#"{"command_name":"deploy"}"#,
+                true,
+            ),
+            (
+                CLAUDE,
+                "UserPromptExpansion",
+                "deploy",
+                r#"{"command_name":"test"}"#,
+                false,
+            ),
+            // What a new point is about need not be known.
+            (
+                CLAUDE,
                 "PreModelSwitch",
                 "opus",
                 r#"{"agent_type":"a","to":"opus"}"#,
                 true,
             ),
-            ("SubagentStart", "a", r#"{"agent_type":"a"}"#, true),
-            ("SubagentStart", "b", r#"{"agent_type":"a"}"#, false),
+            (CLAUDE, "NewPoint", "opus", r#"{"tool_name":"Bash"}"#, false),
+            (
+                Mode::Codex,
+                "SessionStart",
+                "resume",
+                r#"{"source":"startup"}"#,
+                false,
+            ),
+            (
+                Mode::Codex,
+                "StopFailure",
+                "overloaded",
+                r#"{"error":"rate_limit"}"#,
+                false,
+            ),
+            (
+                Mode::Copilot,
+                "notification",
+                "agent_idle",
+                r#"{"notification_type":"shell"}"#,
+                false,
+            ),
+            (
+                Mode::Copilot,
+                "subagentStart",
+                "a",
+                r#"{"agentName":"b"}"#,
+                false,
+            ),
+            (
+                Mode::Copilot,
+                "sessionStart",
+                "x",
+                r#"{"source":"new"}"#,
+                true,
+            ),
+            (
+                Mode::Cursor,
+                "beforeShellExecution",
+                "curl",
+                r#"{"command":"curl a"}"#,
+                true,
+            ),
+            (
+                Mode::Cursor,
+                "beforeShellExecution",
+                "curl",
+                r#"{"command":"ls"}"#,
+                false,
+            ),
+            (
+                Mode::Cursor,
+                "subagentStart",
+                "shell",
+                r#"{"subagent_type":"explore"}"#,
+                false,
+            ),
+            (Mode::Cursor, "stop", "x", r#"{"reason":"completed"}"#, true),
+            (
+                Mode::GeminiCli,
+                "Notification",
+                "x",
+                r#"{"notification_type":"ToolPermission"}"#,
+                true,
+            ),
+            (
+                Mode::GeminiCli,
+                "SessionStart",
+                "startup",
+                r#"{"source":"startup"}"#,
+                true,
+            ),
+            (
+                Mode::GeminiCli,
+                "SessionStart",
+                "start",
+                r#"{"source":"startup"}"#,
+                false,
+            ),
         ] {
-            let found = is_due(Mode::ClaudeCode, matcher, point, event);
-            assert_eq!(found, expected, "{point} {matcher} {event}");
+            let found = is_due(mode, matcher, point, event);
+            assert_eq!(found, expected, "{mode:?} {point} {matcher} {event}");
+        }
+    }
+
+    #[test]
+    fn a_matcher_where_there_are_none_hides_no_hook() {
+        for (mode, point) in [
+            (Mode::ClaudeCode, "UserPromptSubmit"),
+            (Mode::ClaudeCode, "PostToolBatch"),
+            (Mode::ClaudeCode, "Stop"),
+            (Mode::ClaudeCode, "TeammateIdle"),
+            (Mode::ClaudeCode, "TaskCreated"),
+            (Mode::ClaudeCode, "TaskCompleted"),
+            (Mode::ClaudeCode, "WorktreeCreate"),
+            (Mode::ClaudeCode, "WorktreeRemove"),
+            (Mode::ClaudeCode, "MessageDisplay"),
+            (Mode::ClaudeCode, "CwdChanged"),
+            (Mode::Codex, "UserPromptSubmit"),
+            (Mode::Codex, "Stop"),
+            (Mode::Codex, "Interrupt"),
+            (Mode::Copilot, "agentStop"),
+            (Mode::Cursor, "beforeSubmitPrompt"),
+            (Mode::GeminiCli, "BeforeAgent"),
+            (Mode::GeminiCli, "BeforeModel"),
+        ] {
+            for matcher in ["foo", "a("] {
+                let event = r#"{"reason":"x","source":"x","tool_name":"x"}"#;
+                assert!(is_due(mode, matcher, point, event), "{mode:?} {point}");
+            }
+        }
+    }
+
+    #[test]
+    fn codex_takes_plain_names_whole() {
+        for (matcher, tool, expected) in [
+            ("Bash", "BashOutput", false),
+            ("Edit|Bash", "Bash", true),
+            ("mcp__memory", "mcp__memory__create", false),
+            ("^Bash", "BashOutput", true),
+            ("mcp__memory__.*", "mcp__memory__create", true),
+        ] {
+            assert_eq!(
+                takes(Mode::Codex, matcher, tool),
+                expected,
+                "{matcher} {tool}"
+            );
         }
     }
 
@@ -377,24 +638,34 @@ mod tests {
 
     #[test]
     fn what_a_contract_cannot_match_is_refused() {
-        assert!(Matcher::parse(Mode::Basecoat, "x").is_err());
+        assert!(Matcher::parse(Mode::Basecoat, "PreToolUse", "x").is_err());
         for glob in ["[", "a[]", "[!]"] {
-            let problem = Matcher::parse(Mode::Loom, glob).unwrap_err().problem;
+            let problem = Matcher::parse(Mode::Loom, "PreToolUse", glob)
+                .unwrap_err()
+                .problem;
             assert!(problem.starts_with("is no pattern of names: "), "{problem}");
         }
-        let problem = Matcher::parse(Mode::Codex, "a(").unwrap_err().problem;
+        let problem = Matcher::parse(Mode::Codex, "PreToolUse", "a(")
+            .unwrap_err()
+            .problem;
         assert_eq!(problem, "is no regular expression: unclosed group");
     }
 
     #[test]
     fn a_matcher_has_a_bounded_length_and_size_and_takes_linear_time() {
         let long = "a|".repeat(4096);
-        let problem = Matcher::parse(Mode::Codex, &long).unwrap_err().problem;
+        let problem = Matcher::parse(Mode::Codex, "PreToolUse", &long)
+            .unwrap_err()
+            .problem;
         assert_eq!(problem, "is 8192 bytes long; at most 4096 are accepted");
         let large = r"(\w{20}){6}x";
-        let problem = Matcher::parse(Mode::Codex, large).unwrap_err().problem;
+        let problem = Matcher::parse(Mode::Codex, "PreToolUse", large)
+            .unwrap_err()
+            .problem;
         assert!(problem.starts_with("becomes larger than "), "{problem}");
-        assert!(Matcher::parse(Mode::Codex, r"^mcp__\w+__(?:read|write)_\w+$").is_ok());
+        assert!(
+            Matcher::parse(Mode::Codex, "PreToolUse", r"^mcp__\w+__(?:read|write)_\w+$").is_ok()
+        );
         // One call for each `*` would need a stack for each, and all ways to share the text would need for ever.
         let stars = "*a".repeat(200);
         assert!(!takes(Mode::Loom, &stars, &"a".repeat(199)));
@@ -435,24 +706,26 @@ mod tests {
     }
 
     #[test]
-    fn a_matcher_looks_at_the_tool_or_what_stands_in_its_place() {
-        let shell = Matcher::parse(Mode::ClaudeCode, "shell|resume").unwrap();
+    fn a_matcher_looks_at_every_tool_that_is_named() {
+        let shell = Matcher::parse(Mode::ClaudeCode, "PreToolUse", "shell|resume").unwrap();
         for (tool, event, expected) in [
-            (Some("shell"), r#"{"source":"startup"}"#, true),
-            (Some(""), r#"{"source":"resume"}"#, true),
-            (None, r#"{"source":"startup"}"#, false),
+            (Some("shell"), r#"{"tool_name":"read"}"#, true),
+            (Some("read"), r#"{"source":"resume"}"#, false),
+            (None, r#"{"toolName":"read"}"#, false),
             (Some("read"), "", false),
             // Where two are named, one is enough.
             (Some("read"), r#"{"tool_name":"shell"}"#, true),
             // What cannot be looked at could be anything.
             (None, "", true),
+            (None, r#"{"source":"startup"}"#, true),
+            (Some(""), r#"{"source":"startup"}"#, true),
             (None, r#"{"tool_name":1,"source":"startup"}"#, true),
             (None, r#"{"tool_name":"","source":"startup"}"#, true),
             (Some("read"), r#"{"tool_name":null}"#, true),
         ] {
             assert_eq!(matches(&shell, tool, event), expected, "{tool:?} {event}");
         }
-        let long = format!(r#"{{"command":"{}"}}"#, "a".repeat(MAX_SUBJECT + 1));
+        let long = format!(r#"{{"tool_name":"{}"}}"#, "a".repeat(MAX_SUBJECT + 1));
         assert!(matches(&shell, None, &long));
     }
 
@@ -507,12 +780,12 @@ mod tests {
             all.push(format!("\"{key}\":\"{tool}\""));
             all.extend(members(&behind));
             let event = format!("{{{}}}", all.join(","));
-            prop_assume!(crate::event::parse_event(event.clone().into(), 1 << 20).is_ok());
+            prop_assume!(crate::model::event::parse_event(event.clone().into(), 1 << 20).is_ok());
             for mode in [Mode::ClaudeCode, Mode::Codex, Mode::Copilot, Mode::Cursor, Mode::DockerAgent, Mode::GeminiCli, Mode::Loom] {
-                let matcher = Matcher::parse(mode, &tool).unwrap();
-                prop_assert!(matches(&matcher, None, &event), "{mode:?} {tool} {event}");
-                let other = Matcher::parse(mode, "0ther").unwrap();
-                prop_assert!(!matches(&other, None, &event));
+                let matcher = Matcher::parse(mode, tool_point(mode), &tool).unwrap();
+                prop_assert!(due(mode, &matcher, &event), "{mode:?} {tool} {event}");
+                let other = Matcher::parse(mode, tool_point(mode), "0ther").unwrap();
+                prop_assert!(!due(mode, &other, &event));
             }
         }
     }

@@ -4,34 +4,37 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
 use crate::{
     admission::allowlist::command_line,
-    config::Config,
-    contract::{AgentMode, Entry, Members, Mode},
-    request::{Command, InvalidField, ProfileName},
+    contract::{AgentMode, CommandStyle, Entry, Equality, Members, Mode, Tool},
+    model::{Command, InvalidField, ProfileName},
 };
 
 pub mod builtin;
+pub mod filter;
+pub mod http;
 pub mod lists;
 pub mod load;
 pub mod log;
+pub mod lookup;
 pub mod matcher;
 pub mod read;
+pub mod redirection;
+pub mod results;
+pub mod rule;
 mod save;
 pub mod show;
 pub mod template;
 pub mod valve;
+pub(crate) mod variables;
 
-pub(crate) use self::matcher::Subjects;
 pub use self::{
     builtin::{Builtin, Scene, git::Question},
+    filter::Filter,
     lists::Lists,
     log::Log,
     matcher::Matcher,
+    results::{Results, ResultsOf},
     save::Save,
     template::Template,
-};
-use self::{
-    load::{LoadError, Loaded},
-    read::Switches,
 };
 
 /// A hook that runs whenever its point comes.
@@ -39,12 +42,18 @@ use self::{
 pub struct Registered {
     /// What runs, or why nothing can.
     pub action: Action,
+    /// Where the paths in its command start that are relative, if the operator says so; absolute.
+    pub base: Option<PathBuf>,
     /// Additional environment that its configuration gives it.
     pub configured_env: BTreeMap<String, OsString>,
     /// What its entry says about how its end is read.
     pub entry: Entry,
     /// Additional environment that a request gives it.
     pub env: BTreeMap<String, OsString>,
+    /// Which tool calls it is for, of those that its matcher takes; `None` = all.
+    pub filter: Option<Filter>,
+    /// Whether the operator has infer's list stand for consent, and it has the command in the mode of the moment.
+    pub is_listed: bool,
     /// Which events of its point it is for.
     pub matcher: Matcher,
     /// The matcher as it is written; empty = every event.
@@ -59,6 +68,10 @@ pub struct Registered {
     pub point: String,
     /// The profile, if the entry names one.
     pub profile: Option<ProfileName>,
+    /// Whether it is the operator's configuration that names the profile for this hook.
+    pub profile_granted: bool,
+    /// Whether it runs, only looking on, once one before it has stopped what comes next.
+    pub runs_after_block: bool,
     /// Where it is configured: file and entry.
     pub source: String,
     /// Where it starts.
@@ -76,6 +89,8 @@ pub enum Action {
     Command(Command),
     /// It is one of docker-agent's own, and asks git.
     Git(Question),
+    /// It is posted to a URL.
+    Http(Box<http::Post>),
     /// It writes a line of the daemon's log.
     Log(Log),
     /// It writes the event to a file of the profile's.
@@ -106,6 +121,7 @@ impl Action {
             Self::Git(own) => Some((own.name(), own.args(), vec![own.point()])),
             Self::Approve(_)
             | Self::Command(_)
+            | Self::Http(_)
             | Self::Log(_)
             | Self::Save(_)
             | Self::Template(_)
@@ -120,6 +136,7 @@ impl Action {
             Self::Approve(_)
             | Self::Builtin(_)
             | Self::Command(_)
+            | Self::Http(_)
             | Self::Log(_)
             | Self::Save(_)
             | Self::Template(_)
@@ -138,6 +155,7 @@ impl Action {
             }
             Self::Approve(_)
             | Self::Builtin(_)
+            | Self::Http(_)
             | Self::Log(_)
             | Self::Save(_)
             | Self::Template(_)
@@ -159,7 +177,7 @@ pub enum Owner {
     Skill(String),
 }
 
-/// Whose hooks are meant; nobody named = everybody's.
+/// Whose hooks are meant; nobody named = everybody's, but where an agent is known those of no other.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Scope {
     /// Agents by name.
@@ -173,9 +191,11 @@ pub struct Scope {
 }
 
 impl Scope {
-    fn has(&self, owner: &Owner) -> bool {
+    /// Whether hooks of an owner are meant, at a point of an agent's.
+    fn has(&self, owner: &Owner, agent: &str) -> bool {
         if *self == Self::default() {
-            return true;
+            let of_other = |name: &String| !agent.is_empty() && name != agent;
+            return !matches!(owner, Owner::Agent(name) if of_other(name));
         }
         match owner {
             Owner::Agent(name) => self.agents.contains(name),
@@ -186,27 +206,11 @@ impl Scope {
     }
 }
 
-/// Returns what runs under a configuration: its own hooks, then those of the files it names; nothing where hooks are
-/// disabled, whatever the files hold.
-///
-/// # Errors
-///
-/// A file cannot be read; the error names it, its entry and the field.
-pub fn configured(config: &Config, switches: &Switches) -> Result<Loaded, LoadError> {
-    if config.hooks_disabled {
-        return Ok(Loaded {
-            disabled: vec!["`hooks.disabled` is true".to_owned()],
-            ..Loaded::default()
-        });
-    }
-    let mut loaded = load::load(&config.hooks_files, switches)?;
-    loaded.hooks.splice(0..0, config.registered.iter().cloned());
-    Ok(loaded)
-}
-
 /// Which hooks of a point are looked for.
 #[derive(Debug)]
 pub(crate) struct Occasion<'a> {
+    /// The agent whose point it is; empty = nobody says.
+    pub(crate) agent: &'a str,
     /// The contract, if it is said.
     pub(crate) contract: Option<&'a str>,
     /// The event.
@@ -217,8 +221,8 @@ pub(crate) struct Occasion<'a> {
     pub(crate) preempt: bool,
     /// Whose hooks.
     pub(crate) scope: &'a Scope,
-    /// What matchers look at.
-    pub(crate) subjects: Subjects<'a>,
+    /// The tool call that the request names.
+    pub(crate) tool: Option<&'a Tool>,
 }
 
 /// All hooks that are configured, in the order of their registration.
@@ -254,18 +258,31 @@ impl Configured {
 }
 
 impl Registered {
-    /// Says whether another entry that is due is the same hook, which contracts that run hooks side by side run once. That
-    /// different matchers brought them here makes no difference.
+    /// Says whether another entry that is due is the same hook, which its contract runs once. That different matchers brought
+    /// them here makes no difference.
+    ///
+    /// What a flag stands for is the same hook as an entry for it, which has another name.
     pub fn is_same(&self, other: &Self) -> bool {
+        let timeout = match self.mode.equality() {
+            Equality::ButForTime => self.entry.timeout,
+            Equality::Never => return false,
+            Equality::Whole => other.entry.timeout,
+        };
+        let others = Entry {
+            timeout,
+            ..other.entry
+        };
+        let are_named_alike = self.name == other.name || matches!(self.action, Action::Builtin(_));
         (&self.action, &self.entry, &self.env, &self.configured_env)
-            == (
-                &other.action,
-                &other.entry,
-                &other.env,
-                &other.configured_env,
-            )
-            && (&self.name, &self.profile, &self.working_dir)
-                == (&other.name, &other.profile, &other.working_dir)
+            == (&other.action, &others, &other.env, &other.configured_env)
+            && are_named_alike
+            && (&self.profile, &self.working_dir) == (&other.profile, &other.working_dir)
+    }
+
+    /// Whether its command becomes words without a shell.
+    pub fn is_of_words(&self) -> bool {
+        let style = self.mode.defaults(&self.point).command;
+        matches!(self.action, Action::Command(_)) && style == CommandStyle::Argv
     }
 
     /// Returns the name of the profile that it runs under.
@@ -273,6 +290,7 @@ impl Registered {
         match (&self.profile, &self.action) {
             (Some(profile), _) => profile.as_str(),
             (None, Action::Git(_)) => builtin::git::PROFILE,
+            (None, Action::Http(_)) => http::PROFILE,
             (None, _) => self.mode.defaults(&self.point).profile,
         }
     }
@@ -285,6 +303,15 @@ impl Registered {
         }
     }
 
+    /// Notes whether infer's list stands for consent to its command.
+    pub(crate) fn listed(self, lists: &Lists, mode: AgentMode) -> Self {
+        let is_command = self.mode == Mode::Infer && matches!(self.action, Action::Command(_));
+        Self {
+            is_listed: is_command && lists.stand_for(&self.action.line(), mode),
+            ..self
+        }
+    }
+
     /// Says whether it is due.
     pub(crate) fn is_due(&self, occasion: &Occasion<'_>) -> bool {
         self.point == occasion.point
@@ -292,10 +319,13 @@ impl Registered {
                 .contract
                 .is_none_or(|contract| contract == self.mode.contract_name())
             && self.entry.preempt == occasion.preempt
-            && occasion.scope.has(&self.owner)
+            && occasion.scope.has(&self.owner, occasion.agent)
             && self
                 .matcher
-                .matches(self.mode, &occasion.subjects, occasion.event)
+                .matches(self.mode, occasion.point, occasion.tool, occasion.event)
+            && self.filter.as_ref().is_none_or(|filter| {
+                filter.lets_through(self.mode, occasion.point, occasion.tool, occasion.event)
+            })
     }
 }
 
@@ -311,8 +341,11 @@ mod tests {
             Owner::Plugin("p".to_owned()),
             Owner::Skill("s".to_owned()),
         ];
-        let has = |scope: &Scope| owners.clone().map(|owner| scope.has(&owner));
+        let at = |scope: &Scope, agent| owners.clone().map(|owner| scope.has(&owner, agent));
+        let has = |scope: &Scope| at(scope, "");
         assert_eq!(has(&Scope::default()), [true; 4]);
+        assert_eq!(at(&Scope::default(), "root"), [true; 4]);
+        assert_eq!(at(&Scope::default(), "coder"), [false, true, true, true]);
         let mine = Scope {
             operator: true,
             plugins: vec!["p".to_owned()],
@@ -324,5 +357,6 @@ mod tests {
             ..Scope::default()
         };
         assert_eq!(has(&agents), [true, false, false, false]);
+        assert_eq!(at(&agents, "coder"), has(&agents));
     }
 }

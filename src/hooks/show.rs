@@ -4,12 +4,13 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Action, Owner, Registered,
+    http::Standing,
     read::{ReadFile, shown},
 };
 use crate::{
     contract::{Entry, OnError},
+    model::{Command, OnFailure},
     policy::units::Span,
-    request::{Command, OnFailure},
 };
 
 /// Returns what a file holds as one JSON object.
@@ -31,6 +32,7 @@ pub fn object(hook: &Registered) -> Value {
         Action::Command(Command::Line { text, .. }) => ("command", json!(text)),
         Action::Builtin(builtin) => ("builtin", json!(builtin.name())),
         Action::Git(question) => ("builtin", json!(question.name())),
+        Action::Http(post) => ("http", json!(post.url().to_string())),
         Action::Approve(wait) => ("approve_ms", json!(wait.as_millis())),
         Action::Log(log) => ("log", json!(log.level())),
         Action::Save(save) => ("save_json", json!(save.path())),
@@ -41,12 +43,19 @@ pub fn object(hook: &Registered) -> Value {
     let args = builtin.map(|(_, args, _)| args).unwrap_or_default();
     let question = hook.action.question();
     let runs = question.map(|question| json!(question.argv()));
+    let posted = posted(&hook.action);
     let given = [
         (key, Some(value)),
+        ("after_block", hook.runs_after_block.then(|| json!("run"))),
         ("args", (!args.is_empty()).then(|| json!(args))),
+        ("kind", hook.entry.advisory.then(|| json!("advisory"))),
         ("runs", runs),
         ("contract", Some(json!(hook.mode.contract_name()))),
         ("env", (!names.is_empty()).then(|| json!(names))),
+        (
+            "if",
+            hook.filter.as_ref().map(|filter| json!(filter.as_str())),
+        ),
         ("matcher", Some(json!(hook.matching))),
         (
             "mode",
@@ -66,11 +75,29 @@ pub fn object(hook: &Registered) -> Value {
             hook.working_dir.as_ref().map(|path| json!(path)),
         ),
     ];
-    let all = given.into_iter().chain(reading(&hook.entry));
+    let all = given.into_iter().chain(posted).chain(reading(&hook.entry));
     let object: Map<_, _> = all
         .filter_map(|(key, value)| Some((key.to_owned(), value?)))
         .collect();
     Value::Object(object)
+}
+
+/// Returns how a hook is posted, and who lets it be.
+fn posted(action: &Action) -> [(&'static str, Option<Value>); 3] {
+    let Action::Http(post) = action else {
+        return Default::default();
+    };
+    let (allowed, denied) = match post.standing() {
+        Standing::Allowed(allowed) => (Some(json!(allowed.by.to_string())), None),
+        Standing::Denied(denied) => (None, Some(json!(denied.to_string()))),
+        Standing::Unasked => (None, None),
+    };
+    let headers = post.headers();
+    [
+        ("allowed_by", allowed),
+        ("denied", denied),
+        ("headers", (!headers.is_empty()).then(|| json!(headers))),
+    ]
 }
 
 /// Returns what an entry says about how its end is read.
@@ -110,6 +137,19 @@ pub fn lines(hook: &Registered) -> String {
             lines.push(serves(question.name(), &question.args()));
             lines.push(format!("runs     {}", hook.action.line()));
         }
+        Action::Http(post) => {
+            lines.push(format!("posts    to {}", post.url()));
+            if !post.headers().is_empty() {
+                lines.push(format!("headers  {}", post.headers().join(", ")));
+            }
+            lines.push(match post.standing() {
+                Standing::Allowed(allowed) => format!("allowed  by {} (`http.allow`)", allowed.by),
+                Standing::Denied(denied) => format!("refused  NOT_ALLOWLISTED: {denied}"),
+                Standing::Unasked => {
+                    "allowed  where the configuration says so (`http.allow`)".to_owned()
+                }
+            });
+        }
         Action::Approve(wait) => lines.push(format!("asks     the operator, for {}", Span(*wait))),
         Action::Save(save) => lines.push(format!("saves    {}", save.path().display())),
         Action::Log(log) => lines.push(format!("logs     {}", log.level())),
@@ -119,7 +159,24 @@ pub fn lines(hook: &Registered) -> String {
     if !hook.matching.is_empty() {
         lines.push(format!("matcher  {}", hook.matching));
     }
+    if let Some(filter) = &hook.filter {
+        lines.push(format!("if       {}", filter.as_str()));
+    }
     lines.push(format!("profile  {}", hook.runs_under()));
+    let default = hook.mode.defaults(&hook.point).timeout;
+    let runs = matches!(
+        hook.action,
+        Action::Command(_) | Action::Git(_) | Action::Http(_)
+    );
+    if let Some(timeout) = hook.entry.timeout.or(default).filter(|_| runs) {
+        lines.push(format!("timeout  {}", Span(timeout)));
+    }
+    if hook.entry.advisory {
+        lines.push("kind     advisory: it decides nothing".to_owned());
+    }
+    if hook.runs_after_block {
+        lines.push("after    a block too, only looking on".to_owned());
+    }
     if !hook.configured_env.is_empty() {
         let names: Vec<_> = hook.configured_env.keys().map(String::as_str).collect();
         lines.push(format!("sets     {}", names.join(", ")));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     contract::{Push, Skip, Verdict},
-    request::InvalidField,
+    model::InvalidField,
 };
 
 /// How many steps a template may take.

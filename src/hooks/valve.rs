@@ -30,7 +30,7 @@ pub enum OnLimit {
     Abort,
     /// Ask a human.
     AskUser,
-    /// Go on, and say so.
+    /// Go on without the turn, and say so.
     #[default]
     Warn,
 }
@@ -60,6 +60,8 @@ pub struct State {
     pub capped: bool,
     /// Turns opened by hooks since the last human one.
     pub count: u32,
+    /// Whether this dispatch would have opened a turn beyond the cap.
+    pub exceeded: bool,
     /// The cap; 0 = none.
     pub limit: u32,
     /// What to do at the cap.
@@ -102,7 +104,8 @@ impl Valve {
         if human {
             count = 0;
         }
-        if wakes && (self.limit == 0 || count < self.limit) {
+        let exceeded = wakes && self.limit > 0 && count >= self.limit;
+        if wakes && !exceeded {
             count = count.saturating_add(1);
         }
         if ends || count == 0 {
@@ -127,6 +130,7 @@ impl Valve {
         State {
             capped: self.limit > 0 && count >= self.limit,
             count,
+            exceeded,
             limit: self.limit,
             on_limit: self.on_limit,
         }
@@ -146,14 +150,17 @@ mod tests {
         let valve = Valve::new(2, OnLimit::AskUser);
         let woken = |human| {
             let state = valve.count(session("s"), human, true, false);
-            (state.count, state.capped)
+            (state.count, state.capped, state.exceeded)
         };
-        assert_eq!(woken(true), (1, false));
-        assert_eq!(woken(false), (2, true));
-        assert_eq!(woken(false), (2, true));
+        assert_eq!(woken(true), (1, false, false));
+        assert_eq!(woken(false), (2, true, false));
+        assert_eq!(woken(false), (2, true, true));
         let silent = valve.count(session("s"), false, false, false);
-        assert_eq!((silent.count, silent.capped), (2, true));
-        assert_eq!(woken(true), (1, false));
+        assert_eq!(
+            (silent.count, silent.capped, silent.exceeded),
+            (2, true, false)
+        );
+        assert_eq!(woken(true), (1, false, false));
         let other = valve.count((1001, "s".to_owned()), false, true, false);
         assert_eq!((other.count, other.on_limit), (1, OnLimit::AskUser));
     }
@@ -163,7 +170,10 @@ mod tests {
         let valve = Valve::new(0, OnLimit::Warn);
         let last = (0..100).map(|_| valve.count(session("s"), false, true, false));
         let last = last.last().unwrap();
-        assert_eq!((last.count, last.capped), (100, false));
+        assert_eq!(
+            (last.count, last.capped, last.exceeded),
+            (100, false, false)
+        );
     }
 
     #[test]

@@ -187,7 +187,7 @@ pub struct Verdict {
     /// Rewritten model messages, as JSON text.
     #[prost(string, optional, tag = "14")]
     pub updated_messages_json: ::core::option::Option<::prost::alloc::string::String>,
-    /// The contract's metadata, as JSON text.
+    /// The contract's metadata, and members of the answer that no other field has, as JSON text.
     #[prost(string, optional, tag = "15")]
     pub metadata_json: ::core::option::Option<::prost::alloc::string::String>,
     /// A replacement for the compaction summary.
@@ -256,6 +256,9 @@ pub struct ContractEvent {
     /// The whole object as JSON text.
     #[prost(string, tag = "2")]
     pub json: ::prost::alloc::string::String,
+    /// The line by which the contract shows it to people, such as `shell_exec: CMD \[rc=1\]`; empty where it shows the object.
+    #[prost(string, tag = "3")]
+    pub display: ::prost::alloc::string::String,
 }
 /// Which system's rules say what the event, the exit code and stdout mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -513,7 +516,8 @@ pub enum Decision {
     Unspecified = 0,
     /// The hook said nothing that decides.
     None = 1,
-    /// Go on.
+    /// Go on. Whoever would be asked about a call need not be, but under `gemini_cli` and `loom`, where it only says that the hook
+    /// does not object.
     Allow = 2,
     /// A tool call or permission is refused.
     Deny = 3,
@@ -674,6 +678,10 @@ pub struct Hook {
     /// Binds `${workspace}` in the profile; absolute, below a root that the operator lists.
     #[prost(string, tag = "6")]
     pub workspace: ::prost::alloc::string::String,
+    /// Binds `${source}` in the profile, which is never writable; absolute, below such a root. Empty: the tree that docker-agent's
+    /// `worktree_create` says the worktree was made from, if it lies below one.
+    #[prost(string, tag = "7")]
+    pub source: ::prost::alloc::string::String,
 }
 /// What is written to the hook's stdin.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -755,6 +763,26 @@ pub struct ExecuteRequest {
     /// How many hooks led to this request: what its caller found in `HOOKJAIL_DEPTH`; 0 outside of every hook.
     #[prost(uint32, tag = "14")]
     pub depth: u32,
+    /// What the caller has to give, as far as the profile wants it.
+    #[prost(message, optional, tag = "15")]
+    pub offer: ::core::option::Option<Offer>,
+}
+/// What a caller has that a profile may want. It need not know the profile: what that does not want is left out, where the same in
+/// `hook` would be refused.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Offer {
+    /// Variables, of which those are set that the profile lets in and `hook.env` does not set.
+    #[prost(btree_map = "string, string", tag = "1")]
+    pub env: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    /// Bound where the profile cannot do without a workspace and `hook.workspace` names none. Absolute.
+    #[prost(string, tag = "2")]
+    pub workspace: ::prost::alloc::string::String,
+    /// Where the hook starts if that workspace is bound and `hook.working_dir` says nothing. Absolute.
+    #[prost(string, tag = "3")]
+    pub working_dir: ::prost::alloc::string::String,
 }
 /// The end of one hook.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -920,6 +948,9 @@ pub struct InlineHook {
     /// The rest of its entry in the contract's own spelling, as JSON text.
     #[prost(string, tag = "4")]
     pub config_json: ::prost::alloc::string::String,
+    /// The profile; default: the dispatch's, else the contract's.
+    #[prost(string, tag = "5")]
+    pub profile: ::prost::alloc::string::String,
 }
 /// All hooks due at a lifecycle point.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -957,7 +988,7 @@ pub struct DispatchRequest {
     /// The runtime's working directory.
     #[prost(string, tag = "11")]
     pub cwd: ::prost::alloc::string::String,
-    /// Binds `${workspace}`.
+    /// Binds `${workspace}`; default: the directory that the event or `cwd` says, if it lies below a root that the operator lists.
     #[prost(string, tag = "12")]
     pub workspace: ::prost::alloc::string::String,
     /// When the event happened; default: on arrival.
@@ -966,13 +997,13 @@ pub struct DispatchRequest {
     /// The tool call, for matchers and tool events.
     #[prost(message, optional, tag = "14")]
     pub tool: ::core::option::Option<Tool>,
-    /// Whose hooks; absent = all.
+    /// Whose hooks; absent = all, but where `agent` is said those of no other agent.
     #[prost(message, optional, tag = "15")]
     pub scope: ::core::option::Option<Scope>,
     /// Which stage.
     #[prost(enumeration = "DispatchStage", tag = "16")]
     pub stage: i32,
-    /// infer's agent mode: `standard`, `plan`, `auto`.
+    /// infer's agent mode: `standard`, `plan`, `auto`, or any other.
     #[prost(string, tag = "17")]
     pub mode_key: ::prost::alloc::string::String,
     /// Who opened the turn.
@@ -999,6 +1030,12 @@ pub struct DispatchRequest {
     /// How many hooks led to this request: what its caller found in `HOOKJAIL_DEPTH`; 0 outside of every hook.
     #[prost(uint32, tag = "25")]
     pub depth: u32,
+    /// The profile of inline hooks that name none; default: the contract's. Configured hooks run under those of the configuration.
+    #[prost(string, tag = "26")]
+    pub profile: ::prost::alloc::string::String,
+    /// Binds `${source}`, for all hooks; empty: as in `Hook`.
+    #[prost(string, tag = "27")]
+    pub source: ::prost::alloc::string::String,
 }
 /// A refusal of one hook inside a dispatch.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1076,6 +1113,9 @@ pub struct LoopValve {
     /// What the configuration says to do then: `warn`, `ask_user`, `abort`.
     #[prost(string, tag = "4")]
     pub on_limit: ::prost::alloc::string::String,
+    /// Whether hooks of this dispatch would have opened a turn beyond the cap; their pushes then have no `wake`.
+    #[prost(bool, tag = "5")]
+    pub exceeded: bool,
 }
 /// The folded answer of a dispatch.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::{Access, Place, Policy};
-use crate::request::{Hook, InvalidField, is_plain};
+use crate::model::{Hook, InvalidField, is_plain};
 
 /// Tells whatever a hook starts how many hooks led to it. A runtime started by one passes it on with its own requests.
 pub const DEPTH: &str = "HOOKJAIL_DEPTH";
@@ -328,8 +328,8 @@ mod tests {
 
     use super::*;
     use crate::{
+        model::{Command, ProfileName},
         policy::registry::Registry,
-        request::{Command, ProfileName},
     };
 
     fn build(
@@ -343,12 +343,15 @@ mod tests {
 
     fn hook(request: &BTreeMap<String, OsString>, configured: &BTreeMap<String, OsString>) -> Hook {
         Hook {
+            at_workspace: false,
+            base: None,
             command: Command::Argv(vec!["x".into()]),
             configured_env: configured.clone(),
             env: request.clone(),
             name: String::new(),
             working_dir: None,
             workspace: None,
+            source: None,
         }
     }
 

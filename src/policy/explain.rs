@@ -315,7 +315,16 @@ pub struct Reach {
     granted: Vec<Granted>,
     handled: FileRights,
     missing: Vec<GrantSpec>,
+    /// What is mounted in the workspace for a run, the outermost first.
+    mounts: Vec<Mount>,
     workspace: Option<PathBuf>,
+}
+
+/// A place in the workspace that is a mount point for the hook, because it or something below it stays read-only.
+#[derive(Clone, Debug)]
+struct Mount {
+    place: Located,
+    read_only: bool,
 }
 
 impl Reach {
@@ -336,6 +345,7 @@ impl Reach {
             granted: Vec::new(),
             handled,
             missing: Vec::new(),
+            mounts: Vec::new(),
             workspace: workspace.map(Path::to_owned),
         };
         let system = files.system.iter().map(|grant| (grant, true));
@@ -355,6 +365,7 @@ impl Reach {
             }
             reach.add(grant, place);
         }
+        reach.mounts = mounts(files, workspace)?;
         Ok(reach)
     }
 
@@ -427,7 +438,17 @@ impl Reach {
         forbidden: &Forbidden,
     ) -> Decision {
         match self.judge(operation, target, destination) {
-            Judged::Allowed { by } => Decision::Allowed { by },
+            Judged::Allowed { by } => match self.mounted(operation, target, destination) {
+                None => Decision::Allowed { by },
+                Some((at, how)) => Decision::Refused(Refused {
+                    at: at.path().to_owned(),
+                    how,
+                    remedy: Remedy::Never(
+                        "`files.read_only` keeps something there as it is; a profile without that allows it"
+                            .to_owned(),
+                    ),
+                }),
+            },
             Judged::Lacking { at, rights, lacks } => Decision::Refused(Refused {
                 at: at.path().to_owned(),
                 how: How::NotGranted(rights),
@@ -451,6 +472,20 @@ impl Reach {
                 },
             }),
         }
+    }
+
+    /// Whether the grants allow an operation.
+    #[must_use]
+    pub fn allows(
+        &self,
+        operation: Operation,
+        target: &Target,
+        destination: Option<&Target>,
+    ) -> bool {
+        matches!(
+            self.judge(operation, target, destination),
+            Judged::Allowed { .. }
+        ) && self.mounted(operation, target, destination).is_none()
     }
 
     fn judge<'a>(
@@ -510,6 +545,66 @@ impl Reach {
             }
         }
         Judged::Allowed { by }
+    }
+
+    /// Returns how the mounts refuse what grants allow, if they do.
+    fn mounted<'a>(
+        &'a self,
+        operation: Operation,
+        target: &'a Target,
+        destination: Option<&'a Target>,
+    ) -> Option<(&'a Located, How)> {
+        let of = |place: &Located| {
+            let mut holding = self.mounts.iter().rev();
+            holding.find(|mount| mount.place.holds(place))
+        };
+        let (object, parent) = (&target.object, &target.parent);
+        let goal = destination.map(|destination| (&destination.object, &destination.parent));
+        let (changed, named): (Vec<&Located>, Vec<&Located>) = match operation {
+            Operation::Execute | Operation::List | Operation::Read | Operation::See => return None,
+            Operation::Create
+            | Operation::MakeDevice
+            | Operation::MakeDirectory
+            | Operation::MakeFifo
+            | Operation::MakeLink
+            | Operation::MakeSocket => (vec![parent], Vec::new()),
+            Operation::Write if target.kind == Kind::Missing => (vec![parent], Vec::new()),
+            Operation::Metadata | Operation::Truncate | Operation::Write => {
+                (vec![object], Vec::new())
+            }
+            Operation::Remove | Operation::RemoveDirectory => (vec![parent], vec![object]),
+            Operation::Link => (
+                goal.map(|(_, parent)| parent).into_iter().collect(),
+                Vec::new(),
+            ),
+            Operation::Rename => {
+                let (goal, beside) = goal.unzip();
+                (
+                    [Some(parent), beside].into_iter().flatten().collect(),
+                    [Some(object), goal].into_iter().flatten().collect(),
+                )
+            }
+        };
+        let is_kept = |place: &&Located| of(place).is_some_and(|mount| mount.read_only);
+        if let Some(at) = changed.into_iter().find(is_kept) {
+            return Some((at, How::ReadOnly));
+        }
+        let is_point = |place: &&Located| {
+            let mut mounts = self.mounts.iter();
+            mounts.any(|mount| mount.place.path() == place.path())
+        };
+        if let Some(at) = named.into_iter().find(is_point) {
+            return Some((at, How::MountPoint));
+        }
+        let (_, beside) = goal?;
+        let place = |place: &Located| of(place).map(|mount| mount.place.path());
+        // A link is made from the file itself, which may be a mount point.
+        let from = if operation == Operation::Link {
+            object
+        } else {
+            parent
+        };
+        (place(from) != place(beside)).then_some((beside, How::OtherMount))
     }
 
     /// Says why some rights on a path were refused, and what would allow them; `None` where grants allow them all.
@@ -617,6 +712,7 @@ impl Reach {
             };
             let grant = GrantSpec {
                 access,
+                create: false,
                 optional: false,
                 place: Place::Path(path.to_owned()),
             };
@@ -647,7 +743,7 @@ impl Reach {
     fn spelled(&self, grant: &GrantSpec) -> GrantSpec {
         let below = match (&grant.place, &self.workspace) {
             (Place::Path(path), Some(workspace)) => path.strip_prefix(workspace).ok(),
-            (Place::Path(_) | Place::Workspace { .. }, _) => None,
+            (Place::Path(_) | Place::Source { .. } | Place::Workspace { .. }, _) => None,
         };
         let place = below.map_or_else(
             || grant.place.clone(),
@@ -775,19 +871,61 @@ pub struct Refused {
     pub remedy: Remedy,
 }
 
+/// Finds what is mounted for a run, as [`Files::read_only`] has it.
+fn mounts(files: &Files, workspace: Option<&Path>) -> io::Result<Vec<Mount>> {
+    let Some(workspace) = workspace else {
+        return Ok(Vec::new());
+    };
+    let mut mounts: Vec<Mount> = Vec::new();
+    for kept in &files.read_only {
+        let mut way: Vec<_> = kept.below.ancestors().collect();
+        way.pop();
+        for below in way.into_iter().rev() {
+            let path = workspace.join(below);
+            let place = Located::name(&path)?;
+            if !place.exists() {
+                break;
+            }
+            let is_directory = Kind::at(&path, false) == Kind::Directory;
+            let read_only = below == kept.below || !is_directory;
+            match mounts
+                .iter_mut()
+                .find(|mount| mount.place.path() == place.path())
+            {
+                Some(mount) => mount.read_only |= read_only,
+                None => mounts.push(Mount { place, read_only }),
+            }
+            if !is_directory {
+                break;
+            }
+        }
+    }
+    mounts.sort_by(|one, other| one.place.path().cmp(other.place.path()));
+    Ok(mounts)
+}
+
 /// How an operation is refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum How {
+    /// Its name is that of a mount point.
+    MountPoint,
     /// It may not go from one directory to the other: because of these rights, which it would gain or lacks.
     NotBetween(FileRights),
     /// These rights are not granted.
     NotGranted(FileRights),
+    /// It would go from one mount to another.
+    OtherMount,
+    /// It stays read-only.
+    ReadOnly,
 }
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = self.at.display();
         match self.how {
+            How::MountPoint => write!(f, "`{at}` is mounted for the hook and keeps its name"),
+            How::OtherMount => write!(f, "`{at}` is of another mount for the hook"),
+            How::ReadOnly => write!(f, "`{at}` stays read-only"),
             How::NotBetween(rights) if rights.has(FileRight::Refer) => {
                 write!(f, "no grant lets a hook {} at `{at}`", words(rights))
             }

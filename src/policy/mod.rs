@@ -3,6 +3,7 @@
 pub mod environment;
 pub mod explain;
 pub mod forbidden;
+pub mod learned;
 pub mod located;
 pub mod narrow;
 mod plan;
@@ -21,9 +22,9 @@ use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
+use crate::model::{
+    OnOutputLimit, ProfileName,
     axis::{Axes, Demand},
-    request::ProfileName,
 };
 
 /// A profile, resolved: inheritance applied, every key present, validated whole.
@@ -62,6 +63,21 @@ pub struct Policy {
     pub working_dir: WorkingDir,
 }
 
+impl Policy {
+    /// Whether no hook can run under it without a workspace.
+    pub fn needs_workspace(&self) -> bool {
+        self.files.named.iter().any(|grant| {
+            matches!(
+                grant.place,
+                Place::Workspace {
+                    if_bound: false,
+                    ..
+                }
+            )
+        })
+    }
+}
+
 /// What the hook finds in its environment. `TMPDIR` is always the scratch directory.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Environment {
@@ -82,6 +98,8 @@ pub struct Environment {
 pub struct Files {
     /// Granted beside the system's: a request can narrow these.
     pub named: Vec<GrantSpec>,
+    /// What of the workspace stays read-only, whatever is granted around it.
+    pub read_only: Vec<ReadOnly>,
     /// What programs need to run at all. An entry marked `optional` may be absent from a host.
     pub system: Arc<[GrantSpec]>,
 }
@@ -91,10 +109,28 @@ pub struct Files {
 pub struct GrantSpec {
     /// How it may be used.
     pub access: Access,
+    /// Whether the file is made where it is absent.
+    pub create: bool,
     /// Whether a host without it is acceptable (`/lib64` on some distributions).
     pub optional: bool,
     /// Where.
     pub place: Place,
+}
+
+/// A path below the workspace that stays read-only.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct ReadOnly {
+    /// What follows `${workspace}/`.
+    pub below: PathBuf,
+    /// Whether it is a directory, which is made where it is missing and its parent is there.
+    pub directory: bool,
+}
+
+impl fmt::Display for ReadOnly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = if self.directory { "/" } else { "" };
+        write!(f, "${{workspace}}/{}{end}", self.below.display())
+    }
 }
 
 /// Where a grant lies.
@@ -102,6 +138,13 @@ pub struct GrantSpec {
 pub enum Place {
     /// An absolute path without `.` and `..`.
     Path(PathBuf),
+    /// `${source}`, or a path below it: of the tree that a worktree was made from. Never writable.
+    Source {
+        /// What follows `${source}/`; empty for the tree itself.
+        below: PathBuf,
+        /// Whether the grant falls away where a request binds no source, instead of refusing the request.
+        if_bound: bool,
+    },
     /// `${workspace}`, or a path below it.
     Workspace {
         /// What follows `${workspace}/`; empty for the workspace itself.
@@ -113,13 +156,15 @@ pub enum Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Path(path) => write!(f, "{}", path.display()),
-            Self::Workspace { below, .. } if below.as_os_str().is_empty() => {
-                f.write_str("${workspace}")
-            }
-            Self::Workspace { below, .. } => write!(f, "${{workspace}}/{}", below.display()),
+        let (reference, below) = match self {
+            Self::Path(path) => return write!(f, "{}", path.display()),
+            Self::Source { below, .. } => ("${source}", below),
+            Self::Workspace { below, .. } => ("${workspace}", below),
+        };
+        if below.as_os_str().is_empty() {
+            return f.write_str(reference);
         }
+        write!(f, "{reference}/{}", below.display())
     }
 }
 
@@ -192,16 +237,6 @@ pub struct Limits {
     pub output_bytes: u64,
     /// RLIMIT_NPROC where the hook has a uid of its own, and what its control group lets it have.
     pub tasks: u64,
-}
-
-/// What happens to a hook that prints more than is kept.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OnOutputLimit {
-    /// The rest is read, counted and thrown away but for the tail.
-    Drain,
-    /// The run is ended.
-    Kill,
 }
 
 /// Whether a hook may change modes, owners, times and extended attributes.

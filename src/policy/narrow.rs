@@ -1,4 +1,4 @@
-//! What a request makes of a policy: `${workspace}` bound, and only less allowed than the profile allows.
+//! What a request makes of a policy: `${workspace}` and `${source}` bound, and only less allowed than the profile allows.
 //!
 //! Pure: paths are compared as text. That a path is what it says, and not a link, is settled where it is opened.
 
@@ -9,9 +9,28 @@ use super::{
     profile::grants::ungrantable,
 };
 use crate::{
+    model::{Narrow, ProfileName},
     refusal::Reason,
-    request::{Narrow, ProfileName},
 };
+
+/// What a request's references stand for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bound<'a> {
+    /// `${source}`.
+    pub source: Option<&'a Path>,
+    /// `${workspace}`.
+    pub workspace: Option<&'a Path>,
+}
+
+impl<'a> Bound<'a> {
+    /// Binds the workspace alone, if there is one.
+    pub const fn workspace(workspace: Option<&'a Path>) -> Self {
+        Self {
+            source: None,
+            workspace,
+        }
+    }
+}
 
 /// Applies to a policy what a request binds and takes away. All named grants of the result are absolute paths.
 ///
@@ -23,7 +42,7 @@ use crate::{
 ///
 /// The profile needs a workspace and none is bound, the bound one cannot be granted, or the request asks for more than
 /// the profile allows.
-pub fn narrow(policy: &Policy, bound: Option<&Path>, narrow: &Narrow) -> Result<Policy, Widened> {
+pub fn narrow(policy: &Policy, bound: Bound<'_>, narrow: &Narrow) -> Result<Policy, Widened> {
     let granted = bind(policy, bound)?;
 
     let read = pick(policy, &granted, List::Read, &narrow.read)?;
@@ -56,10 +75,20 @@ pub fn narrow(policy: &Policy, bound: Option<&Path>, narrow: &Narrow) -> Result<
     let mut narrowed = Policy {
         files: Files {
             named,
+            read_only: policy.files.read_only.clone(),
             system: policy.files.system.clone(),
         },
         ..policy.clone()
     };
+    match bound.workspace {
+        None => narrowed.files.read_only.clear(),
+        Some(workspace) => narrowed
+            .files
+            .keep_read_only(workspace, |place| match place {
+                Place::Path(path) => Some(path.clone()),
+                Place::Source { .. } | Place::Workspace { .. } => None,
+            }),
+    }
     check_below_writable(&narrowed.files, "narrow.read")?;
     if let Some(asked) = narrow.output_bytes {
         if asked > policy.limits.output_bytes {
@@ -78,7 +107,7 @@ pub fn narrow(policy: &Policy, bound: Option<&Path>, narrow: &Narrow) -> Result<
     if narrow.without_spawn {
         narrowed.spawn = Spawn::Threads;
     }
-    if !bound.is_some_and(|workspace| {
+    if !bound.workspace.is_some_and(|workspace| {
         narrowed
             .files
             .named
@@ -132,83 +161,89 @@ pub enum Widened {
         /// The profile.
         profile: ProfileName,
     },
-    /// The profile needs a workspace that the request does not give, or gives wrongly. Not a widening, but found here.
-    #[error("`hook.workspace` {problem}")]
-    Workspace {
+    /// The profile needs a workspace or a source that the request does not give, or gives wrongly. Not a widening, but found
+    /// here.
+    #[error("`{field}` {problem}")]
+    Unbound {
+        /// The field of the request.
+        field: &'static str,
         /// What is wrong.
         problem: String,
     },
 }
 
 impl Widened {
-    /// Returns the stable reason: a workspace that is missing or wrong is not a widening.
+    /// Returns the stable reason: a directory that is missing or wrong is not a widening.
     pub const fn reason(&self) -> Reason {
         match self {
             Self::BelowWritable { .. } | Self::Output { .. } | Self::Path { .. } => {
                 Reason::ProfileWidened
             }
-            Self::Workspace { .. } => Reason::InvalidRequest,
+            Self::Unbound { .. } => Reason::InvalidRequest,
         }
     }
 
     /// Returns the path of the field to blame.
     pub fn field(&self) -> &str {
         match self {
-            Self::BelowWritable { field, .. } => field,
+            Self::BelowWritable { field, .. } | Self::Unbound { field, .. } => field,
             Self::Output { .. } => "narrow.output_bytes",
             Self::Path { field, .. } => field,
-            Self::Workspace { .. } => "hook.workspace",
         }
     }
 }
 
 /// Turns the named grants into absolute paths.
-fn bind(policy: &Policy, bound: Option<&Path>) -> Result<Vec<GrantSpec>, Widened> {
+fn bind(policy: &Policy, bound: Bound<'_>) -> Result<Vec<GrantSpec>, Widened> {
     let mut named = Vec::new();
     for grant in &policy.files.named {
-        let path = match (&grant.place, bound) {
-            (Place::Path(path), _) => path.clone(),
-            (Place::Workspace { below, .. }, Some(workspace)) => workspace_path(workspace)?
+        let (field, directory, below, if_bound) = match &grant.place {
+            Place::Path(_) => {
+                named.push(grant.clone());
+                continue;
+            }
+            Place::Source { below, if_bound } => ("hook.source", bound.source, below, *if_bound),
+            Place::Workspace { below, if_bound } => (WORKSPACE, bound.workspace, below, *if_bound),
+        };
+        let path = match directory {
+            Some(directory) => bound_path(field, directory)?
                 .components()
                 .chain(below.components())
                 .collect(),
-            (Place::Workspace { if_bound: true, .. }, None) => continue,
-            (
-                Place::Workspace {
-                    if_bound: false, ..
-                },
-                None,
-            ) => {
+            None if if_bound => continue,
+            None => {
                 let problem = format!(
                     "is not set, and profile `{}` grants `{}`",
                     policy.name, grant.place
                 );
-                return Err(Widened::Workspace { problem });
+                return Err(Widened::Unbound { field, problem });
             }
         };
         named.push(GrantSpec {
             access: grant.access,
+            create: grant.create,
             optional: grant.optional,
             place: Place::Path(path),
         });
     }
     let files = Files {
         named,
+        read_only: Vec::new(),
         system: policy.files.system.clone(),
     };
-    check_below_writable(&files, "hook.workspace")?;
+    check_below_writable(&files, WORKSPACE)?;
     Ok(files.named)
 }
 
-fn workspace_path(workspace: &Path) -> Result<PathBuf, Widened> {
-    let problem = match normal(workspace) {
+fn bound_path(field: &'static str, directory: &Path) -> Result<PathBuf, Widened> {
+    let problem = match normal(directory) {
         None => "must be an absolute path without `..`".to_owned(),
         Some(path) => match ungrantable(&path) {
             None => return Ok(path),
             Some(why) => format!("cannot be `{}`: {why}", path.display()),
         },
     };
-    Err(Widened::Workspace { problem })
+    Err(Widened::Unbound { field, problem })
 }
 
 fn check_below_writable(files: &Files, field: &'static str) -> Result<(), Widened> {
@@ -275,12 +310,14 @@ fn pick(
         // `/granted/../other` begins with `/granted` too.
         let path = normal(path).ok_or_else(outside)?;
         let covering = granted.iter().filter(|grant| covers(grant, &path));
+        let create = covering.clone().any(|grant| grant.create);
         let access = covering
             .filter_map(|grant| list.keeps(grant.access))
             .max_by_key(|access| power(*access));
         let access = access.ok_or_else(outside)?;
         picked.push(GrantSpec {
             access,
+            create: create && access == Access::WriteFile,
             optional: false,
             place: Place::Path(path),
         });
@@ -292,7 +329,7 @@ fn covers(grant: &GrantSpec, path: &Path) -> bool {
     match &grant.place {
         Place::Path(granted) if grant.access == Access::WriteFile => path == granted,
         Place::Path(granted) => path.starts_with(granted),
-        Place::Workspace { .. } => false,
+        Place::Source { .. } | Place::Workspace { .. } => false,
     }
 }
 
@@ -310,6 +347,8 @@ fn normal(path: &Path) -> Option<PathBuf> {
     let plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
     plain.then(|| path.components().collect())
 }
+
+const WORKSPACE: &str = "hook.workspace";
 
 #[cfg(test)]
 mod tests;

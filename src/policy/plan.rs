@@ -7,11 +7,15 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{Policy, environment::Variables, narrow::narrow};
+use super::{
+    Policy,
+    environment::Variables,
+    narrow::{Bound, narrow},
+};
 use crate::{
     admission::Admitted,
+    model::InvalidField,
     refusal::{Reason, Refusal, Stop},
-    request::InvalidField,
     sandbox::{Asked, Confirmation, Opened, PassedOver, Prepared, Sandbox, Selected},
 };
 
@@ -30,7 +34,7 @@ pub struct Plan {
     pub opened: Opened,
     /// The backends before its own in the operator's order, and why it runs on none of them.
     pub passed_over: Vec<PassedOver>,
-    /// The profile, narrowed by the request, with the workspace bound.
+    /// The profile, narrowed by the request, with the workspace and the source bound.
     pub policy: Policy,
     /// By what means it is enforced.
     pub prepared: Prepared,
@@ -50,8 +54,11 @@ impl Plan {
     pub async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Box<Self>, Stop> {
         let request = &admitted.request;
         let base = &admitted.policy;
-        let workspace = request.hook.workspace.as_deref();
-        let policy = narrow(base, workspace, &request.narrow).map_err(|widened| {
+        let bound = Bound {
+            source: request.hook.source.as_deref(),
+            workspace: request.hook.workspace.as_deref(),
+        };
+        let policy = narrow(base, bound, &request.narrow).map_err(|widened| {
             let field = InvalidField::new(widened.field(), widened.to_string());
             Refusal {
                 message: widened.to_string(),
@@ -86,6 +93,7 @@ impl Plan {
                 hook: &request.hook,
                 of_operator: &base.files,
                 peer: admitted.call.peer,
+                purpose: admitted.call.purpose,
             },
         )?;
         let stdin = request.contract.stdin(&request.event, &request.envelope)?;

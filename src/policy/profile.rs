@@ -22,13 +22,13 @@ use self::{
     references::References,
 };
 use super::{
-    Environment, GrantedBy, Limits, Metadata, Network, OnOutputLimit, Policy, Spawn, Time,
-    WorkingDir, environment,
+    Environment, GrantedBy, Limits, Metadata, Network, Policy, Spawn, Time, WorkingDir,
+    environment,
     units::{Bound, Size, Span},
 };
-use crate::{
+use crate::model::{
+    OnOutputLimit, ProfileName,
     axis::{Axes, Axis, Demand},
-    request::ProfileName,
 };
 
 /// A profile file, as written. One that extends nothing must have every key that has no default.

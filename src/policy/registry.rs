@@ -17,7 +17,7 @@ use super::{
     forbidden::Forbidden,
     profile::{ProfileCause, ProfileFile, references::References},
 };
-use crate::request::ProfileName;
+use crate::model::ProfileName;
 
 /// The profiles, resolved.
 #[derive(Clone, Debug)]
@@ -46,6 +46,20 @@ impl Registry {
         forbidden: &[PathBuf],
         references: &References,
     ) -> Result<Self, ProfileError> {
+        Self::load_with(dirs, &[], forbidden, references)
+    }
+
+    /// As [`Registry::load`], with these on top: names and texts that nobody has written into a directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::load`].
+    pub fn load_with(
+        dirs: &[PathBuf],
+        proposed: &[(String, String)],
+        forbidden: &[PathBuf],
+        references: &References,
+    ) -> Result<Self, ProfileError> {
         let mut sources = BTreeMap::new();
         for (name, text) in SHIPPED {
             let source = Source::parse(format!("{name} (shipped)"), name, text)?;
@@ -55,6 +69,10 @@ impl Registry {
             for source in read_dir(dir)? {
                 sources.insert(source.name.clone(), source);
             }
+        }
+        for (name, text) in proposed {
+            let source = Source::parse(format!("{name} (proposed)"), name, text)?;
+            sources.insert(source.name.clone(), source);
         }
 
         let forbidden = Forbidden::locate(forbidden).map_err(|error| ProfileError {
@@ -188,7 +206,7 @@ fn inherit(
 
 fn check_grants(policy: &Policy, forbidden: &Forbidden) -> Result<(), ProfileCause> {
     for grant in policy.files.system.iter().chain(&policy.files.named) {
-        // Where `${workspace}` lies is known only when a request binds it.
+        // Where `${workspace}` and `${source}` lie is known only when a request binds them.
         let Place::Path(path) = &grant.place else {
             continue;
         };
@@ -280,7 +298,11 @@ const MAX_FILE: u64 = 1 << 20;
 const NOT_A_FILE: &str = "it is not a regular file, or a link to one; put the file itself there";
 /// The shipped profile that extends nothing.
 const BASE: &str = "strict";
-const SHIPPED: [(&str, &str); 10] = [
+const SHIPPED: [(&str, &str); 16] = [
+    (
+        "agents-home",
+        include_str!("../../sandbox-profiles/agents-home.toml"),
+    ),
     ("caches", include_str!("../../sandbox-profiles/caches.toml")),
     (
         "claude-code-home",
@@ -291,6 +313,14 @@ const SHIPPED: [(&str, &str); 10] = [
         include_str!("../../sandbox-profiles/develop.toml"),
     ),
     (
+        "develop-online",
+        include_str!("../../sandbox-profiles/develop-online.toml"),
+    ),
+    (
+        "develop-open-git",
+        include_str!("../../sandbox-profiles/develop-open-git.toml"),
+    ),
+    (
         "git-identity",
         include_str!("../../sandbox-profiles/git-identity.toml"),
     ),
@@ -298,9 +328,14 @@ const SHIPPED: [(&str, &str); 10] = [
         "network",
         include_str!("../../sandbox-profiles/network.toml"),
     ),
+    ("online", include_str!("../../sandbox-profiles/online.toml")),
     (
         "pipeline",
         include_str!("../../sandbox-profiles/pipeline.toml"),
+    ),
+    (
+        "source-env",
+        include_str!("../../sandbox-profiles/source-env.toml"),
     ),
     ("strict", include_str!("../../sandbox-profiles/strict.toml")),
     (
@@ -314,6 +349,10 @@ const SHIPPED: [(&str, &str); 10] = [
     (
         "workspace-rw",
         include_str!("../../sandbox-profiles/workspace-rw.toml"),
+    ),
+    (
+        "worktree",
+        include_str!("../../sandbox-profiles/worktree.toml"),
     ),
 ];
 

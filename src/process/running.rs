@@ -20,7 +20,7 @@ use super::{
     deadlines::{Armed, Hold, Kill, kill_group},
 };
 use crate::{
-    policy::OnOutputLimit,
+    model::OnOutputLimit,
     shares::Share,
     sys::{self, Process, Reaped, WaitStatus, Watched, exited},
 };

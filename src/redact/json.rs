@@ -4,7 +4,7 @@ use std::{borrow::Cow, ops::Range};
 
 use serde_json::{Value, value::RawValue};
 
-use crate::{contract, json};
+use crate::model::{json, members};
 
 /// Returns a JSON value whose strings were rewritten; `None` where none was. Keys, numbers and what is between them stay as
 /// they are written, and so do the strings under these keys.
@@ -43,5 +43,5 @@ fn decoded(json: &str, text: Range<usize>) -> Option<Cow<'_, str>> {
     }
     let quoted = &json[text.start - 1..text.end + 1];
     let value: &RawValue = serde_json::from_str(quoted).ok()?;
-    contract::text(value).map(Cow::Owned)
+    members::text(value).map(Cow::Owned)
 }

@@ -84,6 +84,14 @@ impl Secret {
         }
     }
 
+    /// Returns its value; `None` where it is a pattern.
+    pub(crate) fn value(&self) -> Option<&[u8]> {
+        match &self.what {
+            What::Pattern(_) => None,
+            What::Value(value) => Some(value),
+        }
+    }
+
     /// Returns what stands in its place.
     pub(super) fn marker(&self) -> String {
         format!("[redacted:{}]", self.name)

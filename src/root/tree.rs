@@ -23,7 +23,7 @@ impl TreeDigest {
     /// Parses a digest.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix(PREFIX)?;
-        crate::admission::digest::is_sha256(digits).then(|| Self(digits.to_owned()))
+        crate::model::is_sha256(digits).then(|| Self(digits.to_owned()))
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Mechanism;
 use crate::{
-    axis::{Axes, Axis, Coverage, Demand},
+    model::axis::{Axes, Axis, Coverage, Demand},
     policy::Policy,
 };
 

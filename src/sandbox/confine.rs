@@ -12,6 +12,8 @@ use std::{
 
 use tokio::time::timeout_at;
 
+#[cfg(target_os = "linux")]
+use super::observe::Observer;
 use super::{
     Backend, InstanceDir, Order,
     confirm::Confirmations,
@@ -50,6 +52,9 @@ pub struct SandboxParts {
     pub instance: InstanceDir,
     /// Kills what a killed daemon leaves.
     pub keeper: Arc<Keeper>,
+    /// Who observes what hooks do; `None` but where one is run to learn what it needs.
+    #[cfg(target_os = "linux")]
+    pub observer: Option<Arc<Observer>>,
     /// Which of them a profile may run on.
     pub order: Order,
     /// The daemon's own places, which no hook reaches: for a backend that has to be told.

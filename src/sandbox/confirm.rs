@@ -22,7 +22,7 @@ use super::{
     nesting::{CONTROL_FAILS, Cause},
 };
 use crate::{
-    axis::{Axes, Axis, Coverage},
+    model::axis::{Axes, Axis, Coverage},
     policy::{Limits, Policy},
     refusal::{Fault, Reason, Refusal, Stop, chain, unless_lacking},
     sys::Attempt,
@@ -260,8 +260,8 @@ fn not_made(error: io::Error) -> Fault {
     Fault::new("cannot make a directory for the self-test", error)
 }
 
-/// A profile's digest, and who enforces it by what means, narrowed.
-type Key = (String, BackendName, Mechanism);
+/// A profile's digest, and who enforces it by what means, narrowed; and whether something stays read-only.
+type Key = (String, BackendName, Mechanism, bool);
 
 type Proved = Result<Arc<Confirmation>, Arc<Unconfirmed>>;
 
@@ -397,7 +397,13 @@ impl Sandbox {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
             let mechanism = prepared.mechanism.clone();
-            let key = (profile_digest.to_owned(), prepared.backend, mechanism);
+            let keeps = !policy.files.read_only.is_empty();
+            let key = (
+                profile_digest.to_owned(),
+                prepared.backend,
+                mechanism,
+                keeps,
+            );
             Arc::clone(cells.entry(key).or_default())
         };
         // A failure is not remembered: its cause may pass, and until it does every run is refused.
@@ -468,9 +474,9 @@ impl Sandbox {
         let resources = self.test_directory(lease.as_ref())?;
         let directory = resources.directory();
         let ground = Ground::lay(
+            policy,
             directory,
-            instance.canary_denied(),
-            instance.canary_granted(),
+            (instance.canary_denied(), instance.canary_granted()),
             identity,
         )
         .map_err(not_made)?;
@@ -502,9 +508,9 @@ impl Sandbox {
         let resources = self.test_directory(lease.as_ref())?;
         let directory = resources.directory();
         let ground = Ground::lay(
+            policy,
             directory,
-            instance.canary_denied(),
-            instance.canary_granted(),
+            (instance.canary_denied(), instance.canary_granted()),
             identity,
         )
         .map_err(not_made)?;
@@ -623,7 +629,8 @@ impl Sandbox {
         let resources = self.test_directory(lease)?;
         let directory = resources.directory();
         let (denied, granted) = (instance.canary_denied(), instance.canary_granted());
-        let ground = Ground::lay(directory, denied, granted, identity).map_err(not_made)?;
+        let ground =
+            Ground::lay(policy, directory, (denied, granted), identity).map_err(not_made)?;
         let attempts = vec![attempt];
         let results = self
             .make_attempts(policy, mechanism, directory, &ground, lease, attempts)
@@ -719,7 +726,7 @@ impl Sandbox {
     /// Opens what a self-test's confined child is granted.
     pub(super) fn granted(&self, policy: &Policy, ground: &Ground) -> Result<Vec<OpenGrant>, Stop> {
         let mut opened = self.places().open_system(&policy.files)?;
-        let own = ground.grants();
+        let own = ground.grants(policy);
         opened.extend(own.map_err(|e| Fault::new("cannot open the self-test's files", e))?);
         Ok(opened)
     }

@@ -21,12 +21,13 @@ use nix::{
 use super::{
     audit_log::Access,
     linux::{
-        right_named,
+        Passing, right_named,
         syscalls::{self, nr},
     },
+    observe::Observer,
 };
 use crate::{
-    axis::Axis,
+    model::axis::Axis,
     policy::rights::{FileRight, FileRights},
     sys::{Asked, Keeper, Listener},
 };
@@ -211,17 +212,23 @@ impl Denied {
         syscalls::name(self.number).map_or_else(|| self.number.to_string(), str::to_owned)
     }
 
-    /// Whether it is what the GNU C library asks on its own, before it looks into `/etc`: a socket to the daemon that caches
-    /// names. Whoever lists a directory or starts bash does so, without needing an answer.
+    /// Whether it is what the GNU C library asks on its own: a socket to the daemon that caches names, before it looks into `/etc`, and
+    /// one to the kernel that says what network interfaces there are. Whoever lists a directory, starts bash or npm does so, without
+    /// needing an answer; who then wants the network is denied other sockets.
     #[must_use]
     pub fn is_incidental(&self) -> bool {
-        let Some([domain, kind, ..]) = self.arguments else {
+        let Some([domain, kind, protocol, ..]) = self.arguments else {
             return false;
         };
-        let asks = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let is = |asked: i32, sort: i32| {
+            domain == u64::from(asked.cast_unsigned()) && kind == u64::from(sort.cast_unsigned())
+        };
+        let of_names = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let of_interfaces = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
         self.number == nr::socket
-            && domain == libc::AF_UNIX as u64
-            && kind == u64::from(asks.cast_unsigned())
+            && (is(libc::AF_UNIX, of_names)
+                || is(libc::AF_NETLINK, of_interfaces)
+                    && protocol == u64::from(libc::NETLINK_ROUTE.cast_unsigned()))
     }
 }
 
@@ -229,6 +236,7 @@ impl Denied {
 #[derive(Debug)]
 pub(super) struct Denials {
     keeper: Arc<Keeper>,
+    observer: Option<Arc<Observer>>,
     runs: Mutex<HashMap<i32, Run>>,
 }
 
@@ -241,24 +249,38 @@ struct Run {
 }
 
 impl Denials {
-    pub(super) fn new(keeper: Arc<Keeper>) -> Self {
+    pub(super) fn new(keeper: Arc<Keeper>, observer: Option<Arc<Observer>>) -> Self {
         Self {
             keeper,
+            observer,
             runs: Mutex::default(),
         }
     }
 
-    /// Refuses what the listeners are asked, on a thread of its own, until all tasks that could ask are gone.
+    /// Returns who observes hooks, if somebody does.
+    pub(super) const fn observer(&self) -> Option<&Arc<Observer>> {
+        self.observer.as_ref()
+    }
+
+    /// Refuses what the listeners are asked, on a thread of its own, until all tasks that could ask are gone. What is observed and
+    /// would have been allowed goes on.
     ///
     /// # Errors
     ///
     /// The thread cannot be started; then the calls fail with ENOSYS.
-    pub(super) fn attend(self: &Arc<Self>, listeners: Vec<Listener>) -> io::Result<()> {
+    pub(super) fn attend(
+        self: &Arc<Self>,
+        listeners: Vec<Listener>,
+        passing: Option<Passing>,
+    ) -> io::Result<()> {
+        if let Some(observer) = self.observer.as_ref().filter(|_| passing.is_some()) {
+            observer.attended();
+        }
         let denials = Arc::clone(self);
         thread::Builder::new()
             .name("denials".to_owned())
             .stack_size(256 * 1024)
-            .spawn(move || attend(&denials, listeners))
+            .spawn(move || attend(&denials, listeners, passing.as_ref()))
             .map(drop)
     }
 
@@ -403,7 +425,7 @@ fn count(known: &mut Vec<Denied>, new: Denied) {
     }
 }
 
-fn attend(denials: &Denials, mut listeners: Vec<Listener>) {
+fn attend(denials: &Denials, mut listeners: Vec<Listener>, passing: Option<&Passing>) {
     while !listeners.is_empty() {
         let mut ready: Vec<_> = listeners
             .iter()
@@ -424,7 +446,7 @@ fn attend(denials: &Denials, mut listeners: Vec<Listener>) {
         listeners.retain(|listener| {
             let seen = seen.next().unwrap_or(PollFlags::empty());
             if seen.contains(PollFlags::POLLIN) {
-                answer(denials, listener)
+                answer(denials, listener, passing)
             } else {
                 // Hung up: every task that could ask is gone.
                 seen.is_empty()
@@ -433,21 +455,32 @@ fn attend(denials: &Denials, mut listeners: Vec<Listener>) {
     }
 }
 
-/// Refuses one call. Returns whether the listener is of further use.
-fn answer(denials: &Denials, listener: &Listener) -> bool {
-    let refused = listener.next().and_then(|asked| {
+/// Answers one call. Returns whether the listener is of further use.
+fn answer(denials: &Denials, listener: &Listener, passing: Option<&Passing>) -> bool {
+    let answered = listener.next().and_then(|asked| {
         let Some(asked) = asked else { return Ok(()) };
-        if let Ok(group) = getpgid(Some(Pid::from_raw(asked.task)))
+        let group = getpgid(Some(Pid::from_raw(asked.task)));
+        let group = group.ok().map(Pid::as_raw);
+        // By the number and the registers alone, as the filter would: nothing that the hook could change meanwhile.
+        if passing.is_some_and(|passing| passing.lets(asked.number, &asked.arguments)) {
+            if let (Some(observer), Some(group)) = (&denials.observer, group)
+                && denials.is_of_a_hook(group)
+            {
+                observer.note(group, &asked, || listener.still_waits(&asked));
+            }
+            return listener.proceed(&asked);
+        }
+        if let Some(group) = group
             && listener.still_waits(&asked)
         {
-            denials.note(group.as_raw(), &asked);
+            denials.note(group, &asked);
         }
         listener.refuse(&asked, libc::EPERM)
     });
-    if let Err(error) = &refused {
+    if let Err(error) = &answered {
         tracing::error!(%error, "denied calls cannot be attended to: they fail with ENOSYS");
     }
-    refused.is_ok()
+    answered.is_ok()
 }
 
 #[cfg(test)]
@@ -492,6 +525,38 @@ mod tests {
             vec![blocked("scope.signal", "", 1)],
         ] {
             assert!(is_denied(wanted.clone()), "{wanted:?}");
+        }
+    }
+
+    #[test]
+    fn sockets_that_the_c_library_asks_for_on_its_own_are_no_denial_and_others_are() {
+        let is_denied = |family: i32, kind: i32, protocol: i32| {
+            let words = [family, kind | libc::SOCK_CLOEXEC, protocol, 0, 0, 0];
+            let call = Denied {
+                arguments: Some(words.map(|word| u64::from(word.cast_unsigned()))),
+                number: nr::socket,
+                times: 1,
+            };
+            let known = Known {
+                calls: vec![call],
+                ..Known::default()
+            };
+            known.is_denied()
+        };
+        let without_waiting = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
+        assert!(!is_denied(libc::AF_UNIX, without_waiting, 0));
+        assert!(!is_denied(
+            libc::AF_NETLINK,
+            libc::SOCK_RAW,
+            libc::NETLINK_ROUTE
+        ));
+        for (family, kind, protocol) in [
+            (libc::AF_UNIX, libc::SOCK_STREAM, 0),
+            (libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_AUDIT),
+            (libc::AF_NETLINK, libc::SOCK_DGRAM, libc::NETLINK_ROUTE),
+            (libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0),
+        ] {
+            assert!(is_denied(family, kind, protocol), "{family} {kind}");
         }
     }
 

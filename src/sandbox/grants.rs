@@ -11,17 +11,18 @@ use std::{
 use nix::{
     errno::Errno,
     fcntl::OFlag,
-    sys::stat::{FileStat, SFlag, fstat, stat},
+    sys::stat::{FileStat, Mode, SFlag, fstat, stat},
+    unistd::geteuid,
 };
 
-use super::{Mechanism, host::LACKING};
+use super::{Mechanism, host::LACKING, read_only::Kept};
 use crate::{
-    admission::Peer,
+    admission::{Peer, Purpose},
+    model::{Hook, InvalidField},
     policy::{Access, Files, GrantSpec, Place, Policy, WorkingDir, rights::Rights},
     refusal::{Reason, Refusal},
-    request::{Hook, InvalidField},
     root::{Root, View},
-    sys::{BY_NAME, FileRights, Links, locate},
+    sys::{BY_NAME, FileRights, Links, locate, open_beneath},
 };
 
 /// The files a run reaches beside its scratch directory and its program: opened before it is announced, so that a path that
@@ -29,6 +30,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Opened {
     pub(super) grants: Vec<OpenGrant>,
+    /// What stays read-only among them.
+    pub(super) kept: Option<Kept>,
     /// Where the hook starts; `None` = in its scratch directory.
     pub(super) working_dir: Option<Arc<OwnedFd>>,
 }
@@ -51,7 +54,16 @@ impl Opened {
         asked: Asked<'_>,
     ) -> Result<Self, Refusal> {
         let working_dir = starts_in(policy, asked.hook);
+        let workspace = asked.hook.workspace.as_deref();
+        let kept = match workspace.filter(|_| *mechanism != Mechanism::Unconfined) {
+            None => None,
+            Some(workspace) => {
+                let _as_caller = FileRights::of(asked.peer.uid, asked.peer.gid);
+                Kept::find(workspace, &policy.files.read_only)?
+            }
+        };
         Ok(Self {
+            kept,
             grants: if *mechanism == Mechanism::Unconfined {
                 Vec::new()
             } else {
@@ -76,13 +88,24 @@ pub struct Asked<'a> {
     pub of_operator: &'a Files,
     /// The caller.
     pub peer: Peer,
+    /// What for: to tell what would happen, nothing is made.
+    pub purpose: Purpose,
 }
 
 /// Returns where a hook starts; `None` = in its scratch directory.
 pub fn starts_in<'a>(policy: &Policy, hook: &'a Hook) -> Option<&'a Path> {
-    let workspace = (policy.working_dir == WorkingDir::Workspace)
-        .then_some(hook.workspace.as_deref())
-        .flatten();
+    let workspace = hook.workspace.as_deref();
+    let is_granted = |workspace: &Path| {
+        let mut named = policy.files.named.iter();
+        named.any(|grant| match &grant.place {
+            Place::Path(path) => workspace.starts_with(path),
+            Place::Source { .. } => false,
+            Place::Workspace { below, .. } => below.as_os_str().is_empty(),
+        })
+    };
+    let workspace = workspace.filter(|workspace| {
+        policy.working_dir == WorkingDir::Workspace || hook.at_workspace && is_granted(workspace)
+    });
     hook.working_dir.as_deref().or(workspace)
 }
 
@@ -131,7 +154,7 @@ impl KnownPlaces {
         self.root.as_ref()
     }
 
-    /// Opens every path of a policy whose workspace is bound.
+    /// Opens every path of a policy whose workspace and source are bound.
     ///
     /// # Errors
     ///
@@ -139,6 +162,9 @@ impl KnownPlaces {
     fn open_all(&self, files: &Files, asked: Asked<'_>) -> Result<Vec<OpenGrant>, Refusal> {
         let mut opened = self.open_system(files)?;
         for grant in &files.named {
+            if grant.create && !make(grant, asked)? {
+                continue;
+            }
             let mut written = asked.of_operator.named.iter().map(|grant| &grant.place);
             let _as_caller = (!written.any(|place| *place == grant.place))
                 .then(|| FileRights::of(asked.peer.uid, asked.peer.gid));
@@ -189,17 +215,80 @@ const fn inode(of: &FileStat) -> Inode {
     (of.st_dev, of.st_ino)
 }
 
+/// Makes the file of a grant that says so, with the caller's rights, where there is none. Returns whether there is one: where
+/// nothing is run, nothing is made.
+///
+/// # Errors
+///
+/// Refuses where it cannot be made, and where what is there is somebody else's or no plain file: whoever can put it there, as
+/// in `/tmp`, would read what is meant for the caller, or have it written to a place of their choice.
+fn make(grant: &GrantSpec, asked: Asked<'_>) -> Result<bool, Refusal> {
+    let Place::Path(path) = &grant.place else {
+        return Ok(true);
+    };
+    let missing = |message: String| {
+        Refusal::new(Reason::GrantMissing, message).with("path", path.display().to_string())
+    };
+    let failed = |errno: Errno| {
+        let what = format_args!("granted file `{}` cannot be made", path.display());
+        Err(Refusal::failed(what, &io::Error::from(errno), missing))
+    };
+    let _as_caller = FileRights::of(asked.peer.uid, asked.peer.gid);
+    let there = match locate(path, OFlag::empty(), Links::Refused) {
+        Ok(there) => there,
+        Err(Errno::ENOENT) if asked.purpose == Purpose::Preview => return Ok(false),
+        Err(Errno::ENOENT) => match make_file(path) {
+            // Made by another run meanwhile, it is looked at all the same.
+            Ok(()) | Err(Errno::EEXIST) => match locate(path, OFlag::empty(), Links::Refused) {
+                Ok(there) => there,
+                Err(errno) => return failed(errno),
+            },
+            Err(Errno::ENOENT) if grant.optional => return Ok(false),
+            Err(errno) => return failed(errno),
+        },
+        // Why it cannot be opened is said where it is.
+        Err(_) => return Ok(true),
+    };
+    let status = fstat(&there).map_err(|errno| {
+        let what = format_args!("granted file `{}` cannot be examined", path.display());
+        Refusal::failed(what, &io::Error::from(errno), missing)
+    })?;
+    if status.st_mode & SFlag::S_IFMT.bits() != SFlag::S_IFREG.bits() {
+        let problem = "is granted as a file to write that is made where it is absent, but it is no regular file";
+        return Err(missing(format!("`{}` {problem}", path.display())));
+    }
+    let owners = [asked.peer.uid, geteuid().as_raw()];
+    if !owners.contains(&status.st_uid) {
+        let message = format!(
+            "`{}` is granted as a file that is made where it is absent, and there is one of uid {}, who could read or replace what is written; \
+             remove it, or grant it without `create`",
+            path.display(),
+            status.st_uid
+        );
+        return Err(missing(message));
+    }
+    Ok(true)
+}
+
+/// Makes an empty file for its user alone, where nothing has its name.
+fn make_file(path: &Path) -> Result<(), Errno> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Errno::EINVAL);
+    };
+    let parent = locate(parent, OFlag::O_DIRECTORY, Links::Refused)?;
+    let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY;
+    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+    open_beneath(&parent, Path::new(name), flags, mode, Links::Refused).map(drop)
+}
+
 fn open_one(
     grant: &GrantSpec,
     open: impl Fn(&Path) -> Result<(Arc<OwnedFd>, bool), Errno>,
 ) -> Result<Option<OpenGrant>, Refusal> {
     let path = match &grant.place {
         Place::Path(path) => path,
-        Place::Workspace { below, if_bound: _ } => {
-            let message = format!(
-                "the profile grants `${{workspace}}/{}` but no workspace is bound",
-                below.display()
-            );
+        unbound @ (Place::Source { .. } | Place::Workspace { .. }) => {
+            let message = format!("the profile grants `{unbound}`, which is not bound");
             return Err(Refusal::new(Reason::GrantMissing, message));
         }
     };
@@ -267,7 +356,7 @@ fn open_working_dir(
         .chain(&files.named)
         .any(|grant| match &grant.place {
             Place::Path(granted) => path.starts_with(granted),
-            Place::Workspace { .. } => false,
+            Place::Source { .. } | Place::Workspace { .. } => false,
         });
     if !granted {
         return Err(field(format!(

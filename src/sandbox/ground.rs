@@ -12,10 +12,11 @@ use nix::unistd;
 use super::{
     grants::{self, OpenGrant},
     host::{OUTBOUND_HAS_UNIX_SOCKETS, UNGRANTED_DEVICE},
+    read_only::Kept,
     scratch::{RunDir, wait_for_writers},
 };
 use crate::{
-    axis::{Axes, Axis, Coverage},
+    model::axis::{Axes, Axis, Coverage},
     policy::{Access, Metadata, Network, Policy, Spawn, rights::Rights},
     sys::{Attempt, Identity, Links},
 };
@@ -30,6 +31,11 @@ const REFUSALS: [i32; 5] = [
     libc::EROFS,
     libc::ESRCH,
 ];
+
+/// A directory that stands for a workspace, and what stays read-only in it.
+const WORKSPACE: &str = "workspace";
+const KEPT_DIRECTORY: &str = "around/directory";
+const KEPT_FILE: &str = "around/file";
 
 /// Files for a self-test: some granted, some not, all within reach of the hook's user.
 #[derive(Debug)]
@@ -101,9 +107,9 @@ impl Attempts {
 
 impl Ground {
     pub(super) fn lay(
+        policy: &Policy,
         directory: &RunDir,
-        denied: &Path,
-        granted: &Path,
+        (denied, granted): (&Path, &Path),
         identity: Option<Identity>,
     ) -> io::Result<Self> {
         let scratch = directory.scratch();
@@ -130,6 +136,24 @@ impl Ground {
         let closed = outside.join("closed");
         fs::create_dir(&closed)?;
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o755))?;
+        let workspace = outside.join(WORKSPACE);
+        let keeping = [
+            (workspace.clone(), true),
+            (workspace.join("around"), true),
+            (workspace.join(KEPT_DIRECTORY), true),
+            (workspace.join(KEPT_FILE), false),
+        ];
+        let keeps = !policy.files.read_only.is_empty();
+        for (path, is_directory) in keeping.into_iter().filter(|_| keeps) {
+            if is_directory {
+                fs::create_dir(&path)?;
+            } else {
+                fs::write(&path, "content\n")?;
+            }
+            if let Some(Identity { uid, gid, .. }) = identity {
+                std::os::unix::fs::chown(&path, Some(uid), Some(gid))?;
+            }
+        }
         let witness = File::open(denied)?;
         Ok(Self {
             denied: denied.to_owned(),
@@ -140,8 +164,21 @@ impl Ground {
         })
     }
 
+    /// Returns what stays read-only of what the confined child may write.
+    pub(super) fn kept(&self) -> io::Result<Kept> {
+        let workspace = self.outside.join(WORKSPACE);
+        let (target, _) = grants::open(&workspace, Links::Refused)?;
+        let points = [("around", false), (KEPT_DIRECTORY, true), (KEPT_FILE, true)];
+        let points = points.map(|(below, read_only)| (below.into(), read_only));
+        Ok(Kept {
+            points: points.into(),
+            target,
+            workspace,
+        })
+    }
+
     /// Returns what the confined child is granted here.
-    pub(super) fn grants(&self) -> io::Result<Vec<OpenGrant>> {
+    pub(super) fn grants(&self, policy: &Policy) -> io::Result<Vec<OpenGrant>> {
         let open = |name: &str, access| -> io::Result<OpenGrant> {
             let path = self.outside.join(name);
             let (target, _) = grants::open(&path, Links::Refused)?;
@@ -151,11 +188,18 @@ impl Ground {
                 target: target.into(),
             })
         };
-        Ok(vec![
+        let mut granted = vec![
             open("readable", Access::Read)?,
             open("granted-program", Access::Execute)?,
             open("readable-program", Access::Read)?,
-        ])
+        ];
+        if !policy.files.read_only.is_empty() {
+            granted.push(OpenGrant {
+                rights: Rights::Directory(Access::Write),
+                ..open(WORKSPACE, Access::Write)?
+            });
+        }
+        Ok(granted)
     }
 
     /// Returns what is tried under a policy, of which `axes` is claimed.
@@ -240,6 +284,21 @@ impl Ground {
             ),
             path,
         );
+
+        if !policy.files.read_only.is_empty() {
+            let workspace = outside(WORKSPACE);
+            let path = workspace.join("around/made");
+            let what = "make a file in a directory that is granted to be written";
+            made(list.add(Axis::Write, what, true, create(&path)), path);
+            let path = workspace.join(KEPT_DIRECTORY).join("made");
+            let what = "make a file in a directory of it that stays read-only";
+            made(list.add(Axis::Write, what, false, create(&path)), path);
+            let path = workspace.join(KEPT_FILE);
+            let flags = libc::O_WRONLY | libc::O_TRUNC;
+            let open_emptying = Attempt::open(path.as_os_str(), flags, 0);
+            let what = "empty a file of it that stays read-only";
+            emptied(list.add(Axis::Write, what, false, open_emptying), path);
+        }
 
         let path = outside("program");
         let check = list.add(

@@ -27,10 +27,10 @@ use super::{
 };
 use crate::{
     admission::{Kept, digest::hash_file, only_roots},
+    model::InvalidField,
     policy::{self, Access, Plan, rights::Rights},
     process::Pipes,
     refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
-    request::InvalidField,
     sys::{FileRights, Identity, Links, pipe as make_pipe},
 };
 
@@ -216,7 +216,9 @@ fn around(plan: &Plan, script: &Path, file: &File) -> Result<Around, Refusal> {
     let granted = files.system.iter().chain(&files.named);
     let granted = granted.filter_map(|grant| match &grant.place {
         policy::Place::Path(path) if own.starts_with(path) => Some(path),
-        policy::Place::Path(_) | policy::Place::Workspace { .. } => None,
+        policy::Place::Path(_) | policy::Place::Source { .. } | policy::Place::Workspace { .. } => {
+            None
+        }
     });
     // The widest: all others lie in it.
     let Some(top) = granted.min_by_key(|path| path.components().count()) else {

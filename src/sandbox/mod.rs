@@ -27,11 +27,14 @@ mod litter;
 mod means;
 mod nesting;
 mod noop;
+#[cfg(target_os = "linux")]
+mod observe;
 mod order;
 #[cfg(target_os = "linux")]
 mod pools;
 #[cfg(not(target_os = "linux"))]
 pub mod portable;
+mod read_only;
 mod scratch;
 pub mod seatbelt;
 #[cfg(test)]
@@ -52,6 +55,7 @@ pub use self::{
     denials::{Blocked, Denied, Known},
     identity::Identities,
     linux::{Mechanism, backend},
+    observe::{Observer, Seen},
 };
 pub use self::{
     backend::{Absent, Backend, BackendName, Claims, Host, Prepared, Unenforceable},

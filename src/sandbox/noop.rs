@@ -25,9 +25,11 @@ impl Backend for Noop {
 mod tests {
     use super::*;
     use crate::{
-        axis::{Axes, Axis, Coverage, Demand},
+        model::{
+            ProfileName,
+            axis::{Axes, Axis, Coverage, Demand},
+        },
         policy::Registry,
-        request::ProfileName,
     };
 
     #[test]

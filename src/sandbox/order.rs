@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::BackendName;
-use crate::request::ProfileName;
+use crate::model::ProfileName;
 
 /// The operator's lists of backends, each in order of preference and without one that is named twice.
 #[derive(Clone, Debug, Eq, PartialEq)]

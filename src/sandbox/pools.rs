@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     denials::Denials,
-    linux::{self, FilterSpec, Pool, Stacked},
+    linux::{self, Asking, FilterSpec, Pool, Stacked},
     nesting::Cause,
 };
 use crate::{
@@ -111,13 +111,17 @@ impl Pools {
                     linux::compile(&spec, self.switches_uid, asking)
                         .map_err(|e| unconfirmed("cannot compile the filters", &e))
                 };
-                match self.start(compile(true)?) {
+                let asking = match self.denials.observer() {
+                    Some(_) => Asking::Observed,
+                    None => Asking::Refused,
+                };
+                match self.start(compile(asking)?) {
                     // A filter above the daemon has a listener, and a task can have but one.
                     Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                         tracing::warn!(
                             "calls that the filters refuse will not be reported: this daemon is under a filter with a listener"
                         );
-                        self.start(compile(false)?)
+                        self.start(compile(Asking::Nothing)?)
                     }
                     started => started,
                 }
@@ -142,7 +146,7 @@ impl Pools {
         let added = u32::try_from(inherited.programs.len() + 1).unwrap_or(u32::MAX);
         let bounded = self.switches_uid && !weaken::lacks("set-up", "bounding");
         let (pool, listeners) = Pool::start(self.spawners, inherited, bounded)?;
-        self.denials.attend(listeners)?;
+        self.denials.attend(listeners, filters.passing)?;
         Ok(LoadedPool {
             asks,
             closing: Some(Arc::new(filters.closing)),

@@ -8,9 +8,11 @@ use super::{
     seatbelt,
 };
 use crate::{
-    axis::{Axes, Axis, Coverage, Demand},
+    model::{
+        ProfileName,
+        axis::{Axes, Axis, Coverage, Demand},
+    },
     policy::{Policy, Registry},
-    request::ProfileName,
 };
 
 /// Between these the table stands.

@@ -1,16 +1,14 @@
 //! What a process says when it has to end at once: on a signal, an abort or a panic.
 
 use std::{
-    mem, ptr,
+    mem::{self, MaybeUninit},
+    ptr,
     sync::atomic::{AtomicPtr, Ordering},
     time::Duration,
 };
 
 use libc::c_int;
-use nix::sys::{
-    signal::{SigSet, Signal},
-    time::{TimeVal, TimeValLike},
-};
+use nix::sys::time::{TimeVal, TimeValLike};
 
 /// An end of this process.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -25,6 +23,24 @@ pub struct LastAnswer {
 
 /// The one that holds now; it is never freed, because a signal may be reading it.
 static LAST: AtomicPtr<LastAnswer> = AtomicPtr::new(ptr::null_mut());
+
+/// Signals by which a process is ended: by its terminal, whoever started it, a limit or a timer, or a fault of its own.
+const ANSWERED: [c_int; 14] = [
+    libc::SIGABRT,
+    libc::SIGALRM,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGHUP,
+    libc::SIGILL,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGSEGV,
+    libc::SIGSYS,
+    libc::SIGTERM,
+    libc::SIGTRAP,
+    libc::SIGUSR1,
+    libc::SIGXCPU,
+];
 
 /// Signals that end no process, stop it or let it go on, and the two that nobody can catch. A closed pipe is an error of
 /// `write`, which the standard library sees to.
@@ -67,9 +83,7 @@ pub fn give_last_answer() -> ! {
 }
 
 /// Has the answer that is kept given once a time is over, whatever this process does or waits for then, instead of any time that
-/// was said before; `None` = at no time. Meant for a process that has not started threads yet.
-///
-/// Whoever started this process may have had SIGALRM ignored or held back: that ends here.
+/// was said before; `None` = at no time. Meant for a process that answers signals.
 pub fn give_last_answer_after(time: Option<Duration>) {
     let micros = time.map_or(0, |time| {
         // Nothing at all would be no timer, and nobody waits for a century.
@@ -79,11 +93,6 @@ pub fn give_last_answer_after(time: Option<Duration>) {
         );
         i64::try_from(time.as_micros()).unwrap_or(1)
     });
-    if time.is_some() {
-        answer(libc::SIGALRM);
-        // It fails for nothing that stands here.
-        SigSet::from(Signal::SIGALRM).thread_unblock().ok();
-    }
     let timer = libc::itimerval {
         it_interval: *TimeVal::microseconds(0).as_ref(),
         it_value: *TimeVal::microseconds(micros).as_ref(),
@@ -93,32 +102,74 @@ pub fn give_last_answer_after(time: Option<Duration>) {
     unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, ptr::null_mut()) };
 }
 
-/// Has every signal that would end this process give the answer that is kept. Those that are ignored stay so.
+/// Has the signals that would end this process give the answer that is kept, or end nothing: those by which nobody ends a process
+/// are held back, all of them by one call. Meant for a process that has not started threads yet.
+///
+/// Those that are ignored stay so, but for SIGALRM: whoever started this process may have had it ignored or held back.
 pub fn answer_signals() {
-    for signal in (1..=HIGHEST).filter(|signal| !LEFT_ALONE.contains(signal)) {
-        // SAFETY: all of it is integers, null pointers and a set of signals, for which zero bytes are valid values.
-        let mut old: libc::sigaction = unsafe { mem::zeroed() };
-        // SAFETY: both pointers are null or lead to a value that lives; nothing is changed. It fails for the C library's own
-        // signals, which are left alone then.
-        let is_known = unsafe { libc::sigaction(signal, ptr::null(), &raw mut old) } == 0;
-        if is_known && old.sa_sigaction != libc::SIG_IGN {
-            answer(signal);
+    let all = signals(|_| true);
+    // Nothing comes in between.
+    let mut mask = change_mask(libc::SIG_BLOCK, &all);
+    for signal in ANSWERED {
+        let old = handle(signal, on_signal as *const () as libc::sighandler_t);
+        if old == Some(libc::SIG_IGN) && signal != libc::SIGALRM {
+            handle(signal, libc::SIG_IGN);
         }
     }
+    for signal in (1..=HIGHEST).filter(is_held_back) {
+        // SAFETY: the set is a valid value that lives. It fails for the C library's own signals, which are left alone then.
+        unsafe { libc::sigaddset(&raw mut mask, signal) };
+    }
+    // SAFETY: as above.
+    unsafe { libc::sigdelset(&raw mut mask, libc::SIGALRM) };
+    change_mask(libc::SIG_SETMASK, &mask);
 }
 
-/// Has a signal give the answer that is kept.
-fn answer(signal: c_int) {
+/// Lets through what [`answer_signals`] holds back, for a process that starts others: they would inherit it.
+pub fn hold_no_signals() {
+    change_mask(libc::SIG_UNBLOCK, &signals(is_held_back));
+}
+
+fn is_held_back(signal: &c_int) -> bool {
+    !ANSWERED.contains(signal) && !LEFT_ALONE.contains(signal)
+}
+
+fn signals(is_one: impl Fn(&c_int) -> bool) -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: the pointer leads to room for a set, which this makes an empty one.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    // SAFETY: it was just made.
+    let mut set = unsafe { set.assume_init() };
+    for signal in (1..=HIGHEST).filter(is_one) {
+        // SAFETY: the set is a valid value that lives. It fails for the C library's own signals, which are left alone then.
+        unsafe { libc::sigaddset(&raw mut set, signal) };
+    }
+    set
+}
+
+/// Changes which signals are held back from this thread, and returns which were.
+fn change_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
+    let mut old = signals(|_| false);
+    // SAFETY: both pointers lead to valid sets that live. It fails for no `how` that there is.
+    unsafe { libc::pthread_sigmask(how, set, &raw mut old) };
+    old
+}
+
+/// Has a signal handled, and returns how it was; `None` where it cannot be.
+fn handle(signal: c_int, handler: libc::sighandler_t) -> Option<libc::sighandler_t> {
     // SAFETY: all of it is integers, null pointers and a set of signals, for which zero bytes are valid values.
-    let mut new: libc::sigaction = unsafe { mem::zeroed() };
-    new.sa_sigaction = on_signal as *const () as libc::sighandler_t;
+    let mut old: libc::sigaction = unsafe { mem::zeroed() };
+    // Some systems have more members than these.
+    let mut new = old;
     // A stack that is full has another beside it: the standard library's, for the thread it starts.
     new.sa_flags = libc::SA_ONSTACK;
-    // SAFETY: the set is a valid value that lives.
-    unsafe { libc::sigfillset(&raw mut new.sa_mask) };
-    // SAFETY: the handler has the signature that is called without SA_SIGINFO, does only what may be done in a signal's
-    // context (an atomic load, write, _exit) and never returns. Where it fails, the signal ends the process as before.
-    unsafe { libc::sigaction(signal, &raw const new, ptr::null_mut()) };
+    new.sa_mask = signals(|_| true);
+    new.sa_sigaction = handler;
+    // SAFETY: both pointers lead to values that live. The handler is SIG_IGN, or has the signature that is called without
+    // SA_SIGINFO, does only what may be done in a signal's context (an atomic load, write, _exit) and never returns. Where
+    // this fails, the signal ends the process as before.
+    let done = unsafe { libc::sigaction(signal, &raw const new, &raw mut old) };
+    (done == 0).then_some(old.sa_sigaction)
 }
 
 extern "C" fn on_signal(_: c_int) {

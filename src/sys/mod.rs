@@ -32,7 +32,8 @@ pub use self::portable::*;
 pub use self::{
     keeper::{Keeper, NOTES_BEGIN, Note, NotedGroup, Place},
     last_answer::{
-        LastAnswer, answer_signals, give_last_answer, give_last_answer_after, keep_last_answer,
+        LastAnswer, answer_signals, give_last_answer, give_last_answer_after, hold_no_signals,
+        keep_last_answer,
     },
     shared::{
         Identity, Links, Reaped, WaitStatus, ignore_file_size_signal, occupy_standard_fds,

@@ -12,10 +12,10 @@ use tonic::{Request, Response, Status};
 
 use super::{Incoming, health::Health, service::peer, status};
 use crate::{
+    model::{InvalidField, ProfileName},
     pb::{self, admin_service_server::AdminService},
     pipeline::Pipeline,
     refusal::{Reason, Refusal},
-    request::{InvalidField, ProfileName},
 };
 
 /// Reads again what the operator can change while the daemon runs.

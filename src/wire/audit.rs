@@ -20,10 +20,10 @@ use crate::{
         query::{End, Filter, Matcher, Told},
         read::Reader,
     },
+    model::InvalidField,
     pb::{self, audit_service_server::AuditService},
     pipeline::Pipeline,
     refusal::{Reason, Refusal},
-    request::InvalidField,
     shares::Share,
     turns::Turns,
 };

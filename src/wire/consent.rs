@@ -19,10 +19,10 @@ use crate::{
         allowlist::{Digest, Entry, Role, command_line},
         pending::{Asked, Decided, Decision, Listening, News, Question, Subject},
     },
+    model::{InvalidField, ProfileName, is_plain},
     pb::{self, consent_service_server::ConsentService},
     pipeline::Pipeline,
     refusal::{Reason, Refusal, Stop, chain},
-    request::{InvalidField, ProfileName, is_plain},
     root::View,
 };
 
@@ -194,8 +194,14 @@ impl Operators {
                 OpenedFor::Oneself
             };
             let scope = Some(request.working_dir_scope.as_str()).filter(|it| !it.is_empty());
-            let opened =
-                Program::open(path.clone(), &argv, scope.map(Path::new), opened_for, view)?;
+            let opened = Program::open(
+                path.clone(),
+                &argv,
+                &[],
+                scope.map(Path::new),
+                opened_for,
+                view,
+            )?;
             let deadline = Instant::now() + HASHED_WITHIN;
             let hashed = self.pipeline.gate.hash(opened, peer.uid, deadline).await?;
             hashed.digests
@@ -234,7 +240,7 @@ fn given_digest(index: usize, digest: pb::Digest) -> Result<Digest, InvalidField
         |name: &str, problem: &str| InvalidField::new(format!("digests[{index}].{name}"), problem);
     let role = Role::parse(&digest.role)
         .ok_or_else(|| field("role", "must be `program`, `interpreter` or `argument`"))?;
-    if !crate::admission::digest::is_sha256(&digest.sha256) {
+    if !crate::model::is_sha256(&digest.sha256) {
         return Err(field("sha256", "is not 64 lower-case hexadecimal digits"));
     }
     if !is_plain(std::path::Path::new(&digest.path)) {

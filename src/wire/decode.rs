@@ -9,13 +9,14 @@ use uuid::Uuid;
 use super::WireLimits;
 use crate::{
     contract::{Entry, Envelope, Mode, ends_something},
-    event::{EventError, parse_event},
-    pb,
-    refusal::{Reason, Refusal},
-    request::{
-        Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, ProfileName, Request,
+    model::{
+        Backing, Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, ProfileName,
+        event::{EventError, parse_event},
         is_plain,
     },
+    pb,
+    refusal::{Reason, Refusal},
+    request::Request,
 };
 
 /// What is cheaper to copy than to keep with what came beside it, bytes.
@@ -92,15 +93,7 @@ fn request(message: pb::ExecuteRequest, id: &str, limits: WireLimits) -> Result<
     }
     let hook = hook(message.hook.unwrap_or_default())?;
     name("session_id", &message.session_id)?;
-    let profile = match message.profile.as_str() {
-        "" => None,
-        text => Some(ProfileName::parse(text).ok_or_else(|| {
-            Refusal::new(
-                Reason::ProfileUnknown,
-                format!("there is no profile {text:?}; see `hookjail profile list`"),
-            )
-        })?),
-    };
+    let profile = profile(&message.profile)?;
     let timeout = message.timeout.map(timeout).transpose()?;
     let on_disconnect = on_disconnect(message.on_disconnect, &event.point)?;
     let on_failure = on_failure(message.on_failure)?;
@@ -112,15 +105,29 @@ fn request(message: pb::ExecuteRequest, id: &str, limits: WireLimits) -> Result<
         event,
         hook,
         id: id.to_owned(),
+        backing: Backing::None,
         max_reply_bytes: message.max_reply_bytes.unwrap_or(DEFAULT_REPLY_BYTES),
         narrow: narrow(message.narrow.unwrap_or_default())?,
         on_disconnect,
         on_failure,
         profile,
+        profile_granted: false,
         require_confirmed: message.require_confirmed.unwrap_or(true),
         session: message.session_id,
         timeout,
     })
+}
+
+/// Reads a profile's name; empty = none is named.
+pub(super) fn profile(text: &str) -> Result<Option<ProfileName>, Refusal> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let unknown = || {
+        let message = format!("there is no profile {text:?}; see `hookjail profile list`");
+        Refusal::new(Reason::ProfileUnknown, message)
+    };
+    ProfileName::parse(text).map(Some).ok_or_else(unknown)
 }
 
 /// Reads what happens to a run whose client is gone: KILL, but FINISH at points that end something.
@@ -294,12 +301,16 @@ pub(super) fn hook(message: pb::Hook) -> Result<Hook, InvalidField> {
         return Err(InvalidField::new("hook.argv", problem));
     }
     let working_dir = optional_path("hook.working_dir", message.working_dir)?;
+    let source = optional_path("hook.source", message.source)?;
     let workspace = optional_path("hook.workspace", message.workspace)?;
     Ok(Hook {
+        at_workspace: false,
+        base: None,
         command,
         configured_env: BTreeMap::new(),
         env,
         name: message.name,
+        source,
         working_dir,
         workspace,
     })

@@ -1,6 +1,6 @@
 //! `Dispatch` and `ListHooks`: from messages and to them.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 use prost::Message;
@@ -13,15 +13,18 @@ use super::{
     status,
 };
 use crate::{
+    admission::{Peer, Rules},
     audit::{About, Answer},
-    contract::{AgentMode, Budget, Envelope, Json, Mode, Tool, native::base_coats},
+    contract::{
+        AgentMode, Budget, Envelope, Json, Lifetime, Members, Mode, Tool, native::base_coats, text,
+    },
     dispatch::{Dispatch, Dispatched, Reached},
     heavy,
-    hooks::{Action, Configured, Matcher, Owner, Registered, Scope, valve},
+    hooks::{Action, Configured, Filter, Matcher, Owner, Registered, Scope, valve},
+    model::{Event, InvalidField, OnDisconnect},
     pb,
     policy::forbidden::Forbidden,
     refusal::Refusal,
-    request::{InvalidField, OnDisconnect},
 };
 
 /// How many hooks one dispatch may bring. Each has an expression to compile, whose size is bounded.
@@ -62,12 +65,13 @@ impl Hooks {
             .inline_hooks
             .iter()
             .any(|hook| !hook.matcher.is_empty());
-        let (bytes, uid) = (message.encoded_len(), call.peer.uid);
+        let (bytes, peer) = (message.encoded_len(), call.peer);
+        let uid = peer.uid;
         let (hooks, named) = (self.clone(), !id.is_empty());
         let read = move || {
             let mut message = message;
             let fingerprint = named.then(|| fingerprint(&mut message));
-            (fingerprint, hooks.read(message))
+            (fingerprint, hooks.read(message, peer))
         };
         let (fingerprint, read) = if compiles {
             heavy::beside(uid, read).await
@@ -102,13 +106,18 @@ impl Hooks {
                 Err(refusal) => Err(refusal),
             };
             match dispatched {
-                Ok(dispatched) => {
+                Ok(mut dispatched) => {
                     let wakes = dispatched.pushes.iter().any(|push| push.wake);
                     // Only reyn has one.
                     let counts = dispatched.version.starts_with("reyn/");
                     let ends = point == "session_end";
                     let state =
                         counts.then(|| valve.count((call.peer.uid, session), human, wakes, ends));
+                    if state.is_some_and(|state| state.exceeded) {
+                        for push in &mut dispatched.pushes {
+                            push.wake = false;
+                        }
+                    }
                     let response = response(id, dispatched, &pipeline.gate.rules().forbidden);
                     Ok(pb::DispatchResponse {
                         loop_valve: state.map(loop_valve),
@@ -133,7 +142,7 @@ impl Hooks {
         }
     }
 
-    fn read(&self, message: pb::DispatchRequest) -> Result<Dispatch, Refusal> {
+    fn read(&self, message: pb::DispatchRequest, peer: Peer) -> Result<Dispatch, Refusal> {
         if message.inline_hooks.len() > INLINE_HOOKS {
             let problem = format!(
                 "are {}, and one dispatch takes {INLINE_HOOKS} at most",
@@ -162,9 +171,15 @@ impl Hooks {
         let stage = decode::known(pb::DispatchStage::try_from(message.stage), "stage")?;
         let preempt = stage == pb::DispatchStage::Preempt;
         let inline = message.inline_hooks.into_iter().enumerate();
-        let inline =
-            inline.map(|(index, hook)| inline_hook(index, hook, contract, &event.point, preempt));
+        let profile = decode::profile(&message.profile)?;
+        let inline = inline.map(|(index, hook)| {
+            let hook = inline_hook(index, hook, contract, &event.point, preempt)?;
+            let profile = hook.profile.or_else(|| profile.clone());
+            Ok::<_, Refusal>(Registered { profile, ..hook })
+        });
         let timestamp = message.timestamp.map(timestamp).transpose()?;
+        let cwd = message.cwd.clone();
+        let rules = self.pipeline.gate.rules();
         let envelope = Envelope {
             agent: message.agent,
             branch: message.branch,
@@ -186,9 +201,7 @@ impl Hooks {
         let scope = message.scope.unwrap_or_default();
         let agent_mode = match message.mode_key.as_str() {
             "" => AgentMode::Standard,
-            name => AgentMode::parse(name).ok_or_else(|| {
-                InvalidField::new("mode_key", "must be `standard`, `plan` or `auto`")
-            })?,
+            name => AgentMode::parse(name),
         };
         Ok(Dispatch {
             agent_mode,
@@ -211,10 +224,31 @@ impl Hooks {
                 skills: scope.skills,
             },
             timeout: message.timeout.map(decode::timeout).transpose()?,
-            workspace: decode::optional_path("workspace", message.workspace)?,
+            source: match decode::optional_path("source", message.source)? {
+                None => contract.and_then(|mode| source_of(mode, &event, &rules, peer)),
+                named => named,
+            },
+            workspace: match decode::optional_path("workspace", message.workspace)? {
+                None => said(&event, &cwd, &rules, peer),
+                named => named,
+            },
             event,
         })
     }
+}
+
+/// Returns the directory that an event says it is about, else the request, where it may be a workspace.
+fn said(event: &Event, cwd: &str, rules: &Rules, peer: Peer) -> Option<PathBuf> {
+    let members = Members::of_event(&event.json).ok()?;
+    let said = members.last("cwd").and_then(text);
+    let path = PathBuf::from(said.unwrap_or_else(|| cwd.to_owned()));
+    rules.may_bind(&path, &peer).then_some(path)
+}
+
+/// Returns the tree that an event says a worktree was made from, where it may be one's source.
+pub(super) fn source_of(mode: Mode, event: &Event, rules: &Rules, peer: Peer) -> Option<PathBuf> {
+    let path = PathBuf::from(mode.source(event)?);
+    rules.may_bind(&path, &peer).then_some(path)
 }
 
 fn inline_hook(
@@ -231,12 +265,22 @@ fn inline_hook(
     })?;
     let mode = Mode::parse(contract.contract_name(), &message.mode).map_err(within)?;
     let config = object(&field("config_json"), &message.config_json)?;
-    let mut entry = mode.entry(&config.unwrap_or_default()).map_err(within)?;
+    let config = config.unwrap_or_default();
+    // One that is no rule lets the hook run, as in a file.
+    let filter = config.get("if").and_then(Value::as_str);
+    let filter = filter
+        .filter(|_| mode == Mode::ClaudeCode)
+        .and_then(Filter::parse);
+    let mut entry = mode.entry(&config).map_err(within)?;
     entry.preempt |= preempt;
     let hook = decode::hook(message.hook.unwrap_or_default()).map_err(within)?;
-    if hook.workspace.is_some() {
-        let problem = "is the dispatch's own to say: `workspace` is bound for all hooks alike";
-        return Err(InvalidField::new(field("hook.workspace"), problem).into());
+    for (name, bound) in [("source", &hook.source), ("workspace", &hook.workspace)] {
+        if bound.is_some() {
+            let problem =
+                format!("is the dispatch's own to say: `{name}` is bound for all hooks alike");
+            let field = field(&format!("hook.{name}"));
+            return Err(InvalidField::new(field, problem).into());
+        }
     }
     let name = match hook.name.as_str() {
         "" => format!("inline {index}"),
@@ -248,16 +292,22 @@ fn inline_hook(
         } else {
             Action::Unsupported(decode::NO_PROCESS.to_owned())
         },
+        base: None,
         configured_env: hook.configured_env,
         entry,
         env: hook.env,
-        matcher: Matcher::parse(mode, &message.matcher).map_err(within)?,
+        filter,
+        is_listed: false,
+        matcher: Matcher::parse(mode, point, &message.matcher).map_err(within)?,
         matching: message.matcher,
         mode,
         name,
         owner: Owner::Operator,
         point: point.to_owned(),
-        profile: None,
+        profile: decode::profile(&message.profile)?,
+        // What a request names, it grants not.
+        profile_granted: false,
+        runs_after_block: false,
         source: "the request".to_owned(),
         working_dir: hook.working_dir,
     })
@@ -303,10 +353,12 @@ fn response(id: String, dispatched: Dispatched, forbidden: &Forbidden) -> pb::Di
         events,
         folded,
         hooks,
+        lifetime,
         pushes,
         version,
     } = dispatched;
-    let hooks: Vec<_> = hooks.iter().map(|hook| reached(hook, forbidden)).collect();
+    let hooks = hooks.iter().map(|hook| reached(hook, lifetime, forbidden));
+    let hooks: Vec<_> = hooks.collect();
     let sandbox_denied = hooks.iter().any(|hook| match &hook.end {
         Some(pb::dispatched_hook::End::Ran(ran)) => {
             ran.verdict.as_ref().is_some_and(|v| v.sandbox_denied)
@@ -314,7 +366,11 @@ fn response(id: String, dispatched: Dispatched, forbidden: &Forbidden) -> pb::Di
         _ => false,
     });
     pb::DispatchResponse {
-        answer: Some(encode::verdict_message(&folded.answer, sandbox_denied)),
+        answer: Some(encode::verdict_message(
+            &folded.answer,
+            sandbox_denied,
+            lifetime,
+        )),
         blocked_by_hook: folded.blocked_by_hook,
         contract_version: version.to_owned(),
         events: events.iter().map(encode::event_message).collect(),
@@ -331,7 +387,11 @@ fn response(id: String, dispatched: Dispatched, forbidden: &Forbidden) -> pb::Di
     }
 }
 
-fn reached(hook: &Reached, forbidden: &Forbidden) -> pb::DispatchedHook {
+fn reached(
+    hook: &Reached,
+    lifetime: Option<Lifetime>,
+    forbidden: &Forbidden,
+) -> pb::DispatchedHook {
     use pb::dispatched_hook::End;
     let ended = |recorded| match (encode(recorded, forbidden), recorded.answer()) {
         (Ok(ran), _) => End::Ran(ran),
@@ -349,7 +409,7 @@ fn reached(hook: &Reached, forbidden: &Forbidden) -> pb::DispatchedHook {
     pb::DispatchedHook {
         end: Some(end),
         name: hook.name.clone(),
-        verdict: Some(encode::verdict_message(&hook.verdict, false)),
+        verdict: Some(encode::verdict_message(&hook.verdict, false, lifetime)),
     }
 }
 
@@ -365,6 +425,7 @@ fn loop_valve(state: valve::State) -> pb::LoopValve {
     pb::LoopValve {
         capped: state.capped,
         count: state.count,
+        exceeded: state.exceeded,
         limit: state.limit,
         on_limit: state.on_limit.as_str().to_owned(),
     }
@@ -403,6 +464,7 @@ fn listed(hook: &Registered) -> pb::ConfiguredHook {
                 hook.action.as_builtin().map(builtin).unwrap_or_default()
             }
             Action::Approve(_) => "approve".to_owned(),
+            Action::Http(post) => format!("http: {}", post.url()),
             Action::Save(save) => format!("save_json: {}", save.path().display()),
             Action::Log(log) => format!("log: {}", log.level()),
             Action::Template(_) => "template_push".to_owned(),

@@ -6,8 +6,8 @@ use tonic::Status;
 use super::{denials::denials, status};
 use crate::{
     audit::{Answer, Interpreted, Recorded, Redacted, record::OutcomeKind, usage},
-    axis::{Axis, Coverage, Demand},
-    contract::{BlockedBy, ContractEvent, Decision, Json, Push, Reminder, Verdict},
+    contract::{BlockedBy, ContractEvent, Decision, Json, Lifetime, Push, Reminder, Verdict},
+    model::axis::{Axis, Coverage, Demand},
     pb,
     policy::forbidden::Forbidden,
     process::Captured,
@@ -109,6 +109,7 @@ fn response(
         verdict: Some(verdict_message(
             verdict,
             ended.denied.is_denied() || interpreted.outcome == OutcomeKind::EscapeAttempt,
+            request.contract.context_lifetime(&request.event.point),
         )),
     }
 }
@@ -256,6 +257,7 @@ const fn outcome_kind(kind: OutcomeKind) -> pb::OutcomeKind {
 /// Encodes a contract's own event.
 pub(super) fn event_message(event: &ContractEvent) -> pb::ContractEvent {
     pb::ContractEvent {
+        display: event.display().unwrap_or_default(),
         json: event.json.to_string(),
         name: event.name.to_owned(),
     }
@@ -271,8 +273,13 @@ pub(super) fn push_message(push: &Push) -> pb::Push {
     }
 }
 
-/// Encodes a verdict; `sandbox_denied` says whether the sandbox refused something that the hook wanted.
-pub(super) fn verdict_message(verdict: &Verdict, sandbox_denied: bool) -> pb::Verdict {
+/// Encodes a verdict; `sandbox_denied` says whether the sandbox refused something that the hook wanted, `lifetime` how long
+/// context stays valid at the point.
+pub(super) fn verdict_message(
+    verdict: &Verdict,
+    sandbox_denied: bool,
+    lifetime: Option<Lifetime>,
+) -> pb::Verdict {
     let decision = match verdict.decision {
         Decision::Allow => pb::Decision::Allow,
         Decision::Ask => pb::Decision::Ask,
@@ -289,7 +296,12 @@ pub(super) fn verdict_message(verdict: &Verdict, sandbox_denied: bool) -> pb::Ve
         decision: decision.into(),
         failed: verdict.failed,
         additional_context: verdict.additional_context.clone(),
-        context_lifetime: pb::ContextLifetime::Unspecified.into(),
+        context_lifetime: match lifetime.filter(|_| !verdict.additional_context.is_empty()) {
+            None => pb::ContextLifetime::Unspecified,
+            Some(Lifetime::Session) => pb::ContextLifetime::Session,
+            Some(Lifetime::Turn) => pb::ContextLifetime::Turn,
+        }
+        .into(),
         metadata_json: json(&verdict.metadata),
         output: verdict.output.clone(),
         priority: verdict.priority,

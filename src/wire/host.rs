@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::axis_report;
 use crate::{
-    axis::Axis,
+    model::axis::Axis,
     pb,
     policy::Policy,
     sandbox::{AxisProof, BackendName, Leg, PassedOver, Prepared, Sandbox, Standing},

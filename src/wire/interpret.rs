@@ -7,9 +7,9 @@ use serde_json::Map;
 use super::{decode, encode};
 use crate::{
     contract::{ContractEvent, Folded, GivenEnd, Push, Reading, Told, Verdict, read},
+    model::InvalidField,
     pb,
     refusal::Refusal,
-    request::InvalidField,
 };
 
 /// Reads ends.
@@ -40,7 +40,8 @@ pub(super) fn interpret(message: pb::InterpretRequest) -> Result<pb::InterpretRe
         messages,
         reminders,
     } = folded;
-    let verdict = |verdict: &Verdict| encode::verdict_message(verdict, false);
+    let lifetime = mode.context_lifetime(&message.point);
+    let verdict = |verdict: &Verdict| encode::verdict_message(verdict, false, lifetime);
     let event = |event: &ContractEvent| encode::event_message(event);
     let push = |push: &Push| encode::push_message(push);
     Ok(pb::InterpretResponse {

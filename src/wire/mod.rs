@@ -15,6 +15,7 @@ mod host;
 mod interpret;
 pub mod json;
 mod limits;
+mod offer;
 mod preview;
 mod profiles;
 mod retained;

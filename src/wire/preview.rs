@@ -6,10 +6,11 @@ use tonic::Status;
 
 use super::{axis_report, encode::passed_over_message, host::timestamp, status};
 use crate::{
-    axis::{Axes, Axis, Coverage},
+    model::OnOutputLimit,
+    model::axis::{Axes, Axis, Coverage},
     pb,
     policy::{
-        Access, Limits, OnOutputLimit, Plan,
+        Access, Limits, Plan,
         explain::{By, Reach},
         rights::{FileRight, FileRights},
     },

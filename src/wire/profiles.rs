@@ -7,11 +7,11 @@ use tonic::{Request, Response, Status};
 use super::{backend_statuses, health::Health, profile_status, service::peer, status};
 use crate::{
     admission::{Peer, Rules},
+    model::ProfileName,
     pb::{self, sandbox_service_server::SandboxService},
     pipeline::Pipeline,
     policy::Policy,
     refusal::{Reason, Refusal},
-    request::ProfileName,
     turns::Turns,
 };
 

@@ -22,6 +22,7 @@ use tonic::{
     service::LayerExt,
     transport::{Server as TonicServer, server::Router},
 };
+use tonic_reflection::server::Builder;
 use tower::layer::util::{Identity, Stack};
 
 use super::{
@@ -190,6 +191,15 @@ pub struct Server {
     pub valve: Arc<Valve>,
 }
 
+/// The services of the socket for callers: the administrator's have one of their own.
+const SERVED: [&str; 5] = [
+    "grpc.health.v1.Health",
+    "hookjail.v1.AuditService",
+    "hookjail.v1.ConsentService",
+    "hookjail.v1.HookService",
+    "hookjail.v1.SandboxService",
+];
+
 impl Server {
     /// Serves until the shutdown, then lets running hooks finish or die by the drain time.
     ///
@@ -201,9 +211,12 @@ impl Server {
         let health = Health::new(reporter);
         health.confirmed(self.confirmed).await;
         let reflection = || {
-            tonic_reflection::server::Builder::configure()
+            let builder = Builder::configure()
                 .register_encoded_file_descriptor_set(pb::DESCRIPTOR_SET)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+                // What refusals carry beside their message.
+                .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET);
+            SERVED.into_iter().fold(builder, Builder::with_service_name)
         };
         let unreadable = |error| ServeError::Descriptors(Box::new(error));
         let v1 = reflection().build_v1().map_err(unreadable)?;

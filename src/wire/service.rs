@@ -22,21 +22,22 @@ use uuid::Uuid;
 use super::{
     Malformed, WireLimits, decode, dispatch,
     doorway::{Held, too_much},
-    encode, interpret, preview,
+    encode, interpret, offer, preview,
     retained::{Entered, Key, Reply, Retained, fingerprint},
     status,
 };
 use crate::{
-    admission::{Call, Peer, Purpose},
+    admission::{Call, Peer, Purpose, Rules},
     audit::{About, Recorded, conflict},
     current::Current,
     heavy,
     hooks::{Configured, valve::Valve},
+    model::{InvalidField, OnDisconnect},
     pb::{self, hook_service_server::HookService},
     pipeline::Pipeline,
     process::{Chunk, Stream as Output},
     refusal::{Reason, Refusal},
-    request::{InvalidField, OnDisconnect},
+    request,
     shares::Share,
 };
 
@@ -135,13 +136,15 @@ impl Hooks {
         }
         // An id of the daemon's own making cannot come twice.
         let named = !message.request_id.is_empty();
-        let (bytes, limits, uid) = (message.encoded_len(), self.limits, call.peer.uid);
+        let (bytes, limits, peer) = (message.encoded_len(), self.limits, call.peer);
+        let rules = self.pipeline.gate.rules();
         let read = move || {
             let mut message = message;
+            offer::settle(&mut message, &rules.registry);
             let fingerprint = named.then(|| fingerprint(&mut message));
-            (fingerprint, decode(message, limits).map(Box::new))
+            (fingerprint, decoded(message, limits, &rules, peer))
         };
-        let (fingerprint, decoded) = heavy::sized(uid, bytes, read).await;
+        let (fingerprint, decoded) = heavy::sized(peer.uid, bytes, read).await;
         let request = match decoded {
             Ok(request) => request,
             Err(malformed) => {
@@ -250,9 +253,14 @@ impl Hooks {
         if let Some(invalid) = invalid {
             return preview::refused(&invalid.into(), &id);
         }
-        let (bytes, limits, uid) = (message.encoded_len(), self.limits, call.peer.uid);
-        let decoded = heavy::sized(uid, bytes, move || decode(message, limits).map(Box::new));
-        let request = match decoded.await {
+        let (bytes, limits, peer) = (message.encoded_len(), self.limits, call.peer);
+        let rules = gate.rules();
+        let read = move || {
+            let mut message = message;
+            offer::settle(&mut message, &rules.registry);
+            decoded(message, limits, &rules, peer)
+        };
+        let request = match heavy::sized(peer.uid, bytes, read).await {
             Ok(request) => request,
             Err(malformed) => return preview::refused(&malformed.refusal, &malformed.request_id),
         };
@@ -271,6 +279,20 @@ impl Hooks {
             Err(broken())
         })
     }
+}
+
+/// Decodes a request, with the source that its event tells of where it names none.
+fn decoded(
+    message: pb::ExecuteRequest,
+    limits: WireLimits,
+    rules: &Rules,
+    peer: Peer,
+) -> Result<Box<request::Request>, Box<Malformed>> {
+    let mut request = decode(message, limits)?;
+    if request.hook.source.is_none() {
+        request.hook.source = dispatch::source_of(request.contract, &request.event, rules, peer);
+    }
+    Ok(Box::new(request))
 }
 
 /// A request that was read.

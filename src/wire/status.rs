@@ -6,8 +6,8 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
 use crate::{
+    model::InvalidField,
     refusal::{Reason, Refusal, cut},
-    request::InvalidField,
 };
 
 /// Returns the domain of every `ErrorInfo`.
@@ -29,7 +29,7 @@ const DETAILS_BYTES: usize = 3 * 1024;
 const TEXT_BYTES: [usize; 4] = [1024, 512, 256, 128];
 
 /// The facts that are lines to be run: one that is cut would be another command.
-const LINES: [&str; 2] = ["approve", "fix"];
+const LINES: [&str; 3] = ["approve", "configure", "fix"];
 
 /// Turns a refusal into a status with its details, cut to what every client takes: whatever it quotes, its reason arrives.
 pub fn status(refusal: &Refusal, request_id: &str) -> Status {

@@ -12,9 +12,9 @@ use tower::{Layer, Service};
 
 use super::{encode, service::Caller};
 use crate::{
+    model::InvalidField,
     pipeline::Pipeline,
     refusal::{Reason, Refusal},
-    request::InvalidField,
 };
 
 /// Puts [`Readable`] around a service.

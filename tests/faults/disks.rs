@@ -114,5 +114,6 @@ fn write_until_full(path: &Path) {
     for size in [1 << 16, 1 << 12, 1] {
         while file.write_all(&vec![0; size]).is_ok() {}
     }
+    // It is taken again and again, and whoever gives some back in between needs a processor for that.
     thread::sleep(Duration::from_millis(5));
 }

@@ -7,13 +7,14 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
 use hookjail::{
     contract::{Decision, End, EndKind, Mode, Stop},
+    model::OnFailure,
     pb::{self, consent_service_client::ConsentServiceClient},
-    request::OnFailure,
 };
 use nix::{
     sys::signal::{Signal, kill},
@@ -21,23 +22,23 @@ use nix::{
 };
 
 use crate::{
-    support::{Daemon, Setup},
+    support::{Daemon, Setup, thin},
     witness::{CommandLine, install, until},
 };
 
 /// A runtime, a payload of its gate, and a hook as its users write them.
-struct Case {
-    runtime: &'static str,
+pub(crate) struct Case {
+    pub(crate) runtime: &'static str,
     mode: Mode,
     point: &'static str,
     /// Lets the hook pass.
-    harmless: &'static str,
+    pub(crate) harmless: &'static str,
     /// Makes the hook say no.
-    harmful: &'static str,
-    hook: &'static str,
+    pub(crate) harmful: &'static str,
+    pub(crate) hook: &'static str,
 }
 
-const CASES: [Case; 9] = [
+pub(crate) const CASES: [Case; 9] = [
     Case {
         runtime: "claude-code",
         mode: Mode::ClaudeCode,
@@ -113,7 +114,7 @@ const CASES: [Case; 9] = [
 ];
 
 /// Puts a hook where the daemon's workspaces are.
-fn written(daemon: &Daemon, name: &str, script: &str) -> PathBuf {
+pub(crate) fn written(daemon: &Daemon, name: &str, script: &str) -> PathBuf {
     let path = daemon.workspace().join(name);
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -124,7 +125,7 @@ fn written(daemon: &Daemon, name: &str, script: &str) -> PathBuf {
     clippy::disallowed_methods,
     reason = "the test is the runtime: it starts its hook, or hookjail in its place"
 )]
-fn held(directory: &Path, words: &[&str]) -> Child {
+pub(crate) fn held(directory: &Path, words: &[&str]) -> Child {
     let mut command = Command::new(words[0]);
     command
         .args(&words[1..])
@@ -144,13 +145,13 @@ fn started(directory: &Path, words: &[&str], payload: &str) -> Child {
     child
 }
 
-fn ended(directory: &Path, words: &[&str], payload: &str) -> Output {
+pub(crate) fn ended(directory: &Path, words: &[&str], payload: &str) -> Output {
     started(directory, words, payload)
         .wait_with_output()
         .unwrap()
 }
 
-fn told(output: &Output) -> (Option<i32>, String, String) {
+pub(crate) fn told(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (
         output.status.code(),
@@ -180,24 +181,25 @@ fn read(case: &Case, output: &Output) -> Decision {
 }
 
 #[track_caller]
-fn assert_is_no(case: &Case, output: &Output) {
+pub(crate) fn assert_is_no(case: &Case, output: &Output) {
     assert!(read(case, output).stops(), "{}: {output:?}", case.runtime);
 }
 
 /// Returns a daemon's socket, and where hooks of its workspace lie.
-fn places(daemon: &Daemon) -> (String, PathBuf) {
+pub(crate) fn places(daemon: &Daemon) -> (String, PathBuf) {
     let socket = daemon.path().join("sock");
     (socket.display().to_string(), daemon.workspace())
 }
 
-fn in_place<'a>(
+/// Returns the words by which a runtime's settings have a hook confined.
+pub(crate) fn in_place<'a>(
     runtime: &'a str,
     socket: &'a str,
     more: &[&'a str],
     hook: &'a str,
 ) -> Vec<&'a str> {
-    let program = env!("CARGO_BIN_EXE_hookjail");
-    let mut words = vec![program, "run", "--as", runtime, "--connect", socket];
+    static PROGRAM: LazyLock<String> = LazyLock::new(|| thin().display().to_string());
+    let mut words = vec![&**PROGRAM, "--as", runtime, "--connect", socket];
     words.extend(more);
     words.extend(["--", hook]);
     words
@@ -349,6 +351,24 @@ async fn a_guard_that_confinement_breaks_is_a_no_in_every_language() {
             );
         }
     }
+}
+
+#[tokio::test]
+async fn loom_is_told_no_by_a_guard_that_breaks_after_an_object_that_lets_the_call_pass() {
+    let daemon = Daemon::start().await;
+    let (socket, here) = places(&daemon);
+    let case = CASES.iter().find(|case| case.runtime == "loom").unwrap();
+    let script = "#!/bin/sh\necho '{\"continue\": true}'\nexit $(grep -c 'rm -rf')\n";
+    let hook = written(&daemon, "crash", script);
+    let hook = hook.to_str().unwrap();
+    let words = in_place(case.runtime, &socket, &[], hook);
+    let passes = (Some(0), "{\"continue\": true}\n".to_owned(), String::new());
+    assert_eq!(told(&ended(&here, &words, case.harmless)), passes);
+    // Loom itself reads nothing but the object here.
+    let (code, stdout, _) = told(&ended(&here, &[hook], case.harmful));
+    assert_eq!((code, stdout), (Some(1), passes.1));
+    let (code, stdout, _) = told(&ended(&here, &words, case.harmful));
+    assert_eq!((code, stdout), (Some(2), String::new()));
 }
 
 #[tokio::test]
@@ -715,6 +735,34 @@ async fn a_signal_to_hookjail_itself_is_a_no() {
     }
 }
 
+#[tokio::test]
+async fn a_signal_by_which_nobody_ends_a_process_does_not_end_a_hooks_run() {
+    let daemon = Daemon::start().await;
+    let (socket, here) = places(&daemon);
+    let waits = here.join("waits");
+    fs::write(&waits, "").unwrap();
+    let hook = "#!/bin/sh\nwhile [ -e waits ]; do sleep 0.01; done\n";
+    let hook = written(&daemon, "waits-for-it", hook);
+    let hook = hook.to_str().unwrap();
+    let case = &CASES[0];
+    let words = in_place(case.runtime, &socket, &[], hook);
+    let mut child = started(&here, &words, case.harmless);
+    until("the start record", || {
+        daemon.records().iter().any(|record| record == "started")
+    })
+    .await;
+    // SIGXFSZ, SIGVTALRM, SIGIO, SIGPWR, and two for real-time.
+    for signal in [25, 26, 29, 30, 40, 64] {
+        let line = format!("kill -{signal} {}", child.id());
+        let sent = ended(&here, &["sh", "-c", &line], "");
+        assert!(sent.status.success(), "{sent:?}");
+    }
+    assert_eq!(child.try_wait().unwrap(), None);
+    fs::remove_file(&waits).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
 /// Returns how long a runtime waits for a hook of its own before it goes on without, where that is known; git has no timer.
 fn own_timer(case: &Case) -> Option<Duration> {
     let own = case.mode.defaults(case.point).timeout;
@@ -880,8 +928,12 @@ async fn a_client_that_can_have_next_to_nothing_says_no_or_what_its_hook_says() 
 async fn a_command_line_that_is_wrong_is_a_no() {
     let daemon = Daemon::start().await;
     let here = daemon.workspace();
-    let program = env!("CARGO_BIN_EXE_hookjail");
-    for case in &CASES {
+    let thin = thin().display().to_string();
+    let programs = [&[env!("CARGO_BIN_EXE_hookjail"), "run"][..], &[&thin]];
+    for (program, case) in programs
+        .iter()
+        .flat_map(|program| CASES.iter().map(move |case| (*program, case)))
+    {
         for words in [
             &["--bogus", "--", "/bin/true"][..],
             &["--help"],
@@ -895,17 +947,17 @@ async fn a_command_line_that_is_wrong_is_a_no() {
                 &["--as", case.runtime][..],
                 &[&format!("--as={}", case.runtime)],
             ] {
-                let words = [&[program, "run"], named, words].concat();
+                let words = [program, named, words].concat();
                 let output = ended(&here, &words, case.harmless);
                 assert!(read(case, &output).stops(), "{words:?}: {output:?}");
             }
             // A name that no runtime has is no name: the payload says whose it is. git's says nothing.
             if case.runtime != "git" {
-                let words = [program, "run", "--as", "emacs", "--", "/bin/true"];
+                let words = [program, &["--as", "emacs", "--", "/bin/true"]].concat();
                 let output = ended(&here, &words, case.harmless);
                 assert!(read(case, &output).stops(), "{words:?}: {output:?}");
             }
-            let words = [&[program, "run", "--as", case.runtime, "--observe"], words].concat();
+            let words = [program, &["--as", case.runtime, "--observe"], words].concat();
             let output = ended(&here, &words, case.harmless);
             assert!(!read(case, &output).stops(), "{words:?}: {output:?}");
         }
@@ -1112,8 +1164,8 @@ mod as_root {
         let socket = socket.display().to_string();
         let here = daemon.workspace();
         // The program may lie where that user cannot go.
-        let program = here.join("hookjail");
-        install(Path::new(env!("CARGO_BIN_EXE_hookjail")), &program);
+        let program = here.join("hookjail-run");
+        install(&thin(), &program);
         let program = program.display().to_string();
         let user = NOBODY.to_string();
         let lone = [

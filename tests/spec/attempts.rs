@@ -400,7 +400,8 @@ fn own_user(user: u32) -> bool {
 }
 
 /// Has a command run as a user, without groups or capabilities.
-fn as_user(command: &mut Command, user: u32) -> &mut Command {
+/// Has a command run as a user, where that is another.
+pub(crate) fn as_user(command: &mut Command, user: u32) -> &mut Command {
     if own_user(user) {
         command.uid(user).gid(user);
     }

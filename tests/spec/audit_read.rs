@@ -311,7 +311,7 @@ async fn the_contracts_own_events_are_in_the_journal_without_what_the_hook_wrote
     let quoted = quoted.unwrap().events.remove(0);
     assert!(quoted.json.contains("OUTPUT-MARKER"), "{quoted:?}");
 
-    let shown = audit(&daemon, &["audit", "query", "--events"]).stdout;
+    let shown = audit(&daemon, &["--json", "audit", "query", "--events"]).stdout;
 
     let events: Vec<Value> = shown
         .lines()
@@ -337,6 +337,205 @@ async fn the_contracts_own_events_are_in_the_journal_without_what_the_hook_wrote
             .contains("OUTPUT-MARKER\\n")
     );
     assert_eq!(second["fields"].get("output"), None);
+    let line = "shell_exec: /bin/sh -c 'echo OUTPUT-MARKER; exit 2' [rc=2]";
+    assert_eq!((&*event.display, &first["display"]), (line, &json!(line)));
+    assert_eq!((&*quoted.display, second.get("display")), ("", None));
+}
+
+#[tokio::test]
+async fn statistics_are_of_all_records_and_name_what_was_not_read() {
+    let says = |action: &str, category: &str, checks: u32| {
+        let metadata =
+            json!({"policyChecks": checks, "toolCategory": category, "note": "OUTPUT-MARKER"});
+        let said = json!({"action": action, "reason": "r", "additionalContext": ["c"], "warnings": ["w"], "metadata": metadata});
+        format!("echo '{said}'")
+    };
+    let hook = |point: &str, name: &str, script: &str| {
+        format!(
+            "[[hook]]\ncontract = \"basecoat\"\npoint = {point:?}\nname = {name:?}\ncommand = [\"/bin/sh\", \"-c\", {}]\n",
+            json!(script)
+        )
+    };
+    let config = [
+        "[[secret]]\nname = \"token\"\npattern = \"tok-[0-9]+\"\n".to_owned(),
+        hook("PreToolUse", "shell", &says("injectContext", "shell", 1)),
+        hook("PreToolUse", "secret", &says("block", "tok-123", 4)),
+        hook("OnError", "breaks", "exit 3"),
+        "[[hook]]\ncontract = \"basecoat\"\npoint = \"OnError\"\nname = \"missing\"\ncommand = [\"/nowhere/hook\"]\n".to_owned(),
+    ];
+    let daemon = Daemon::with_hooks(&config.concat()).await;
+    for point in ["PreToolUse", "PreToolUse", "OnError"] {
+        let request = pb::DispatchRequest {
+            contract: pb::Contract::Basecoat.into(),
+            ..at(point, &json!({}))
+        };
+        daemon.dispatch(request).await;
+    }
+    let asked = |words: &[&str]| {
+        let words = [&["--json", "audit", "stats"], words].concat();
+        let said = audit(&daemon, &words);
+        assert_eq!(said.code, 0, "{said:?}");
+        let lines = said
+            .stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap());
+        lines.collect::<Vec<Value>>()
+    };
+    let records = daemon.journal();
+    let [errors, calls, told] = &asked(&[])[..] else {
+        panic!("{:?}", asked(&[]))
+    };
+    let counts = |group: &Value| {
+        [
+            "runs",
+            "blocked",
+            "warnings",
+            "contexts",
+            "rewrites",
+            "failed",
+            "timed_out",
+            "refused",
+            "interrupted",
+        ]
+        .map(|name| group[name].as_u64().unwrap())
+    };
+    assert_eq!(
+        (&errors["contract"], &errors["point"], counts(errors)),
+        (
+            &json!("basecoat"),
+            &json!("OnError"),
+            [1, 0, 1, 0, 0, 1, 0, 1, 0]
+        )
+    );
+    assert_eq!(
+        (&calls["point"], counts(calls)),
+        (&json!("PreToolUse"), [4, 2, 4, 4, 0, 0, 0, 0, 0])
+    );
+    let walls: Vec<_> = records
+        .iter()
+        .filter_map(|it| it["usage"]["wall_us"].as_u64())
+        .collect();
+    let latency = &calls["latency_us"];
+    assert_eq!(latency["max"].as_u64(), walls[..4].iter().copied().max());
+    assert!(
+        latency["median"].as_u64() <= latency["p95"].as_u64(),
+        "{latency}"
+    );
+    assert_eq!(
+        calls["measures"],
+        json!({
+            "policyChecks": {"count": 4, "max": 4.0, "mean": 2.5, "min": 1.0},
+            "toolCategory": {"words": {"[redacted:token]": 2, "shell": 2}},
+        })
+    );
+    let whole =
+        json!({"records": records.len(), "unreadable": 0, "without_group": 0, "without_start": 0});
+    assert_eq!(*told, whole);
+    // Of what a hook says besides, nothing is kept.
+    let ends: Vec<_> = records
+        .iter()
+        .filter(|it| it["record"] == "ended")
+        .collect();
+    assert_eq!(
+        ends[0]["measures"],
+        json!({"policyChecks": 1, "toolCategory": "shell"})
+    );
+    let kept = json!(ends).to_string();
+    assert!(
+        !kept.contains("OUTPUT-MARKER") && !kept.contains("tok-123"),
+        "{kept}"
+    );
+
+    let names: Vec<_> = asked(&["--by", "hook"])
+        .iter()
+        .map(|group| group["hook"].clone())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            json!("breaks"),
+            json!("missing"),
+            json!("secret"),
+            json!("shell"),
+            json!(null)
+        ]
+    );
+    assert_eq!(asked(&["--since", "2100-01-01T00:00:00Z"]), [whole]);
+    let one = asked(&["--by", "contract", "--hook", "shell"]);
+    assert_eq!((one.len(), &one[0]["runs"]), (2, &json!(2)));
+    let people = audit(&daemon, &["audit", "stats"]).stdout;
+    for words in [
+        "basecoat PreToolUse  runs 4, blocked 2, ",
+        "policyChecks  4 times, 1 to 4, mean 2.500",
+        "records\n",
+    ] {
+        assert!(people.contains(words), "{people}");
+    }
+
+    // A line that is no record, and an end whose start nobody has.
+    let line = r#"{"sequence":99,"time":"2026-01-01T00:00:01Z","record":"ended","run_id":"z","outcome":"exited"}"#;
+    let text = fs::read_to_string(live(&daemon)).unwrap();
+    fs::write(live(&daemon), format!("{text}no record\n{line}\n")).unwrap();
+    let last = asked(&[]).pop().unwrap();
+    assert_eq!(
+        last,
+        json!({"records": records.len() + 1, "unreadable": 1, "without_group": 0, "without_start": 1})
+    );
+    let people = audit(&daemon, &["audit", "stats"]).stdout;
+    assert!(people.contains("1 lines that are no records"), "{people}");
+}
+
+#[tokio::test]
+async fn people_are_shown_a_contracts_event_in_its_own_form() {
+    let daemon = Daemon::start().await;
+    let command = |mode: &str, script: &str| {
+        let mut request = sh("strict", script);
+        request.contract = pb::Contract::Reyn.into();
+        request.mode = mode.to_owned();
+        request.event = at("turn_end", &json!({})).event;
+        request
+    };
+    let mut infer = command("", "exit 3");
+    infer.contract = pb::Contract::Infer.into();
+    infer.event = at("post_session", &json!({})).event;
+    for request in [
+        command("shell_exec", "exit 0"),
+        infer,
+        // Its event is none for people to be steered by.
+        command("shell_push", "printf '\u{1b}[2J'; exit 2"),
+        hook(["/bin/true"]),
+    ] {
+        daemon.run(request).await.unwrap();
+    }
+    let of_daemon = daemon.path().join("sock").display().to_string();
+    let shown = |words: &[&str]| {
+        let here = audit(&daemon, &[&["audit"], words].concat()).stdout;
+        let asked = [&["audit"], words, &["--connect", &of_daemon]].concat();
+        assert_eq!(audit(&daemon, &asked).stdout, here, "{words:?}");
+        // Without sequence and time.
+        let lines = here.lines().map(|line| line.trim_start().splitn(3, ' '));
+        let forms = lines.map(|mut words| words.nth(2).unwrap().to_owned());
+        forms.collect::<Vec<_>>()
+    };
+
+    let all = shown(&["query", "--events"]);
+
+    let [first, second, third] = &all[..] else {
+        panic!("{all:?}")
+    };
+    assert_eq!(first, "shell_exec: /bin/sh -c 'exit 0'");
+    let object: Value = serde_json::from_str(second).unwrap();
+    assert_eq!(
+        (&object["type"], &object["exit_code"]),
+        (&json!("hook_command"), &json!(3))
+    );
+    assert_eq!(
+        third,
+        "shell_push: /bin/sh -c 'printf '\"'\"'\u{fffd}[2J'\"'\"'; exit 2' [rc=2]"
+    );
+    // Records without an event do not count.
+    assert_eq!(shown(&["query", "--events", "--limit", "2"]), all[..2]);
+    assert_eq!(shown(&["tail", "--events", "-n", "1"]), all[2..]);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use hookjail::pb::{self, dispatched_hook::End};
 use serde_json::{Value, json};
 
 use crate::{
-    support::{self, Daemon, Setup, at},
+    support::{self, Daemon, Setup, at, directory, hook, reason},
     witness::{NOBODY, ask_as, until},
 };
 
@@ -135,7 +135,7 @@ command = "cat >&2"
     assert_eq!(in_process(&output), [("redact", true), ("limit", true)]);
     let text = output.answer.unwrap().updated_output_json.unwrap();
     let text: String = serde_json::from_str(&text).unwrap();
-    assert!(text.starts_with("Tool call result was too large (10012 bytes;"));
+    assert!(text.starts_with("Tool call result was too large (10012 bytes in 2002 lines;"));
     assert!(
         text.ends_with("line\n\n[REDACTED]\n"),
         "{}",
@@ -211,6 +211,130 @@ async fn a_toolsets_flag_has_shell_commands_asked_about_in_the_stage_before_the_
     assert_eq!(in_process(&before), [("safer", true)]);
     assert_eq!(before.answer.unwrap().decision(), pb::Decision::Ask);
     assert_eq!(after.hooks, []);
+}
+
+/// Returns the configuration of an agent's file in which a model judges calls of the shell, with these lines of the operator's.
+fn judged(directory: &Path, lines: &str) -> String {
+    let path = directory.join("agent.yaml");
+    let text = "hooks: {pre_tool_use: [{matcher: shell, hooks: \
+                [{type: model, model: small, prompt: Is it safe?, schema: pre_tool_use_decision}]}]}\n";
+    fs::write(&path, text).unwrap();
+    format!("[[hooks_file]]\ncontract = \"docker_agent\"\npath = {path:?}\n{lines}")
+}
+
+#[tokio::test]
+async fn a_command_of_the_operators_judges_in_the_place_of_a_model() {
+    let script = r#"[ "$HOOK_MODEL $HOOK_PROMPT" = "small Is it safe?" ] || exit 1
+if grep -q '"cmd":"rm'; then echo '{"decision":"deny","reason":"it removes"}'; else echo '{"decision":"allow","reason":"it looks"}'; fi"#;
+    let judge = |script: &str| format!("judge = [\"/bin/sh\", \"-c\", {script:?}]\n");
+    let granted = "[[hooks_file.rule]]\npoint = \"pre_tool_use\"\nprofile = \"network\"\n";
+    let chatty = r#"echo 'I think: {"decision":"allow","reason":"fine"}'"#;
+    for (lines, cmd, decision, reason) in [
+        (judge(script), "ls", pb::Decision::Allow, "it looks"),
+        (judge(script), "rm -r x", pb::Decision::Deny, "it removes"),
+        (
+            judge(script) + granted,
+            "ls",
+            pb::Decision::Allow,
+            "it looks",
+        ),
+        (judge(chatty), "ls", pb::Decision::Deny, "the hook failed"),
+        (judge("exit 3"), "ls", pb::Decision::Deny, "the hook failed"),
+        (
+            String::new(),
+            "ls",
+            pb::Decision::Deny,
+            "`judge` of the `[[hooks_file]]`",
+        ),
+    ] {
+        let directory = support::directory();
+        let daemon = Daemon::with_hooks(&judged(directory.path(), &lines)).await;
+        let event = json!({"tool_name": "shell", "tool_input": {"cmd": cmd}});
+
+        let response = dispatch(&daemon, "pre_tool_use", &event).await;
+
+        let answer = response.answer.unwrap();
+        assert_eq!(answer.decision(), decision, "{lines}: {:?}", response.hooks);
+        assert!(answer.reason.contains(reason), "{lines}: {answer:?}");
+        if let Some(End::Ran(ran)) = &response.hooks[0].end {
+            let profile = &ran.confinement.as_ref().unwrap().profile;
+            assert_eq!(profile == "network", lines.contains("rule"), "{profile}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_only_looks_on_and_is_the_runtimes_to_run_denies_nothing() {
+    let directory = support::directory();
+    let path = directory.path().join("agent.yaml");
+    let text = "settings: {snapshot: true}\nhooks: {pre_tool_use: [{matcher: '*', hooks: \
+                [{type: builtin, command: snapshot}]}], turn_start: [{type: builtin, command: snapshot}]}\n";
+    fs::write(&path, text).unwrap();
+    let config = format!("[[hooks_file]]\ncontract = \"docker_agent\"\npath = {path:?}\n");
+    let daemon = Daemon::with_hooks(&config).await;
+
+    let call = dispatch(&daemon, "pre_tool_use", &json!({"tool_name": "shell"})).await;
+    let turn = dispatch(&daemon, "turn_start", &json!({})).await;
+
+    assert_eq!((call.hooks, turn.hooks), (vec![], vec![]));
+    let log = daemon.log();
+    assert_eq!(
+        log.matches("`snapshot` is left to the runtime").count(),
+        1,
+        "{log}"
+    );
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_long_is_kept_whole_for_its_agent_and_for_no_hook_until_the_session_ends()
+ {
+    let directory = support::directory();
+    let file = directory.path().join("agent.yaml");
+    fs::write(&file, "agents:\n  root: {model: m}\n").unwrap();
+    let value = directory.path().join("key");
+    fs::write(&value, "key-of-the-registry").unwrap();
+    fs::set_permissions(&value, fs::Permissions::from_mode(0o600)).unwrap();
+    let config = format!(
+        "[[hooks_file]]\ncontract = \"docker_agent\"\npath = {file:?}\n[[secret]]\nname = \"key\"\nfile = {value:?}\n"
+    );
+    let daemon = Daemon::with_hooks(&config).await;
+    let response = format!("first key-of-the-registry\n{}", "line\n".repeat(3000));
+    let event = json!({"tool_name": "shell", "tool_response": response, "session_id": "one"});
+
+    let limited = dispatch(&daemon, "tool_response_transform", &event).await;
+
+    let text = limited.answer.unwrap().updated_output_json.unwrap();
+    let text: String = serde_json::from_str(&text).unwrap();
+    let path = text.split('`').nth(1).unwrap();
+    let kept = fs::read_to_string(path).unwrap();
+    assert_eq!(
+        kept,
+        response.replace("key-of-the-registry", "[redacted:key]")
+    );
+    let mode = fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // Even if its mode lets everybody: no profile can grant it.
+    let place = Path::new(path).parent().unwrap();
+    for (path, mode) in [(Path::new(path), 0o644), (place, 0o711)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let beside = daemon.workspace().join("beside");
+    fs::write(&beside, "x").unwrap();
+    for (file, is_read) in [(path, false), (beside.to_str().unwrap(), true)] {
+        let mut request = support::sh("workspace-ro", &format!("cat '{file}'"));
+        request.hook.as_mut().unwrap().workspace = daemon.workspace().display().to_string();
+        let read = daemon.run(request).await.unwrap();
+        assert_eq!(
+            read.outcome.unwrap().exit_code == Some(0),
+            is_read,
+            "{file}: {read:?}"
+        );
+    }
+    fs::set_permissions(place, fs::Permissions::from_mode(0o700)).unwrap();
+    for (session, is_there) in [("other", true), ("one", false)] {
+        dispatch(&daemon, "session_end", &json!({"session_id": session})).await;
+        assert_eq!(Path::new(path).exists(), is_there, "{session}");
+    }
 }
 
 /// Runs git as the author of a repository would: outside of any confinement.
@@ -436,26 +560,97 @@ async fn git_starts_no_filter_of_a_repositorys_unless_its_profile_allows_process
 }
 
 #[tokio::test]
-async fn git_is_a_command_that_takes_a_consent() {
+async fn git_is_a_command_that_takes_a_consent_unless_it_is_roots_alone_to_change() {
+    let tools = directory();
+    fs::copy("/usr/bin/git", tools.path().join("git")).unwrap();
+    // What lies here, others could have put here.
+    fs::set_permissions(tools.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let strict = include_str!("../../sandbox-profiles/strict.toml");
+    let profile = strict.replace(
+        "path = [\"/usr/local/bin\"",
+        &format!("path = [{:?}", tools.path()),
+    );
+    let own = entry("turn_start", "add_git_status", "profile = \"own-git\"\n");
     let setup = Setup {
         ask_for_consent: true,
-        config: entry("turn_start", "add_git_status", ""),
+        config: [entry("turn_start", "add_git_status", ""), own].concat(),
+        profiles: vec![("own-git".to_owned(), profile)],
         ..Setup::default()
     };
     let daemon = Daemon::with(setup).await;
 
     let response = dispatch(&daemon, "turn_start", &json!({})).await;
 
-    let Some(End::Refused(refusal)) = &response.hooks[0].end else {
-        panic!("{:?}", response.hooks[0])
+    assert!(
+        matches!(&response.hooks[0].end, Some(End::Ran(_))),
+        "{:?}",
+        response.hooks[0]
+    );
+    let Some(End::Refused(refusal)) = &response.hooks[1].end else {
+        panic!("{:?}", response.hooks[1])
     };
     assert_eq!(refusal.reason, "CONSENT_REQUIRED");
     let approve = &refusal.metadata["approve"];
     assert!(approve.contains("git --no-pager"), "{approve}");
-    let answer = response.answer.unwrap();
-    assert!(answer.failed && answer.additional_context.is_empty());
-    assert_eq!(answer.warnings.len(), 1);
-    assert_eq!(daemon.records(), ["refused"]);
+    let of_kind = |kind: &str| {
+        let mut journal = daemon.journal().into_iter();
+        journal.find(|record| record["record"] == kind).unwrap()
+    };
+    assert_eq!(of_kind("started")["consent"], "builtin");
+
+    // The same words from anybody else are a command like every other.
+    let words = shlex::split(approve).unwrap();
+    let git = words.iter().position(|word| word == "--").unwrap() + 1;
+    let mut argv = words[git..].to_vec();
+    argv[0] = "/usr/bin/git".to_owned();
+    let mut request = hook([]);
+    request.hook.as_mut().unwrap().argv = argv;
+    let refused = daemon.run(request).await.unwrap_err();
+    assert_eq!(reason(&refused), "CONSENT_REQUIRED");
+}
+
+#[tokio::test]
+async fn a_built_in_hook_works_where_its_entry_says_and_tells_whose_agent_it_is() {
+    let own = directory();
+    let root = own.path().canonicalize().unwrap();
+    let sub = root.join("workspace/sub");
+    fs::create_dir_all(&sub).unwrap();
+    let path = root.join("agent.yaml");
+    let text = format!(
+        "agents:\n  root:\n    add_date: true\n    hooks:\n      turn_start:\n      - {{type: builtin, command: add_date}}\n      session_start:\n      \
+         - {{type: builtin, command: add_environment_info, working_dir: {sub:?}}}\n      - {{type: builtin, command: add_user_info}}\n"
+    );
+    fs::write(&path, text).unwrap();
+    let setup = Setup {
+        config: format!("[[hooks_file]]\ncontract = \"docker_agent\"\npath = {path:?}\n"),
+        ..Setup::default()
+    };
+    let daemon = Daemon::in_directory(own, setup).await.unwrap();
+    let event = json!({ "cwd": daemon.workspace() });
+    let at = async |point: &str| dispatch(&daemon, point, &event).await;
+
+    let session = at("session_start").await;
+    let turn = at("turn_start").await;
+
+    let context = session.answer.unwrap().additional_context.concat();
+    let here = format!("Working directory: {}\n", sub.display());
+    assert!(context.contains(&here), "{context}");
+    let uid = nix::unistd::getuid();
+    // Who runs the tests may have no name.
+    let user = nix::unistd::User::from_uid(uid).unwrap();
+    let named = user.map(|user| format!("User: {}\n", user.name));
+    let is_told = named.is_none_or(|named| context.contains(&named));
+    assert!(is_told, "{context}");
+    assert!(context.contains("Hostname: "), "{context}");
+    // A flag and an entry are one hook, and that there are both is told.
+    assert_eq!(turn.hooks.len(), 1);
+    assert!(
+        daemon
+            .log()
+            .contains("`add_date` stands for a built-in hook"),
+        "{}",
+        daemon.log()
+    );
 }
 
 #[tokio::test]

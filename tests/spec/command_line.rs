@@ -15,7 +15,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    support::{Daemon, SHIPPED},
+    support::{Daemon, SHIPPED, Setup},
     witness::{CommandLine, json as one_line},
 };
 
@@ -219,6 +219,7 @@ fn the_newcomers_command_prints_outcome_directive_and_confinement() {
             "evidence",
             "times",
             "audit",
+            "served",
         ]
     );
     assert!(text.contains("exited, code 0"), "{text}");
@@ -329,4 +330,204 @@ fn consents_are_listed_and_revoked() {
         Some(1)
     );
     assert_eq!(line.run(&["consent", "list", "--json"]).stdout, b"");
+}
+
+#[tokio::test]
+async fn a_run_is_served_privately_where_that_is_said_though_a_daemon_listens() {
+    let setup = Setup {
+        ask_for_consent: true,
+        ..Setup::default()
+    };
+    let (line, daemon) = (CommandLine::new(), Daemon::with(setup).await);
+    let socket = daemon.path().join("sock");
+    let at_usual_place = |words: &[&str]| {
+        let mut command = line.command(words);
+        command.env("HOOKJAIL_ADDR", &socket).output().unwrap()
+    };
+
+    // The control: the daemon is asked, and nobody has allowed anything there.
+    let asked = at_usual_place(&["run", "--json", "--", "/bin/true"]);
+    assert_eq!(one_line(&asked)["error"]["reason"], "CONSENT_REQUIRED");
+    assert_eq!(daemon.records(), ["refused"]);
+
+    let private = at_usual_place(&["run", "--json", "--private", "--", "/bin/true"]);
+    assert_eq!(private.status.code(), Some(0), "{private:?}");
+    assert_eq!(one_line(&private)["servedBy"], "this process alone");
+    let dispatched = at_usual_place(&[
+        "dispatch",
+        "--json",
+        "--private",
+        "--contract",
+        "loom",
+        "--point",
+        "tool.pre",
+        "--hook",
+        "tool.pre=exit 0",
+    ]);
+    assert_eq!(dispatched.status.code(), Some(0), "{dispatched:?}");
+    assert_eq!(one_line(&dispatched)["servedBy"], "this process alone");
+    assert_eq!(daemon.records(), ["refused"]);
+}
+
+#[tokio::test]
+async fn who_served_a_run_is_told() {
+    let (line, daemon) = (CommandLine::new(), Daemon::start().await);
+    let socket = daemon.path().join("sock").display().to_string();
+
+    let by_daemon = run(&line, &["--connect", &socket, "--", "/bin/true"]);
+    let private = run(&line, &["--private", "--", "/bin/true"]);
+
+    let last = |output: &Output| {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().last().map(str::to_owned)
+    };
+    let told = format!("served by   the daemon at {socket}");
+    assert_eq!(last(&by_daemon), Some(told));
+    let told = "served by   this process alone".to_owned();
+    assert_eq!(last(&private), Some(told));
+}
+
+#[tokio::test]
+async fn a_client_of_a_daemon_reads_no_configuration() {
+    let (line, daemon) = (CommandLine::new(), Daemon::start().await);
+    let socket = daemon.path().join("sock").display().to_string();
+    fs::write(line.path().join("hookjail.toml"), "no = [configuration").unwrap();
+
+    // The control: without a daemon it is read, and what is wrong is said.
+    let private = run(&line, &["--private", "--", "/bin/true"]);
+    assert_eq!(private.status.code(), Some(125), "{private:?}");
+    assert!(String::from_utf8_lossy(&private.stderr).contains("hookjail.toml"));
+
+    let served = run(&line, &["--connect", &socket, "--", "/bin/true"]);
+    assert_eq!(served.status.code(), Some(0), "{served:?}");
+    let mut guard = line.command(&["run", "--as", "claude-code", "--connect", &socket]);
+    let guard = guard.args(["--point", "PreToolUse", "--", "/bin/true"]);
+    let guard = guard.current_dir(daemon.workspace()).output().unwrap();
+    assert_eq!(guard.status.code(), Some(0), "{guard:?}");
+}
+
+#[test]
+fn the_hooks_own_output_can_be_had_alone() {
+    let line = CommandLine::new();
+    let hook = "printf 'a\\0b'; printf c >&2; exit 3";
+
+    let output = run(&line, &["--mirror", "--", "/bin/sh", "-c", hook]);
+
+    let told = (output.status.code(), &output.stdout[..], &output.stderr[..]);
+    assert_eq!(told, (Some(3), &b"a\0b"[..], &b"c"[..]));
+}
+
+#[test]
+fn a_daemon_that_cannot_be_reached_is_told_with_what_may_help() {
+    for (address, expected) in [
+        ("localhost:50051", "there is no TCP"),
+        ("/nonexistent/hookjail.sock", "`hookjail serve`"),
+    ] {
+        let output = CommandLine::new().run(&["run", "--connect", address, "--", "/bin/true"]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{told}");
+        assert!(told.contains(address) && told.contains(expected), "{told}");
+    }
+}
+
+#[test]
+fn a_wrong_name_is_answered_with_those_that_there_are() {
+    let line = CommandLine::new();
+    let profiles: &[&str] = &["strict", "workspace-ro"];
+    let contracts: &[&str] = &["claude_code", "observe", "reyn"];
+    for (words, expected) in [
+        (&["profile", "show", "no"][..], profiles),
+        (&["doctor", "--profile", "no"], profiles),
+        (
+            &["explain", "--profile", "no", "path", "read", "/"],
+            profiles,
+        ),
+        (
+            &["consent", "allow", "--profile", "no", "/bin/true"],
+            profiles,
+        ),
+        (&["run", "--contract", "no", "/bin/true"], contracts),
+        (&["run", "--as", "no", "/bin/true"], &["claude-code", "git"]),
+        (
+            &["audit", "query", "--end", "no"],
+            &["exited", "timed_out", "refused"],
+        ),
+        (&["explain", "path", "no", "/"], &["read", "rename"]),
+        (&["schema", "no"], &["audit", "config"]),
+    ] {
+        let output = line.run(words);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{words:?}");
+        for name in expected {
+            assert!(told.contains(name), "{words:?}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_name_is_spelled_with_hyphens_or_underscores() {
+    let line = CommandLine::new();
+    for name in [
+        "claude-code",
+        "claude_code",
+        "docker-agent",
+        "base-coat",
+        "basecoat",
+    ] {
+        let words = [
+            "--dry-run",
+            "--contract",
+            name,
+            "--point",
+            "none",
+            "--",
+            "/bin/true",
+        ];
+        let output = run(&line, &words);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(!told.contains("there is no contract"), "{name}: {told}");
+    }
+    for name in [
+        "claude-code",
+        "claude_code",
+        "gemini_cli",
+        "base_coat",
+        "basecoat",
+    ] {
+        let output = run(&line, &["--as", name, "--observe", "--", "/bin/true"]);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(!told.contains("one of"), "{name}: {told}");
+    }
+}
+
+#[test]
+fn doctor_fits_a_screen_and_has_the_rest_where_it_is_asked_for() {
+    let line = CommandLine::new();
+    let lines = |words: &[&str]| {
+        let output = line.run(words);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+
+    let short = lines(&["doctor"]);
+    let long = lines(&["doctor", "--verbose"]);
+
+    assert!(short.lines().count() <= 24, "{short}");
+    for profile in SHIPPED {
+        let mut told = short.lines();
+        let told = told.find(|line| line.starts_with(profile)).unwrap();
+        assert!(told.contains("confirmed"), "{told}");
+    }
+    assert!(!short.contains("control ok") && long.contains("control ok"));
+}
+
+#[test]
+fn revoking_what_nobody_allowed_says_where_to_look() {
+    let line = CommandLine::new();
+
+    let output = line.run(&["consent", "revoke", "/bin/none"]);
+
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("`/bin/none`") && told.contains("hookjail consent list"));
 }

@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use tonic::{Code, Request, Status, Streaming, transport::Channel};
 
 use crate::{
-    support::{Daemon, Setup, hook, reason, sh},
+    support::{Daemon, Setup, hook, inline, reason, sh},
     witness::{NOBODY, a_minute, ask_as, end, hookjail, json as printed, until, wall_time},
 };
 
@@ -797,12 +797,12 @@ async fn two_people_watch_and_the_one_who_is_quicker_decides() {
     let hostile = "evil\u{1b}[2Jname\u{202e}";
     let running = begin(&daemon, hook([path.to_str().unwrap(), hostile]));
     for person in [&quick, &slow] {
-        person.sees("[A]lways, [y]es this once, [n]o: ").await;
+        person.sees("[a]lways, [y]es this once, [N]o: ").await;
         person.sees(path.to_str().unwrap()).await;
     }
     quick.types("what?\n");
     until("another prompt", || {
-        quick.shown.lock().unwrap().matches("[A]lways").count() == 2
+        quick.shown.lock().unwrap().matches("[a]lways").count() == 2
     })
     .await;
     assert_eq!(consents(&daemon), [json!(null); 0]);
@@ -826,7 +826,7 @@ async fn an_answer_is_to_the_question_that_was_read() {
     let path = script(&daemon, "echo ran");
     let mut person = Person::at(&daemon).await;
     let first = begin(&daemon, hook([path.to_str().unwrap(), "first"]));
-    person.sees("[n]o: ").await;
+    person.sees("[N]o: ").await;
     first.abort();
     let second = begin(&daemon, hook([path.to_str().unwrap(), "second"]));
     person.sees("second").await;
@@ -860,7 +860,7 @@ async fn who_runs_a_hook_at_a_terminal_is_asked_there() {
         terminal.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut person = Person::before(terminal.spawn().unwrap());
         // What is typed before there is a question is no answer to it.
-        person.sees("[n]o: ").await;
+        person.sees("[N]o: ").await;
         person.answers(&format!("{answer}\n")).await;
         let mut status = None;
         until("the end of the run", || {
@@ -1179,6 +1179,107 @@ async fn reyns_own_list_counts_for_its_hooks_once_and_is_bound_to_content_then()
 }
 
 #[tokio::test]
+async fn infers_list_is_consent_where_the_operator_has_it_so_and_is_bound_to_content_then() {
+    const LISTED: [&str; 3] = ["gate", "consent", "consent"];
+    for (index, listed) in LISTED.into_iter().enumerate() {
+        let directory = crate::support::directory();
+        fs::create_dir(directory.path().join("outside")).unwrap();
+        let path = directory.path().join("outside/notify.sh");
+        let line = format!("{} done", path.display());
+        let entry = path.display().to_string().replace('.', r"\\.");
+        // In hookjail's configuration, or in infer's own.
+        let of_infer = directory.path().join("config.yaml");
+        let list = format!("[\"{entry} .*\"]");
+        fs::write(
+            &of_infer,
+            format!("tools: {{bash: {{mode: {{plan: {{allow: {list}}}}}}}}}\n"),
+        )
+        .unwrap();
+        fs::set_permissions(&of_infer, Permissions::from_mode(0o600)).unwrap();
+        let lists = match index {
+            2 => format!("file = {of_infer:?}"),
+            _ => format!("plan = {list}"),
+        };
+        let command = |name: &str, line: &str| {
+            format!(
+                "[[hook]]\nname = {name:?}\ncontract = \"infer\"\npoint = \"post_tool\"\ncommand = {line:?}\n"
+            )
+        };
+        let config = format!(
+            "[infer]\nlisted = {listed:?}\n{lists}\n{}{}",
+            command("notify", &line),
+            command("default", "pwd"),
+        );
+        let setup = Setup {
+            ask_for_consent: true,
+            config,
+            ..Setup::default()
+        };
+        let daemon = Daemon::in_directory(directory, setup).await.unwrap();
+        let write = |text: &str| {
+            fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        };
+        write("echo ran");
+        let reasons = async |mode: &str, brought: Vec<pb::InlineHook>| {
+            let request = pb::DispatchRequest {
+                contract: pb::Contract::Infer.into(),
+                inline_hooks: brought,
+                mode_key: mode.to_owned(),
+                session_id: "s".to_owned(),
+                ..crate::support::at("post_tool", &json!({}))
+            };
+            let response = daemon.dispatch(request).await;
+            let told = response.events.iter().map(|event| {
+                let event: serde_json::Value = serde_json::from_str(&event.json).unwrap();
+                let reason = event["reason"].as_str().unwrap_or("ran");
+                format!("{}: {reason}", event["name"].as_str().unwrap())
+            });
+            told.collect::<Vec<_>>()
+        };
+        let default = "default: consent_refused";
+
+        // Let through by `.*` alone, or by a default that nobody wrote: no consent of anybody's.
+        let auto = reasons("auto", Vec::new()).await;
+        assert_eq!(auto, ["notify: consent_refused", default], "{listed}");
+        assert_eq!(consents(&daemon), [json!(null); 0]);
+        let plan = reasons("standard", vec![inline("mine", &line)]).await;
+        assert_eq!(
+            plan,
+            ["notify: not_allowlisted", default, "mine: not_allowlisted"],
+            "{listed}"
+        );
+        let plan = reasons("plan", Vec::new()).await;
+        if listed == "gate" {
+            assert_eq!(plan, ["notify: consent_refused", default]);
+            assert_eq!(consents(&daemon), [json!(null); 0]);
+            continue;
+        }
+        assert_eq!(plan, ["notify: ran", default]);
+        let other = format!("{} other", path.display());
+        assert_eq!(
+            reasons("plan", vec![inline("mine", &other)]).await[2],
+            "mine: consent_refused"
+        );
+        let recorded = consents(&daemon);
+        assert_eq!(
+            (recorded.len(), &recorded[0]["approved_by"]),
+            (1, &json!("infer's list"))
+        );
+        assert!(
+            recorded[0]["digests"].to_string().contains("notify.sh"),
+            "{recorded:?}"
+        );
+        // Content counts from now on.
+        write("echo other");
+        assert_eq!(
+            reasons("plan", Vec::new()).await,
+            ["notify: consent_refused", default]
+        );
+    }
+}
+
+#[tokio::test]
 async fn reyns_environment_accepts_its_hooks_and_no_others() {
     let daemon = Daemon::with(Setup {
         ask_for_consent: true,
@@ -1297,5 +1398,48 @@ mod as_root {
         );
         let output = ask_as(4711, &daemon, "sock", "run", &["--", "/bin/true"]);
         assert_eq!(printed(&output)["error"]["reason"], "PEER_NOT_ALLOWED");
+    }
+}
+
+mod with_tools {
+    use super::*;
+
+    /// Starts what follows at a terminal of its own, gives its answer once it is asked, and ends as it does.
+    const AT_A_TERMINAL: &str = r#"
+import os, pty, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[2], sys.argv[2:])
+told = b""
+while b"[N]o: " not in told:
+    told += os.read(terminal, 4096)
+time.sleep(1.3)
+os.write(terminal, sys.argv[1].encode())
+try:
+    while os.read(terminal, 4096):
+        pass
+except OSError:
+    pass
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"#;
+
+    #[tokio::test]
+    #[ignore = "needs python3"]
+    async fn who_is_asked_at_a_terminal_and_presses_enter_or_leaves_says_no_at_once() {
+        let daemon = daemon("").await;
+        let socket = daemon.path().join("sock").display().to_string();
+        let program = env!("CARGO_BIN_EXE_hookjail");
+        for (answer, code) in [("y\n", 0), ("\n", 125), ("\u{4}", 125)] {
+            let mut terminal = std::process::Command::new("python3");
+            terminal.args(["-c", AT_A_TERMINAL, answer, program]);
+            terminal.args(["run", "--connect", &socket, "--", "/bin/true"]);
+            let began = std::time::Instant::now();
+            let ended = tokio::task::spawn_blocking(move || terminal.output().unwrap());
+            let output = ended.await.unwrap();
+            assert_eq!(output.status.code(), Some(code), "{answer:?} {output:?}");
+            // A question that nobody answers stays open for a minute.
+            assert!(began.elapsed() < Duration::from_secs(30), "{answer:?}");
+        }
+        assert_eq!(daemon.records(), ["started", "ended", "refused", "refused"]);
     }
 }

@@ -196,13 +196,22 @@ template_push = { message = "{{ nothing }}" }
             panic!("{:?}", response.pushes)
         };
         assert_eq!((&*push.message, &*push.name), ("again: x", "nudge"));
+        let wakes = push.wake;
         let broken = response.hooks[1].verdict.as_ref().unwrap();
         assert_eq!(broken.skip_reason, "missing_field:message");
         let valve = response.loop_valve.unwrap();
         assert_eq!((valve.limit, &*valve.on_limit), (2, "ask_user"));
-        counts.push((valve.count, valve.capped));
+        // Beyond the cap nothing wakes: the message rides with the next turn.
+        assert_eq!(valve.exceeded, !wakes);
+        counts.push((valve.count, valve.capped, valve.exceeded));
     }
-    assert_eq!(counts, [(1, false), (2, true), (2, true), (1, false)]);
+    let expected = [
+        (1, false, false),
+        (2, true, false),
+        (2, true, true),
+        (1, false, false),
+    ];
+    assert_eq!(counts, expected);
     assert_eq!(daemon.records(), Vec::<String>::new());
 }
 
@@ -272,8 +281,11 @@ command = "make test"
             }
         }
     }
-    let refused = daemon.client().dispatch(in_mode("yolo")).await.unwrap_err();
-    assert!(refused.message().contains("mode_key"));
+    // In a mode that is not known, the list of all counts alone.
+    let response = daemon.dispatch(in_mode("readonly")).await;
+    let names: Vec<_> = response.events.iter().map(|event| &*event.name).collect();
+    assert_eq!(names[0], "hook_command");
+    assert_eq!(names[1..], ["hook_command_skipped"; 2]);
 }
 
 #[tokio::test]

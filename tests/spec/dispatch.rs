@@ -2,9 +2,11 @@
 
 use std::{
     fs,
+    io::{Read, Write},
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Stdio},
+    time::Duration,
 };
 
 use hookjail::pb::{self, dispatched_hook::End};
@@ -12,8 +14,8 @@ use serde_json::json;
 use tonic::Code;
 
 use crate::{
-    support::{Daemon, Setup, at, inline, reached, reason},
-    witness::{CommandLine, a_minute, processes_with, until, until_gone},
+    support::{Daemon, Setup, at, directory, inline, reached, reason},
+    witness::{CommandLine, a_minute, hookjail, processes_with, until, until_gone},
 };
 
 #[tokio::test]
@@ -84,6 +86,34 @@ command = ["/bin/true"]
         assert_eq!(answer.warnings.len(), warnings, "{point}");
     }
     assert_eq!(daemon.records(), ["refused"; 3]);
+}
+
+#[tokio::test]
+async fn a_hook_that_is_refused_for_its_workspace_has_no_invalid_command() {
+    let daemon = Daemon::with_hooks(
+        "[[hook]]\ncontract = \"claude_code\"\npoint = \"PostToolUse\"\ncommand = \"true\"\n",
+    )
+    .await;
+    let request = pb::DispatchRequest {
+        workspace: "/nonexistent".to_owned(),
+        ..at("PostToolUse", &json!({}))
+    };
+
+    let response = daemon
+        .client()
+        .dispatch(request)
+        .await
+        .unwrap()
+        .into_inner();
+
+    let [hook] = &response.hooks[..] else {
+        panic!("{:?}", response.hooks)
+    };
+    let Some(End::Refused(refusal)) = &hook.end else {
+        panic!("{:?}", hook.end)
+    };
+    assert_eq!(refusal.reason, "INVALID_REQUEST", "{refusal:?}");
+    assert_eq!(hook.verdict.as_ref().unwrap().skip_reason, "refused");
 }
 
 #[tokio::test]
@@ -486,6 +516,117 @@ fn file_of_hooks(directory: &Path) -> String {
 }
 
 #[tokio::test]
+async fn hooks_are_told_where_things_are_by_the_variables_of_their_runtime() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path();
+    fs::create_dir(root.join("hooks")).unwrap();
+    let file = |contract: &str, name: &str, hook: &serde_json::Value, owner: &str| {
+        let path = root.join(name);
+        let point = if contract == "gemini_cli" {
+            "BeforeTool"
+        } else {
+            "PreToolUse"
+        };
+        let settings = json!({"hooks": {point: [{"hooks": [hook]}]}});
+        fs::write(&path, settings.to_string()).unwrap();
+        format!("[[hooks_file]]\ncontract = {contract:?}\npath = {path:?}\n{owner}")
+    };
+    let saying =
+        |what: &str| json!({"type": "command", "command": format!("echo \"{what}\" >&2; exit 2")});
+    let mut gemini =
+        saying("$GEMINI_PROJECT_DIR $CLAUDE_PROJECT_DIR $GEMINI_CWD $GEMINI_SESSION_ID");
+    gemini["env"] = json!({"CLAUDE_PROJECT_DIR": "own"});
+    let daemon = Daemon::with_hooks(
+        &[
+            file("gemini_cli", "gemini.json", &gemini, ""),
+            file(
+                "claude_code",
+                "claude.json",
+                &saying("$CLAUDE_PROJECT_DIR ${CLAUDE_PLUGIN_ROOT-none}"),
+                "",
+            ),
+            file(
+                "codex",
+                "hooks/hooks.json",
+                &saying("$PLUGIN_ROOT $CLAUDE_PLUGIN_ROOT"),
+                "plugin = \"p\"\n",
+            ),
+            file("codex", "own.json", &saying("${PLUGIN_ROOT-none}"), ""),
+            file(
+                "codex",
+                "other.json",
+                &saying("$PLUGIN_ROOT"),
+                "plugin = \"q\"\nbase = \"/opt\"\n",
+            ),
+        ]
+        .concat(),
+    )
+    .await;
+    let workspace = daemon.workspace();
+    let workspace = workspace.display();
+    let reasons = async |contract: pb::Contract, point: &str| {
+        let event =
+            json!({"cwd": "/below", "session_id": "s1", "tool_name": "Bash", "tool_input": {}});
+        let request = pb::DispatchRequest {
+            contract: contract.into(),
+            ..at(point, &event)
+        };
+        let reached = daemon.dispatch(request).await.hooks;
+        let reasons = reached.into_iter().map(|hook| hook.verdict.unwrap().reason);
+        reasons.collect::<Vec<_>>()
+    };
+
+    assert_eq!(
+        reasons(pb::Contract::GeminiCli, "BeforeTool").await,
+        [format!("{workspace} own /below s1")]
+    );
+    assert_eq!(
+        reasons(pb::Contract::ClaudeCode, "PreToolUse").await,
+        [format!("{workspace} none")]
+    );
+    let root = root.display();
+    assert_eq!(
+        reasons(pb::Contract::Codex, "PreToolUse").await,
+        [
+            format!("{root} {root}"),
+            "none".to_owned(),
+            "/opt".to_owned()
+        ]
+    );
+}
+
+#[tokio::test]
+async fn claude_codes_hooks_run_for_calls_that_their_filters_are_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("settings.json");
+    let hook = |name: &str, rule: &str| json!({"type": "command", "name": name, "command": format!(": {name}"), "if": rule});
+    let hooks = [
+        hook("git", "Bash(git *)"),
+        hook("edit", "Edit(*.ts)"),
+        hook("none", "no rule"),
+    ];
+    let settings = json!({"hooks": {"PreToolUse": [{"hooks": hooks}], "Stop": [{"hooks": hooks}]}});
+    fs::write(&path, settings.to_string()).unwrap();
+    let daemon = Daemon::with_hooks(&format!(
+        "[[hooks_file]]\ncontract = \"claude_code\"\npath = {path:?}\n"
+    ))
+    .await;
+    let due = async |point: &str, event: serde_json::Value| {
+        let response = daemon.dispatch(at(point, &event)).await;
+        reached(&response).join(" ")
+    };
+    let bash = |command: &str| json!({"tool_name": "Bash", "tool_input": {"command": command}});
+
+    assert_eq!(due("PreToolUse", bash("ls && git push")).await, "git none");
+    assert_eq!(due("PreToolUse", bash("ls")).await, "none");
+    assert_eq!(due("PreToolUse", bash("$(ls)")).await, "git none");
+    let edit = json!({"tool_name": "Edit", "tool_input": {"file_path": "/x.rs"}});
+    assert_eq!(due("PreToolUse", edit).await, "edit none");
+    assert_eq!(due("PreToolUse", json!({})).await, "git edit none");
+    assert_eq!(due("Stop", json!({})).await, "git edit none");
+}
+
+#[tokio::test]
 async fn hooks_of_a_file_run_with_the_variables_that_it_gives_them() {
     let directory = tempfile::tempdir().unwrap();
     let daemon = Daemon::with_hooks(&file_of_hooks(directory.path())).await;
@@ -534,6 +675,270 @@ async fn hooks_of_a_file_run_under_the_profile_that_the_operator_names_for_it() 
         problem.contains("`hooks_file.profile` names `none`"),
         "{problem}"
     );
+}
+
+/// Returns the configuration of a file with Gemini CLI hooks at `BeforeTool`, each a command line.
+fn file_of_lines(directory: &Path, lines: &[&str]) -> String {
+    let path = directory.join("settings.json");
+    let hook = |line: &&str| json!({"type": "command", "command": line});
+    let hooks: Vec<_> = lines.iter().map(hook).collect();
+    let settings = json!({"hooks": {"BeforeTool": [{"hooks": hooks}]}});
+    fs::write(&path, settings.to_string()).unwrap();
+    format!("[[hooks_file]]\ncontract = \"gemini_cli\"\npath = {path:?}\n")
+}
+
+#[tokio::test]
+async fn a_rule_of_the_operators_is_for_the_hooks_of_a_file_that_it_means() {
+    let directory = tempfile::tempdir().unwrap();
+    let lines = ["echo >one", "echo >two", "exec sleep 60"];
+    let file = file_of_lines(directory.path(), &lines);
+    let rules = r#"
+[[hooks_file.rule]]
+command = "echo >one"
+profile = "workspace-rw"
+[[hooks_file.rule]]
+point = "BeforeTool"
+command = "exec sleep 60"
+timeout = "200ms"
+on_failure = "closed"
+"#;
+    let daemon = Daemon::with_hooks(&format!("{file}{rules}")).await;
+
+    let response = daemon
+        .dispatch(at("BeforeTool", &json!({"tool_name": "write_file"})))
+        .await;
+
+    let there = |name: &str| daemon.workspace().join(name).exists();
+    assert_eq!((there("one"), there("two")), (true, false));
+    let Some(End::Ran(slow)) = &response.hooks[2].end else {
+        panic!("{:?}", response.hooks[2])
+    };
+    assert_eq!(slow.outcome.unwrap().kind(), pb::OutcomeKind::TimedOut);
+    let answer = response.answer.unwrap();
+    assert_eq!(answer.decision(), pb::Decision::Deny);
+}
+
+#[tokio::test]
+async fn a_profile_of_the_operators_is_granted_by_what_names_it_for_a_file_and_by_no_request() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = file_of_lines(directory.path(), &["exit 0"]);
+    let by_key = "profile = \"network\"\n";
+    let by_rule = "[[hooks_file.rule]]\ncommand = \"exit 0\"\nprofile = \"network\"\n";
+    for (grant, ask_for_consent, refused) in [
+        (by_key, false, None),
+        (by_rule, false, None),
+        // It is granted, and the command is to be allowed all the same.
+        (by_rule, true, Some("CONSENT_REQUIRED")),
+    ] {
+        let setup = Setup {
+            ask_for_consent,
+            config: format!("{file}{grant}"),
+            ..Setup::default()
+        };
+        let daemon = Daemon::with(setup).await;
+        let response = daemon
+            .dispatch(at("BeforeTool", &json!({"tool_name": "write_file"})))
+            .await;
+        match (&response.hooks[0].end, refused) {
+            (Some(End::Ran(ran)), None) => {
+                assert_eq!(ran.confinement.as_ref().unwrap().profile, "network");
+            }
+            (Some(End::Refused(refusal)), Some(reason)) => assert_eq!(refusal.reason, reason),
+            (end, _) => panic!("{grant}: {end:?}"),
+        }
+    }
+
+    let daemon = Daemon::start().await;
+    let hook = inline("outbound", "exit 0");
+    let whole = pb::DispatchRequest {
+        contract: pb::Contract::GeminiCli.into(),
+        inline_hooks: vec![hook],
+        profile: "network".to_owned(),
+        ..at("BeforeTool", &json!({"tool_name": "write_file"}))
+    };
+    let response = daemon.dispatch(whole).await;
+    let Some(End::Refused(refusal)) = &response.hooks[0].end else {
+        panic!("{:?}", response.hooks[0])
+    };
+    assert_eq!(refusal.reason, "NOT_ALLOWLISTED");
+}
+
+#[tokio::test]
+async fn a_request_names_the_profile_of_the_hooks_that_it_brings() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = file_of_lines(directory.path(), &["echo >configured"]);
+    let daemon = Daemon::with_hooks(&file).await;
+    let under = |profile: &str, line: &str| pb::InlineHook {
+        profile: profile.to_owned(),
+        ..inline(line, line)
+    };
+    let request = pb::DispatchRequest {
+        contract: pb::Contract::GeminiCli.into(),
+        inline_hooks: vec![
+            under("workspace-ro", "echo >one"),
+            under("", "echo >two"),
+            under("none", "echo >three"),
+        ],
+        profile: "workspace-rw".to_owned(),
+        ..at("BeforeTool", &json!({"tool_name": "write_file"}))
+    };
+
+    let response = daemon.dispatch(request).await;
+
+    let there = |name: &str| daemon.workspace().join(name).exists();
+    let all = ["configured", "one", "two", "three"].map(there);
+    assert_eq!(all, [false, false, true, false]);
+    let Some(End::Refused(refusal)) = &response.hooks[3].end else {
+        panic!("{:?}", response.hooks[3])
+    };
+    assert_eq!(refusal.reason, "PROFILE_UNKNOWN");
+}
+
+#[tokio::test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests start the command line, never a hook"
+)]
+async fn the_line_that_a_refusal_names_allows_the_hook_as_its_file_writes_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |contract: &str, name: &str, text: String| {
+        let path = directory.path().join(name);
+        fs::write(&path, text).unwrap();
+        format!("[[hooks_file]]\ncontract = {contract:?}\npath = {path:?}\n")
+    };
+    let base_coat =
+        |command: &str| json!({"version": 1, "hooks": {"PreToolUse": [{"command": command}]}});
+    let grouped = |command: &str| {
+        let hook = json!({"type": "command", "command": command});
+        json!({"hooks": {"BeforeTool": [{"hooks": [hook]}]}})
+    };
+    let of_claude = |hook: serde_json::Value| json!({"hooks": {"PreToolUse": [{"hooks": [hook]}]}});
+    for (contract, point, text) in [
+        (
+            "claude_code",
+            "PreToolUse",
+            of_claude(json!({"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/scripts/say.sh"}))
+                .to_string(),
+        ),
+        (
+            "claude_code",
+            "PreToolUse",
+            of_claude(json!({
+                "type": "command", "command": "sh", "args": ["${CLAUDE_PROJECT_DIR}/scripts/say.sh"],
+            }))
+            .to_string(),
+        ),
+        (
+            "gemini_cli",
+            "BeforeTool",
+            grouped("$GEMINI_PROJECT_DIR/scripts/say.sh -a").to_string(),
+        ),
+        (
+            "reyn",
+            "turn_end",
+            "hooks:\n- {on: turn_end, shell_exec: scripts/say.sh}\n".to_owned(),
+        ),
+        (
+            "reyn",
+            "turn_end",
+            "hooks:\n- {on: turn_end, exec: [/bin/sh, ./scripts/say.sh]}\n".to_owned(),
+        ),
+        (
+            "basecoat",
+            "PreToolUse",
+            base_coat("./scripts/say.sh --all").to_string(),
+        ),
+        (
+            "basecoat",
+            "PreToolUse",
+            base_coat("sh scripts/say.sh").to_string(),
+        ),
+        (
+            "gemini_cli",
+            "BeforeTool",
+            grouped("./scripts/say.sh").to_string(),
+        ),
+        (
+            "docker_agent",
+            "turn_end",
+            "hooks:\n  turn_end:\n  - {type: command, command: 'sh scripts/say.sh'}\n".to_owned(),
+        ),
+    ] {
+        let setup = Setup {
+            ask_for_consent: true,
+            config: file(contract, "hooks", text.clone()),
+            ..Setup::default()
+        };
+        let daemon = Daemon::with(setup).await;
+        let workspace = daemon.workspace();
+        fs::create_dir(workspace.join("scripts")).unwrap();
+        let script = workspace.join("scripts/say.sh");
+        let write = |what: &str| {
+            fs::write(&script, format!("#!/bin/sh\npwd >&2\necho {what} >&2\n")).unwrap();
+            fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        write("said");
+        let end = async || {
+            daemon
+                .dispatch(at(point, &json!({})))
+                .await
+                .hooks
+                .remove(0)
+                .end
+        };
+
+        let Some(End::Refused(refusal)) = end().await else {
+            panic!("{text}: it was not refused")
+        };
+        assert_eq!(refusal.reason, "CONSENT_REQUIRED", "{text}");
+        let words = shlex::split(&refusal.metadata["approve"]).unwrap();
+        let words: Vec<_> = words.iter().skip(1).map(String::as_str).collect();
+        let mut allow = hookjail(&daemon.path().join("hookjail.toml"), &words);
+        // From anywhere.
+        let output = allow.current_dir("/").output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+
+        let Some(End::Ran(ran)) = end().await else {
+            panic!("{text}: {words:?} did not allow it")
+        };
+        let said = format!("{}\nsaid\n", workspace.display());
+        assert_eq!(String::from_utf8_lossy(&ran.stderr), said, "{text}");
+        // What was allowed is the script as it was.
+        write("more");
+        let Some(End::Refused(refusal)) = end().await else {
+            panic!("{text}: a changed script ran")
+        };
+        assert_eq!(refusal.reason, "DIGEST_MISMATCH", "{text}");
+    }
+}
+
+#[tokio::test]
+async fn relative_paths_of_a_files_commands_start_at_the_base_that_the_operator_names() {
+    let directory = directory();
+    let scripts = directory.path().join("scripts");
+    fs::create_dir(&scripts).unwrap();
+    for path in [directory.path(), &scripts] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let script = scripts.join("say.sh");
+    fs::write(&script, "#!/bin/sh\necho of the base >&2\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = directory.path().join("reyn.yaml");
+    let hooks = "hooks:\n- {on: turn_end, shell_exec: scripts/say.sh}\n- {on: turn_end, exec: [/bin/sh, scripts/say.sh]}\n";
+    fs::write(&path, hooks).unwrap();
+    let base = directory.path();
+    let config = format!("[[hooks_file]]\ncontract = \"reyn\"\npath = {path:?}\nbase = {base:?}\n");
+    let daemon = Daemon::with_hooks(&config).await;
+
+    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+
+    for hook in &response.hooks {
+        let Some(End::Ran(ran)) = &hook.end else {
+            panic!("{hook:?}")
+        };
+        assert_eq!(String::from_utf8_lossy(&ran.stderr), "of the base\n");
+    }
+    assert_eq!(response.hooks.len(), 2);
 }
 
 #[tokio::test]
@@ -758,6 +1163,252 @@ async fn the_command_line_says_by_its_exit_code_what_is_stopped() {
     assert_eq!(error["error"]["reason"], "INVALID_REQUEST");
 }
 
+#[tokio::test]
+async fn the_command_line_says_of_a_hook_that_failed_what_may_be_why() {
+    let daemon = Daemon::start().await;
+    let of_docker_agent = |line| {
+        let at = ["--contract", "docker-agent", "--point", "session_end"];
+        [&at[..], &["--hook", line]].concat()
+    };
+    let line = "session_end=for i in 1 2 3 4; do echo said-$i >&2; done; echo x >>/etc/agent.log";
+    let (_, text) = typed(&daemon, &of_docker_agent(line));
+    for part in ["said-4", "/etc/agent.log", "exited 2"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("said-1"), "{text}");
+    let is_observed = text.contains("denied    write");
+    let told = "hookjail explain --profile workspace-ro path read PATH";
+    assert!(is_observed || text.contains(told), "{text}");
+    let (_, text) = typed(&daemon, &of_docker_agent("session_end=echo fine >&2"));
+    assert!(
+        !text.contains("stderr") && !text.contains("denied"),
+        "{text}"
+    );
+
+    let under = |profile: &str| {
+        let hook = of_docker_agent("session_end=echo x >written");
+        typed(&daemon, &[&hook[..], &["--profile", profile]].concat())
+    };
+    let written = daemon.workspace().join("written");
+    under("workspace-ro");
+    assert!(!written.exists());
+    under("workspace-rw");
+    assert!(written.exists());
+}
+
+#[tokio::test]
+async fn a_hook_that_looks_on_runs_behind_a_block_and_decides_nothing() {
+    let hook = |name: &str, command: &str, more: &str| {
+        format!(
+            "[[hook]]\nname = {name:?}\ncontract = \"loom\"\npoint = \"tool.pre\"\ncommand = {command:?}\n{more}"
+        )
+    };
+    let config = [
+        hook("off", "exit 1", "enabled = false\n"),
+        hook("guard", "echo no >&2; exit 1", ""),
+        hook("skipped", "exit 0", ""),
+        hook(
+            "telemetry",
+            "echo also no >&2; exit 1",
+            "after_block = \"run\"\n",
+        ),
+    ];
+    let daemon = Daemon::with_hooks(&config.concat()).await;
+
+    let response = daemon.dispatch(at("tool.pre", &json!({}))).await;
+
+    assert_eq!(reached(&response), ["guard", "telemetry"]);
+    assert_eq!(response.blocked_by_hook, "guard");
+    assert_eq!(response.answer.unwrap().reason, "no");
+}
+
+#[tokio::test]
+async fn an_advisory_hook_is_heard_and_decides_nothing() {
+    let hook = |name: &str, command: &str, more: &str| {
+        format!(
+            "[[hook]]\nname = {name:?}\ncontract = \"docker_agent\"\npoint = \"pre_tool_use\"\ncommand = {command:?}\n{more}"
+        )
+    };
+    for kind in ["advisory", "policy"] {
+        let more = format!("kind = {kind:?}\n");
+        let config = [
+            hook("hint", "echo not there >&2; exit 2", &more),
+            hook("breaks", "exit 3", &more),
+            format!(
+                "[[hook]]\nname = \"own\"\ncontract = \"docker_agent\"\npoint = \"pre_tool_use\"\nbuiltin = \"safer_shell\"\n{more}"
+            ),
+            // Refused before it starts.
+            hook(
+                "refused",
+                "date",
+                &format!("{more}working_dir = \"/nowhere\"\n"),
+            ),
+        ];
+        let daemon = Daemon::with_hooks(&config.concat()).await;
+
+        let event = json!({"tool_name": "shell", "tool_input": {"cmd": "sudo rm -rf /"}});
+        let response = daemon.dispatch(at("pre_tool_use", &event)).await;
+
+        let answer = response.answer.clone().unwrap();
+        let decisions = response
+            .hooks
+            .iter()
+            .map(|hook| hook.verdict.as_ref().unwrap().decision());
+        let decisions: Vec<_> = decisions.collect();
+        if kind == "policy" {
+            assert_eq!(answer.decision(), pb::Decision::Deny, "{response:?}");
+            assert_eq!(decisions.len(), 4);
+            assert!(!decisions.contains(&pb::Decision::None), "{decisions:?}");
+            continue;
+        }
+        assert_eq!(answer.decision(), pb::Decision::None, "{response:?}");
+        assert_eq!(decisions, [pb::Decision::None; 4]);
+        let said = "the hook is advisory; it said DENY: not there";
+        assert!(
+            answer.warnings.iter().any(|text| text == said),
+            "{answer:?}"
+        );
+        // The journal has what counted.
+        let verdicts = daemon
+            .journal()
+            .into_iter()
+            .filter(|it| it["record"] == "ended");
+        let decided: Vec<_> = verdicts
+            .map(|it| it["verdict"]["decision"].clone())
+            .collect();
+        assert_eq!(decided, [json!("NONE"), json!("NONE")]);
+    }
+}
+
+#[tokio::test]
+async fn another_agents_hooks_are_left_out_where_the_agent_is_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |agent: &str| {
+        let path = directory.path().join(agent);
+        let text =
+            format!("enabled: true\nhooks:\n- {{name: {agent}, hook: post_tool, command: date}}\n");
+        fs::write(&path, text).unwrap();
+        format!("[[hooks_file]]\ncontract = \"infer\"\npath = {path:?}\nagent = {agent:?}\n")
+    };
+    let own = "[[hook]]\nname = \"own\"\ncontract = \"infer\"\npoint = \"post_tool\"\ncommand = \"date\"\n";
+    let config = [own, &file("coder"), &file("reviewer")].concat();
+    let daemon = Daemon::with_hooks(&config).await;
+    let by = async |agent: &str, scope: Option<pb::Scope>| {
+        let request = pb::DispatchRequest {
+            agent: agent.to_owned(),
+            scope,
+            ..at("post_tool", &json!({}))
+        };
+        let response = daemon.dispatch(request).await;
+        let names = reached(&response);
+        names.into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(by("", None).await, ["own", "coder", "reviewer"]);
+    assert_eq!(by("coder", None).await, ["own", "coder"]);
+    let scope = pb::Scope {
+        agents: vec!["reviewer".to_owned()],
+        ..pb::Scope::default()
+    };
+    assert_eq!(by("coder", Some(scope)).await, ["reviewer"]);
+    let (_, text) = typed(
+        &daemon,
+        &["--point", "post_tool", "--scope", "agent=reviewer,operator"],
+    );
+    assert!(
+        text.contains("own: ") && text.contains("reviewer: "),
+        "{text}"
+    );
+    assert!(!text.contains("coder: "), "{text}");
+}
+
+#[tokio::test]
+async fn context_says_how_long_it_stays_valid_where_its_contract_does() {
+    let daemon = Daemon::start().await;
+    for (contract, point, lifetime) in [
+        (
+            pb::Contract::DockerAgent,
+            "session_start",
+            pb::ContextLifetime::Session,
+        ),
+        (
+            pb::Contract::DockerAgent,
+            "turn_start",
+            pb::ContextLifetime::Turn,
+        ),
+        (
+            pb::Contract::DockerAgent,
+            "user_followup_submit",
+            pb::ContextLifetime::Turn,
+        ),
+        (
+            pb::Contract::DockerAgent,
+            "post_tool_use",
+            pb::ContextLifetime::Unspecified,
+        ),
+    ] {
+        let request = pb::DispatchRequest {
+            contract: contract.into(),
+            inline_hooks: vec![inline("told", "echo something")],
+            ..at(point, &json!({}))
+        };
+        let response = daemon.dispatch(request).await;
+        let answer = response.answer.unwrap();
+        let of_hook = response.hooks[0].verdict.as_ref().unwrap();
+        assert_eq!(
+            (answer.context_lifetime(), of_hook.context_lifetime()),
+            (lifetime, lifetime),
+            "{point}"
+        );
+        assert_eq!(answer.additional_context.len(), 1, "{point}");
+    }
+    // Without context nothing is said of it.
+    let request = pb::DispatchRequest {
+        contract: pb::Contract::DockerAgent.into(),
+        inline_hooks: vec![inline("silent", "true")],
+        ..at("session_start", &json!({}))
+    };
+    let answer = daemon.dispatch(request).await.answer.unwrap();
+    assert_eq!(answer.context_lifetime(), pb::ContextLifetime::Unspecified);
+}
+
+#[tokio::test]
+async fn the_directory_that_an_event_is_about_is_the_workspace_where_nobody_names_one() {
+    let daemon = Daemon::start().await;
+    let inside = daemon.workspace().join("tree");
+    let outside = daemon.outside("tree");
+    for directory in [&inside, &outside] {
+        fs::create_dir(directory).unwrap();
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let starts_in = async |event: serde_json::Value, workspace: &str| {
+        let request = pb::DispatchRequest {
+            contract: pb::Contract::Basecoat.into(),
+            inline_hooks: vec![inline("where", "sh -c 'pwd >&2'")],
+            workspace: workspace.to_owned(),
+            ..at("PreToolUse", &event)
+        };
+        let response = daemon.client().dispatch(request).await;
+        let response = response.unwrap().into_inner();
+        match &response.hooks[0].end {
+            Some(End::Ran(ran)) => String::from_utf8_lossy(&ran.stderr).trim().to_owned(),
+            end => panic!("{end:?}"),
+        }
+    };
+    let root = daemon.workspace().display().to_string();
+    let shown = inside.display().to_string();
+    assert_eq!(starts_in(json!({"cwd": inside}), "").await, shown);
+    assert_eq!(starts_in(json!({"cwd": inside}), &root).await, root);
+    // What may be no workspace is none, and the hook runs as it did without.
+    for other in [
+        json!({"cwd": outside}),
+        json!({"cwd": inside.join("absent")}),
+        json!({}),
+    ] {
+        let scratch = starts_in(other.clone(), "").await;
+        assert!(!scratch.contains("tree"), "{other}: {scratch}");
+    }
+}
+
 #[test]
 fn without_a_daemon_and_a_hook_nobody_was_asked() {
     let here = CommandLine::new();
@@ -842,5 +1493,53 @@ async fn hooks_of_a_sequential_group_of_geminis_read_what_the_one_before_rewrote
             sequential,
             "{answer:?}"
         );
+    }
+}
+
+mod with_tools {
+    use super::*;
+
+    #[tokio::test]
+    #[ignore = "needs script"]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tests start the command line, never a hook"
+    )]
+    async fn who_dispatches_at_a_terminal_is_asked_there() {
+        let setup = Setup {
+            ask_for_consent: true,
+            config:
+                "[[hook]]\ncontract = \"loom\"\npoint = \"tool.pre\"\ncommand = \"echo allowed it\"\n"
+                    .to_owned(),
+            ..Setup::default()
+        };
+        let daemon = Daemon::with(setup).await;
+        let dispatch = format!(
+            "{} dispatch --connect {} --point tool.pre",
+            env!("CARGO_BIN_EXE_hookjail"),
+            daemon.path().join("sock").display()
+        );
+        let mut terminal = Command::new("script")
+            .args(["--quiet", "--return", "--command", &dispatch, "/dev/null"])
+            .current_dir(daemon.workspace())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut shown = terminal.stdout.take().unwrap();
+        let mut text = Vec::new();
+        while !String::from_utf8_lossy(&text).contains("[N]o: ") {
+            let mut some = [0; 1024];
+            let read = shown.read(&mut some).unwrap();
+            assert!(read > 0, "{}", String::from_utf8_lossy(&text));
+            text.extend_from_slice(&some[..read]);
+        }
+        // An answer in the first second of a question is not taken.
+        std::thread::sleep(Duration::from_millis(1_100));
+        terminal.stdin.as_mut().unwrap().write_all(b"y\n").unwrap();
+        shown.read_to_end(&mut text).unwrap();
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.contains("allowed it"), "{text}");
+        assert_eq!(terminal.wait().unwrap().code(), Some(0), "{text}");
     }
 }

@@ -195,6 +195,7 @@ fn what_is_denied_is_written_down_call_by_call() {
         let spec = FilterSpec {
             landlock_abi: 7,
             metadata: Metadata::Keep,
+            mounts: false,
             network: Network::None,
             spawn: if processes {
                 Spawn::Processes

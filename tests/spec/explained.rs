@@ -18,14 +18,14 @@ use std::{
 };
 
 use hookjail::{
+    model::{Narrow, ProfileName},
     pb,
     policy::{
         Policy, References, Registry,
         explain::{Kind, Operation, Reach, Remedy, Target},
         forbidden::Forbidden,
-        narrow::narrow,
+        narrow::{Bound, narrow},
     },
-    request::{Narrow, ProfileName},
     sandbox::linux::{
         FilterSpec,
         explain::{
@@ -222,7 +222,12 @@ fn bound(daemon: &Daemon, profile: &str, workspace: &Path) -> Policy {
     let policy = registry
         .find(&ProfileName::parse(profile).unwrap())
         .unwrap();
-    narrow(policy, Some(workspace), &Narrow::default()).unwrap()
+    narrow(
+        policy,
+        Bound::workspace(Some(workspace)),
+        &Narrow::default(),
+    )
+    .unwrap()
 }
 
 async fn landlock_abi(daemon: &Daemon) -> u32 {

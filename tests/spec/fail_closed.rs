@@ -22,6 +22,7 @@ use tonic_health::pb::{
 use crate::{
     attempts::Probe,
     matrix::{ALWAYS, WITH_PROCESSES, WITHOUT_PROCESSES},
+    read_only::WITHOUT,
     support::{Daemon, Setup, directory, reason, sh},
     witness::{processes_with, until, until_gone, wall_time},
 };
@@ -140,6 +141,12 @@ const BROKEN_STEPS: &[BrokenStep] = &[
     ("process_group", "109=1"),
     ("stdio", "292/0@2=24"),
     // prctl(PR_SET_PDEATHSIG); and a parent that is not the daemon any more.
+    // unshare, open_tree, move_mount, mount_setattr.
+    ("read_only", "272=1"),
+    ("read_only", "272=28"),
+    ("read_only", "428=38"),
+    ("read_only", "429=1"),
+    ("read_only", "442=22"),
     ("parent_death_signal", "157/1=22"),
     ("parent_death_signal", "110=3"),
     ("working_directory", "81=13"),
@@ -288,6 +295,8 @@ async fn where_no_further_domain_fits_nothing_runs() {
     let inside = |layers: &str| {
         let probe = probe.path().display().to_string();
         Daemon::with(Setup {
+            // Inside a domain nobody may mount, so that one without paths that stay read-only is asked for.
+            profiles: vec![("writing".to_owned(), WITHOUT.to_owned())],
             wrapper: vec![probe, "nest".to_owned(), layers.to_owned()],
             ..Setup::default()
         })
@@ -295,11 +304,11 @@ async fn where_no_further_domain_fits_nothing_runs() {
 
     // A process has sixteen at most, and a hook needs one.
     let daemon = inside("15").await;
-    let (control, witness) = ask(&daemon, "workspace-rw").await;
+    let (control, witness) = ask(&daemon, "writing").await;
     assert_eq!((control, witness.exists()), (None, true));
 
     let daemon = inside("16").await;
-    let (refusal, witness) = ask(&daemon, "workspace-rw").await;
+    let (refusal, witness) = ask(&daemon, "writing").await;
 
     assert!(!witness.exists());
     assert_eq!(refusal.as_deref(), Some("BACKEND_UNCONFIRMED"));

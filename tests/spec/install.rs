@@ -1,10 +1,11 @@
 //! `hookjail install --RUNTIME` has the hooks that people have run confined, and puts them back as they were.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::Write,
-    os::unix::fs::{PermissionsExt, lchown, symlink},
-    path::PathBuf,
+    os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink},
+    path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
 
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    support::{directory, program},
+    support::{directory, program, thin},
     witness::{json, processes_that, until},
 };
 
@@ -35,6 +36,7 @@ impl Home {
         for name in ["p/.git", "p/sub", "p/.claude/hooks", ".claude", "tmp"] {
             fs::create_dir_all(home.path(name)).unwrap();
         }
+        fs::write(home.path("p/.git/config"), "[core]\n").unwrap();
         home.script("p/.claude/hooks/guard.sh", GUARD);
         home.own();
         home
@@ -50,12 +52,39 @@ impl Home {
     }
 
     fn settings(&self, name: &str, value: &Value) -> String {
+        let text = serde_json::to_string_pretty(value).unwrap() + "\n";
+        self.write(name, &text);
+        text
+    }
+
+    fn write(&self, name: &str, text: &str) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let text = serde_json::to_string_pretty(value).unwrap() + "\n";
-        fs::write(path, &text).unwrap();
+        fs::write(path, text).unwrap();
         self.own();
-        text
+    }
+
+    /// Returns all that is in it but for some of its entries: of each file and directory the mode, the owner, and the content.
+    fn tree(&self, without: &[&str]) -> BTreeMap<PathBuf, (u32, u32, Vec<u8>)> {
+        let mut found = BTreeMap::new();
+        let mut todo = vec![self.0.path().to_owned()];
+        while let Some(path) = todo.pop() {
+            if without.iter().any(|name| path == self.path(name)) {
+                continue;
+            }
+            let metadata = path.symlink_metadata().unwrap();
+            let content = if metadata.is_file() {
+                fs::read(&path).unwrap()
+            } else {
+                Vec::new()
+            };
+            if metadata.is_dir() {
+                let entries = fs::read_dir(&path).unwrap();
+                todo.extend(entries.map(|entry| entry.unwrap().path()));
+            }
+            found.insert(path, (metadata.mode(), metadata.uid(), content));
+        }
+        found
     }
 
     fn text(&self, name: &str) -> String {
@@ -107,10 +136,15 @@ impl Home {
     }
 
     fn hookjail(&self, words: &[&str]) -> Output {
+        self.hookjail_in(&self.path("p"), words)
+    }
+
+    fn hookjail_in(&self, directory: &Path, words: &[&str]) -> Output {
         let program = program();
         let words = [&[program.to_str().unwrap()], words].concat();
+        let mut command = self.command(&words);
         #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
-        self.command(&words).output().unwrap()
+        command.current_dir(directory).output().unwrap()
     }
 
     /// Runs a line of settings as Claude Code does.
@@ -224,6 +258,81 @@ fn hooks_run_confined_after_one_command_and_are_put_back_by_another() {
 }
 
 #[test]
+fn a_hook_that_is_allowed_before_the_file_it_names_is_there_runs_after_it_too() {
+    let home = Home::new();
+    home.script("p/.claude/hooks/log.sh", "#!/bin/sh\ncat >>\"$1\"\n");
+    let hook = json!({"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/log.sh calls.log"});
+    let name = "p/.claude/settings.json";
+    home.settings(name, &one("PostToolUse", &hook));
+
+    let done = home.hookjail(&["install", "--claude-code", "--yes"]);
+
+    assert!(done.status.success(), "{done:?}");
+    assert!(!home.path("p/calls.log").exists());
+    let line = line(&home.text(name), "PostToolUse");
+    for command in ["ls", "date"] {
+        let event = json!({"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": command}});
+        assert_eq!(home.end(&line, &event), (Some(0), String::new()));
+        assert!(home.text("p/calls.log").contains(command));
+    }
+}
+
+#[test]
+fn the_variables_of_an_entry_reach_its_hook_and_go_when_it_is_put_back() {
+    let home = Home::new();
+    home.script(
+        "p/mode.sh",
+        "#!/bin/sh\nread -r event\necho \"mode: $SCAN_MODE\"\n",
+    );
+    let name = "p/.github/hooks/mode.json";
+    for command in ["./mode.sh", "./mode.sh && true"] {
+        let before = home.settings(
+            name,
+            &json!({"version": 1, "hooks": {"sessionEnd": [
+                {"type": "command", "bash": command, "env": {"SCAN_MODE": "block all"}},
+            ]}}),
+        );
+        let done = home.hookjail(&["install", "--copilot", "--yes"]);
+        assert!(done.status.success(), "{done:?}");
+        let settings: Value = serde_json::from_str(&home.text(name)).unwrap();
+        let line = settings["hooks"]["sessionEnd"][0]["bash"].as_str().unwrap();
+        let event =
+            json!({"sessionId": "s", "timestamp": 1, "cwd": home.path("p"), "reason": "complete"});
+
+        let output = home.fire(line, &event).wait_with_output().unwrap();
+
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "mode: block all\n",
+            "{output:?}"
+        );
+        let back = home.hookjail(&["install", "--copilot", "--uninstall", "--yes"]);
+        assert!(back.status.success(), "{back:?}");
+        assert_eq!(home.text(name), before);
+    }
+}
+
+#[test]
+fn hooks_that_are_told_no_workspace_run_once_they_are_installed() {
+    let home = Home::new();
+    let name = "p/.claude/settings.json";
+    home.settings(name, &one("PreToolUse", &guard()));
+    let done = home.hookjail(&[
+        "install",
+        "--claude-code",
+        "--profile",
+        "network",
+        "--settings",
+        ".claude/settings.json",
+        "--yes",
+    ]);
+    assert!(done.status.success(), "{done:?}");
+    let line = line(&home.text(name), "PreToolUse");
+    assert_eq!(home.end(&line, &call("ls")), (Some(0), String::new()));
+    assert_eq!(home.end(&line, &call("rm -rf /")).0, Some(2));
+}
+
+#[test]
 fn a_guard_that_confinement_would_silence_is_named_and_stays() {
     let home = Home::new();
     home.script("p/.claude/hooks/silent.sh", SILENT);
@@ -246,6 +355,53 @@ fn a_guard_that_confinement_would_silence_is_named_and_stays() {
     let done = home.hookjail(&["install", "--claude-code", "--yes", "--no-rehearsal"]);
     assert!(done.status.success(), "{done:?}");
     assert_ne!(home.text(name), before);
+}
+
+#[test]
+fn a_users_hooks_are_installed_from_the_home_and_a_projects_only_where_it_can_be_a_workspace() {
+    let home = Home::new();
+    home.script(".claude/guard.sh", GUARD);
+    let hook = json!({"type": "command", "command": "~/.claude/guard.sh"});
+    home.settings(".claude/settings.json", &one("PreToolUse", &hook));
+    let dry = ["install", "--claude-code", "--dry-run"];
+    let seen = home.hookjail_in(home.0.path(), &dry);
+    let told = String::from_utf8_lossy(&seen.stdout).into_owned();
+    assert!(seen.status.success(), "{told}");
+    for expected in [
+        "rehearsed with 7 events: the same bare and confined",
+        "rehearsed in an empty directory",
+        "nothing was changed",
+    ] {
+        assert!(told.contains(expected), "{told}");
+    }
+
+    // Somewhere that no workspace may be.
+    let elsewhere = directory();
+    let project = elsewhere.path().join("p");
+    fs::create_dir_all(project.join(".claude")).unwrap();
+    fs::write(
+        project.join(".claude/settings.json"),
+        one("PreToolUse", &guard()).to_string(),
+    )
+    .unwrap();
+    let seen = home.hookjail_in(&project, &dry);
+    let told = String::from_utf8_lossy(&seen.stdout).into_owned();
+    assert_eq!(seen.status.code(), Some(1), "{told}");
+    let refused = format!(
+        "NOT changed: `{}` lies below no root of `hooks.workspace_roots`",
+        project.display()
+    );
+    assert!(told.contains(&refused), "{told}");
+    assert!(told.contains("rehearsed in an empty directory"), "{told}");
+
+    // The positive control; who shares the project is thought of, and not for what is one's own.
+    let shared = "who shares this project's settings needs hookjail at the same path";
+    assert!(!told.contains(shared), "{told}");
+    home.settings("p/.claude/settings.json", &one("PreToolUse", &guard()));
+    let told = home.hookjail(&dry);
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert!(!told.contains("empty directory"), "{told}");
+    assert_eq!(told.matches(shared).count(), 1, "{told}");
 }
 
 #[test]
@@ -275,6 +431,33 @@ fn settings_that_are_links_or_that_nobody_agreed_to_change_stay() {
 }
 
 #[test]
+fn what_the_runtime_posts_itself_stays_and_is_told() {
+    let home = Home::new();
+    let name = "p/.claude/settings.json";
+    let posted = json!({"type": "http", "url": "https://hooks.example.com/agent/x?key=1"});
+    let mut settings = one("PreToolUse", &guard());
+    let hooks = settings["hooks"]["PreToolUse"][0]["hooks"].as_array_mut();
+    hooks.unwrap().push(posted.clone());
+    home.settings(name, &settings);
+
+    let done = home.hookjail(&["--json", "install", "--claude-code", "--yes"]);
+
+    assert!(done.status.success(), "{done:?}");
+    let told = json(&done);
+    let told = &told["files"][0]["hooks"];
+    assert!(told[0]["after"].is_string(), "{told}");
+    let expected = json!({
+        "before": "https://hooks.example.com/agent/x",
+        "kept": "the runtime posts it itself, wherever it says; `hookjail install` changes commands alone",
+        "matcher": "Bash",
+        "point": "PreToolUse",
+    });
+    assert_eq!(told[1], expected);
+    let now: Value = serde_json::from_str(&home.text(name)).unwrap();
+    assert_eq!(now["hooks"]["PreToolUse"][0]["hooks"][1], posted);
+}
+
+#[test]
 fn the_settings_of_each_runtime_are_changed_in_its_own_form() {
     let home = Home::new();
     let hook = home.path("p/.claude/hooks/guard.sh");
@@ -293,6 +476,19 @@ fn the_settings_of_each_runtime_are_changed_in_its_own_form() {
             json!({"ui": {}, "hooks": {"BeforeTool": [{"hooks": [{"type": "command", "command": hook, "timeout": 10000}]}]}}),
         ),
         (
+            "qwen-code",
+            "p/.qwen/settings.json",
+            "PreToolUse",
+            json!({"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": hook, "timeout": 10}]}]}}),
+        ),
+        // As older versions wrote it.
+        (
+            "qwen-code",
+            ".qwen/settings.json",
+            "PreToolUse",
+            json!({"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": hook, "timeout": 10000}]}]}}),
+        ),
+        (
             "copilot",
             "p/.github/hooks/guard.json",
             "preToolUse",
@@ -309,11 +505,15 @@ fn the_settings_of_each_runtime_are_changed_in_its_own_form() {
         let flag = format!("--{runtime}");
         let done = home.hookjail(&["--json", "install", &flag, "--yes"]);
         assert!(done.status.success(), "{done:?}");
-        let changed = &json(&done)["files"][0]["hooks"][0];
+        let done = json(&done);
+        let file = home.path(name);
+        let mut files = done["files"].as_array().unwrap().iter();
+        let own = files.find(|it| it["file"] == file.to_str().unwrap());
+        let changed = &own.unwrap()["hooks"][0];
         let after = changed["after"].as_str().unwrap();
         assert!(
             after.contains(&format!(
-                " run --as {runtime} --profile develop --timeout 9s "
+                "hookjail-run --as {runtime} --profile develop --timeout 9s "
             )),
             "{after}"
         );
@@ -330,14 +530,520 @@ fn the_settings_of_each_runtime_are_changed_in_its_own_form() {
     }
 }
 
+/// What is hookjail's own in a home, and stays when hooks have been put back: consents and the journal, the cache that profiles
+/// share, and where a daemon listens.
+const OWN: [&str; 3] = [".cache", ".local", "tmp"];
+
+/// A guard that looks for a key, too.
+const CURIOUS: &str = "#!/bin/sh
+case $(cat) in
+*'rm -rf'*) echo 'no rm here' >&2; exit 2 ;;
+*probe*) cat ~/key >&2 2>/dev/null || echo shut >&2; exit 2 ;;
+esac
+";
+
+/// Returns a call as a runtime describes it.
+fn call_of(runtime: &str, command: &str) -> Value {
+    match runtime {
+        "base-coat" => json!({"hook": "PreToolUse", "tool_name": "shell", "arguments": command}),
+        "copilot" => {
+            let arguments = json!({"command": command}).to_string();
+            json!({"sessionId": "s", "timestamp": 1, "cwd": "/", "toolName": "bash", "toolArgs": arguments})
+        }
+        "cursor" => {
+            json!({"hook_event_name": "beforeShellExecution", "conversation_id": "c", "command": command})
+        }
+        "gemini-cli" => json!({
+            "hook_event_name": "BeforeTool", "timestamp": "t", "tool_name": "run_shell_command", "tool_input": {"command": command},
+        }),
+        "docker-agent" => json!({
+            "hook_event_name": "pre_tool_use", "session_id": "s", "cwd": "/", "tool_name": "shell", "tool_input": {"cmd": command},
+        }),
+        "infer" => {
+            json!({"hook": "pre_tool", "tool": {"name": "Bash", "arguments": {"command": command}}})
+        }
+        "reyn" => json!({"point": "turn_end", "user_text": command}),
+        "loom" => json!({"event": "tool.pre", "toolName": "shell", "toolInput": {"cmd": command}}),
+        _ => call(command),
+    }
+}
+
+/// Settings as people write them: a runtime, a file, its text, and how its commands are written in it.
+fn all_settings(guard: &str) -> Vec<(&'static str, &'static str, String, Vec<String>)> {
+    let escaped = guard.replace('/', "\\/");
+    let plain = format!("\"{guard}\"");
+    let project = r#""\"$CLAUDE_PROJECT_DIR\"/.claude/hooks/guard.sh""#.to_owned();
+    let bash = format!(r#""[[ -x {guard} ]] && exec {guard}""#);
+    let by_a_shell = format!("\"/bin/sh -c '{guard}'\"");
+    let claude = |at: &str| {
+        format!(r#"{{"PreToolUse": [{{"hooks": [{{"type": "command", "command": {at}}}]}}]}}"#)
+    };
+    vec![
+        // Tabs, CRLF, escapes that need not be, no line's end at the end.
+        (
+            "claude-code",
+            ".claude/settings.json",
+            format!(
+                "{{\r\n\t\"note\": \"caf\\u00e9 \u{2014} \u{fc}n\u{ef}\",\r\n\t\"hooks\": {}\r\n}}",
+                claude(&format!("\"{escaped} \\u0061\""))
+            ),
+            vec![format!("\"{escaped} \\u0061\"")],
+        ),
+        // A mark at the beginning, members that nobody knows, more than one hook.
+        (
+            "claude-code",
+            "p/.claude/settings.json",
+            format!(
+                "\u{feff}{{ \"x\" : [ 1.0e2 , null ],\n      \"hooks\":{{\"PreToolUse\":[{{\"matcher\":\"Bash\",\n \"own\":{{}},\"hooks\":[\n{{\"type\":\"command\",\"command\":{project} , \"timeout\":5,\"mine\":\"\\/\"}},{{\"type\":\"prompt\",\"prompt\":\"p\"}},\n{{\"command\":{plain},\"type\":\"command\"}}]}}]}},\"z\":true}}\n\n\n"
+            ),
+            vec![project.clone(), plain.clone()],
+        ),
+        (
+            "claude-code",
+            "p/.claude/settings.local.json",
+            format!(r#"{{"hooks":{}}}"#, claude(&by_a_shell)),
+            vec![by_a_shell.clone()],
+        ),
+        (
+            "codex",
+            ".codex/hooks.json",
+            format!("{{\"hooks\":\n{}}}\n", claude(&plain)),
+            vec![plain.clone()],
+        ),
+        (
+            "codex",
+            "p/.codex/hooks.json",
+            format!("{{\"hooks\":\n{}}}\n", claude(&by_a_shell)),
+            vec![by_a_shell],
+        ),
+        // What only bash reads, and a program that is named from where it starts.
+        (
+            "copilot",
+            "p/.github/hooks/guard.json",
+            format!(
+                "{{\"version\": 1, \"hooks\": {{\"preToolUse\": [\n  {{\"type\": \"command\", \"bash\": {bash}, \"command\": \"echo other\"}},\n  {{\"bash\": \"./scan.sh\", \"cwd\": \"tools\"}}\n]}}}}"
+            ),
+            vec![bash.clone(), "\"./scan.sh\"".to_owned()],
+        ),
+        (
+            "copilot",
+            ".copilot/hooks/guard.json",
+            format!(
+                "{{\"version\": 1, \"hooks\": {{\"preToolUse\": [{{\"exec\": \"/bin\\/sh\", \"args\": [ \"-e\",\n \"{escaped}\" ]}}]}}}}"
+            ),
+            // Two members, which are not one line.
+            vec![],
+        ),
+        (
+            "cursor",
+            ".cursor/hooks.json",
+            format!(
+                "{{\"hooks\": {{\"beforeShellExecution\": [{{\"command\":      {plain}}}]}}, \"version\": 1}}"
+            ),
+            vec![plain.clone()],
+        ),
+        (
+            "cursor",
+            "p/.cursor/hooks.json",
+            format!(
+                "{{\"version\": 1,\r\"hooks\": {{\"beforeShellExecution\": [{{\"command\": {plain}}}]}}}}\r"
+            ),
+            vec![plain.clone()],
+        ),
+        // Comments, in one of which a hook stands.
+        (
+            "gemini-cli",
+            ".gemini/settings.json",
+            format!(
+                "// \u{fc}ber \"alles\"\n{{\"hooks\": {{\"BeforeTool\": [{{\"hooks\": [\n  // {{\"type\": \"command\", \"command\": \"old\"}},\n  {{\"type\": \"command\", \"command\": {bash} /* now */}}]}}]}}}} // end"
+            ),
+            vec![bash],
+        ),
+        (
+            "gemini-cli",
+            "p/.gemini/settings.json",
+            format!(
+                "{{\"ui\": {{\"theme\": \"//\"}}, /* \" */ \"hooks\": {{\"BeforeTool\": [{{\"hooks\": [{{\"command\": {plain}, \"type\": \"command\"}}]}}]}}}}\n"
+            ),
+            vec![plain.clone()],
+        ),
+        (
+            "qwen-code",
+            ".qwen/settings.json",
+            format!("{{\"hooks\": // mine\n{}}}\n", claude(&plain)),
+            vec![plain.clone()],
+        ),
+        (
+            "qwen-code",
+            "p/.qwen/settings.json",
+            format!(
+                "/*\u{20ac}*/{{\"hooks\": {}, \"model\": {{}}}}\n",
+                claude(&project)
+            ),
+            vec![project],
+        ),
+        (
+            "loom",
+            "p/agent.json",
+            format!(
+                "{{\"name\": \"agent\", \"hooks\": {{\"onToolCall\": [{{\"action\": \"log\"}}, {{\"action\": \"command\", \"command\": {plain}}}]}}}}\n"
+            ),
+            vec![plain.clone()],
+        ),
+        (
+            "base-coat",
+            "p/coat.json",
+            format!(
+                "{{\"version\": 1, \"hooks\": {{\"PreToolUse\": [{{\"name\": \"g\", \"command\": {plain}}}]}}}}\n"
+            ),
+            vec![plain.clone()],
+        ),
+        // YAML: a text without quotes, one in single quotes, one between comments.
+        (
+            "infer",
+            "p/infer.yaml",
+            format!(
+                "# \u{fc}ber\nenabled: true\nhooks:\n- {{name: n, hook: pre_tool, command: {guard} }} # it\n- name: m\n  hook: pre_tool\n  command: '[[ -x {guard} ]] && exec {guard}'\n"
+            ),
+            vec![
+                guard.to_owned(),
+                format!("'[[ -x {guard} ]] && exec {guard}'"),
+            ],
+        ),
+        (
+            "docker-agent",
+            "p/agent.yaml",
+            format!(
+                "agents:\n  root:\n    model: m\n    hooks:\n      pre_tool_use:\n        - matcher: shell\n          hooks:\n            - type: command\n              command:   {guard}   # it\n              timeout: 5\n"
+            ),
+            vec![guard.to_owned()],
+        ),
+        (
+            "reyn",
+            "p/reyn.yaml",
+            format!("hooks:\n  - on: \"turn_end\"\n    shell_exec: \"{guard}\"\nother: 1"),
+            vec![plain],
+        ),
+    ]
+}
+
+/// The runtimes whose settings lie where whoever starts them says.
+const ELSEWHERE: [&str; 5] = ["base-coat", "docker-agent", "infer", "loom", "reyn"];
+
+/// Runs `hookjail install` for each runtime that has settings. Returns what each run says.
+fn install_all(
+    home: &Home,
+    settings: &[(&'static str, &'static str, String, Vec<String>)],
+    more: &[&str],
+) -> BTreeMap<&'static str, Value> {
+    let mut all = BTreeMap::new();
+    for (runtime, name, ..) in settings {
+        if all.contains_key(runtime) {
+            continue;
+        }
+        let program = program();
+        let flag = format!("--{runtime}");
+        let file = home.path(name);
+        let mut words = vec![program.to_str().unwrap(), "--json", "install", &flag];
+        if ELSEWHERE.contains(runtime) {
+            words.extend(["--settings", file.to_str().unwrap()]);
+        }
+        words.extend_from_slice(more);
+        let mut command = home.command(&words);
+        #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+        let output = command
+            .env("OWNWARE_ALLOW_COMMAND_HOOKS", "1")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{runtime} {more:?}: {output:?}");
+        all.insert(*runtime, json(&output));
+    }
+    all
+}
+
+#[test]
+fn the_settings_of_all_runtimes_in_one_home_are_changed_once_and_come_back_byte_for_byte() {
+    let home = Home::new();
+    home.script("p/.claude/hooks/guard.sh", CURIOUS);
+    for name in ["p/tools", "p/.git/hooks"] {
+        fs::create_dir_all(home.path(name)).unwrap();
+    }
+    home.script("p/tools/scan.sh", CURIOUS);
+    fs::write(home.path("key"), "the key\n").unwrap();
+    let guard = home.path("p/.claude/hooks/guard.sh");
+    let guard = guard.to_str().unwrap();
+    let settings = all_settings(guard);
+    for (_, name, text, _) in &settings {
+        home.write(name, text);
+    }
+    let before = home.tree(&[]);
+
+    // What is only shown changes nothing at all; what is rehearsed besides, nothing but the journal and the cache.
+    install_all(&home, &settings, &["--dry-run", "--no-rehearsal"]);
+    assert_eq!(home.tree(&[]), before);
+    install_all(&home, &settings, &["--dry-run"]);
+    let before = home.tree(&OWN);
+    for (_, name, text, _) in &settings {
+        assert_eq!(home.text(name), *text);
+        assert!(!home.path(&format!("{name}.before-hookjail")).exists());
+    }
+
+    // What rehearsals find is shown above.
+    let told = install_all(&home, &settings, &["--no-rehearsal", "--yes"]);
+
+    let mut tried = 0;
+    for (runtime, name, text, written) in &settings {
+        let installed = home.text(name);
+        assert_eq!(home.text(&format!("{name}.before-hookjail")), *text);
+        let files = told[runtime]["files"].as_array().unwrap();
+        let path = home.path(name);
+        let file = files.iter().find(|it| it["file"] == path.to_str().unwrap());
+        let hooks = file.unwrap()["hooks"].as_array().unwrap();
+        let changed: Vec<_> = hooks
+            .iter()
+            .filter(|it| it.get("after").is_some())
+            .collect();
+        assert_eq!(changed.len(), written.len().max(1), "{name}: {hooks:?}");
+        let (mut was, mut is) = (text.clone(), installed.clone());
+        for (hook, raw) in changed.iter().zip(written) {
+            was = was.replacen(raw, "@", 1);
+            is = is.replacen(&hook["after"].to_string(), "@", 1);
+        }
+        // But for the commands, each byte is where it was.
+        assert!(
+            written.is_empty() || was == is && was.contains('@'),
+            "{was}\n{is}"
+        );
+        for hook in changed {
+            let after = hook["after"].as_str().unwrap();
+            let bare = hook["before"].as_str().unwrap();
+            // Whence Copilot starts the one that says so.
+            let bare = bare.replace("./scan.sh", guard);
+            let after = &after.replace("./scan.sh", home.path("p/tools/scan.sh").to_str().unwrap());
+            let (_, stderr) = home.end(
+                &format!("/bin/bash -c '{}'", bare.replace('\'', "'\\''")),
+                &call_of(runtime, "probe"),
+            );
+            assert_eq!(stderr, "the key\n", "{name}: {bare}");
+            let (code, stderr) = home.end(after, &call_of(runtime, "probe"));
+            assert!(
+                stderr.contains("shut") && !stderr.contains("the key"),
+                "{after}: {stderr}"
+            );
+            assert_eq!(code, Some(2), "{after}: {stderr}");
+            let (code, stderr) = home.end(after, &call_of(runtime, "rm -rf /"));
+            assert_eq!(
+                (code, stderr.contains("no rm here")),
+                (Some(2), true),
+                "{after}: {stderr}"
+            );
+            assert_eq!(
+                home.end(after, &call_of(runtime, "ls")).0,
+                Some(0),
+                "{after}"
+            );
+            tried += 1;
+        }
+    }
+    assert_eq!(tried, 21);
+
+    let installed = home.tree(&OWN);
+    for told in install_all(&home, &settings, &["--yes"]).values() {
+        assert_eq!(told["changed"], false, "{told}");
+    }
+    assert_eq!(home.tree(&OWN), installed);
+
+    install_all(&home, &settings, &["--uninstall", "--yes"]);
+    assert_eq!(home.tree(&OWN), before);
+}
+
+#[test]
+fn settings_that_hookjail_cannot_change_as_they_are_stay_and_say_what_to_do() {
+    let home = Home::new();
+    let name = "p/.claude/settings.json";
+    let before = home.settings(name, &one("PreToolUse", &guard()));
+    let install = |why: &str| {
+        let done = home.hookjail(&["install", "--claude-code", "--no-rehearsal", "--yes"]);
+        assert_eq!(done.status.code(), Some(1), "{why}: {done:?}");
+        let told = String::from_utf8_lossy(&done.stdout);
+        assert!(told.contains("NOT changed") && told.contains(why), "{told}");
+        assert_eq!(home.text(name), before);
+        assert!(!home.path(&format!("{name}.before-hookjail")).exists());
+    };
+    fs::set_permissions(home.path(name), fs::Permissions::from_mode(0o444)).unwrap();
+    install("it is read-only; make it writable");
+    fs::set_permissions(home.path(name), fs::Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(home.path("p/.claude"), fs::Permissions::from_mode(0o555)).unwrap();
+    install("nothing can be made in");
+    fs::set_permissions(home.path("p/.claude"), fs::Permissions::from_mode(0o755)).unwrap();
+    // No consent was given for what was left.
+    let list = home.path(".local/state/hookjail/allowlist.json");
+    assert!(fs::read_to_string(list).unwrap_or_default().len() <= "[]\n".len());
+    // The positive control.
+    let done = home.hookjail(&["install", "--claude-code", "--no-rehearsal", "--yes"]);
+    assert!(done.status.success(), "{done:?}");
+
+    // What has changed since is put back where it stands, and the copy of what it was stays.
+    let text = home
+        .text(name)
+        .replace("\"model\": \"m\"", "\"model\": \"n\"");
+    home.write(name, &text);
+    let back = home.hookjail(&["install", "--claude-code", "--uninstall", "--yes"]);
+    let told = String::from_utf8_lossy(&back.stdout);
+    assert!(
+        told.contains("settings.json.before-hookjail, as what it was a copy of has changed since"),
+        "{told}"
+    );
+    assert_eq!(home.text(name), before.replace("\"m\"", "\"n\""));
+    assert_eq!(home.text(&format!("{name}.before-hookjail")), before);
+
+    // A text that stands elsewhere, a list, a block.
+    for (runtime, name, text) in [
+        (
+            "infer",
+            "p/infer.yaml",
+            "enabled: true\nhooks:\n- {name: n, hook: post_tool, command: &c /bin/true}\n- {name: m, hook: post_tool, command: *c}\n",
+        ),
+        (
+            "reyn",
+            "p/reyn.yaml",
+            "hooks:\n  - on: turn_end\n    shell_exec: [/bin/true]\n",
+        ),
+        (
+            "infer",
+            "p/block.yaml",
+            "hooks:\n- name: n\n  hook: post_tool\n  command: |\n    /bin/true -- /bin/true\n",
+        ),
+    ] {
+        home.write(name, text);
+        let file = home.path(name);
+        let flag = format!("--{runtime}");
+        let done = home.hookjail(&[
+            "install",
+            &flag,
+            "--settings",
+            file.to_str().unwrap(),
+            "--yes",
+        ]);
+        assert_eq!(done.status.code(), Some(1), "{done:?}");
+        let told = String::from_utf8_lossy(&done.stdout);
+        assert!(
+            told.contains("put it there yourself") && told.contains("/bin/true"),
+            "{told}"
+        );
+        assert_eq!(home.text(name), text);
+    }
+}
+
+/// A formatter of code that it is given by name is one program with one argument: what tells it from a runner is somebody's word.
+#[test]
+fn a_file_that_is_called_data_is_the_hooks_to_change_and_needs_no_new_consent() {
+    let home = Home::new();
+    home.script("p/fmt.sh", "#!/bin/sh\necho formatted >>\"$1\"\n");
+    home.script("p/.claude/hooks/log.sh", "#!/bin/sh\necho log\n");
+    fs::write(home.path("p/sub/a.py"), "x = 1\n").unwrap();
+    home.own();
+    let allow = |data: &[&str], command: &[&str]| {
+        let words = ["consent", "allow", "--profile", "workspace-rw"];
+        home.hookjail(&[&words, data, &["--"], command].concat())
+    };
+    let (tool, file) = (home.path("p/fmt.sh"), "sub/a.py");
+    let tool = tool.to_str().unwrap();
+    let program = program();
+    let line = format!(
+        "{} run --as claude-code --profile workspace-rw --start -- {tool} {file}",
+        program.display()
+    );
+    let event = json!({"hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_input": {}});
+
+    // It is code as far as anybody knows: the hook is given a copy, and another content is another command.
+    let allowed = allow(&[], &[tool, file]);
+    let told = String::from_utf8_lossy(&allowed.stdout);
+    assert!(
+        told.contains("a changed `sub/a.py` needs a new consent"),
+        "{told}"
+    );
+    let (_, stderr) = home.end(&line, &event);
+    assert!(stderr.contains("Permission denied"), "{stderr}");
+    assert_eq!(home.text("p/sub/a.py"), "x = 1\n");
+    home.write("p/sub/a.py", "x = 2\n");
+    let (_, stderr) = home.end(&line, &event);
+    assert!(stderr.contains("DIGEST_MISMATCH"), "{stderr}");
+
+    let allowed = allow(&["--data", file], &[tool, file]);
+    assert!(allowed.status.success(), "{allowed:?}");
+    for expected in ["x = 2\nformatted\n", "x = 2\nformatted\nformatted\n"] {
+        let (code, stderr) = home.end(&line, &event);
+        assert_eq!((code, &*stderr), (Some(0), ""));
+        assert_eq!(home.text("p/sub/a.py"), expected);
+    }
+    // That is said of this file under this profile, and of nothing else.
+    let other = line.replace(file, "fmt.sh");
+    let (_, stderr) = home.end(&other, &event);
+    assert!(stderr.contains("CONSENT_REQUIRED"), "{stderr}");
+    home.script("p/fmt.sh", "#!/bin/sh\n. \"$1\"\n");
+    home.own();
+    let (_, stderr) = home.end(&line, &event);
+    assert!(stderr.contains("DIGEST_MISMATCH"), "{stderr}");
+
+    let script = home.path("p/.claude/hooks/log.sh");
+    let script = script.to_str().unwrap();
+    for (data, command) in [
+        (script, &["/bin/sh", script][..]),
+        (script, &["/usr/bin/env", script]),
+        ("sub/b.py", &[tool, file]),
+    ] {
+        let refused = allow(&["--data", data], command);
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(
+            told.contains("is no argument that the command is given"),
+            "{command:?}: {told}"
+        );
+    }
+}
+
+mod as_root {
+    use super::*;
+    use crate::support::needs_root;
+
+    #[test]
+    #[ignore = "needs root"]
+    fn who_allows_a_command_that_another_users_daemon_would_run_is_told_whose_list_counts() {
+        needs_root();
+        let home = Home::new();
+        let socket = directory();
+        let path = socket.path().join("sock");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let told = |owner: u32| {
+            lchown(&path, Some(owner), None).unwrap();
+            let program = program();
+            let words = [
+                program.to_str().unwrap(),
+                "consent",
+                "allow",
+                "--",
+                "/bin/true",
+            ];
+            let mut command = home.command(&words);
+            #[expect(clippy::disallowed_methods, reason = "it is the program under test")]
+            let output = command.env("HOOKJAIL_ADDR", &path).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            String::from_utf8(output.stderr).unwrap()
+        };
+        assert!(told(0).contains("goes by that of root, who has to allow it there"));
+        assert_eq!(told(USER), "");
+    }
+}
+
 #[tokio::test]
 async fn a_daemon_is_started_once_by_many_and_again_after_its_end() {
     let home = Home::new();
-    let program = program();
-    let program = program.to_str().unwrap();
     let allowed = home.hookjail(&["consent", "allow", "--profile", "strict", "--", "/bin/true"]);
     assert!(allowed.status.success(), "{allowed:?}");
-    let line = format!("{program} run --as claude-code --profile strict --start -- /bin/true");
+    let line = format!(
+        "{} --as claude-code --profile strict --start -- /bin/true",
+        thin().display()
+    );
     // Without the word for it none is started, and the call is not let through.
     let (code, stderr) = home.end(&line.replace(" --start", ""), &call("ls"));
     assert_eq!(code, Some(2), "{stderr}");

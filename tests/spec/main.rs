@@ -27,11 +27,14 @@ mod denials;
 mod dispatch;
 mod explained;
 mod fail_closed;
+mod http;
 #[cfg(feature = "weaken")]
 mod mutation;
 mod nesting;
 mod profiles;
+mod read_only;
 mod selection;
+mod worktree;
 
 mod callers;
 mod deadline;
@@ -48,10 +51,12 @@ mod audit_read;
 mod audit_trail;
 mod consent;
 mod redaction;
+mod thin;
 
 mod bad_input;
 mod command_line;
 mod install;
 mod interpret;
+mod learn;
 mod schemas;
 mod wire;

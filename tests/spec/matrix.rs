@@ -11,6 +11,8 @@
     reason = "prints the matrix for whoever asked for it"
 )]
 
+mod parts;
+
 use std::{collections::BTreeMap, env, fs, path::Path};
 
 use libc::{

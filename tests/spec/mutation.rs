@@ -156,6 +156,7 @@ fn elements() -> Vec<String> {
     let strict = FilterSpec {
         landlock_abi,
         metadata: Metadata::Keep,
+        mounts: false,
         network: Network::None,
         spawn: Spawn::Threads,
     };

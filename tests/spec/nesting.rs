@@ -24,6 +24,7 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::{
     attempts::Probe,
     fail_closed::FakeKernel,
+    read_only::WITHOUT,
     support::{among_others, directory, program},
 };
 
@@ -123,6 +124,8 @@ struct Around {
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct Seen {
     happens: String,
+    /// The same under a profile that keeps paths read-only.
+    keeping: String,
     cause: String,
     fix: String,
 }
@@ -244,22 +247,27 @@ fn look(name: &str, who: Who, place: &Around) -> Seen {
     let config = home.path().join("hookjail.toml").display().to_string();
     let workspace = home.path().join("workspace").display().to_string();
     let start = [hookjail.as_str(), "--json", "--config", &config];
-    let run = [
-        start.as_slice(),
-        &[
-            "run",
-            "--profile",
-            "workspace-rw",
-            "--workspace",
-            &workspace,
-        ],
-        &["--", "/bin/sh", "-c", "echo ran > witness; kill -9 $$"],
-    ];
-    let ran = in_place(&around, &run.concat(), home.path());
-    let examine = [start.as_slice(), &["doctor", "--profile", "workspace-rw"]].concat();
-    let examined = in_place(&around, &examine, home.path());
+    let under = |profile: &str| {
+        let run = [
+            start.as_slice(),
+            &["run", "--profile", profile, "--workspace", &workspace],
+            &["--", "/bin/sh", "-c", "echo ran > witness; kill -9 $$"],
+        ];
+        let ran = in_place(&around, &run.concat(), home.path());
+        let examine = [start.as_slice(), &["doctor", "--profile", profile]].concat();
+        let examined = in_place(&around, &examine, home.path());
+        let witness = home.path().join("workspace/witness");
+        (ran, examined, fs::remove_file(witness).is_ok())
+    };
+    let mut seen = examine(name, under("writing"));
+    if seen.happens.starts_with("works") {
+        seen.keeping = examine(name, under("workspace-rw")).happens;
+    }
+    seen
+}
 
-    let witness = home.path().join("workspace/witness").exists();
+/// Reads what came of a hook and of asking `doctor`, which must agree.
+fn examine(name: &str, (ran, examined, witness): (Output, Output, bool)) -> Seen {
     let reply = serde_json::from_slice::<serde_json::Value>(&ran.stdout);
     assert!(reply.is_ok(), "{}: {ran:?}", name);
     let reply = reply.unwrap();
@@ -290,10 +298,15 @@ fn look(name: &str, who: Who, place: &Around) -> Seen {
 fn lay(place: &Around, who: Who, home: &Path) {
     let workspace = home.join("workspace");
     fs::create_dir(&workspace).unwrap();
+    let profiles = home.join("profiles");
+    fs::create_dir(&profiles).unwrap();
+    fs::set_permissions(&profiles, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(profiles.join("writing.toml"), WITHOUT).unwrap();
     fs::set_permissions(&workspace, fs::Permissions::from_mode(0o777)).unwrap();
     let path = |name: &str| home.join(name).display().to_string();
     let config = format!(
-        "[paths]\nstate = {:?}\nruntime = {:?}\n[hooks]\nworkspace_roots = [{:?}]\n{}\n",
+        "[profiles]\ndirs = [{:?}]\n[paths]\nstate = {:?}\nruntime = {:?}\n[hooks]\nworkspace_roots = [{:?}]\n{}\n",
+        path("profiles"),
         path("state"),
         path("run"),
         path("workspace"),
@@ -306,7 +319,14 @@ fn lay(place: &Around, who: Who, home: &Path) {
     )
     .unwrap();
     if own() == Who::Root && who == Who::User {
-        for path in [home, &workspace, &home.join("hookjail.toml")] {
+        let own = profiles.join("writing.toml");
+        for path in [
+            home,
+            &workspace,
+            &profiles,
+            &own,
+            &home.join("hookjail.toml"),
+        ] {
             chown(path, Some(USER), Some(USER)).unwrap();
         }
     }
@@ -339,6 +359,7 @@ fn read(reply: &serde_json::Value) -> Seen {
         };
         return Seen {
             happens: happens.to_owned(),
+            keeping: String::new(),
             cause: String::new(),
             fix: String::new(),
         };
@@ -362,6 +383,7 @@ fn read(reply: &serde_json::Value) -> Seen {
     };
     Seen {
         happens,
+        keeping: String::new(),
         cause,
         fix,
     }
@@ -376,11 +398,12 @@ fn known(table: &str) -> Known {
     let lines = table.lines().filter_map(|line| line.strip_prefix("| "));
     for line in lines.skip(1) {
         let cells: Vec<_> = line.split('|').map(str::trim).collect();
-        let &[name, who, happens, cause, fix, ""] = cells.as_slice() else {
+        let &[name, who, happens, keeping, cause, fix, ""] = cells.as_slice() else {
             continue;
         };
         let seen = Seen {
             happens: happens.to_owned(),
+            keeping: keeping.to_owned(),
             cause: cause.to_owned(),
             fix: fix.to_owned(),
         };
@@ -396,7 +419,8 @@ fn known(table: &str) -> Known {
 /// Writes the table: of the places that there are, what is known.
 fn table(known: &Known) -> String {
     let mut text = String::from(
-        "\n| around it | the daemon is | what happens | cause, as it is named | fix, as it is named |\n|---|---|---|---|---|\n",
+        "\n| around it | the daemon is | what happens | under `workspace-rw` | cause, as it is named | fix, as it is named |\n\
+         |---|---|---|---|---|---|\n",
     );
     for name in NAMES {
         let of = |who| known.get(&((*name).to_owned(), who));
@@ -411,10 +435,15 @@ fn table(known: &Known) -> String {
         for (who, seen) in lines {
             let Seen {
                 happens,
+                keeping,
                 cause,
                 fix,
             } = seen;
-            writeln!(text, "| {name} | {who} | {happens} | {cause} | {fix} |").unwrap();
+            writeln!(
+                text,
+                "| {name} | {who} | {happens} | {keeping} | {cause} | {fix} |"
+            )
+            .unwrap();
         }
     }
     text.push('\n');

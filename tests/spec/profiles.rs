@@ -297,7 +297,10 @@ async fn a_consent_under_a_profile_of_the_operators_grants_it_and_no_other_conse
         let details = refused.get_error_details();
         details.error_info().unwrap().metadata["approve"].clone()
     };
-    let allows = "hookjail consent allow --profile network -- /bin/sh -c :";
+    let allows = format!(
+        "hookjail consent allow --config {} --profile network -- /bin/sh -c :",
+        config.display()
+    );
     assert_eq!(refused().await, allows);
     // One under another profile.
     consent(&["allow", "--profile", "pipeline"]);
@@ -530,6 +533,50 @@ async fn a_profile_of_the_operators_is_served() {
 }
 
 #[tokio::test]
+async fn a_file_that_a_profile_has_made_where_it_is_absent_can_be_added_to() {
+    let directory = directory();
+    open_to_all(directory.path());
+    let log = directory.path().canonicalize().unwrap().join("agent.log");
+    let profile = format!(
+        "description = \"x\"\nextends = \"strict\"\n[files]\nnamed = [{{ path = {log:?}, access = \"write-file\", create = true }}]\n"
+    );
+    let daemon = Daemon::with(Setup {
+        profiles: vec![("logs".to_owned(), profile)],
+        ..Setup::default()
+    })
+    .await;
+    let script = format!("echo more >>{0}; echo x >{0}.other", log.display());
+
+    // What is only asked about makes nothing.
+    let preview = pb::PreviewRequest {
+        request: Some(sh("logs", &script)),
+    };
+    let preview = daemon.client().preview(preview).await.unwrap().into_inner();
+    assert_eq!((preview.refusal, log.exists()), (None, false));
+    daemon.run(sh("logs", &script)).await.unwrap();
+    let mode = fs::metadata(&log).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o600);
+    // A hook with a uid of its own has no rights on the caller's file that others have not.
+    fs::set_permissions(&log, Permissions::from_mode(0o666)).unwrap();
+    fs::write(&log, "before\n").unwrap();
+    daemon.run(sh("logs", &script)).await.unwrap();
+    assert_eq!(fs::read_to_string(&log).unwrap(), "before\nmore\n");
+    assert!(!log.with_extension("log.other").exists());
+
+    // What somebody else may have put there is not written to.
+    let away = log.with_file_name("away");
+    fs::rename(&log, &away).unwrap();
+    std::os::unix::fs::symlink(&away, &log).unwrap();
+    let refused = daemon.run(sh("logs", &script)).await.unwrap_err();
+    assert_eq!(reason(&refused), "GRANT_MISSING");
+    fs::remove_file(&log).unwrap();
+    nix::unistd::mkfifo(&log, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let refused = daemon.run(sh("logs", &script)).await.unwrap_err();
+    assert_eq!(reason(&refused), "GRANT_MISSING");
+    assert_eq!(fs::read_to_string(&away).unwrap(), "before\nmore\n");
+}
+
+#[tokio::test]
 async fn a_granted_path_that_is_missing_or_behind_a_link_is_refused() {
     let directory = directory();
     let data = directory.path().canonicalize().unwrap().join("data");
@@ -587,6 +634,41 @@ async fn a_workspace_that_is_swapped_for_a_link_meanwhile_never_leads_outside() 
         inside > 0 && refused > 0,
         "{inside} inside, {refused} refused"
     );
+}
+
+mod as_root {
+    use super::*;
+    use crate::support::needs_root;
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_file_of_another_user_is_not_added_to() {
+        needs_root();
+        let directory = directory();
+        open_to_all(directory.path());
+        let log = directory.path().canonicalize().unwrap().join("agent.log");
+        fs::write(&log, "").unwrap();
+        fs::set_permissions(&log, Permissions::from_mode(0o666)).unwrap();
+        std::os::unix::fs::chown(&log, Some(12_345), None).unwrap();
+        let profile = format!(
+            "description = \"x\"\nextends = \"strict\"\n[files]\nnamed = [{{ path = {log:?}, access = \"write-file\", create = true }}]\n"
+        );
+        let setup = Setup {
+            profiles: vec![("logs".to_owned(), profile)],
+            ..Setup::default()
+        };
+        let daemon = Daemon::with(setup).await;
+        let script = format!("echo more >>{}", log.display());
+
+        let refused = daemon.run(sh("logs", &script)).await.unwrap_err();
+
+        assert_eq!(reason(&refused), "GRANT_MISSING");
+        let message = refused.message();
+        assert!(message.contains("of uid 12345"), "{message}");
+        std::os::unix::fs::chown(&log, Some(0), None).unwrap();
+        daemon.run(sh("logs", &script)).await.unwrap();
+        assert_eq!(fs::read_to_string(&log).unwrap(), "more\n");
+    }
 }
 
 mod with_tools {

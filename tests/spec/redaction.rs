@@ -11,7 +11,7 @@ use tonic::Status;
 
 use crate::{
     support::{Daemon, Setup, at, directory, hook, program, reason, sh},
-    witness::event,
+    witness::{event, hookjail},
 };
 
 /// A value as no text has it by chance.
@@ -74,6 +74,24 @@ fn journal(daemon: &Daemon) -> Vec<u8> {
     fs::read(daemon.path().join("state/audit/journal.jsonl")).unwrap()
 }
 
+/// Runs a hook of reyn's with the marker in its command, and returns what people are shown of its event.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests start the command line itself, never a hook"
+)]
+async fn events(daemon: &Daemon) -> Vec<u8> {
+    let mut request = telling("pipeline");
+    request.contract = pb::Contract::Reyn.into();
+    request.mode = "shell_exec".to_owned();
+    request.event = at("turn_end", &json!({})).event;
+    daemon.run(request).await.unwrap();
+    let words = ["audit", "query", "--events"];
+    let mut command = hookjail(&daemon.path().join("hookjail.toml"), &words);
+    let shown = command.output().unwrap().stdout;
+    assert!(shown.starts_with(b" ") && !shown.is_empty(), "{shown:?}");
+    shown
+}
+
 fn error(status: &Status) -> Vec<u8> {
     [format!("{status:?}").as_bytes(), status.details()].concat()
 }
@@ -106,6 +124,7 @@ async fn a_registered_secret_is_in_no_record_log_or_error() {
             check("record", part.to_string().as_bytes());
         }
         check("journal", &journal(&running));
+        check("event for people", &events(&running).await);
         // A command that the environment allows is logged.
         check("log", running.log().as_bytes());
 

@@ -55,6 +55,27 @@ fn modest() -> pb::ExecuteRequest {
     }
 }
 
+/// Follows what a refusal says about the configuration: its lines, in its file.
+fn follow(refusal: &tonic::Status) {
+    use tonic_types::StatusExt;
+    let facts = refusal
+        .get_error_details()
+        .error_info()
+        .unwrap()
+        .metadata
+        .clone();
+    let (file, lines) = (&facts["configuration"], &facts["configure"]);
+    let (table, key) = lines.split_once('\n').unwrap();
+    let before = fs::read_to_string(file).unwrap();
+    // The table is there already, and so is its key: these are what is said instead.
+    let name = key.split_once(' ').unwrap().0;
+    let kept = before.lines().filter(|line| !line.starts_with(name));
+    let kept: Vec<_> = kept.collect();
+    let after = kept.join("\n").replacen(table, lines, 1);
+    assert_ne!(after, before);
+    fs::write(file, after).unwrap();
+}
+
 async fn due(daemon: &Daemon) -> Vec<String> {
     let response = daemon.dispatch(at("turn_end", &json!({}))).await;
     let names = reached(&response);
@@ -90,6 +111,29 @@ async fn a_reload_puts_profiles_and_hooks_in_force_that_were_not_there_before() 
         "PROFILE_UNKNOWN"
     );
     assert_eq!(due(&daemon).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_workspace_is_taken_once_the_lines_that_its_refusal_names_are_in_the_file_that_it_names()
+{
+    let daemon = Daemon::start().await;
+    let elsewhere = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o755))
+        .tempdir();
+    let elsewhere = elsewhere.unwrap();
+    let request = || {
+        let mut request = hook(["/bin/true"]);
+        let path = elsewhere.path().canonicalize().unwrap();
+        request.hook.get_or_insert_default().workspace = path.display().to_string();
+        request
+    };
+    let refusal = daemon.run(request()).await.unwrap_err();
+    assert_eq!(reason(&refusal), "INVALID_REQUEST");
+
+    follow(&refusal);
+    reload(&daemon);
+
+    assert!(daemon.run(request()).await.is_ok());
 }
 
 #[tokio::test]

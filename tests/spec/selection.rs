@@ -358,6 +358,13 @@ async fn whoever_looks_at_an_unconfined_run_reads_that_it_was_unconfined() {
     // Of three runs, the start and the end.
     assert_eq!(stdout.matches("UNCONFINED").count(), 6, "{stdout}");
     let (stdout, _) = said(&["doctor"]);
+    let mut lines = stdout.lines().skip_while(|line| !line.starts_with("open "));
+    let [Some(open), Some(next)] = [lines.next(), lines.next()] else {
+        panic!("{stdout}")
+    };
+    assert!(open.contains("UNCONFINED"), "{stdout}");
+    assert!(!next.contains("fix:"), "{stdout}");
+    let (stdout, _) = said(&["doctor", "--verbose"]);
     assert!(
         stdout.contains("profile open on noop: UNCONFINED"),
         "{stdout}"

@@ -207,7 +207,11 @@ async fn a_killed_daemon_takes_its_hooks_with_it_and_the_next_one_cleans_up() {
     let daemon = Daemon::in_directory(directory, Setup::default())
         .await
         .unwrap();
-    assert_eq!(daemon.scratch_directories().len(), 0);
+    // Those of its own self-tests are removed on the side.
+    until("no scratch directory", || {
+        daemon.scratch_directories().is_empty()
+    })
+    .await;
     let response = daemon.run(hook(["/bin/true"])).await.unwrap();
     assert_eq!(end(&response), (OutcomeKind::Exited, Some(0), None));
     assert_eq!(
@@ -334,6 +338,8 @@ async fn whoever_only_has_the_number_of_a_group_that_was_left_is_not_ended() {
     until("the hook's begin", || begun.exists()).await;
     let directory = kill_both(daemon);
     assert!(call.await.unwrap().is_err());
+    // The system tells starts in hundredths of a second; within one of them, the hook's first process and another look the same.
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     // Others' processes: one that leads a group, one in a group whose leader is gone.
     let spawn = |command: &mut Command| command.process_group(0).spawn().unwrap();
     let mut leader = spawn(Command::new("/bin/sleep").arg("600"));

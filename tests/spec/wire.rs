@@ -67,7 +67,35 @@ async fn reflection_lists_the_services() {
         ] {
             assert!(names.contains(&name.to_owned()), "{names:?}");
         }
+        // It is on a socket of its own.
+        assert!(!names.contains(&"hookjail.v1.AdminService".to_owned()));
     }
+}
+
+#[tokio::test]
+async fn reflection_knows_what_refusals_carry() {
+    use v1::{
+        ServerReflectionRequest, server_reflection_client::ServerReflectionClient,
+        server_reflection_request::MessageRequest, server_reflection_response::MessageResponse,
+    };
+    let daemon = Daemon::start().await;
+    let mut client = ServerReflectionClient::new(daemon.channel());
+    let mut knows = async |symbol: &str| {
+        let request = ServerReflectionRequest {
+            host: String::new(),
+            message_request: Some(MessageRequest::FileContainingSymbol(symbol.to_owned())),
+        };
+        let answers = client.server_reflection_info(tokio_stream::once(request));
+        let answer = match answers.await {
+            Ok(answers) => answers.into_inner().message().await,
+            Err(status) => Err(status),
+        };
+        let answer = answer.ok().flatten().and_then(|it| it.message_response);
+        matches!(answer, Some(MessageResponse::FileDescriptorResponse(_)))
+    };
+    assert!(knows("google.rpc.ErrorInfo").await);
+    assert!(knows("google.rpc.BadRequest").await);
+    assert!(!knows("google.rpc.NoSuchThing").await);
 }
 
 #[tokio::test]

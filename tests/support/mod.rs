@@ -277,6 +277,11 @@ pub(crate) fn program() -> PathBuf {
     named.map_or_else(|| env!("CARGO_BIN_EXE_hookjail").into(), PathBuf::from)
 }
 
+/// Returns the program that only stands in for hooks: it lies beside the other.
+pub(crate) fn thin() -> PathBuf {
+    program().with_file_name("hookjail-run")
+}
+
 /// Returns lines of a configuration for the container backend, where `HOOKJAIL_TEST_RUNTIME` names an OCI runtime: then the
 /// tests' daemons confine by it, but for those whose backends a test chooses.
 fn on_runtime() -> Option<String> {
@@ -335,13 +340,16 @@ pub(crate) fn directory() -> TempDir {
 }
 
 /// The profiles that are compiled in.
-pub(crate) const SHIPPED: [&str; 6] = [
+pub(crate) const SHIPPED: [&str; 9] = [
     "develop",
+    "develop-online",
+    "develop-open-git",
     "network",
     "pipeline",
     "strict",
     "workspace-ro",
     "workspace-rw",
+    "worktree",
 ];
 
 /// Returns a request for a command: contract `observe`, profile `strict`, no event.

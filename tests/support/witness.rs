@@ -215,7 +215,11 @@ impl CommandLine {
 /// Returns a `hookjail` command with a configuration and nothing on stdin.
 pub(crate) fn hookjail(config: &Path, words: &[&str]) -> Command {
     let mut command = Command::new(program());
-    command.arg("--config").arg(config).args(words);
+    // A command that a refusal names says itself whose configuration it goes by.
+    if !words.contains(&"--config") {
+        command.arg("--config").arg(config);
+    }
+    command.args(words);
     command.stdin(Stdio::null());
     for name in [
         "HOOKJAIL_ADDR",

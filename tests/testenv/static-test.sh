@@ -25,12 +25,29 @@ root() { # NAME
 }
 
 # Runs a command in a root of its own, with its own processes and the usual devices.
-# shellcheck disable=SC2016
 in_root() { # ROOT UID COMMAND...
-  unshare --mount --pid --fork --kill-child sh -ec '
-    root=$1 uid=$2; shift 2
-    mount -t proc proc "$root/proc"; mount --bind /dev "$root/dev"
-    exec env -i HOME=/home PATH=/usr/bin:/bin "$(command -v chroot)" --userspec "$uid:$uid" --groups= "$root" "$@"' sh "$@" </dev/null
+  # The root is changed by one process: there may be no other program in the new one. In a mere chroot nobody may make namespaces.
+  unshare --mount --pid --fork --kill-child python3 -c '
+import ctypes, os, sys
+root, uid, command = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+libc = ctypes.CDLL(None, use_errno=True)
+PIVOT_ROOT, BIND, DETACH = {"x86_64": 155, "aarch64": 41}[os.uname().machine], 4096, 2
+def done(result, what):
+    if result != 0:
+        sys.exit(f"{what}: {os.strerror(ctypes.get_errno())}")
+def mount(source, target, kind, flags):
+    done(libc.mount(source.encode(), target.encode(), kind, flags, None), f"mount {target}")
+mount(root, root, None, BIND)
+mount("proc", f"{root}/proc", b"proc", 0)
+mount("/dev", f"{root}/dev", None, BIND)
+os.chdir(root)
+done(libc.syscall(PIVOT_ROOT, b".", b"."), "pivot_root")
+done(libc.umount2(b".", DETACH), "umount")
+os.chdir("/")
+os.setgroups([]); os.setgid(uid); os.setuid(uid)
+environment = {"HOME": "/home", "PATH": "/usr/bin:/bin"}
+os.execvpe(command[0], command, environment)
+' "$@" </dev/null
 }
 
 # Every profile is confirmed, and hooks do their work, as root and as an ordinary user.

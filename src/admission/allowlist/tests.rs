@@ -524,12 +524,38 @@ fn files() -> [Digest; 2] {
     ]
 }
 
+/// What one consent calls data, another binds: under another profile, for another command, and once it is over.
+#[test]
+fn what_a_consent_calls_data_is_so_for_its_command_and_profile_as_long_as_it_holds() {
+    let dir = TempDir::new().unwrap();
+    let data = |entry: Entry| Entry {
+        data: vec!["a.py".into()],
+        ..entry
+    };
+    let entries = [
+        data(entry("fmt")),
+        entry("lint"),
+        data(Entry {
+            expires_at: Some(now()),
+            ..entry("over")
+        }),
+    ];
+    let list = Allowlist::record_all(&path(&dir), entries.into()).unwrap();
+
+    assert_eq!(list.data("fmt", "strict", now()), ["a.py"]);
+    for (command, profile) in [("fmt", "develop"), ("lint", "strict"), ("over", "strict")] {
+        let found = list.data(command, profile, now());
+        assert_eq!(found, [""; 0], "{command} {profile}");
+    }
+}
+
 fn entry(command: &str) -> Entry {
     Entry {
         command: command.into(),
         approved_at: "2026-01-02T03:04:05Z".into(),
         script_mtime: None,
         working_dir_scope: None,
+        data: Vec::new(),
         digests: files().to_vec(),
         profile: Some("strict".into()),
         profile_digest: Some(PROFILE.into()),

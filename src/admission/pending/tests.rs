@@ -1,5 +1,5 @@
 use super::*;
-use crate::{policy::Registry, request::ProfileName};
+use crate::{model::ProfileName, policy::Registry};
 
 const SOMEBODY: Peer = Peer {
     gid: 1,

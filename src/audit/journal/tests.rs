@@ -1036,10 +1036,14 @@ pub(in crate::audit) fn started(run: &str) -> Record {
         backend: "landlock".into(),
         passed_over: Vec::new(),
         unconfined: false,
-        axes: crate::axis::Axis::ALL
+        axes: crate::model::axis::Axis::ALL
             .map(|axis| {
-                let coverage = crate::axis::Coverage::Enforced { by: "landlock" };
-                crate::audit::record::AxisLine::new(axis, crate::axis::Demand::Required, &coverage)
+                let coverage = crate::model::axis::Coverage::Enforced { by: "landlock" };
+                crate::audit::record::AxisLine::new(
+                    axis,
+                    crate::model::axis::Demand::Required,
+                    &coverage,
+                )
             })
             .to_vec(),
         timeout_ms: 5000,
@@ -1059,6 +1063,7 @@ fn ended(run: &str) -> Record {
         truncated: false,
     };
     Record::Ended(Box::new(Ended {
+        measures: serde_json::Map::new(),
         run_id: run.into(),
         released: true,
         outcome: OutcomeKind::Exited,
@@ -1086,6 +1091,8 @@ pub(in crate::audit) fn refused_run(run_id: &str) -> Record {
 
 fn refusal(message: &str, run_id: Option<String>) -> Record {
     Record::Refused(Box::new(Refused {
+        contract: String::new(),
+        point: String::new(),
         count: None,
         run_id,
         released: false,

@@ -24,7 +24,7 @@ use crate::{
     wire::json,
 };
 
-const PROMPT: &[u8] = b"[A]lways, [y]es this once, [n]o: ";
+const PROMPT: &[u8] = b"[a]lways, [y]es this once, [N]o: ";
 
 /// How long a question is shown before an answer counts. Who asks says when one question is withdrawn and the next one comes:
 /// what is being typed just then was meant for the one before.
@@ -60,7 +60,7 @@ pub(super) fn watch(context: &Context, at: &Where) -> Result<ExitCode, Failure> 
             .into_inner();
         if !as_json {
             output::stderr(
-                "hookjail: listening; each question is answered with A, y or n, and Enter",
+                "hookjail: listening; each question is answered with a, y or n, and Enter; Enter alone is a no",
             );
         }
         let mut desk = Desk::new(output::stdout);
@@ -145,7 +145,7 @@ impl Desk {
         let decision = match line.trim() {
             "A" | "a" | "always" => pb::ConsentDecision::Always,
             "y" | "Y" | "yes" => pb::ConsentDecision::Once,
-            "n" | "N" | "no" => pb::ConsentDecision::No,
+            "" | "n" | "N" | "no" => pb::ConsentDecision::No,
             _ => {
                 (self.say)(PROMPT);
                 return Ok(());
@@ -163,6 +163,15 @@ impl Desk {
             (self.say)(b"  too late: it was answered elsewhere, or nobody waits any more\n");
         }
         self.show();
+        Ok(())
+    }
+
+    /// Answers all that is asked with a no: whoever sat here has gone.
+    async fn refuse_all(&mut self, client: &mut Client) -> Result<(), Failure> {
+        while let Some(asked) = self.open.pop_front() {
+            (self.say)(b"no\n");
+            decide(client, &asked.consent_id, pb::ConsentDecision::No).await?;
+        }
         Ok(())
     }
 
@@ -248,6 +257,7 @@ pub(in crate::cli) async fn ask_about(
     Some(tokio::spawn(async move {
         let mut lines = lines(io::BufReader::new(terminal));
         let mut desk = Desk::new(output::raw_stderr);
+        let mut is_there = true;
         loop {
             let goes_on = tokio::select! {
                 told = news.message() => match told {
@@ -257,12 +267,16 @@ pub(in crate::cli) async fn ask_about(
                     }
                     Ok(None) | Err(_) => false,
                 },
-                line = lines.recv() => match line {
+                line = lines.recv(), if is_there => match line {
                     Some(line) => desk.answer(&mut client, &line).await.is_ok(),
-                    None => false,
+                    None => {
+                        is_there = false;
+                        true
+                    }
                 },
             };
-            if !goes_on {
+            let is_done = !goes_on || (!is_there && desk.refuse_all(&mut client).await.is_err());
+            if is_done {
                 return;
             }
         }

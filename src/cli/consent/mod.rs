@@ -7,6 +7,7 @@ use std::{
     ffi::OsString,
     fs,
     io::{self, Read},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::AtomicBool,
@@ -19,7 +20,12 @@ use serde_json::json;
 use self::ask::Where;
 pub(super) use self::ask::ask_about;
 use super::{
-    Context, Failure, assemble::Assembly, output, program::resolve_program, run::directory,
+    Context, Failure,
+    assemble::Assembly,
+    output, profile,
+    program::{resolve_name, resolve_script},
+    run::directory,
+    served,
     show::plain,
 };
 use crate::{
@@ -30,7 +36,6 @@ use crate::{
     },
     config::Config,
     pb,
-    request::ProfileName,
     root::View,
 };
 
@@ -45,6 +50,9 @@ pub(super) struct Consent {
 enum Command {
     /// Allow a command, bound to what its files contain now
     Allow {
+        /// An argument of the command that names data to it, such as a file that it formats: whatever the file contains
+        #[arg(long, value_name = "FILE")]
+        data: Vec<OsString>,
         /// The profile it may run under
         #[arg(long, default_value = "strict")]
         profile: String,
@@ -117,13 +125,16 @@ impl Consent {
         let config = || context.load();
         match self.command {
             Command::Allow {
+                data,
                 profile,
                 until,
                 within,
                 command,
             } => {
                 let terms = Terms {
+                    data,
                     profile,
+                    starts_in: None,
                     until,
                     within,
                 };
@@ -150,7 +161,11 @@ impl Consent {
 
 /// What a consent is given for, beside the command.
 pub(super) struct Terms {
+    /// Which of its arguments name data to it.
+    pub(super) data: Vec<OsString>,
     pub(super) profile: String,
+    /// Where the command starts; `None` = in `within`, else here.
+    pub(super) starts_in: Option<PathBuf>,
     pub(super) until: Option<Timestamp>,
     pub(super) within: Option<PathBuf>,
 }
@@ -158,48 +173,73 @@ pub(super) struct Terms {
 /// A consent, and what it is bound to.
 pub(super) struct Bound {
     pub(super) entry: Entry,
+    /// Which of its arguments name files that may be code, and may as well be data.
+    pub(super) given: Vec<String>,
     /// What the command runs that it cannot be bound to.
     pub(super) unbound: Vec<String>,
 }
 
-/// Binds a command to what its files contain now.
+/// Binds a command to what its files contain now, in each of its spellings.
 ///
 /// # Errors
 ///
 /// There is no such profile, the program cannot be found or read, or the command is not UTF-8.
-pub(super) fn bind(config: &Config, terms: &Terms, argv: Vec<OsString>) -> Result<Bound, Failure> {
+pub(super) fn bind(
+    config: &Config,
+    terms: &Terms,
+    argv: Vec<OsString>,
+) -> Result<Vec<Bound>, Failure> {
     let profile = terms.profile.as_str();
     let registry = Assembly::registry(config)?;
-    let policy = ProfileName::parse(profile).and_then(|name| registry.find(&name).cloned());
-    let policy = policy.ok_or_else(|| Failure::new(format!("there is no profile `{profile}`")))?;
+    let policy = profile::find(&registry, profile)?;
     let root = Assembly::root(config)?;
     let view = View::of(root.as_ref(), &policy.files);
     let mut argv = match &root {
-        None => resolve_program(argv)?,
+        None => resolve_name(argv)?,
         // A name without a slash is looked for where the hook will find it.
         Some(_) => argv,
     };
     let path = Program::find(&argv, &policy.environment.path, view)?;
     argv[0] = path.clone().into_os_string();
-    let command = command_line(&argv).ok_or_else(|| Failure::new("the command is not UTF-8"))?;
     let within = terms.within.as_deref().map(directory).transpose()?;
     // What is relative is looked for where the hook will start, as far as that is known.
-    let working_dir = within
-        .clone()
-        .map_or_else(env::current_dir, |it| Ok(it.into()));
+    let working_dir = terms.starts_in.clone();
+    let working_dir = working_dir.or_else(|| within.clone().map(PathBuf::from));
+    let working_dir = working_dir.map_or_else(env::current_dir, Ok);
     let working_dir =
         working_dir.map_err(|e| Failure::new(format!("no current directory: {e}")))?;
-    let opened_for = OpenedFor::Oneself;
-    let opened = Program::open(path, &argv, Some(&working_dir), opened_for, view)?;
-    let program = opened.hash(&DigestCache::default(), &AtomicBool::new(false))?;
-    let approved_by = format!("uid {} by `hookjail consent allow`", nix::unistd::getuid());
-    let mut entry = Entry::new(command, program.digests, Some(&policy), approved_by);
-    entry.expires_at = terms.until;
-    entry.working_dir_scope = within.map(PathBuf::from);
-    Ok(Bound {
-        entry,
-        unbound: program.unbound,
-    })
+    // As a runtime spells it, and as `hookjail run` does.
+    let mut spellings = vec![resolve_script(argv.clone(), &working_dir), argv];
+    spellings.dedup();
+    let bind = |argv: &Vec<OsString>| {
+        let command = command_line(argv).ok_or_else(|| Failure::new("the command is not UTF-8"))?;
+        let opened_for = OpenedFor::Oneself;
+        let (data, start) = (&terms.data, Some(working_dir.as_path()));
+        let opened = Program::open(path.clone(), argv, data, start, opened_for, view)?;
+        let program = opened.hash(&DigestCache::default(), &AtomicBool::new(false))?;
+        if let Some(other) = data.iter().find(|it| !program.data.contains(it)) {
+            let message = format!(
+                "`{}` is no argument that the command is given: it is not there, or the program is known to execute it",
+                Path::new(other).display()
+            );
+            return Err(Failure::new(message));
+        }
+        let words = |words: &[OsString]| {
+            let words = words.iter().map(|it| it.to_string_lossy().into_owned());
+            words.collect::<Vec<_>>()
+        };
+        let approved_by = format!("uid {} by `hookjail consent allow`", nix::unistd::getuid());
+        let mut entry = Entry::new(command, program.digests, Some(&policy), approved_by);
+        entry.data = words(&program.data);
+        entry.expires_at = terms.until;
+        entry.working_dir_scope = within.clone().map(PathBuf::from);
+        Ok(Bound {
+            entry,
+            given: words(&program.given),
+            unbound: program.unbound,
+        })
+    };
+    spellings.iter().map(bind).collect()
 }
 
 fn allow(
@@ -208,46 +248,85 @@ fn allow(
     terms: &Terms,
     argv: Vec<OsString>,
 ) -> Result<ExitCode, Failure> {
-    let Bound { entry, unbound } = bind(config, terms, argv)?;
-    let (command, profile) = (&entry.command, &terms.profile);
-    Allowlist::record(&config.allowlist(), entry.clone())?;
-    let digests: Vec<_> = entry
-        .digests
-        .iter()
-        .map(|digest| json!({ "path": digest.path, "role": digest.role.name(), "sha256": digest.sha256 }))
-        .collect();
-    if context.json {
-        output::json_line(&json!({
-            "command": command,
-            "digests": digests,
-            "profile": profile,
-            "profile_digest": entry.profile_digest,
-            "unbound": unbound,
-        }));
-    } else {
-        output::stdout(format!("allowed under profile {profile}: {command}\n").as_bytes());
-        for digest in &entry.digests {
-            output::stdout(
-                format!(
-                    "  {:<12} {}  {}\n",
-                    digest.role.name(),
-                    digest.sha256,
-                    digest.path
-                )
-                .as_bytes(),
-            );
-        }
-        for what in &unbound {
-            let line = format!("  {:<12} {}\n", "not bound", plain(what));
-            output::stdout(line.as_bytes());
-        }
+    let all = bind(config, terms, argv)?;
+    for bound in &all {
+        Allowlist::record(&config.allowlist(), bound.entry.clone())?;
+        tell(context, &terms.profile, bound);
+    }
+    if !context.json
+        && let Some(first) = all.first()
+    {
+        let (profile, command) = (&terms.profile, &first.entry.command);
         // Confinement can silence a guard without any sign, and only who allows it here can still look.
         let rehearsal = format!(
             "to see what confinement changes for a guard: hookjail run --as RUNTIME --rehearse --profile {profile} -- {command} <EVENT\n"
         );
         output::stdout(rehearsal.as_bytes());
     }
+    if let Some(remark) = other_list(context) {
+        output::stderr(&remark);
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says that the daemon that runs are served by goes by another list, if so.
+fn other_list(context: &Context) -> Option<String> {
+    let socket = served::daemon(context, None)?;
+    let owner = socket.metadata().ok()?.uid();
+    let own = nix::unistd::geteuid().as_raw();
+    (owner != own).then(|| {
+        let socket = socket.display();
+        let who = if owner == 0 {
+            "root".to_owned()
+        } else {
+            format!("uid {owner}")
+        };
+        format!(
+            "hookjail: this is your own list; the daemon at `{socket}`, which serves your runs, goes by that of {who}, who has to allow it there"
+        )
+    })
+}
+
+/// Says what is allowed, and what it is bound to.
+fn tell(context: &Context, profile: &str, bound: &Bound) {
+    let Bound {
+        entry,
+        given,
+        unbound,
+    } = bound;
+    let command = &entry.command;
+    if context.json {
+        let digests: Vec<_> = entry
+            .digests
+            .iter()
+            .map(|digest| json!({ "path": digest.path, "role": digest.role.name(), "sha256": digest.sha256 }))
+            .collect();
+        output::json_line(&json!({
+            "command": command,
+            "data": entry.data,
+            "digests": digests,
+            "profile": profile,
+            "profile_digest": entry.profile_digest,
+            "unbound": unbound,
+        }));
+        return;
+    }
+    output::stdout(format!("allowed under profile {profile}: {command}\n").as_bytes());
+    for digest in &entry.digests {
+        let (role, sha256) = (digest.role.name(), &digest.sha256);
+        output::stdout(format!("  {role:<12} {sha256}  {}\n", digest.path).as_bytes());
+    }
+    for what in unbound {
+        let line = format!("  {:<12} {}\n", "not bound", plain(what));
+        output::stdout(line.as_bytes());
+    }
+    for file in given {
+        let file = plain(file);
+        let line = format!(
+            "a changed `{file}` needs a new consent; if the program only reads or formats it: --data {file}\n"
+        );
+        output::stdout(line.as_bytes());
+    }
 }
 
 fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
@@ -269,12 +348,14 @@ fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
         let scope = entry.working_dir_scope.as_ref();
         let scope = scope.map(|scope| format!(" within {}", scope.display()));
         let end = entry.expires_at.map(|end| format!(" until {end}"));
+        let data = entry.data.iter().map(|file| format!(" data {file}"));
         let line = format!(
-            "{profile:<14} {}  since {}{}{}\n",
+            "{profile:<14} {}  since {}{}{}{}\n",
             plain(&entry.command),
             plain(&entry.approved_at),
             plain(&scope.unwrap_or_default()),
             end.unwrap_or_default(),
+            plain(&data.collect::<String>()),
         );
         output::stdout(line.as_bytes());
     }
@@ -337,6 +418,12 @@ fn revoke(config: &Config, context: &Context, words: &[OsString]) -> Result<Exit
         output::json_line(&json!({ "command": command, "revoked": revoked }));
     } else {
         output::stdout(format!("revoked: {revoked}\n").as_bytes());
+        if revoked == 0 {
+            output::stderr(&format!(
+                "hookjail: nothing was allowed as `{}`; `hookjail consent list` shows what is",
+                plain(&command)
+            ));
+        }
     }
     Ok(if revoked > 0 {
         ExitCode::SUCCESS

@@ -1,8 +1,16 @@
-//! Changes of a JSON text that leave everything else as it is.
+//! Changes of a text in JSON or YAML that leave everything else as it is.
 
 use std::{collections::BTreeMap, ops::Range};
 
-use serde_json::value::RawValue;
+use saphyr_parser::{Event, Parser, ScalarStyle};
+use serde_json::{Value, value::RawValue};
+
+/// How settings are written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Syntax {
+    Json,
+    Yaml,
+}
 
 /// What stands in a text instead of something else.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -11,8 +19,21 @@ pub(super) struct Edit {
     pub(super) text: String,
 }
 
-/// Returns where a member stands of the entry at a path such as `hooks.PreToolUse[0].hooks[1]`; `None` where there is none.
-pub(super) fn member(text: &str, path: &str, key: &str) -> Option<Range<usize>> {
+/// Returns where a member stands of the entry at a path such as `hooks.PreToolUse[0].hooks[1]`, and what it says; `None` where there
+/// is none. In YAML it is found where it is a text that stands there itself.
+pub(super) fn member(
+    syntax: Syntax,
+    text: &str,
+    path: &str,
+    key: &str,
+) -> Option<(Range<usize>, Value)> {
+    match syntax {
+        Syntax::Json => json_member(text, path, key),
+        Syntax::Yaml => yaml_member(text, path, key),
+    }
+}
+
+fn json_member(text: &str, path: &str, key: &str) -> Option<(Range<usize>, Value)> {
     let whole: &RawValue = serde_json::from_str(text).ok()?;
     let entry = find(whole, path)?;
     let value = *members(entry)?.get(key)?;
@@ -21,7 +42,105 @@ pub(super) fn member(text: &str, path: &str, key: &str) -> Option<Range<usize>> 
         .as_ptr()
         .addr()
         .checked_sub(text.as_ptr().addr())?;
-    Some(start..start + value.get().len())
+    let decoded = serde_json::from_str(value.get()).ok()?;
+    Some((start..start + value.get().len(), decoded))
+}
+
+/// One level of a YAML text: a list with the place in it, or a map with the key whose value comes next.
+enum Level {
+    Item(usize),
+    Key(Option<String>),
+}
+
+fn yaml_member(text: &str, path: &str, key: &str) -> Option<(Range<usize>, Value)> {
+    let sought = match path {
+        "" => key.to_owned(),
+        path => format!("{path}.{key}"),
+    };
+    let mut levels: Vec<Level> = Vec::new();
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.ok()?;
+        let awaits_key = matches!(levels.last(), Some(Level::Key(None)));
+        match event {
+            Event::Scalar(name, ..) if awaits_key => {
+                levels.pop();
+                levels.push(Level::Key(Some(name.into_owned())));
+            }
+            Event::Scalar(value, style, ..) if spelled(&levels) == sought => {
+                let place = written(text, span.start.index(), &value, style)?;
+                return Some((place, Value::String(value.into_owned())));
+            }
+            // What stands elsewhere, or is no text, is not for this to change.
+            Event::Alias(_) | Event::MappingStart(..) | Event::SequenceStart(..) if awaits_key => {
+                return None;
+            }
+            Event::Alias(_) | Event::Scalar(..) => go_on(&mut levels),
+            Event::MappingStart(..) => levels.push(Level::Key(None)),
+            Event::SequenceStart(..) => levels.push(Level::Item(0)),
+            Event::MappingEnd | Event::SequenceEnd => {
+                levels.pop();
+                go_on(&mut levels);
+            }
+            Event::DocumentEnd
+            | Event::DocumentStart(_)
+            | Event::Nothing
+            | Event::StreamEnd
+            | Event::StreamStart => {}
+        }
+    }
+    None
+}
+
+/// Goes on behind a value.
+fn go_on(levels: &mut [Level]) {
+    match levels.last_mut() {
+        Some(Level::Item(index)) => *index += 1,
+        Some(Level::Key(key)) => *key = None,
+        None => {}
+    }
+}
+
+fn spelled(levels: &[Level]) -> String {
+    let mut path = String::new();
+    for level in levels {
+        match level {
+            Level::Item(index) => path.push_str(&format!("[{index}]")),
+            Level::Key(key) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(key.as_deref().unwrap_or_default());
+            }
+        }
+    }
+    path
+}
+
+/// Returns where a text is written that begins at a character; `None` where it is a block, or goes on in another line without quotes.
+/// Where the parser says that a text ends may lie behind a comment.
+fn written(text: &str, start: usize, value: &str, style: ScalarStyle) -> Option<Range<usize>> {
+    let (start, _) = text.char_indices().nth(start)?;
+    let rest = &text[start..];
+    let length = match style {
+        ScalarStyle::Plain => rest.starts_with(value).then_some(value.len())?,
+        ScalarStyle::DoubleQuoted => {
+            let mut is_escaped = false;
+            let mut inner = rest.strip_prefix('"')?.char_indices();
+            let end = inner.find_map(|(at, c)| {
+                let is_end = c == '"' && !is_escaped;
+                is_escaped = c == '\\' && !is_escaped;
+                is_end.then_some(at)
+            });
+            end? + 2
+        }
+        // A quote inside is written twice.
+        ScalarStyle::SingleQuoted => {
+            let inner = rest.strip_prefix('\'')?.replace("\'\'", "  ");
+            inner.find('\'')? + 2
+        }
+        ScalarStyle::Folded | ScalarStyle::Literal => return None,
+    };
+    Some(start..start + length)
 }
 
 /// Makes edits that do not overlap.
@@ -67,9 +186,11 @@ mod tests {
     #[test]
     fn what_is_not_edited_stays_byte_for_byte() {
         let text = "{ \"a\" : 1,\n\t\"hooks\":{\"tool.pre\":[ {\"x\":[]} , {\"command\" :  \"a \\u00e9\", \"z\":2}]}}\n";
-        let place = member(text, "hooks.tool.pre[1]", "command").unwrap();
+        let member = |path, key| member(Syntax::Json, text, path, key);
+        let (place, value) = member("hooks.tool.pre[1]", "command").unwrap();
         assert_eq!(&text[place.clone()], "\"a \\u00e9\"");
-        let first = member(text, "hooks.tool.pre[0]", "x").unwrap();
+        assert_eq!(value, "a \u{e9}");
+        let (first, _) = member("hooks.tool.pre[0]", "x").unwrap();
         let edits = [(place, "\"b\""), (first, "[1,2]")].map(|(place, text)| Edit {
             place,
             text: text.to_owned(),
@@ -82,7 +203,32 @@ mod tests {
             ("hooks.tool.pre[1]", "none"),
             ("none", "x"),
         ] {
-            assert_eq!(member(text, path, key), None, "{path}");
+            assert_eq!(member(path, key), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn texts_of_yaml_are_found_however_they_are_written() {
+        let text = "# \u{e9}\nhooks:\n  pre:\n  - matcher: a\n    hooks:\n    - {type: command, command: 'it''s \u{e9}'} # c\n    - command: |\n        one\n        two\n      timeout: 3\n    - &x\n      command: \"q\\n\"\n    - *x\n  other: [a, {command: plain words }]\n  more:\n  - command:  x y   # \"c\"\n  - command: 'x'   # it's\n  - command: x\n      y\n";
+        let member = |path, key| member(Syntax::Yaml, text, path, key);
+        for (path, written, value) in [
+            ("hooks.pre[0].hooks[0]", "'it''s \u{e9}'", "it's \u{e9}"),
+            ("hooks.pre[0].hooks[2]", "\"q\\n\"", "q\n"),
+            ("hooks.other[1]", "plain words", "plain words"),
+            ("hooks.more[0]", "x y", "x y"),
+            ("hooks.more[1]", "'x'", "x"),
+        ] {
+            let (place, found) = member(path, "command").unwrap();
+            assert_eq!((&text[place], found), (written, value.into()), "{path}");
+        }
+        for (path, key) in [
+            ("hooks.pre[0].hooks[3]", "command"),
+            ("hooks.pre[0].hooks[1]", "command"),
+            ("hooks.pre[0]", "hooks"),
+            ("hooks.pre[1]", "command"),
+            ("hooks.more[2]", "command"),
+        ] {
+            assert_eq!(member(path, key), None, "{path}");
         }
     }
 }

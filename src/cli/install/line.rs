@@ -1,13 +1,11 @@
 //! A line of a runtime's settings, run confined, and back.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeMap, ffi::OsString, path::Path, time::Duration};
 
-use crate::policy::units::Span;
-
-/// What a shell reads as something else than a word. Variables, tildes and quotes are looked at apart.
-const SHELLS: &[char] = &[
-    '|', '&', ';', '<', '>', '(', ')', '`', '\\', '*', '?', '[', ']', '!', '#', '\n', '\r',
-];
+use crate::{
+    cli::thin::{THIN, WHOLE},
+    policy::units::Span,
+};
 
 /// How much earlier than the runtime's own timer a hook has to end, at most.
 const MARGIN: Duration = Duration::from_secs(3);
@@ -15,20 +13,38 @@ const MARGIN: Duration = Duration::from_secs(3);
 /// What a confined line says beside the command.
 #[derive(Clone, Debug)]
 pub(super) struct Form<'a> {
-    /// The program that confines.
-    pub(super) hookjail: &'a str,
     /// The lifecycle point, where the runtime's payloads do not name it.
     pub(super) point: Option<&'a str>,
     pub(super) profile: &'a str,
+    /// What confines: a program, and what it is told to do if it does more than that.
+    pub(super) program: &'a [String],
     pub(super) runtime: &'a str,
+    /// The shell that the runtime has its lines run by; `None` where it splits them into words itself.
+    pub(super) shell: Option<&'a str>,
     /// The runtime's own timer, where its settings name one.
     pub(super) timeout: Option<Duration>,
+    /// The words that give the command its entry's variables.
+    pub(super) variables: &'a [String],
+}
+
+/// Returns the words before a command that give it the variables of its entry: they belong to what is allowed, and no profile has
+/// to let them in. A value that the runtime takes from elsewhere is not known here.
+pub(super) fn variables(env: &BTreeMap<String, OsString>) -> Vec<String> {
+    let known = env
+        .iter()
+        .filter_map(|(name, value)| Some((name, value.to_str()?)));
+    let known = known.filter(|(_, value)| !value.contains('$'));
+    let mut words = known
+        .map(|(name, value)| format!("{name}={value}"))
+        .peekable();
+    let env = words.peek().is_some().then(|| "/usr/bin/env".to_owned());
+    env.into_iter().chain(words).collect()
 }
 
 impl Form<'_> {
-    /// Returns the arguments up to the command.
+    /// Returns the arguments up to the command as the settings have it.
     fn options(&self) -> Vec<String> {
-        let mut words = ["run", "--as", self.runtime, "--profile", self.profile]
+        let mut words = ["--as", self.runtime, "--profile", self.profile]
             .map(str::to_owned)
             .to_vec();
         if let Some(own) = self.timeout {
@@ -39,47 +55,60 @@ impl Form<'_> {
             words.extend(["--point".to_owned(), point.to_owned()]);
         }
         words.extend(["--start", "--"].map(str::to_owned));
+        words.extend_from_slice(self.variables);
         words
     }
 
     /// Returns a program and its arguments, confined.
     pub(super) fn of_words(&self, words: &[String]) -> Vec<String> {
-        let mut all = vec![self.hookjail.to_owned()];
+        let mut all = self.program.to_vec();
         all.extend(self.options());
         all.extend_from_slice(words);
         all
     }
 
-    /// Returns a shell's line, confined: as it is where it is one command, by a shell of its own where it is more. `None` where
-    /// it has what no shell can be given.
+    /// Returns a line, confined: as it is where it is one command, by a shell like its runtime's where it is more. `None` where it
+    /// has what no shell can be given.
     pub(super) fn of_line(&self, line: &str, is_one_command: bool) -> Option<String> {
-        let hookjail = shlex::try_quote(self.hookjail).ok()?;
+        let program = shlex::try_join(self.program.iter().map(String::as_str)).ok()?;
         let options = shlex::try_join(self.options().iter().map(String::as_str)).ok()?;
-        let command = if is_one_command {
-            line.to_owned()
-        } else {
-            in_a_shell(line)?
+        let command = match self.shell.filter(|_| !is_one_command) {
+            None => line.to_owned(),
+            Some(shell) => in_a_shell(shell, line)?,
         };
-        Some(format!("{hookjail} {options} {command}"))
+        Some(format!("{program} {options} {command}"))
     }
 }
 
+/// The shells that lines are given to; the first is that of lines whose runtime does not say.
+pub(super) const SHELLS: [&str; 2] = ["/bin/sh", "/bin/bash"];
+
 /// Returns a line as one that a shell of its own runs.
-fn in_a_shell(line: &str) -> Option<String> {
-    Some(format!("/bin/sh -c {}", shlex::try_quote(line).ok()?))
+fn in_a_shell(shell: &str, line: &str) -> Option<String> {
+    Some(format!("{shell} -c {}", shlex::try_quote(line).ok()?))
+}
+
+/// Whether a line that is run confined may have stood in its settings like this: a shell that was asked for there, and one that
+/// was put around it, look the same.
+pub(super) fn may_have_been(original: &str, before: &str) -> bool {
+    let by_a_shell = |shell: &&str| in_a_shell(shell, original).as_deref() == Some(before);
+    original == before || SHELLS.iter().any(by_a_shell)
 }
 
 /// Returns what is run confined; `None` for a line that is not run by hookjail in its runtime's place.
-pub(super) fn original(line: &str) -> Option<String> {
+pub(super) fn original(line: &str, variables: &[String]) -> Option<String> {
     if !is_confined(&shlex::split(line)?) {
         return None;
     }
     let (_, command) = line.split_once(" -- ")?;
+    let given = shlex::try_join(variables.iter().map(String::as_str)).ok()?;
+    let given = format!("{given} ");
+    let command = command.strip_prefix(&given).unwrap_or(command);
     let words = shlex::split(command)?;
     if let [shell, option, inner] = words.as_slice()
-        && shell == "/bin/sh"
+        && SHELLS.contains(&shell.as_str())
         && option == "-c"
-        && in_a_shell(inner).as_deref() == Some(command)
+        && in_a_shell(shell, inner).as_deref() == Some(command)
     {
         return Some(inner.clone());
     }
@@ -87,72 +116,31 @@ pub(super) fn original(line: &str) -> Option<String> {
 }
 
 /// Returns the program and its arguments that are run confined.
-pub(super) fn original_words(words: &[String]) -> Option<&[String]> {
+pub(super) fn original_words<'a>(
+    words: &'a [String],
+    variables: &[String],
+) -> Option<&'a [String]> {
     if !is_confined(words) {
         return None;
     }
     let dashes = words.iter().position(|word| word == "--")?;
-    words.get(dashes + 1..)
+    let command = words.get(dashes + 1..)?;
+    Some(command.strip_prefix(variables).unwrap_or(command))
 }
 
 /// Whether words are hookjail in a runtime's place.
 fn is_confined(words: &[String]) -> bool {
-    let [program, run, place, ..] = words else {
+    let Some((program, words)) = words.split_first() else {
         return false;
     };
-    Path::new(program)
-        .file_name()
-        .is_some_and(|name| name == "hookjail")
-        && run == "run"
-        && (place == "--as" || place.starts_with("--as="))
-}
-
-/// Returns the words of a line that is one command, as its shell makes them; `None` where the line is more, or says something
-/// that only its shell knows. `value` knows variables.
-pub(super) fn words(line: &str, value: impl Fn(&str) -> Option<String>) -> Option<Vec<String>> {
-    let has_variables = line.contains(['$', '~']);
-    // In single quotes they would be themselves.
-    if line.contains(SHELLS) || has_variables && line.contains('\'') || line.contains("\"~") {
-        return None;
-    }
-    let words = shlex::split(line)?;
-    let words: Option<Vec<_>> = words.iter().map(|word| expand(word, &value)).collect();
-    let words = words?;
-    // An assignment before a command is the shell's.
-    words
-        .first()
-        .filter(|word| !word.is_empty() && !word.contains('='))?;
-    Some(words)
-}
-
-/// Puts values in the place of variables; `None` where one is not known, or a brace is another's.
-fn expand(word: &str, value: &impl Fn(&str) -> Option<String>) -> Option<String> {
-    let mut out = String::new();
-    let mut rest = word;
-    if let Some(below) = rest.strip_prefix('~') {
-        if !below.is_empty() && !below.starts_with('/') {
-            return None;
-        }
-        out.push_str(&value("HOME")?);
-        rest = below;
-    }
-    while let Some((before, after)) = rest.split_once('$') {
-        out.push_str(before);
-        let (name, after) = match after.strip_prefix('{') {
-            Some(braced) => braced.split_once('}')?,
-            None => {
-                let end = after.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
-                after.split_at(end.unwrap_or(after.len()))
-            }
-        };
-        out.push_str(&value(name)?);
-        rest = after;
-    }
-    if out.contains(['{', '}']) || rest.contains(['{', '}']) {
-        return None;
-    }
-    out.push_str(rest);
-    Some(out)
+    let name = Path::new(program).file_name();
+    let told = match name.and_then(|name| name.to_str()) {
+        Some(WHOLE) => words.strip_prefix(&["run".to_owned()]),
+        Some(THIN) => Some(words),
+        _ => None,
+    };
+    told.and_then(|words| words.first())
+        .is_some_and(|place| place == "--as" || place.starts_with("--as="))
 }
 
 #[cfg(test)]
@@ -160,52 +148,38 @@ mod tests {
     use super::*;
 
     const FORM: Form<'_> = Form {
-        hookjail: "/opt/hook jail/hookjail",
         point: None,
         profile: "develop",
+        program: &[],
         runtime: "claude-code",
+        shell: Some("/bin/sh"),
         timeout: Some(Duration::from_secs(60)),
+        variables: &[],
     };
-
-    fn value(name: &str) -> Option<String> {
-        match name {
-            "CLAUDE_PROJECT_DIR" => Some("/p q".to_owned()),
-            "HOME" => Some("/home/u".to_owned()),
-            _ => None,
-        }
-    }
-
-    #[test]
-    fn one_command_is_told_from_what_only_a_shell_can_run() {
-        for (line, expected) in [
-            (
-                "npx prettier --check .",
-                &["npx", "prettier", "--check", "."][..],
-            ),
-            (
-                r#""$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.sh"#,
-                &["/p q/.claude/hooks/guard.sh"],
-            ),
-            ("${CLAUDE_PROJECT_DIR}/x.py a", &["/p q/x.py", "a"]),
-            ("~/.claude/hooks/log.sh", &["/home/u/.claude/hooks/log.sh"]),
-            ("python3 -c 'print(1)'", &[]),
-            ("jq -r .x | tee f", &[]),
-            ("FOO=1 npm test", &[]),
-            ("$OTHER/x.sh", &[]),
-            ("'$HOME'/x", &[]),
-            ("echo \"~/x\"", &[]),
-            ("~root/x", &[]),
-            ("ls {a,b}", &[]),
-            ("npm test && git commit", &[]),
-            ("", &[]),
-        ] {
-            let words = words(line, value).unwrap_or_default();
-            assert_eq!(words, expected, "{line}");
-        }
-    }
 
     #[test]
     fn a_line_is_confined_and_comes_back_as_it_was() {
+        for (program, start) in [
+            (
+                &["/opt/hook jail/hookjail-run"][..],
+                "'/opt/hook jail/hookjail-run'",
+            ),
+            (
+                &["/opt/hook jail/hookjail", "run"],
+                "'/opt/hook jail/hookjail' run",
+            ),
+        ] {
+            let program: Vec<_> = program.iter().map(|word| (*word).to_owned()).collect();
+            let form = Form {
+                program: &program,
+                ..FORM
+            };
+            comes_back(&form, start);
+        }
+    }
+
+    fn comes_back(form: &Form<'_>, start: &str) {
+        let start = format!("{start} --as claude-code --profile develop --timeout 57s --start -- ");
         for line in [
             "/srv/guard.sh",
             r#""$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.sh --x 'a b'"#,
@@ -214,21 +188,88 @@ mod tests {
             "echo \u{e4}\n",
         ] {
             for is_one_command in [false, true] {
-                let confined = FORM.of_line(line, is_one_command).unwrap();
-                let start = "'/opt/hook jail/hookjail' run --as claude-code --profile develop --timeout 57s --start -- ";
-                assert!(confined.starts_with(start), "{confined}");
-                let back = original(&confined).unwrap();
+                let confined = form.of_line(line, is_one_command).unwrap();
+                assert!(confined.starts_with(&start), "{confined}");
+                let back = original(&confined, &[]).unwrap();
                 // What a shell was asked to run a shell for is run by it as well.
-                let is_same = back == line
-                    || format!("/bin/sh -c {}", shlex::try_quote(&back).unwrap()) == line;
-                assert!(is_same, "{back:?} {line:?}");
+                assert!(may_have_been(&back, line), "{back:?} {line:?}");
             }
-            assert_eq!(original(line), None);
+            assert_eq!(original(line, &[]), None);
         }
-        assert_eq!(FORM.of_line("a\0b", false), None);
+        assert_eq!(form.of_line("a\0b", false), None);
         let words = ["python3".to_owned(), "-x".to_owned(), "--".to_owned()];
-        let confined = FORM.of_words(&words);
-        assert_eq!(original_words(&confined), Some(&words[..]));
-        assert_eq!(original_words(&words), None);
+        let confined = form.of_words(&words);
+        assert_eq!(original_words(&confined, &[]), Some(&words[..]));
+        assert_eq!(original_words(&words, &[]), None);
+    }
+
+    #[test]
+    fn other_programs_of_hookjails_confine_nothing() {
+        for line in [
+            "/opt/hookjail --as codex -- x",
+            "/opt/hookjail-run run --as codex -- x",
+            "/opt/hookjail-run -- x",
+            "/opt/hookjail consent --as codex -- x",
+            "/opt/other run --as codex -- x",
+            "hookjail-run",
+        ] {
+            assert_eq!(original(line, &[]), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_goes_to_the_shell_that_its_runtime_has_or_to_none() {
+        let program = ["/opt/hookjail-run".to_owned()];
+        let line = "[[ -f .env ]] && exit 2; exit 0";
+        let by = |shell| {
+            Form {
+                program: &program,
+                shell,
+                ..FORM
+            }
+            .of_line(line, false)
+            .unwrap()
+        };
+        let bash = by(Some("/bin/bash"));
+        assert!(
+            bash.ends_with(" -- /bin/bash -c '[[ -f .env ]] && exit 2; exit 0'"),
+            "{bash}"
+        );
+        assert_eq!(original(&bash, &[]).as_deref(), Some(line));
+        assert!(by(None).ends_with(" -- [[ -f .env ]] && exit 2; exit 0"));
+        assert!(!may_have_been(line, "[[ -f .env ]]"));
+    }
+
+    #[test]
+    fn the_variables_of_an_entry_are_part_of_the_command_and_go_with_it() {
+        let env = [("B", "$HOME/x"), ("MODE", "block all"), ("N", "")]
+            .map(|(name, value)| (name.to_owned(), value.into()));
+        let variables = variables(&BTreeMap::from(env));
+        assert_eq!(variables, ["/usr/bin/env", "MODE=block all", "N="]);
+        let program = ["/opt/hookjail-run".to_owned()];
+        let form = Form {
+            program: &program,
+            variables: &variables,
+            ..FORM
+        };
+        for line in ["./scan.sh -v", "./scan.sh | tee log"] {
+            let confined = form.of_line(line, !line.contains('|')).unwrap();
+            let words = shlex::split(&confined).unwrap();
+            assert!(
+                words.windows(variables.len()).any(|it| it == variables),
+                "{confined}"
+            );
+            assert_eq!(original(&confined, &variables).as_deref(), Some(line));
+            // The positive control: for an entry without them they are the command's own.
+            assert!(
+                original(&confined, &[])
+                    .unwrap()
+                    .starts_with("/usr/bin/env ")
+            );
+        }
+        let words = ["./scan.sh".to_owned()];
+        let confined = form.of_words(&words);
+        assert_eq!(original_words(&confined, &variables), Some(&words[..]));
+        assert_eq!(super::variables(&BTreeMap::new()), [""; 0]);
     }
 }

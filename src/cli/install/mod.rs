@@ -15,25 +15,32 @@ use std::{
 };
 
 use clap::{ArgAction, ArgMatches, Args};
+use nix::unistd::{AccessFlags, access};
 use serde_json::{Value, json};
 
 use self::{
     edit::Edit,
     line::Form,
-    settings::{SettingsFile, files},
+    settings::{Empty, SettingsFile, files},
 };
 use super::{
     Context, Failure,
+    assemble::Assembly,
     consent::{self, Bound, Terms},
     on_demand, output,
+    program::resolve_program,
     show::plain,
+    thin::{THIN, WHOLE},
 };
 use crate::{
     admission::allowlist::Allowlist,
     config::Config,
-    contract::native::{Runtime, Stakes},
-    hooks::{Action, Registered},
-    request::Command,
+    contract::{
+        CommandStyle,
+        native::{Runtime, Stakes},
+    },
+    hooks::{Action, Registered, variables::words},
+    model::{Command, ProfileName},
 };
 
 /// What people's hooks need: formatters, linters, tests, commits.
@@ -126,10 +133,21 @@ enum Becomes {
     Changed(Box<Change>),
 }
 
+impl Becomes {
+    fn put_back(after: String, edits: Vec<Edit>) -> Self {
+        Self::Changed(Box::new(Change {
+            after,
+            bound: Vec::new(),
+            edits,
+            remarks: Vec::new(),
+        }))
+    }
+}
+
 struct Change {
     after: String,
     /// What it is allowed by; `None` where a hook is put back.
-    bound: Option<Bound>,
+    bound: Vec<Bound>,
     edits: Vec<Edit>,
     /// What else there is to know.
     remarks: Vec<String>,
@@ -160,13 +178,34 @@ impl Install {
             context,
             &project,
         )?;
+        let no_workspace = config.workspace_roots.admit(&project).err();
+        let empty = no_workspace.is_some().then(Empty::new).transpose()?;
+        let binds = needs_workspace(&config, &self.profile);
         let mut planned = Vec::new();
-        for file in files {
-            let hooks = file.hooks(context)?;
-            let steps = hooks
-                .into_iter()
-                .map(|hook| self.step(&config, &file, hook));
-            let steps = steps.collect();
+        for mut file in files {
+            // A hook that is told no workspace starts nowhere in the project.
+            file.within = (file.is_projects && binds).then(|| project.clone());
+            if let Some(empty) = &empty {
+                empty.path().clone_into(&mut file.rehearsed_in);
+            }
+            let hooks = file.hooks()?;
+            let steps = hooks.into_iter().map(|hook| match &no_workspace {
+                // Under the profiles that are for projects, each of its runs would be refused.
+                Some(why) if file.is_projects && !self.uninstall => Step {
+                    becomes: Becomes::Left(format!("`{}` {why}", project.display())),
+                    before: before(&hook),
+                    hook,
+                },
+                Some(_) | None => self.step(&config, &file, hook),
+            });
+            let mut steps: Vec<Step> = steps.collect();
+            if let Some(why) = file.why_kept() {
+                for step in &mut steps {
+                    if matches!(step.becomes, Becomes::Changed(_)) {
+                        step.becomes = Becomes::Left(why.clone());
+                    }
+                }
+            }
             planned.push(Planned { file, steps });
         }
         let changes = planned.iter().flat_map(Planned::changes).count();
@@ -183,7 +222,7 @@ impl Install {
             show(&planned);
         }
         if changes == 0 || self.dry_run {
-            self.tell(context, &planned, false, None);
+            self.tell(context, &planned, None, None);
             return Ok(code);
         }
         if !self.yes {
@@ -201,16 +240,16 @@ impl Install {
                 return Err(Failure::new("nothing was changed"));
             }
         }
-        self.carry_out(&config, &planned)?;
+        let backups = self.carry_out(&config, &planned)?;
         let socket = (!self.uninstall).then(|| on_demand::daemon(context, None));
-        self.tell(context, &planned, true, socket);
+        self.tell(context, &planned, Some(&backups), socket);
         Ok(code)
     }
 
     fn step(&self, config: &Config, file: &SettingsFile, hook: Registered) -> Step {
-        let (before, becomes) = match &hook.action {
-            Action::Command(Command::Line { text, .. }) => {
-                (text.clone(), self.line(config, file, &hook, text))
+        let becomes = match &hook.action {
+            Action::Command(Command::Line { shell, text }) => {
+                self.line(config, file, &hook, shell.as_deref(), text)
             }
             Action::Command(Command::Argv(words)) => {
                 let words: Option<Vec<String>> = words
@@ -218,21 +257,24 @@ impl Install {
                     .map(|word| word.to_str().map(str::to_owned))
                     .collect();
                 match words {
-                    Some(words) => (words.join(" "), self.words(config, file, &hook, &words)),
-                    None => (String::new(), Err("it is not UTF-8".to_owned())),
+                    Some(words) => self.words(config, file, &hook, &words),
+                    None => Err("it is not UTF-8".to_owned()),
                 }
             }
+            Action::Http(_) => Ok(Becomes::Kept(
+                "the runtime posts it itself, wherever it says; `hookjail install` changes commands alone",
+            )),
             Action::Approve(_)
             | Action::Builtin(_)
             | Action::Git(_)
             | Action::Log(_)
             | Action::Save(_)
             | Action::Template(_)
-            | Action::Unsupported(_) => (hook.name.clone(), Ok(Becomes::Kept("runs no command"))),
+            | Action::Unsupported(_) => Ok(Becomes::Kept("runs no command")),
         };
         Step {
             becomes: becomes.unwrap_or_else(Becomes::Left),
-            before,
+            before: before(&hook),
             hook,
         }
     }
@@ -243,33 +285,56 @@ impl Install {
         config: &Config,
         file: &SettingsFile,
         hook: &Registered,
+        shell: Option<&Path>,
         text: &str,
     ) -> Result<Becomes, String> {
-        let original = line::original(text);
+        let variables = line::variables(&hook.configured_env);
+        let original = line::original(text, &variables);
         if self.uninstall {
             let Some(original) = original else {
                 return Ok(Becomes::Kept("is not confined"));
             };
-            return Ok(Becomes::Changed(Box::new(Change {
-                edits: vec![file.edit_line(hook, text, &original)?],
-                after: original,
-                bound: None,
-                remarks: Vec::new(),
-            })));
+            let (edit, original) = file.edit_back(hook, text, original)?;
+            return Ok(Becomes::put_back(original, vec![edit]));
         }
         if original.is_some() {
             return Ok(Becomes::Kept("is confined already"));
         }
-        let words = line::words(text, |name| file.value(name));
-        // What is found nowhere may be the shell's own.
-        let words = words
-            .filter(|words| super::program::resolve_program(vec![words[0].clone().into()]).is_ok());
-        let is_one_command = words.is_some();
-        let argv = words.unwrap_or_else(|| ["/bin/sh", "-c", text].map(str::to_owned).to_vec());
-        let hookjail = hookjail()?;
-        let after = self.form(&hookjail, hook).of_line(text, is_one_command);
+        let style = self
+            .runtime
+            .runtime
+            .mode()
+            .defaults(hook.point.as_str())
+            .command;
+        let shell = match (shell, style) {
+            (Some(own), _) => Some(own.to_str().ok_or("its shell is not UTF-8")?),
+            (None, CommandStyle::Shell { program, .. }) => Some(program),
+            (None, CommandStyle::Argv) => None,
+        };
+        let (words, is_one_command) = match shell {
+            // A variable, a pipe or a tilde is a word like others there.
+            None => {
+                let words = shlex::split(text).ok_or("a quote has no end")?;
+                (Some(from_its_directory(hook, words)), true)
+            }
+            Some(_) => {
+                let words = words(text, |name| file.value(name));
+                let words = words.map(|words| from_its_directory(hook, words));
+                // What is found nowhere may be the shell's own.
+                let words =
+                    words.filter(|words| resolve_program(vec![words[0].clone().into()]).is_ok());
+                let is_one_command = words.is_some();
+                (words, is_one_command)
+            }
+        };
+        let in_a_shell = || [shell.unwrap_or(line::SHELLS[0]), "-c", text].map(str::to_owned);
+        let argv = words.unwrap_or_else(|| in_a_shell().to_vec());
+        let program = program()?;
+        let form = self.form(&program, hook, shell, &variables);
+        let after = form.of_line(text, is_one_command);
         let after = after.ok_or("it has a NUL byte")?;
         let edit = file.edit_line(hook, text, &after)?;
+        let argv = [variables, argv].concat();
         self.change(config, file, hook, argv, after, vec![edit])
     }
 
@@ -281,29 +346,26 @@ impl Install {
         hook: &Registered,
         words: &[String],
     ) -> Result<Becomes, String> {
-        let original = line::original_words(words);
+        let variables = line::variables(&hook.configured_env);
+        let original = line::original_words(words, &variables);
         if self.uninstall {
             let Some(original) = original else {
                 return Ok(Becomes::Kept("is not confined"));
             };
-            return Ok(Becomes::Changed(Box::new(Change {
-                after: original.join(" "),
-                bound: None,
-                edits: file.edit_words(hook, original)?,
-                remarks: Vec::new(),
-            })));
+            let edits = file.edit_words(hook, original)?;
+            return Ok(Becomes::put_back(original.join(" "), edits));
         }
         if original.is_some() {
             return Ok(Becomes::Kept("is confined already"));
         }
-        let hookjail = hookjail()?;
-        let confined = self.form(&hookjail, hook).of_words(words);
+        let program = program()?;
+        let confined = self.form(&program, hook, None, &variables).of_words(words);
         let edits = file.edit_words(hook, &confined)?;
         self.change(
             config,
             file,
             hook,
-            words.to_vec(),
+            [variables, from_its_directory(hook, words.to_vec())].concat(),
             confined.join(" "),
             edits,
         )
@@ -320,56 +382,96 @@ impl Install {
         edits: Vec<Edit>,
     ) -> Result<Becomes, String> {
         let terms = Terms {
+            data: Vec::new(),
             profile: self.profile.clone(),
+            starts_in: hook.working_dir.clone(),
             until: None,
-            within: file.is_projects.then(|| file.project.clone()),
+            within: file.within.clone(),
         };
         let os: Vec<OsString> = argv.iter().map(Into::into).collect();
         let bound = consent::bind(config, &terms, os).map_err(|failure| failure.message)?;
         let mut remarks = Vec::new();
-        for what in &bound.unbound {
+        for what in bound.first().iter().flat_map(|it| &it.unbound) {
             remarks.push(format!("the consent is not bound to {what}"));
+        }
+        for file in bound.first().iter().flat_map(|it| &it.given) {
+            remarks.push(format!(
+                "a changed `{file}` needs a new consent, and the hook is given a copy of it; if its program only reads or formats it: \
+                 hookjail consent allow --data {file} --profile {} -- CMD",
+                self.profile
+            ));
+        }
+        let elsewhere = hook.configured_env.iter();
+        let elsewhere =
+            elsewhere.filter(|(_, value)| value.to_str().is_none_or(|it| it.contains('$')));
+        for (name, _) in elsewhere {
+            remarks.push(format!(
+                "its variable `{name}` takes a value from elsewhere, and is there if the profile lets it in"
+            ));
         }
         let runtime = self.runtime.runtime;
         let point = hook.point.as_str();
         let is_guard =
             runtime.stakes(Some(point)) == Stakes::Gate && runtime.is_of_a_call(Some(point));
+        let is_here = file.rehearsed_in == file.project;
         if is_guard && !self.no_rehearsal {
             let rehearsal = rehearsal::Rehearsal {
                 argv: &argv,
                 hook,
                 name: self.runtime.name,
                 profile: &self.profile,
-                project: &file.project,
+                project: &file.rehearsed_in,
                 runtime,
+                starts_in: hook
+                    .working_dir
+                    .as_deref()
+                    .filter(|_| is_here)
+                    .unwrap_or(&file.rehearsed_in),
             };
             remarks.extend(rehearsal.run()?);
+            if !is_here {
+                remarks.push("rehearsed in an empty directory: this one is no project".to_owned());
+            }
         } else if !is_guard {
             remarks.push("not rehearsed: it guards no call, and may act".to_owned());
         }
         Ok(Becomes::Changed(Box::new(Change {
             after,
-            bound: Some(bound),
+            bound,
             edits,
             remarks,
         })))
     }
 
-    fn form<'a>(&'a self, hookjail: &'a str, hook: &'a Registered) -> Form<'a> {
+    fn form<'a>(
+        &'a self,
+        program: &'a [String],
+        hook: &'a Registered,
+        shell: Option<&'a str>,
+        variables: &'a [String],
+    ) -> Form<'a> {
         Form {
-            hookjail,
             point: (!self.runtime.runtime.names_points()).then_some(hook.point.as_str()),
             profile: &self.profile,
+            program,
             runtime: self.runtime.name,
-            timeout: hook.entry.timeout,
+            shell,
+            timeout: hook
+                .entry
+                .timeout
+                .map(|read| self.runtime.runtime.entry_time(read)),
+            variables,
         }
     }
 
-    /// Allows the commands, and only then has the runtime run them confined: what runs in between is refused nothing.
-    fn carry_out(&self, config: &Config, planned: &[Planned]) -> Result<(), Failure> {
+    /// Allows the commands, and only then has the runtime run them confined: what runs in between is refused nothing. Returns the
+    /// backups that are there still when hooks have been put back.
+    fn carry_out(&self, config: &Config, planned: &[Planned]) -> Result<Vec<PathBuf>, Failure> {
         let bound = planned.iter().flat_map(Planned::changes);
-        let entries = bound.filter_map(|change| Some(change.bound.as_ref()?.entry.clone()));
+        let bound = bound.flat_map(|change| &change.bound);
+        let entries = bound.map(|bound| bound.entry.clone());
         Allowlist::record_all(&config.allowlist(), entries.collect())?;
+        let mut backups = Vec::new();
         for Planned { file, steps } in planned {
             let edits = steps.iter().filter_map(|step| match &step.becomes {
                 Becomes::Changed(change) => Some(&change.edits),
@@ -377,20 +479,21 @@ impl Install {
             });
             let edits: Vec<_> = edits.flatten().cloned().collect();
             if !edits.is_empty() {
-                file.write(&edits, !self.uninstall)?;
+                backups.extend(file.write(&edits, !self.uninstall)?);
             }
         }
-        Ok(())
+        Ok(backups)
     }
 
-    /// Says how it ended.
+    /// Says how it ended: with these backups left, where anything was changed.
     fn tell(
         &self,
         context: &Context,
         planned: &[Planned],
-        is_done: bool,
+        backups: Option<&[PathBuf]>,
         daemon: Option<Result<PathBuf, Failure>>,
     ) {
+        let is_done = backups.is_some();
         let follow_up = self.runtime.runtime.after_a_change().filter(|_| is_done);
         if context.json {
             let daemon = daemon.map(|daemon| match daemon {
@@ -428,6 +531,17 @@ impl Install {
             }
             None => {}
         }
+        for backup in backups.unwrap_or_default() {
+            let backup = backup.display();
+            text.push_str(&format!(
+                "stays     {backup}, as what it was a copy of has changed since\n"
+            ));
+        }
+        if is_done && self.uninstall {
+            text.push_str(
+                "stays     what was allowed, until `hookjail consent revoke`, and the journal\n",
+            );
+        }
         if let Some(follow_up) = follow_up {
             text.push_str(&format!("next      {follow_up}\n"));
         }
@@ -435,22 +549,58 @@ impl Install {
     }
 }
 
-/// Returns how settings call this program: by a path, as a runtime may look for programs elsewhere than its user.
-fn hookjail() -> Result<String, String> {
+/// Returns words whose program is named by a whole path, where its hook starts in a directory of its own.
+fn from_its_directory(hook: &Registered, mut words: Vec<String>) -> Vec<String> {
+    if let (Some(directory), Some(program)) = (&hook.working_dir, words.first_mut())
+        && program.contains('/')
+    {
+        let path: PathBuf = directory.join(&*program).components().collect();
+        *program = path.display().to_string();
+    }
+    words
+}
+
+/// Returns the command as it stands there, else the hook's name.
+fn before(hook: &Registered) -> String {
+    if let Action::Http(post) = &hook.action {
+        return post.url().to_string();
+    }
+    match hook.action.line() {
+        line if line.is_empty() => hook.name.clone(),
+        line => line,
+    }
+}
+
+/// Returns how settings call hookjail: by a path, as a runtime may look for programs elsewhere than its user, and by its program for
+/// that alone where it lies beside this one.
+fn program() -> Result<Vec<String>, String> {
     let path =
         env::current_exe().map_err(|error| format!("hookjail's own path is not known: {error}"))?;
-    let path = path.into_os_string().into_string();
-    let path = path.map_err(|_| "hookjail's own path is not UTF-8".to_owned())?;
-    if Path::new(&path)
-        .file_name()
-        .is_some_and(|name| name == "hookjail")
-    {
-        Ok(path)
+    let name = path.file_name().unwrap_or_default().to_owned();
+    let text = |path: PathBuf| {
+        let path = path.into_os_string().into_string();
+        path.map_err(|_| "hookjail's own path is not UTF-8".to_owned())
+    };
+    let thin = path.with_file_name(THIN);
+    if name == WHOLE && access(&thin, AccessFlags::X_OK).is_ok() {
+        return Ok(vec![text(thin)?]);
+    }
+    let path = text(path)?;
+    if name == WHOLE {
+        Ok(vec![path, "run".to_owned()])
     } else {
         Err(format!(
-            "hookjail's own program is `{path}`; settings know it by the name `hookjail` alone"
+            "hookjail's own program is `{path}`; settings know it by the name `{WHOLE}` alone"
         ))
     }
+}
+
+/// Whether hooks under a profile are told a workspace.
+fn needs_workspace(config: &Config, profile: &str) -> bool {
+    let registry = Assembly::registry(config).ok();
+    let policy = ProfileName::parse(profile)
+        .and_then(|name| registry.as_ref().and_then(|it| it.find(&name)).cloned());
+    policy.is_some_and(|it| it.needs_workspace())
 }
 
 fn agreed(question: &str) -> Result<bool, Failure> {
@@ -462,8 +612,14 @@ fn agreed(question: &str) -> Result<bool, Failure> {
 
 fn show(planned: &[Planned]) {
     let mut text = String::new();
-    for Planned { file, steps } in planned {
+    for planned in planned {
+        let Planned { file, steps } = planned;
         text.push_str(&format!("{}\n", file.path.display()));
+        if planned.changes().next().is_some()
+            && let Some(remark) = planned.file.remark()
+        {
+            text.push_str(&format!("  {remark}\n"));
+        }
         for step in steps {
             let matching = Some(step.hook.matching.as_str()).filter(|it| !it.is_empty());
             let matching = matching.map_or_else(String::new, |it| format!(" {}", plain(it)));
@@ -506,11 +662,11 @@ fn as_json(planned: &Planned) -> Value {
             Becomes::Changed(change) => {
                 told.insert("after", json!(change.after));
                 told.insert("remarks", json!(change.remarks));
-                let command = change.bound.as_ref().map(|bound| &bound.entry.command);
-                told.insert("allows", json!(command));
+                let commands = change.bound.iter().map(|bound| &bound.entry.command);
+                told.insert("allows", json!(commands.collect::<Vec<_>>()));
             }
         }
         told
     });
-    json!({ "file": planned.file.path, "hooks": hooks.collect::<Vec<_>>() })
+    json!({ "file": planned.file.path, "hooks": hooks.collect::<Vec<_>>(), "remark": planned.file.remark() })
 }

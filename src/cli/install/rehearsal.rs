@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::{
     contract::{Envelope, native::Runtime},
     hooks::Registered,
-    request::Event,
+    model::Event,
 };
 
 /// A guard as its runtime would run it.
@@ -25,6 +25,8 @@ pub(super) struct Rehearsal<'a> {
     pub(super) name: &'a str,
     pub(super) profile: &'a str,
     pub(super) runtime: Runtime,
+    /// The directory in which it starts.
+    pub(super) starts_in: &'a Path,
 }
 
 /// What `--rehearse --json` prints.
@@ -106,7 +108,7 @@ impl Rehearsal<'_> {
             raw: false,
         };
         let envelope = Envelope {
-            cwd: self.project.display().to_string(),
+            cwd: self.starts_in.display().to_string(),
             session: "rehearsal".to_owned(),
             ..Envelope::default()
         };
@@ -128,7 +130,7 @@ impl Rehearsal<'_> {
             ])
             .args(["--point", &self.hook.point, "--"])
             .args(self.argv)
-            .current_dir(self.project)
+            .current_dir(self.starts_in)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());

@@ -2,38 +2,66 @@
 
 use std::{
     env, fs,
-    os::unix::fs::MetadataExt,
+    ops::Range,
+    os::unix::fs::{MetadataExt, chown},
     path::{Path, PathBuf},
 };
 
-use super::edit::{self, Edit};
+use nix::unistd::{AccessFlags, access, geteuid, mkdtemp};
+use serde_json::{Value, json};
+
+use super::{
+    edit::{self, Edit, Syntax},
+    line::may_have_been,
+};
 use crate::{
     cli::{Context, Failure},
-    contract::native::Runtime,
+    contract::{Mode, native::Runtime},
     hooks::{
         Registered,
         load::peek,
-        read::{Origin, read},
+        read::{Origin, ReadError, Switches, read},
     },
+    model::json,
     trusted,
 };
 
 /// What a file is called beside which it is kept as it was.
 const BACKUP: &str = "before-hookjail";
 
+/// The members of entries that are a line. Copilot's own goes before the common one; the others are reyn's.
+const KEYS: [&str; 6] = [
+    "bash",
+    "command",
+    "exec",
+    "exec_capture",
+    "shell_exec",
+    "shell_push",
+];
+
 /// A file of settings as it was read.
 pub(super) struct SettingsFile {
     /// Where relative directories in it start: the project, or the user's home.
     pub(super) base: PathBuf,
     contract: &'static str,
+    syntax: Syntax,
+    switches: Switches,
     home: Option<PathBuf>,
     pub(super) path: PathBuf,
+    /// Its text with blanks in the place of comments, where the runtime takes some.
+    plain: String,
     /// The directory in which it was asked for.
     pub(super) project: PathBuf,
+    /// Where its guards are rehearsed: there, if that can be a workspace.
+    pub(super) rehearsed_in: PathBuf,
     /// Whether it is that project's.
     pub(super) is_projects: bool,
+    /// Below which directory its commands are allowed; `None` = everywhere.
+    pub(super) within: Option<PathBuf>,
     runtime: Runtime,
     text: String,
+    /// What the backup beside it has, with blanks in the place of comments, if there is one.
+    was: Option<String>,
 }
 
 /// Reads the files that a runtime has here.
@@ -87,6 +115,10 @@ pub(super) fn files(
         refuse_links(&path)?;
         let text = peek(&path)
             .map_err(|error| Failure::new(format!("cannot read `{}`: {error}", path.display())))?;
+        let plain = |text: &str| match runtime.takes_comments() {
+            true => json::without_comments(text),
+            false => text.to_owned(),
+        };
         Ok(SettingsFile {
             base: if is_projects {
                 project.to_owned()
@@ -94,15 +126,52 @@ pub(super) fn files(
                 home.clone().unwrap_or_default()
             },
             contract: runtime.mode().contract_name(),
+            syntax: match runtime {
+                Runtime::Of(Mode::DockerAgent | Mode::Infer | Mode::ReynPush) => Syntax::Yaml,
+                Runtime::Git | Runtime::Of(_) | Runtime::QwenCode => Syntax::Json,
+            },
+            switches: context.surroundings.switches.clone(),
             home: home.clone(),
-            path,
+            plain: plain(&text),
             project: project.to_owned(),
+            rehearsed_in: project.to_owned(),
             is_projects,
+            within: None,
             runtime,
             text,
+            was: backup(&path).1.map(|text| plain(&text)),
+            path,
         })
     };
     found.into_iter().map(open).collect()
+}
+
+/// An empty directory that is removed at the end.
+pub(super) struct Empty(PathBuf);
+
+impl Empty {
+    pub(super) fn new() -> Result<Self, Failure> {
+        let made = mkdtemp(&env::temp_dir().join("hookjail-rehearsal-XXXXXX"));
+        let path = made.map_err(|error| {
+            let place = env::temp_dir();
+            Failure::new(format!(
+                "no directory can be made in `{}`: {error}",
+                place.display()
+            ))
+        })?;
+        Ok(Self(path.canonicalize()?))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Empty {
+    fn drop(&mut self) {
+        // What a guard has left there is nobody's.
+        drop(fs::remove_dir_all(&self.0));
+    }
 }
 
 /// Returns the files that a place stands for.
@@ -130,6 +199,15 @@ fn there(place: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
+/// Returns where the backup of a file is, and its text, if there is one.
+fn backup(path: &Path) -> (PathBuf, Option<String>) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let backup = path.with_file_name(format!("{name}.{BACKUP}"));
+    let is_file = backup.symlink_metadata().is_ok_and(|it| it.is_file());
+    let text = is_file.then(|| peek(&backup).ok()).flatten();
+    (backup, text)
+}
+
 /// Refuses a file, or its directory, that is a link: what it leads to may be another's, and would be replaced by a file.
 fn refuse_links(path: &Path) -> Result<(), Failure> {
     for part in [Some(path), path.parent()].into_iter().flatten() {
@@ -151,19 +229,26 @@ impl SettingsFile {
     /// # Errors
     ///
     /// It is not what its runtime would take.
-    pub(super) fn hooks(&self, context: &Context) -> Result<Vec<Registered>, Failure> {
+    pub(super) fn hooks(&self) -> Result<Vec<Registered>, Failure> {
+        Ok(self.hooks_of(&self.plain)?)
+    }
+
+    fn hooks_of(&self, text: &str) -> Result<Vec<Registered>, ReadError> {
         let name = self.path.display().to_string();
         let origin = Origin {
             base: Some(&self.base),
             name: &name,
         };
-        Ok(read(
-            self.contract,
-            &self.text,
-            &origin,
-            &context.surroundings.switches,
-        )?
-        .hooks)
+        Ok(read(self.contract, text, &origin, &self.switches)?.hooks)
+    }
+
+    /// Says what else there is to know of it, if anything.
+    pub(super) fn remark(&self) -> Option<&'static str> {
+        let name = self.path.file_name()?.to_str()?;
+        let is_shared = self.is_projects && !name.contains(".local.");
+        is_shared.then_some(
+            "who shares this project's settings needs hookjail at the same path and their own consent: else their guards say no",
+        )
     }
 
     /// Returns the value that a variable has where its hooks run.
@@ -172,7 +257,8 @@ impl SettingsFile {
             return self.home.as_ref()?.to_str().map(str::to_owned);
         }
         // Of a user's hooks it is another in each project.
-        let is_projects = self.is_projects && self.runtime.project_variables().contains(&name);
+        let is_projects =
+            self.is_projects && self.runtime.project_variables().any(|own| own == name);
         is_projects
             .then(|| self.base.to_str().map(str::to_owned))
             .flatten()
@@ -185,17 +271,31 @@ impl SettingsFile {
         before: &str,
         after: &str,
     ) -> Result<Edit, String> {
-        let is_it = |key: &&str| self.member(hook, key).is_some_and(|it| it.1 == before);
-        // Copilot's own key goes before the common one.
-        let key = ["bash", "command"].into_iter().find(is_it);
-        let place = key
-            .and_then(|key| self.member(hook, key))
-            .map(|(place, _)| place);
-        let place = place.ok_or_else(|| format!("put it there yourself: {after}"))?;
-        Ok(Edit {
-            place,
-            text: serde_json::json!(after).to_string(),
-        })
+        let edit = || {
+            let (_, place) = self.place_of_line(hook, before)?;
+            let text = json!(after).to_string();
+            self.is_read(hook, Edit { place, text }, after)
+        };
+        edit().ok_or_else(|| by_hand(after))
+    }
+
+    /// Returns the edit that puts a line back in the place of the one that confines it, and the line as it was.
+    pub(super) fn edit_back(
+        &self,
+        hook: &Registered,
+        confined: &str,
+        original: String,
+    ) -> Result<(Edit, String), String> {
+        let (key, place) = self
+            .place_of_line(hook, confined)
+            .ok_or_else(|| by_hand(&original))?;
+        let was = self.was(hook, key).and_then(|(raw, value)| {
+            let line = value.as_str()?.to_owned();
+            may_have_been(&original, &line).then(|| (raw.to_owned(), line))
+        });
+        let (text, line) = was.unwrap_or_else(|| (json!(original).to_string(), original));
+        let edit = self.is_read(hook, Edit { place, text }, &line);
+        Ok((edit.ok_or_else(|| by_hand(&line))?, line))
     }
 
     /// Returns the edits that put a program with arguments in the place of a hook's own.
@@ -204,33 +304,63 @@ impl SettingsFile {
         hook: &Registered,
         after: &[String],
     ) -> Result<Vec<Edit>, String> {
-        let by_hand = || format!("put it there yourself, as words: {}", after.join(" "));
+        let by_hand = || format!("put it there yourself: {}", serde_json::json!(after));
         let key = ["exec", "command"]
             .into_iter()
             .find(|key| self.member(hook, key).is_some());
-        let program = key
-            .and_then(|key| self.place(hook, key))
-            .ok_or_else(by_hand)?;
-        let arguments = self.place(hook, "args").ok_or_else(by_hand)?;
         let (first, others) = after.split_first().ok_or_else(by_hand)?;
-        Ok(vec![
-            Edit {
-                place: program,
-                text: serde_json::json!(first).to_string(),
-            },
-            Edit {
-                place: arguments,
-                text: serde_json::json!(others).to_string(),
-            },
-        ])
+        let values = [(key, json!(first)), (Some("args"), json!(others))];
+        let edits = values.into_iter().map(|(key, value)| {
+            let key = key?;
+            // As it was written before, if it was that.
+            let was = self.was(hook, key).filter(|(_, was)| *was == value);
+            Some(Edit {
+                place: self.member(hook, key)?.0,
+                text: was.map_or_else(|| value.to_string(), |(raw, _)| raw.to_owned()),
+            })
+        });
+        edits.collect::<Option<_>>().ok_or_else(by_hand)
     }
 
-    /// Writes what the edits make of it, in one step. Beside it stays the file as it was when hookjail first changed it.
+    /// Says why it cannot be replaced by one with other content, if so.
+    pub(super) fn why_kept(&self) -> Option<String> {
+        let directory = self.path.parent().unwrap_or(&self.path);
+        let metadata = match self.path.metadata() {
+            Ok(metadata) => metadata,
+            Err(error) => return Some(error.to_string()),
+        };
+        // Root may write what its user has protected.
+        if metadata.mode() & 0o222 == 0 || access(&self.path, AccessFlags::W_OK).is_err() {
+            return Some(
+                "it is read-only; make it writable (`chmod u+w`) if it is to be changed".to_owned(),
+            );
+        }
+        if access(directory, AccessFlags::W_OK).is_err() {
+            let directory = directory.display();
+            return Some(format!(
+                "nothing can be made in `{directory}`, where it lies"
+            ));
+        }
+        let own = geteuid();
+        (metadata.uid() != own.as_raw() && !own.is_root()).then(|| {
+            format!(
+                "it belongs to uid {}, and would be yours then",
+                metadata.uid()
+            )
+        })
+    }
+
+    /// Writes what the edits make of it, in one step. Beside it stays the file as it was when hookjail first changed it, until it
+    /// is that again: returned is a backup that has outlived its use.
     ///
     /// # Errors
     ///
     /// Somebody has changed it meanwhile, or it cannot be written.
-    pub(super) fn write(&self, edits: &[Edit], keeps_backup: bool) -> Result<(), Failure> {
+    pub(super) fn write(
+        &self,
+        edits: &[Edit],
+        keeps_backup: bool,
+    ) -> Result<Option<PathBuf>, Failure> {
         let failed = |doing: &str, error: &dyn std::fmt::Display| {
             Failure::new(format!("cannot {doing} `{}`: {error}", self.path.display()))
         };
@@ -245,32 +375,81 @@ impl SettingsFile {
                 &"somebody has changed it meanwhile; try again",
             ));
         }
-        let mode = before.mode() & 0o777;
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let backup = self.path.with_file_name(format!("{name}.{BACKUP}"));
+        let replace = |path: &Path, text: &str| {
+            trusted::replace(path, text.as_bytes(), before.mode() & 0o777)?;
+            // Under root it is another's, and stays it.
+            let after = path.metadata()?;
+            let user = (after.uid() != before.uid()).then_some(before.uid());
+            let group = (after.gid() != before.gid()).then_some(before.gid());
+            chown(path, user, group)
+        };
+        let (backup, was) = backup(&self.path);
         if keeps_backup && backup.symlink_metadata().is_err() {
-            trusted::replace(&backup, self.text.as_bytes(), mode)
-                .map_err(|error| failed("keep a copy of", &error))?;
+            replace(&backup, &self.text).map_err(|error| failed("keep a copy of", &error))?;
         }
-        let mark = &self.text[..self.text.len() - self.body().len()];
-        let text = format!("{mark}{}", edit::make(self.body(), edits));
-        trusted::replace(&self.path, text.as_bytes(), mode).map_err(|error| failed("write", &error))
+        let mark = &self.text[..self.text.len() - body(&self.text).len()];
+        let text = format!("{mark}{}", edit::make(body(&self.text), edits));
+        replace(&self.path, &text).map_err(|error| failed("write", &error))?;
+        match was {
+            Some(was) if !keeps_backup && was == text => {
+                fs::remove_file(&backup).map_err(|error| failed("remove the backup of", &error))?;
+                Ok(None)
+            }
+            was => Ok(was.filter(|_| !keeps_backup).map(|_| backup)),
+        }
     }
 
-    /// Returns its text without what some editors begin one with.
-    fn body(&self) -> &str {
-        self.text.strip_prefix('\u{feff}').unwrap_or(&self.text)
+    /// Returns where the line of a hook's entry stands, and its key.
+    fn place_of_line(&self, hook: &Registered, line: &str) -> Option<(&'static str, Range<usize>)> {
+        KEYS.into_iter().find_map(|key| {
+            let (place, value) = self.member(hook, key)?;
+            (value == line).then_some((key, place))
+        })
     }
 
-    /// Returns where a member of a hook's entry stands, and its text.
-    fn member(&self, hook: &Registered, key: &str) -> Option<(std::ops::Range<usize>, String)> {
-        let place = self.place(hook, key)?;
-        let value = serde_json::from_str(&self.body()[place.clone()]).ok()?;
-        Some((place, value))
+    /// Returns an edit if the runtime reads its line from what comes of it, and all other hooks as before. In YAML, what a text means
+    /// depends on what stands around it.
+    fn is_read(&self, hook: &Registered, edit: Edit, line: &str) -> Option<Edit> {
+        if self.syntax == Syntax::Json {
+            return Some(edit);
+        }
+        let before = self.hooks_of(&self.plain).ok()?;
+        let after = edit::make(body(&self.plain), std::slice::from_ref(&edit));
+        let after = self.hooks_of(&after).ok()?;
+        let mut both = before.iter().zip(&after);
+        let is_as_it_must = |(before, after): (&Registered, &Registered)| {
+            before.source == after.source
+                && match before.source == hook.source {
+                    true => after.action.line() == line,
+                    false => before.action == after.action,
+                }
+        };
+        (before.len() == after.len() && both.all(is_as_it_must)).then_some(edit)
     }
 
-    fn place(&self, hook: &Registered, key: &str) -> Option<std::ops::Range<usize>> {
-        let (_, entry) = hook.source.rsplit_once(": ")?;
-        edit::member(self.body(), entry, key)
+    /// Returns where a member of a hook's entry stands, and what it says.
+    fn member(&self, hook: &Registered, key: &str) -> Option<(Range<usize>, Value)> {
+        edit::member(self.syntax, body(&self.plain), entry(hook)?, key)
     }
+
+    /// Returns how a member of a hook's entry is written in the backup, and what it says there.
+    fn was(&self, hook: &Registered, key: &str) -> Option<(&str, Value)> {
+        let was = body(self.was.as_deref()?);
+        let (place, value) = edit::member(self.syntax, was, entry(hook)?, key)?;
+        Some((&was[place], value))
+    }
+}
+
+fn by_hand(after: &str) -> String {
+    format!("put it there yourself: {after}")
+}
+
+/// Returns a text without what some editors begin one with.
+fn body(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+/// Returns the path of a hook's entry in its file.
+fn entry(hook: &Registered) -> Option<&str> {
+    hook.source.rsplit_once(": ").map(|(_, entry)| entry)
 }

@@ -23,7 +23,7 @@ const FIELDS: [&str; 7] = [
 
 const SPECIFIC: &str = "hook_specific_output";
 
-const SPECIFIC_FIELDS: [&str; 9] = [
+const SPECIFIC_FIELDS: [&str; 10] = [
     "hook_event_name",
     "permission_decision",
     "permission_decision_reason",
@@ -33,8 +33,12 @@ const SPECIFIC_FIELDS: [&str; 9] = [
     "summary",
     "additional_context",
     // The newest code's.
+    INSTRUCTIONS,
     "updated_messages",
 ];
+
+/// A text for the model's instructions, which is handed on as metadata.
+const INSTRUCTIONS: &str = "instruction_context";
 
 /// Reads what a command printed that exited with 0.
 pub(super) fn read(end: &End<'_>) -> Result<Verdict, Fault> {
@@ -93,6 +97,45 @@ pub(super) fn read_reply(end: &End<'_>) -> Result<Verdict, Fault> {
     Ok(output.verdict(end))
 }
 
+/// What a hook that blocks by its exit code says beside it, empty where it says nothing.
+#[derive(Default)]
+pub(super) struct Beside {
+    /// Why it blocks.
+    pub(super) reason: String,
+    /// What the user is to be told.
+    pub(super) system_message: String,
+}
+
+/// Returns what a hook says that blocks by its exit code, if it printed an object. Nothing else in that counts.
+pub(super) fn beside(end: &End<'_>) -> Beside {
+    let stdout = String::from_utf8_lossy(end.stdout);
+    let Some(members) = object(stdout.trim()).ok().filter(|_| !end.stdout_truncated) else {
+        return Beside::default();
+    };
+    let said = |name| {
+        let said = field(&members, name, text).ok().flatten();
+        said.map(|text| text.trim().to_owned())
+            .filter(|text| !text.is_empty())
+    };
+    let specific = field(&members, SPECIFIC, Members::of).ok().flatten();
+    let permission = specific.and_then(|specific| {
+        field(&specific, "permission_decision_reason", text)
+            .ok()
+            .flatten()
+    });
+    let permission = permission.map(|text| text.trim().to_owned());
+    let reasons = [
+        said("reason"),
+        permission.filter(|text| !text.is_empty()),
+        said("stop_reason"),
+        said("system_message"),
+    ];
+    Beside {
+        reason: reasons.into_iter().flatten().next().unwrap_or_default(),
+        system_message: said("system_message").unwrap_or_default(),
+    }
+}
+
 /// Plain text is context where the point has any.
 fn plain(end: &End<'_>, stdout: &str) -> Result<Verdict, Fault> {
     if end.entry.strict_output {
@@ -116,6 +159,7 @@ struct Output {
     decides: bool,
     goes_on: Option<bool>,
     input: Option<Json>,
+    instructions: String,
     messages: Option<Json>,
     metadata: Option<Json>,
     permission: Option<Decision>,
@@ -161,6 +205,7 @@ impl Output {
         let string = |name| field(members, name, text).map(Option::unwrap_or_default);
         self.context = string("additional_context")?;
         self.input = field(members, "updated_input", map)?;
+        self.instructions = string(INSTRUCTIONS)?;
         self.messages = field(members, "updated_messages", list)?;
         self.metadata = field(members, "metadata", strings)?;
         self.permission = permission(&string("permission_decision")?)?;
@@ -212,7 +257,12 @@ impl Output {
 
     fn verdict(&self, end: &End<'_>) -> Verdict {
         let at = end.point;
-        let metadata = self.metadata.as_ref().filter(|all| all.as_str() != "{}");
+        let metadata = self.metadata.as_ref().filter(|_| has_metadata(end));
+        let mut handed_on = Patch::default();
+        metadata.iter().for_each(|all| handed_on.put_all(all));
+        if !self.instructions.is_empty() {
+            handed_on.put(INSTRUCTIONS, Json::text(&self.instructions));
+        }
         let has_context = has_context(at) && !self.context.is_empty();
         let messages = self.messages.as_ref().filter(|all| all.as_str() != "[]");
         Verdict {
@@ -220,13 +270,17 @@ impl Output {
                 .then(|| self.context.clone())
                 .into_iter()
                 .collect(),
-            metadata: metadata.filter(|_| has_metadata(end)).cloned(),
+            metadata: handed_on.into_members(),
             summary: Some(&self.summary)
                 .filter(|text| has_summary(at) && !text.is_empty())
                 .cloned(),
             suppress_output: self.suppress,
             system_message: self.system_message.clone(),
-            updated_input: self.input.clone().filter(|_| rewrites_input(at)),
+            // Before the others nothing is rewritten: those that come later read what the model asked for.
+            updated_input: self
+                .input
+                .clone()
+                .filter(|_| rewrites_input(at) && !end.entry.preempt),
             updated_messages: messages.cloned().filter(|_| rewrites_messages(at)),
             updated_output: self
                 .response

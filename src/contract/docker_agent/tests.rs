@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{contract::Mode, request::OnFailure};
+use crate::{contract::Mode, model::OnFailure};
 
 fn judged(mode: Mode, end: &End<'_>) -> Verdict {
     mode.judge(end, OnFailure::Contract)

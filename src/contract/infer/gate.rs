@@ -6,6 +6,7 @@
 use std::{iter, sync::LazyLock};
 
 use regex::{Regex, RegexBuilder};
+use regex_syntax::hir::literal::{Extractor, Literal};
 
 /// What the gate says of a command.
 #[must_use]
@@ -37,6 +38,15 @@ pub fn gate(command: &str, list: &[String]) -> Gate {
         Ok(command) if list.iter().any(|entry| lets_through(entry, &command)) => Gate::Allowed,
         Ok(_) => Gate::Refused { hint: "" },
     }
+}
+
+/// Says whether a list has an entry for a command that names its program: the first word of all that the entry lets through is one of
+/// a few, each spelled out. What lets everything through names nothing.
+pub fn names(command: &str, list: &[String]) -> bool {
+    clean(command.trim()).is_ok_and(|command| {
+        let names = |entry: &&String| names_programs(entry) && lets_through(entry, &command);
+        list.iter().find(names).is_some()
+    })
 }
 
 /// Returns what to do about a command that is not let through; empty if it is one clean command.
@@ -325,6 +335,31 @@ fn lets_through(entry: &str, command: &str) -> bool {
     let is_one = compiled(&entry).is_ok();
     is_one && compiled(&format!(r"\A(?s:{entry})\z")).is_ok_and(|whole| whole.is_match(command))
 }
+
+/// Says whether whatever an entry matches begins with one of a few words, whole. A variable or what sets one is none: what is
+/// started is another word then.
+fn names_programs(entry: &str) -> bool {
+    let Ok(parsed) = regex_syntax::parse(&format!("(?s:{})", in_ascii(entry))) else {
+        return false;
+    };
+    let mut beginnings = Extractor::new();
+    beginnings.limit_literal_len(LONGEST_BEGINNING);
+    let beginnings = beginnings.extract(&parsed);
+    let names_one = |beginning: &Literal| {
+        let bytes = beginning.as_bytes();
+        let end = bytes.iter().position(u8::is_ascii_whitespace);
+        // A beginning that is not all of it has to show where its word ends.
+        let word = &bytes[..end.unwrap_or(bytes.len())];
+        let is_whole = end.is_some() || beginning.is_exact();
+        is_whole && !word.is_empty() && !word.iter().any(|byte| b"$=".contains(byte))
+    };
+    beginnings
+        .literals()
+        .is_some_and(|all| !all.is_empty() && all.iter().all(names_one))
+}
+
+/// How much of the text that an entry's commands begin with is looked at, bytes.
+const LONGEST_BEGINNING: usize = 4096;
 
 /// Rewrites classes that mean ASCII in RE2 and more than that here.
 fn in_ascii(entry: &str) -> String {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::{
     contract::{Verdict, plain},
-    request::InvalidField,
+    model::InvalidField,
     workspace::{Content, Opened},
 };
 

@@ -9,7 +9,8 @@ use std::{collections::BTreeMap, ffi::OsString, num::NonZeroU32, path::Path};
 use super::{directory, does_nothing, sees_nothing};
 use crate::{
     contract::{Members, Report, Verdict},
-    request::{InvalidField, Request},
+    model::InvalidField,
+    request::Request,
 };
 
 /// The profile where an entry names none: it allows reading the workspace, and no new process.
@@ -155,7 +156,12 @@ impl Question {
         if request.event.point != self.point() {
             return Ok(Some(does_nothing(self.name())));
         }
-        let directory = match directory(&event, request.hook.workspace.as_deref()) {
+        let hook = &request.hook;
+        let directory = match directory(
+            &event,
+            hook.working_dir.as_deref(),
+            hook.workspace.as_deref(),
+        ) {
             Ok(directory) => directory,
             Err(elsewhere) => return Ok(Some(sees_nothing(self.name(), elsewhere))),
         };

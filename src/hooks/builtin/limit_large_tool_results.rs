@@ -1,8 +1,11 @@
 //! `limit_large_tool_results`: what a tool returns is cut where it is too long for a conversation.
 //!
-//! docker-agent keeps the whole in a file that the model can read. Nothing is written here, and the notice says so.
+//! The whole is kept in a file that the agent can read, until its session ends ([`ResultsOf`]).
 
-use crate::contract::{Json, Members, Verdict, text};
+use crate::{
+    contract::{Json, Members, Verdict, text},
+    hooks::ResultsOf,
+};
 
 /// The kinds of tools whose results can have any length; all others bound theirs.
 const CATEGORIES: [&str; 4] = ["a2a", "filesystem", "mcp", "shell"];
@@ -13,34 +16,58 @@ const BYTES: usize = 50 * 1024;
 /// The most that stays, lines.
 const LINES: usize = 2000;
 
-/// Replaces a result that is too long by its end and a notice. A tool of unknown kind counts as one of those that must be
-/// limited: what is short stays as it is in any case.
-pub(super) fn verdict(point: &str, event: &Members<'_>) -> Verdict {
+/// Replaces a result that is too long by its end and a notice, which says where the whole is. A tool of unknown kind counts as one
+/// of those that must be limited: what is short stays as it is in any case. At the end of a session its files are removed.
+pub(super) fn verdict(point: &str, event: &Members<'_>, results: Option<ResultsOf<'_>>) -> Verdict {
+    let session = event.last("session_id").and_then(text).unwrap_or_default();
+    if point != "tool_response_transform" {
+        let forgotten = results.map_or(Ok(()), |results| results.forget(&session));
+        let problem = forgotten.err();
+        return Verdict {
+            warnings: (problem.map(|error| format!("kept results are not removed: {error}")))
+                .into_iter()
+                .collect(),
+            ..Verdict::default()
+        };
+    }
     let category = event.last("tool_category").and_then(text);
     let is_bounded = category.is_some_and(|category| !CATEGORIES.contains(&category.as_str()));
-    if point != "tool_response_transform" || is_bounded {
+    let response = event.last("tool_response").and_then(text);
+    let Some(response) = response.filter(|_| !is_bounded) else {
+        return Verdict::default();
+    };
+    let end = end(&response);
+    if end.len() == response.len() {
         return Verdict::default();
     }
-    let response = event.last("tool_response").and_then(text);
+    let kept = results.map(|results| results.keep(&session, &response));
+    let (place, problem) = match kept {
+        Some(Ok(path)) => (
+            format!(
+                "The full result is in `{}` until the session ends; read the part you need there.",
+                path.display()
+            ),
+            None,
+        ),
+        Some(Err(error)) => (NOT_STORED.to_owned(), Some(error)),
+        None => (NOT_STORED.to_owned(), None),
+    };
+    let (bytes, lines) = (response.len(), response.lines().count());
+    let notice = format!(
+        "Tool call result was too large ({bytes} bytes in {lines} lines; limits {BYTES} bytes and {LINES} lines). {place}\n\n\
+         Showing the last {LINES} lines (up to {BYTES} bytes):\n\n{end}"
+    );
     Verdict {
-        updated_output: response
-            .and_then(|response| limited(&response))
-            .map(|response| Json::text(&response)),
+        updated_output: Some(Json::text(&notice)),
+        warnings: (problem.map(|error| format!("the full result is not kept: {error}")))
+            .into_iter()
+            .collect(),
         ..Verdict::default()
     }
 }
 
-fn limited(response: &str) -> Option<String> {
-    let end = end(response);
-    if end.len() == response.len() {
-        return None;
-    }
-    let length = response.len();
-    Some(format!(
-        "Tool call result was too large ({length} bytes; limit {BYTES} bytes). The full result is not stored; narrow the \
-         tool query to get the part you need.\n\nShowing the last {LINES} lines (up to {BYTES} bytes):\n\n{end}"
-    ))
-}
+const NOT_STORED: &str =
+    "The full result is not stored; narrow the tool query to get the part you need.";
 
 /// Returns the last lines of a text, as many as may stay.
 fn end(text: &str) -> &str {

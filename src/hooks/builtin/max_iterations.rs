@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::warning;
 use crate::{
     contract::{BlockedBy, Decision, Members, Verdict},
-    request::InvalidField,
+    model::InvalidField,
 };
 
 /// Reads the arguments: the number of calls. Why not let a wrong one pass, as docker-agent does: an agent that is thought

@@ -10,7 +10,8 @@ use jiff::Timestamp;
 use crate::{
     admission::Peer,
     contract::{Members, Verdict, text},
-    request::InvalidField,
+    hooks::ResultsOf,
+    model::InvalidField,
     workspace::{Directory, Elsewhere, Opened},
 };
 
@@ -18,6 +19,7 @@ mod add_date;
 mod add_directory_listing;
 mod add_environment_info;
 mod add_prompt_files;
+mod add_user_info;
 mod commands;
 pub mod git;
 mod limit_large_tool_results;
@@ -37,6 +39,8 @@ pub enum Builtin {
     AddEnvironmentInfo,
     /// Tells the model what files say.
     AddPromptFiles(Vec<String>),
+    /// Tells the model whose agent it is, and on which host.
+    AddUserInfo,
     /// Cuts what tools return where it is too long for a conversation.
     LimitLargeToolResults,
     /// Stops the agent after so many calls of the model.
@@ -48,7 +52,7 @@ pub enum Builtin {
 }
 
 /// Those that are served, by their names.
-const SERVED: [&str; 11] = [
+const SERVED: [&str; 12] = [
     "add_date",
     "add_directory_listing",
     "add_environment_info",
@@ -56,6 +60,7 @@ const SERVED: [&str; 11] = [
     "add_git_status",
     "add_prompt_files",
     "add_recent_commits",
+    "add_user_info",
     "limit_large_tool_results",
     "max_iterations",
     "redact_secrets",
@@ -63,13 +68,8 @@ const SERVED: [&str; 11] = [
 ];
 
 /// Those that docker-agent has and that are not served, and why.
-const NOT_SERVED: [(&str, &str); 5] = [
+const NOT_SERVED: [(&str, &str); 4] = [
     ("add_context", "it renders Go templates"),
-    // The daemon could ask its own system, and a runtime in a container would be told of the wrong one.
-    (
-        "add_user_info",
-        "only the runtime's own system knows its user and host",
-    ),
     ("http_post", "it opens a connection"),
     ("snapshot", "it writes files"),
     ("unload", "it opens a connection"),
@@ -78,10 +78,16 @@ const NOT_SERVED: [(&str, &str); 5] = [
 /// What a built-in hook may go by beside the event.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
+    /// What keeps results of tools; `None` = nothing does.
+    pub results: Option<ResultsOf<'a>>,
     /// The time.
     pub now: Timestamp,
     /// With whose rights it looks at files; `None` = the daemon's own.
     pub reader: Option<Peer>,
+    /// Whose agent it is.
+    pub uid: u32,
+    /// Where the hook's entry has it start, in the place of where the runtime works.
+    pub working_dir: Option<&'a Path>,
     /// The workspace, if one is bound.
     pub workspace: Option<&'a Path>,
 }
@@ -98,6 +104,7 @@ impl Builtin {
             "add_directory_listing" => Self::AddDirectoryListing,
             "add_environment_info" => Self::AddEnvironmentInfo,
             "add_prompt_files" => return add_prompt_files::names(args).map(Self::AddPromptFiles),
+            "add_user_info" => Self::AddUserInfo,
             "limit_large_tool_results" => Self::LimitLargeToolResults,
             "max_iterations" => return max_iterations::limit(args).map(Self::MaxIterations),
             "redact_secrets" => Self::RedactSecrets,
@@ -118,6 +125,7 @@ impl Builtin {
             Self::AddDirectoryListing => "add_directory_listing",
             Self::AddEnvironmentInfo => "add_environment_info",
             Self::AddPromptFiles(_) => "add_prompt_files",
+            Self::AddUserInfo => "add_user_info",
             Self::LimitLargeToolResults => "limit_large_tool_results",
             Self::MaxIterations(_) => "max_iterations",
             Self::RedactSecrets => "redact_secrets",
@@ -133,6 +141,7 @@ impl Builtin {
             Self::AddDate
             | Self::AddDirectoryListing
             | Self::AddEnvironmentInfo
+            | Self::AddUserInfo
             | Self::LimitLargeToolResults
             | Self::RedactSecrets
             | Self::SaferShell => Vec::new(),
@@ -143,8 +152,9 @@ impl Builtin {
     pub const fn points(&self) -> &'static [&'static str] {
         match self {
             Self::AddDate | Self::AddPromptFiles(_) => &["turn_start"],
-            Self::AddDirectoryListing | Self::AddEnvironmentInfo => &["session_start"],
-            // Nothing is kept for a session, so there is nothing to remove at its end.
+            Self::AddDirectoryListing | Self::AddEnvironmentInfo | Self::AddUserInfo => {
+                &["session_start"]
+            }
             Self::LimitLargeToolResults => &["tool_response_transform", "session_end"],
             Self::MaxIterations(_) => &["before_llm_call"],
             Self::RedactSecrets => &[
@@ -187,18 +197,29 @@ impl Builtin {
             Self::AddPromptFiles(names) => self.looking(&event, scene, |directory| {
                 add_prompt_files::verdict(names, directory)
             }),
-            Self::LimitLargeToolResults => limit_large_tool_results::verdict(point, &event),
+            Self::AddUserInfo => add_user_info::verdict(scene.uid),
+            Self::LimitLargeToolResults => {
+                limit_large_tool_results::verdict(point, &event, scene.results)
+            }
             Self::MaxIterations(limit) => max_iterations::verdict(*limit, &event),
             Self::RedactSecrets => redact_secrets::verdict(point, &event),
             Self::SaferShell => safer_shell::verdict(&event),
         })
     }
 
-    /// Says whether it looks at files.
+    /// Says whether it keeps files of its own.
+    pub const fn keeps(&self) -> bool {
+        matches!(self, Self::LimitLargeToolResults)
+    }
+
+    /// Says whether it looks at files, or asks the system, either of which may take its time.
     pub const fn looks(&self) -> bool {
         matches!(
             self,
-            Self::AddDirectoryListing | Self::AddEnvironmentInfo | Self::AddPromptFiles(_)
+            Self::AddDirectoryListing
+                | Self::AddEnvironmentInfo
+                | Self::AddPromptFiles(_)
+                | Self::AddUserInfo
         )
     }
 
@@ -208,7 +229,7 @@ impl Builtin {
         scene: &Scene<'_>,
         verdict: impl FnOnce(&Opened) -> Verdict,
     ) -> Verdict {
-        let directory = match directory(event, scene.workspace) {
+        let directory = match directory(event, scene.working_dir, scene.workspace) {
             Ok(directory) => directory,
             Err(elsewhere) => return sees_nothing(self.name(), elsewhere),
         };
@@ -222,10 +243,17 @@ impl Builtin {
     }
 }
 
-/// Returns where the runtime works, as its event says.
-fn directory(event: &Members<'_>, workspace: Option<&Path>) -> Result<Directory, Elsewhere> {
+/// Returns where a hook starts: where its entry says, else where the runtime works, as its event says.
+fn directory(
+    event: &Members<'_>,
+    working_dir: Option<&Path>,
+    workspace: Option<&Path>,
+) -> Result<Directory, Elsewhere> {
+    if let Some(working_dir) = working_dir {
+        return Directory::of(working_dir, workspace);
+    }
     let cwd = event.last("cwd").and_then(text).unwrap_or_default();
-    Directory::of(&cwd, workspace)
+    Directory::of(Path::new(&cwd), workspace)
 }
 
 fn sees_nothing(name: &str, why: impl Display) -> Verdict {
@@ -244,9 +272,10 @@ pub fn shorthand(flag: &str) -> Option<Vec<(&'static str, Builtin)>> {
     let (builtin, points): (_, &[_]) = match flag {
         "add_date" => (Builtin::AddDate, &["turn_start"]),
         "add_environment_info" => (Builtin::AddEnvironmentInfo, &["session_start"]),
-        "limit_large_tool_results" => {
-            (Builtin::LimitLargeToolResults, &["tool_response_transform"])
-        }
+        "limit_large_tool_results" => (
+            Builtin::LimitLargeToolResults,
+            &["tool_response_transform", "session_end"],
+        ),
         "redact_secrets" => (
             Builtin::RedactSecrets,
             &["pre_tool_use", "before_llm_call", "tool_response_transform"],

@@ -37,6 +37,9 @@ fn parsed(name: &str, args: &[&str]) -> Result<Builtin, InvalidField> {
 
 fn scene() -> Scene<'static> {
     Scene {
+        results: None,
+        uid: 0,
+        working_dir: None,
         now: now(),
         reader: None,
         workspace: None,
@@ -72,7 +75,11 @@ fn what_is_not_served_is_named_with_the_reason() {
             &[][..],
             "`snapshot` is not served: it writes files; served are",
         ),
-        ("add_user_info", &[], "only the runtime's own system knows"),
+        (
+            "add_user_info",
+            &["x"],
+            "`add_user_info` takes no arguments",
+        ),
         (
             "add_Date",
             &[],
@@ -148,7 +155,10 @@ fn a_flag_stands_for_hooks_at_their_points() {
     );
     assert_eq!(
         names("limit_large_tool_results").unwrap(),
-        [("tool_response_transform", "limit_large_tool_results")]
+        [
+            ("tool_response_transform", "limit_large_tool_results"),
+            ("session_end", "limit_large_tool_results"),
+        ]
     );
     for none in [
         "add_prompt_files",
@@ -248,7 +258,7 @@ fn results_that_are_too_long_lose_their_beginning() {
     }
     let tail = |text: &str| text.split_once(":\n\n").unwrap().1.to_owned();
     let long = of(&"ab".repeat(25_601)).unwrap();
-    let notice = "Tool call result was too large (51202 bytes; limit 51200 bytes). The full result is not stored; narrow \
+    let notice = "Tool call result was too large (51202 bytes in 1 lines; limits 51200 bytes and 2000 lines). The full result is not stored; narrow \
                   the tool query to get the part you need.\n\nShowing the last 2000 lines (up to 51200 bytes):\n\nab";
     assert!(long.starts_with(notice), "{}", &long[..300]);
     assert_eq!(tail(&long).len(), 51_200);

@@ -15,8 +15,11 @@ const KEYS: [&str; 7] = [
 ];
 
 pub(super) fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
-    root.only(&["$schema", "hooks", "version"])?;
-    version(root)?;
+    let is_of_tools = root.field("version").is_none() && are_of_tools(root);
+    if !is_of_tools {
+        root.only(&["$schema", "hooks", "version"])?;
+        version(root)?;
+    }
     let Some(hooks) = root.down("hooks") else {
         return Err(root.wrong_at("hooks", "is missing; it must be a map of points to lists"));
     };
@@ -28,6 +31,20 @@ pub(super) fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadE
         }
     }
     Ok(())
+}
+
+/// Whether every entry calls a tool, as in an `mcp.json`, which has other keys for other programs, and no version.
+fn are_of_tools(root: &Item<'_>) -> bool {
+    let lists = root
+        .value()
+        .get("hooks")
+        .and_then(|hooks| hooks.as_object());
+    let entries = lists
+        .into_iter()
+        .flatten()
+        .filter_map(|(_, list)| list.as_array());
+    let mut entries = entries.flatten().peekable();
+    entries.peek().is_some() && entries.all(|entry| entry.get("tool").is_some())
 }
 
 /// Checks `version: 1`, which three systems have.

@@ -1,11 +1,12 @@
 //! GitHub Copilot: hooks in JSON, version 1, a flat list of entries for each event.
 
-use super::{Gathered, Item, ReadError, basecoat::version, docker_agent::matcher, line};
+use super::{Gathered, Item, ReadError, basecoat::version, docker_agent::matcher, line, post};
 use crate::{
     hooks::{Action, Registered},
-    request::Command,
+    model::Command,
 };
 
+/// The keys of an entry that runs a command.
 const KEYS: [&str; 13] = [
     "args",
     "bash",
@@ -17,6 +18,16 @@ const KEYS: [&str; 13] = [
     "matcher",
     "name",
     "powershell",
+    "timeout",
+    "timeoutSec",
+    "type",
+];
+
+/// The keys that an entry has too that is posted.
+const COMMON: [&str; 6] = [
+    "comment",
+    "matcher",
+    "name",
     "timeout",
     "timeoutSec",
     "type",
@@ -35,7 +46,7 @@ pub(super) fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadE
         file.check_point(&list, event)?;
         for entry in list.entries()? {
             let hook = hook(file, &entry, event)?;
-            let (matcher, matching) = matcher(file, &entry)?;
+            let (matcher, matching) = matcher(file, &entry, event)?;
             file.push(Registered {
                 matcher,
                 matching,
@@ -54,9 +65,11 @@ fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Regist
             file.warn_of_others(entry, &KEYS)?;
             command(entry)?
         }
-        "http" | "prompt" => {
-            Action::Unsupported(format!("its type is `{kind}`, which runs no command"))
+        "http" => {
+            file.warn_of_others(entry, &[&post::KEYS[..], &COMMON].concat())?;
+            post::post(file, entry)?
         }
+        "prompt" => Action::Unsupported(format!("its type is `{kind}`, which runs no command")),
         other => {
             let problem = format!("is `{other}`; it can be `command`, `http` or `prompt`");
             return Err(entry.wrong_at("type", problem));
@@ -69,8 +82,9 @@ fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Regist
     let directory = entry.field("cwd").filter(|_| runs);
     let directory = directory.map(|item| item.directory(base)).transpose()?;
     let hook = file.hook(entry, event, action);
+    let is_timed = runs || kind == "http";
     let keys: &[_] = match (entry.field("timeoutSec"), entry.field("timeout")) {
-        _ if !runs => &[],
+        _ if !is_timed => &[],
         (Some(_), Some(_)) => {
             let problem = "says the same as `timeoutSec`; give one of them";
             return Err(entry.wrong_at("timeout", problem));

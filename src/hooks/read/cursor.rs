@@ -43,7 +43,7 @@ fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Regist
             return Err(entry.wrong_at("type", problem));
         }
     };
-    let (matcher, matching) = entry.matcher(file.mode)?;
+    let (matcher, matching) = entry.matcher(file.mode, event)?;
     let hook = file.hook(entry, event, action);
     Ok(Registered {
         entry: entry.reading(file.mode, &["failClosed", "timeout"])?,

@@ -3,7 +3,7 @@
 
 use super::{Gathered, Item, ReadError, line};
 use crate::{
-    contract::Entry,
+    contract::{Entry, Mode},
     hooks::{Action, Builtin, Matcher, Owner, Registered, builtin::shorthand},
 };
 
@@ -32,11 +32,30 @@ const KEYS: [&str; 12] = [
     "working_dir",
 ];
 
+/// Built-in hooks that decide nothing and are the runtime's own to run. At a point they would deny what they only look on at.
+const LEFT: [(&str, &str); 2] = [
+    (
+        "snapshot",
+        "it decides nothing, and no copies of a project are kept here",
+    ),
+    (
+        "unload",
+        "it decides nothing, and nothing is sent to a model's server from here",
+    ),
+];
+
+/// What a model that judges has to answer in. Of any other reply nobody here knows what it says.
+const JUDGEMENT: &str = "pre_tool_use_decision";
+
 pub(super) fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
     if root.value().is_null() {
         return Ok(());
     }
     root.map()?;
+    let settings = root.down("settings");
+    if settings.map_or(Ok(false), |settings| settings.is_set("snapshot"))? {
+        leave(file, "snapshot");
+    }
     if let Some(hooks) = root.down("hooks") {
         events(file, &hooks, &Owner::Operator)?;
     }
@@ -47,8 +66,35 @@ pub(super) fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadE
             events(file, &hooks, &owner)?;
         }
         flags(file, &agent, &owner)?;
+        warn_of_both(file, &agent, &owner);
     }
     Ok(())
+}
+
+/// Warns of built-in hooks that an agent has by a flag and by an entry: which of them is meant to go is not known here.
+fn warn_of_both(file: &mut Gathered<'_>, agent: &Item<'_>, owner: &Owner) {
+    let hooks = &file.read.hooks;
+    let is_flag = |hook: &Registered| {
+        let is_named = |builtin: &Builtin| hook.name == builtin.name() && hook.owner == *owner;
+        matches!(&hook.action, Action::Builtin(builtin) if is_named(builtin))
+    };
+    let is_entry_of = |entry: &Registered, flag: &Registered| {
+        (&entry.action, &entry.point) == (&flag.action, &flag.point)
+            && (entry.owner == *owner || entry.owner == Owner::Operator)
+            && !is_flag(entry)
+    };
+    let flags = hooks.iter().filter(|hook| is_flag(hook));
+    let twice = flags.filter(|flag| hooks.iter().any(|entry| is_entry_of(entry, flag)));
+    let twice = twice.map(|flag| {
+        format!(
+            "`{}` stands for a built-in hook at `{}` that an entry has as well; leave one of them out",
+            flag.name, flag.point
+        )
+    });
+    let twice: Vec<_> = twice.collect();
+    for problem in twice {
+        file.warn(agent, &problem);
+    }
 }
 
 /// Registers the built-in hooks that flags of an agent and of its toolsets stand for. The limit on what tools return needs
@@ -124,6 +170,9 @@ fn events(file: &mut Gathered<'_>, hooks: &Item<'_>, owner: &Owner) -> Result<()
     for (event, list) in hooks.down_all()? {
         file.check_point(&list, event)?;
         for item in list.entries()? {
+            if is_left(file, &item) {
+                continue;
+            }
             if TOOL_EVENTS.contains(&event) {
                 group(file, &item, event, owner)?;
             } else {
@@ -150,10 +199,11 @@ fn group(
         let problem = "is missing; it must be the list of hooks that `matcher` is for";
         return Err(group.wrong_at("hooks", problem));
     };
-    let entries = list.entries()?;
+    let mut entries = list.entries()?;
+    entries.retain(|entry| !is_left(file, entry));
     let hooks = entries.iter().map(|entry| hook(file, entry, event));
     let hooks: Vec<_> = hooks.collect::<Result<_, _>>()?;
-    let (matcher, matching) = matcher(file, group)?;
+    let (matcher, matching) = matcher(file, group, event)?;
     for hook in hooks {
         let mut entry = hook.entry;
         entry.preempt = preempt;
@@ -168,17 +218,42 @@ fn group(
     Ok(())
 }
 
+/// Whether an entry is left to the runtime, which is said once for all that are.
+fn is_left(file: &mut Gathered<'_>, entry: &Item<'_>) -> bool {
+    let text = |key| entry.field(key).and_then(|field| field.value().as_str());
+    let left = (text("type") == Some("builtin"))
+        .then(|| text("command"))
+        .flatten();
+    left.is_some_and(|name| leave(file, name))
+}
+
+/// Says of a built-in hook that it is left to the runtime, if it is.
+fn leave(file: &mut Gathered<'_>, name: &str) -> bool {
+    let Some((_, why)) = LEFT.iter().find(|(left, _)| *left == name) else {
+        return false;
+    };
+    let warning = format!(
+        "{}: `{name}` is left to the runtime: {why}",
+        file.origin.name
+    );
+    if !file.read.warnings.contains(&warning) {
+        file.read.warnings.push(warning);
+    }
+    true
+}
+
 /// Reads a matcher. One that does not compile is for every event, with a warning: its system may know expressions that we do
 /// not, and a guard must not be off where it would have run.
 pub(super) fn matcher(
     file: &mut Gathered<'_>,
     item: &Item<'_>,
+    point: &str,
 ) -> Result<(Matcher, String), ReadError> {
     let text = item
         .field("matcher")
         .map(|matcher| matcher.text())
         .transpose()?;
-    Ok(item.matcher(file.mode).unwrap_or_else(|error| {
+    Ok(item.matcher(file.mode, point).unwrap_or_else(|error| {
         let problem = format!("runs at every event: `matcher` {}", error.problem);
         file.warn(item, &problem);
         (Matcher::Always, text.unwrap_or_default().to_owned())
@@ -207,7 +282,11 @@ fn hook(file: &Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Registered
                 .map(|model| model.filled())
                 .transpose()?;
             let model = model.unwrap_or("the agent's");
-            Action::Unsupported(format!("model `{model}` judges, and no command"))
+            let what = match is_judgement(entry)? {
+                true => "`judge` of the `[[hooks_file]]` can name one",
+                false => "`judge` is for the schema `pre_tool_use_decision`",
+            };
+            Action::Unsupported(format!("model `{model}` judges, and no command; {what}"))
         }
         other => {
             let problem = format!("is `{other}`; it can be `command`, `builtin` or `model`");
@@ -226,13 +305,43 @@ fn hook(file: &Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Registered
     };
     let base = file.origin.base;
     let directory = entry.field("working_dir").map(|item| item.directory(base));
+    let is_judge = is_judgement(entry)? && !env.values().any(expands);
     let hook = file.hook(entry, event, action);
     let keys = ["on_error", "strict_output", "timeout"];
-    Ok(Registered {
+    let hook = Registered {
         configured_env: env,
         entry: entry.reading(file.mode, &keys)?,
         name: entry.own_name()?.unwrap_or(hook.name),
         working_dir: directory.transpose()?,
+        ..hook
+    };
+    if is_judge {
+        judgement(entry, hook)
+    } else {
+        Ok(hook)
+    }
+}
+
+/// Whether an entry is a model's whose reply can be read.
+fn is_judgement(entry: &Item<'_>) -> Result<bool, ReadError> {
+    let is = |key, value| {
+        let field = entry.field(key).map(|field| field.text()).transpose()?;
+        Ok::<_, ReadError>(field == Some(value))
+    };
+    Ok(is("type", "model")? && is("schema", JUDGEMENT)?)
+}
+
+/// Has an entry be judged by a command, as soon as the operator names one: it finds in its environment what the model would have
+/// been asked, and its reply is read as the model's.
+fn judgement(entry: &Item<'_>, hook: Registered) -> Result<Registered, ReadError> {
+    let mut configured_env = hook.configured_env;
+    for (key, name) in [("model", "HOOK_MODEL"), ("prompt", "HOOK_PROMPT")] {
+        let text = entry.field(key).map(|field| field.text()).transpose()?;
+        configured_env.insert(name.to_owned(), text.unwrap_or_default().into());
+    }
+    Ok(Registered {
+        configured_env,
+        mode: Mode::DockerAgentModel,
         ..hook
     })
 }

@@ -12,8 +12,8 @@ use super::ReadError;
 use crate::{
     contract::{Entry, Mode},
     hooks::Matcher,
+    model::{InvalidField, is_plain},
     policy::environment::settable,
-    request::{InvalidField, is_plain},
 };
 
 /// The longest name, bytes.
@@ -264,12 +264,12 @@ impl<'a> Item<'a> {
     }
 
     /// Reads its matcher; an absent one is for every event.
-    pub(super) fn matcher(&self, mode: Mode) -> Result<(Matcher, String), ReadError> {
+    pub(super) fn matcher(&self, mode: Mode, point: &str) -> Result<(Matcher, String), ReadError> {
         let Some(field) = self.field("matcher") else {
             return Ok((Matcher::Always, String::new()));
         };
         let text = field.text()?;
-        let matcher = Matcher::parse(mode, text).map_err(|error| self.within(&error))?;
+        let matcher = Matcher::parse(mode, point, text).map_err(|error| self.within(&error))?;
         Ok((matcher, text.to_owned()))
     }
 

@@ -89,6 +89,7 @@ fn hook(
         Action::Approve(_)
         | Action::Builtin(_)
         | Action::Git(_)
+        | Action::Http(_)
         | Action::Log(_)
         | Action::Save(_)
         | Action::Template(_)
@@ -163,7 +164,7 @@ fn tools(
     } else {
         item.text()?.to_owned()
     };
-    let parsed = Matcher::parse(file.mode, &text);
+    let parsed = Matcher::parse(file.mode, point, &text);
     let matcher = parsed.map_err(|error| item.wrong(error.problem))?;
     Ok(Some((matcher, text)))
 }

@@ -14,16 +14,17 @@ mod docker_agent;
 mod infer;
 mod item;
 mod loom;
+mod post;
 mod reyn;
 mod settings;
 mod yaml;
 
+pub use self::infer::{InferLists, infer_lists};
 use self::{item::Item, yaml::Version};
 use super::{Action, Matcher, Owner, Registered};
 use crate::{
-    contract::{Entry, Mode},
-    json,
-    request::Command,
+    contract::{Course, Entry, Mode},
+    model::{Command, json},
 };
 
 /// The contracts whose systems have files of hooks.
@@ -162,6 +163,7 @@ pub fn read(
     let value = match contract {
         "reyn" => yaml::parse(text, Version::V1_1),
         "docker_agent" | "infer" => yaml::parse(text, Version::V1_2),
+        "gemini_cli" => parse_json(&json::without_comments(text)),
         _ => parse_json(text),
     };
     let value = value.map_err(|problem| whole.wrong(problem))?;
@@ -227,25 +229,34 @@ impl Gathered<'_> {
         Ok(())
     }
 
-    /// Refuses a point that the contract does not have.
-    fn check_point(&self, item: &Item<'_>, point: &str) -> Result<(), ReadError> {
+    /// Refuses a point that the contract does not have, and warns of one that it only may have: it may be misspelt.
+    fn check_point(&mut self, item: &Item<'_>, point: &str) -> Result<(), ReadError> {
         let known = self.mode.stop_at(point);
-        known
-            .map(|_| ())
-            .map_err(|error| item.wrong(format!("is no point: {}", error.problem)))
+        known.map_err(|error| item.wrong(format!("is no point: {}", error.problem)))?;
+        if !self.mode.points().iter().any(|known| known.name == point) {
+            let problem =
+                format!("the point `{point}` is not known; the hook runs if its runtime has it");
+            self.warn(item, &problem);
+        }
+        Ok(())
     }
 
     /// Makes a hook of an entry that says nothing but what it does and when.
     fn hook(&self, item: &Item<'_>, point: &str, action: Action) -> Registered {
-        // Where equal entries are one hook, their places would tell them apart.
+        // Where equal entries may be one hook, their places would tell them apart.
+        let is_beside_others = matches!(self.mode.course(point), Course::AtOnce | Course::Pipeline);
         let name = match &action {
-            Action::Command(command) if self.mode.course(point).takes_equals_once() => {
+            Action::Command(command) if is_beside_others => {
                 shown(command).chars().take(NAME_CHARS).collect()
+            }
+            Action::Http(post) if is_beside_others => {
+                post.url().to_string().chars().take(NAME_CHARS).collect()
             }
             Action::Approve(_)
             | Action::Builtin(_)
             | Action::Command(_)
             | Action::Git(_)
+            | Action::Http(_)
             | Action::Log(_)
             | Action::Save(_)
             | Action::Template(_)
@@ -253,9 +264,12 @@ impl Gathered<'_> {
         };
         Registered {
             action,
+            base: None,
             configured_env: BTreeMap::new(),
             entry: Entry::default(),
             env: BTreeMap::new(),
+            filter: None,
+            is_listed: false,
             matcher: Matcher::Always,
             matching: String::new(),
             mode: self.mode,
@@ -263,6 +277,8 @@ impl Gathered<'_> {
             owner: Owner::Operator,
             point: point.to_owned(),
             profile: None,
+            profile_granted: false,
+            runs_after_block: false,
             source: format!("{}: {}", self.origin.name, item.entry()),
             working_dir: None,
         }

@@ -6,7 +6,7 @@ use super::{Gathered, Item, ReadError, argv, line};
 use crate::{
     contract::Mode,
     hooks::{Action, Matcher, Registered, Template},
-    request::{Command, ProfileName},
+    model::{Command, ProfileName},
 };
 
 const SCHEMES: [&str; 6] = [
@@ -50,6 +50,10 @@ fn hook(file: &mut Gathered<'_>, entry: &Item<'_>) -> Result<Registered, ReadErr
     let keys: Vec<_> = OTHER_KEYS.into_iter().chain(SCHEMES).collect();
     entry.only(&keys)?;
     let point = point(entry)?;
+    // A composed event is called what its own entry says.
+    if !point.starts_with("composed:") {
+        file.check_point(entry, &point)?;
+    }
     let scheme = scheme(entry)?;
     let name = entry.own_name()?;
     let (matcher, matching) = matcher(file, entry)?;
@@ -194,6 +198,15 @@ fn matcher(file: &mut Gathered<'_>, entry: &Item<'_>) -> Result<(Matcher, String
         }
         Some(item) => {
             let map = item.map()?;
+            if map
+                .iter()
+                .any(|(name, value)| name.is_empty() || !value.is_string())
+            {
+                file.warn(
+                    &item,
+                    "has a name that is empty or a value that is no text, which reyn refuses",
+                );
+            }
             let matcher = Matcher::fields(map).map_err(|error| entry.within(&error))?;
             let text = if map.is_empty() {
                 String::new()

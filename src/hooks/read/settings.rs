@@ -3,11 +3,11 @@
 
 use serde_json::Value;
 
-use super::{Gathered, Item, ReadError, line};
+use super::{Gathered, Item, ReadError, line, post};
 use crate::{
     contract::{Entry, Mode},
-    hooks::{Action, Registered},
-    request::Command,
+    hooks::{Action, Filter, Registered},
+    model::Command,
 };
 
 /// Whose file it is.
@@ -46,10 +46,15 @@ impl Dialect {
         }
     }
 
-    /// Returns the types of entries that run no command.
-    const fn not_commands(self) -> &'static [&'static str] {
+    /// Whether it has entries that are posted to a URL.
+    fn has_posts(self) -> bool {
+        self == Self::ClaudeCode
+    }
+
+    /// Returns the types of entries that run no command and are not posted.
+    const fn not_served(self) -> &'static [&'static str] {
         match self {
-            Self::ClaudeCode => &["agent", "http", "mcp_tool", "prompt"],
+            Self::ClaudeCode => &["agent", "mcp_tool", "prompt"],
             Self::Codex => &["agent", "prompt"],
             Self::GeminiCli => &["runtime"],
         }
@@ -101,6 +106,7 @@ fn leave_out_disabled(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), Re
         | Action::Builtin(_)
         | Action::Command(Command::Argv(_))
         | Action::Git(_)
+        | Action::Http(_)
         | Action::Log(_)
         | Action::Save(_)
         | Action::Template(_)
@@ -121,7 +127,7 @@ fn group(
     dialect: Dialect,
 ) -> Result<(), ReadError> {
     file.warn_of_others(group, &["description", "hooks", "matcher", "sequential"])?;
-    let (matcher, matching) = group.matcher(file.mode)?;
+    let (matcher, matching) = group.matcher(file.mode, event)?;
     let in_turn = group.is_set("sequential")?;
     if in_turn && file.mode != Mode::GeminiCli {
         let problem = "`sequential` has no effect: hooks at a point run side by side";
@@ -153,7 +159,7 @@ fn hook(
     dialect: Dialect,
 ) -> Result<Registered, ReadError> {
     let kind = entry.required("type")?;
-    if dialect.not_commands().contains(&kind) {
+    if dialect.not_served().contains(&kind) {
         let action = Action::Unsupported(format!("its type is `{kind}`, which runs no command"));
         let hook = file.hook(entry, event, action);
         return Ok(Registered {
@@ -161,18 +167,20 @@ fn hook(
             ..hook
         });
     }
+    if kind == "http" && dialect.has_posts() {
+        return posted(file, entry, event, dialect);
+    }
     if kind != "command" {
-        let types = dialect
-            .not_commands()
-            .iter()
-            .map(|kind| format!(", `{kind}`"));
-        let types: String = types.collect();
+        let posts = dialect.has_posts().then_some("http");
+        let types = posts.iter().chain(dialect.not_served());
+        let types: String = types.map(|kind| format!(", `{kind}`")).collect();
         let problem = format!("is `{kind}`; it can be `command`{types}");
         return Err(entry.wrong_at("type", problem));
     }
     let known = [dialect.reading(), dialect.others()].concat();
     file.warn_of_others(entry, &known)?;
     warn_of_effects(file, entry, dialect)?;
+    let filter = filter(file, entry, event, dialect)?;
     let action = command(entry, dialect)?;
     let env = entry.field("env").filter(|_| dialect == Dialect::GeminiCli);
     let env = env.map(|env| env.variables()).transpose()?;
@@ -180,9 +188,61 @@ fn hook(
     Ok(Registered {
         configured_env: env.unwrap_or_default(),
         entry: entry.reading(file.mode, dialect.reading())?,
+        filter,
         name: entry.own_name()?.unwrap_or(hook.name),
         ..hook
     })
+}
+
+fn posted(
+    file: &mut Gathered<'_>,
+    entry: &Item<'_>,
+    event: &str,
+    dialect: Dialect,
+) -> Result<Registered, ReadError> {
+    const READING: [&str; 2] = ["onFailure", "timeout"];
+    const OTHERS: [&str; 5] = ["if", "name", "once", "statusMessage", "type"];
+
+    let known = [&post::KEYS[..], &READING, &OTHERS].concat();
+    file.warn_of_others(entry, &known)?;
+    warn_of_effects(file, entry, dialect)?;
+    let filter = filter(file, entry, event, dialect)?;
+    let action = post::post(file, entry)?;
+    let hook = file.hook(entry, event, action);
+    Ok(Registered {
+        entry: Entry {
+            objects_only: true,
+            ..entry.reading(file.mode, &READING)?
+        },
+        filter,
+        name: entry.own_name()?.unwrap_or(hook.name),
+        ..hook
+    })
+}
+
+/// Reads the filter of an entry of Claude Code's, and warns where it does not decide alone.
+fn filter(
+    file: &mut Gathered<'_>,
+    entry: &Item<'_>,
+    event: &str,
+    dialect: Dialect,
+) -> Result<Option<Filter>, ReadError> {
+    let Some(item) = entry.field("if").filter(|_| dialect == Dialect::ClaudeCode) else {
+        return Ok(None);
+    };
+    let filter = Filter::parse(item.text()?);
+    let problem = match &filter {
+        None => "is no rule: the hook runs whenever its matcher matches",
+        Some(_) if !Filter::is_read_at(event) => {
+            "is read at events about tools alone: here the hook always runs, and in Claude Code never"
+        }
+        Some(filter) if !filter.is_whole() => {
+            "is evaluated for the tool's name alone: what is in brackets hides no hook"
+        }
+        Some(_) => return Ok(filter),
+    };
+    file.warn(&item, problem);
+    Ok(filter)
 }
 
 /// Warns of keys that are understood and not followed.
@@ -193,11 +253,6 @@ fn warn_of_effects(
 ) -> Result<(), ReadError> {
     if dialect != Dialect::ClaudeCode {
         return Ok(());
-    }
-    if let Some(condition) = entry.field("if") {
-        condition.text()?;
-        let problem = "is not evaluated: the hook runs whenever its matcher matches";
-        file.warn(&condition, problem);
     }
     if entry.is_set("once")? {
         file.warn(entry, "`once` has no effect: the hook runs every time");

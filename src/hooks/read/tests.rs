@@ -89,6 +89,50 @@ fn equal_entries_are_the_same_hook_whatever_brought_them() {
     assert!(!hooks[0].is_same(&hooks[2]));
 }
 
+#[test]
+fn a_point_that_may_be_misspelt_is_warned_of() {
+    let warnings = |contract, text: &str| of(contract, text).unwrap().warnings;
+    let reyn = warnings("reyn", "hooks:\n- {on: turn_strat, shell_exec: ls}\n");
+    let expected = "the point `turn_strat` is not known; the hook runs if its runtime has it";
+    assert!(reyn[0].ends_with(expected), "{reyn:?}");
+    let composed =
+        "hooks:\n- {on: 'composed:both', shell_exec: ls}\n- {on: turn_start, shell_exec: ls}\n";
+    assert!(warnings("reyn", composed).is_empty());
+    let claude =
+        r#"{"hooks": {"PreToolUsed": [{"hooks": [{"type": "command", "command": "a"}]}]}}"#;
+    assert!(warnings("claude_code", claude)[0].contains("`PreToolUsed` is not known"));
+    for matcher in ["{server: 123}", "{'': x}"] {
+        let text = format!("hooks:\n- {{on: file_changed, shell_exec: ls, matcher: {matcher}}}\n");
+        let warned = warnings("reyn", &text);
+        assert!(warned[0].contains("which reyn refuses"), "{warned:?}");
+    }
+    assert!(of("reyn", "hooks:\n- {on: turnstart, shell_exec: ls}\n").is_err());
+}
+
+#[test]
+fn which_entries_are_one_hook_is_the_runtimes_to_say() {
+    let group = |keys: &str| {
+        format!(
+            r#"{{"hooks": {{"Stop": [{{"hooks": [{{"type": "command", "command": "a"}}, {{"type": "command", "command": "a"{keys}}}]}}]}}}}"#
+        )
+    };
+    for (contract, keys, expected) in [
+        ("claude_code", "", true),
+        ("claude_code", r#", "timeout": 5"#, true),
+        ("claude_code", r#", "args": ["b"]"#, false),
+        ("codex", "", false),
+    ] {
+        let hooks = of(contract, &group(keys)).unwrap().hooks;
+        assert_eq!(hooks[0].is_same(&hooks[1]), expected, "{contract}{keys}");
+    }
+    let gemini = group(r#", "timeout": 5000"#).replace("Stop", "AfterAgent");
+    let hooks = of("gemini_cli", &gemini).unwrap().hooks;
+    assert!(hooks[0].is_same(&hooks[1]));
+    let agent = "agents:\n  root:\n    hooks:\n      stop:\n      - {type: command, command: a, env: {}}\n      - {type: command, command: a}\n";
+    let hooks = of("docker_agent", agent).unwrap().hooks;
+    assert!(hooks[0].is_same(&hooks[1]));
+}
+
 /// Texts that are nearly files.
 fn near() -> impl Strategy<Value = String> {
     let words = prop::sample::select(vec![

@@ -28,6 +28,7 @@ impl Ground {
     fn grant(&self, below: &str, access: Access) -> GrantSpec {
         GrantSpec {
             access,
+            create: false,
             optional: false,
             place: Place::Path(self.path(below)),
         }
@@ -37,6 +38,7 @@ impl Ground {
 fn files(system: Vec<GrantSpec>, named: Vec<GrantSpec>) -> Files {
     Files {
         named,
+        read_only: Vec::new(),
         system: system.into(),
     }
 }
@@ -284,4 +286,76 @@ fn a_move_that_gains_rights_is_refused_and_one_that_loses_some_is_not() {
         refused.how,
         How::NotBetween(FileRights::of(&[FileRight::Execute]))
     );
+}
+
+#[test]
+fn what_stays_read_only_is_neither_changed_nor_moved_and_the_rest_of_the_workspace_is() {
+    let workspace = tempfile::tempdir().unwrap();
+    let workspace = workspace.path().canonicalize().unwrap();
+    std::fs::create_dir_all(workspace.join(".git/hooks")).unwrap();
+    for file in ["file", ".git/config", ".git/index", ".git/hooks/sample"] {
+        std::fs::write(workspace.join(file), "").unwrap();
+    }
+    let kept = |below: &str| crate::policy::ReadOnly {
+        below: below.into(),
+        directory: false,
+    };
+    let files = Files {
+        named: vec![GrantSpec {
+            access: Access::Write,
+            create: false,
+            optional: false,
+            place: Place::Path(workspace.clone()),
+        }],
+        read_only: vec![kept(".git/config"), kept(".git/hooks")],
+        system: [].into(),
+    };
+    let reach = Reach::locate(&files, Some(&workspace), ALL).unwrap();
+    let decide = |operation: Operation, path: &str, to: Option<&str>| {
+        let target = Target::locate(operation, &workspace.join(path));
+        let to = to.map(|to| Target::destination(&workspace.join(to)));
+        match reach.decide(operation, &target, to.as_ref(), &Forbidden::default()) {
+            Decision::Allowed { .. } => None,
+            Decision::Refused(refused) => Some(refused.how),
+        }
+    };
+    use Operation::{Create, Link, MakeDirectory, Read, Remove, RemoveDirectory, Rename, Write};
+    for (operation, path, to, expected) in [
+        (Write, ".git/config", None, Some(How::ReadOnly)),
+        (Write, ".git/hooks/sample", None, Some(How::ReadOnly)),
+        (Create, ".git/hooks/new", None, Some(How::ReadOnly)),
+        (MakeDirectory, ".git/hooks/new", None, Some(How::ReadOnly)),
+        (Remove, ".git/hooks/sample", None, Some(How::ReadOnly)),
+        (Remove, ".git/config", None, Some(How::MountPoint)),
+        (RemoveDirectory, ".git/hooks", None, Some(How::MountPoint)),
+        (Rename, ".git", Some("moved"), Some(How::MountPoint)),
+        (
+            Rename,
+            ".git/index",
+            Some(".git/config"),
+            Some(How::MountPoint),
+        ),
+        (Rename, "file", Some(".git/hooks/new"), Some(How::ReadOnly)),
+        (Rename, "file", Some(".git/new"), Some(How::OtherMount)),
+        (
+            Link,
+            ".git/config",
+            Some(".git/other"),
+            Some(How::OtherMount),
+        ),
+        // The positive control.
+        (Read, ".git/config", None, None),
+        (Write, ".git/index", None, None),
+        (Create, ".git/new", None, None),
+        (Remove, ".git/index", None, None),
+        (Rename, ".git/index", Some(".git/moved"), None),
+        (Link, ".git/index", Some(".git/other"), None),
+        (Write, "file", None, None),
+    ] {
+        assert_eq!(
+            decide(operation, path, to),
+            expected,
+            "{operation:?} {path} {to:?}"
+        );
+    }
 }

@@ -18,7 +18,7 @@ fn the_workspace_is_bound() {
 
         let narrowed = narrow(
             &policy,
-            Some(Path::new("/home/me/work/")),
+            Bound::workspace(Some(Path::new("/home/me/work/"))),
             &Narrow::default(),
         )
         .unwrap();
@@ -37,7 +37,7 @@ fn the_workspace_is_bound() {
 #[test]
 fn a_grant_with_if_bound_falls_away_without_a_workspace() {
     for name in ["strict", "pipeline", "network"] {
-        let narrowed = narrow(&profile(name), None, &Narrow::default()).unwrap();
+        let narrowed = narrow(&profile(name), Bound::default(), &Narrow::default()).unwrap();
         assert_eq!(narrowed.files.named, [], "{name}");
     }
 }
@@ -45,7 +45,7 @@ fn a_grant_with_if_bound_falls_away_without_a_workspace() {
 #[test]
 fn a_profile_that_needs_a_workspace_is_refused_without_one() {
     for name in ["workspace-ro", "workspace-rw"] {
-        let refused = narrow(&profile(name), None, &Narrow::default()).unwrap_err();
+        let refused = narrow(&profile(name), Bound::default(), &Narrow::default()).unwrap_err();
         assert_eq!(refused.field(), "hook.workspace");
         assert_eq!(
             refused.to_string(),
@@ -71,7 +71,7 @@ fn a_workspace_that_no_profile_could_grant_is_refused() {
         for name in ["strict", "workspace-rw"] {
             let refused = narrow(
                 &profile(name),
-                Some(Path::new(workspace)),
+                Bound::workspace(Some(Path::new(workspace))),
                 &Narrow::default(),
             )
             .unwrap_err();
@@ -84,7 +84,7 @@ fn a_workspace_that_no_profile_could_grant_is_refused() {
 fn a_writable_workspace_above_a_read_only_grant_is_refused() {
     let refused = narrow(
         &profile("workspace-rw"),
-        Some(Path::new("/etc")),
+        Bound::workspace(Some(Path::new("/etc"))),
         &Narrow::default(),
     )
     .unwrap_err();
@@ -99,7 +99,12 @@ fn a_writable_workspace_above_a_read_only_grant_is_refused() {
 #[test]
 fn read_paths_keep_what_their_grant_allows_but_writing() {
     let narrowed = |name: &str, narrow_to: &Narrow| {
-        narrow(&profile(name), Some(Path::new("/w")), narrow_to).map(|policy| policy.files.named)
+        narrow(
+            &profile(name),
+            Bound::workspace(Some(Path::new("/w"))),
+            narrow_to,
+        )
+        .map(|policy| policy.files.named)
     };
     let read = |paths: &[&str]| Narrow {
         read: list(paths),
@@ -152,7 +157,12 @@ fn the_hook_starts_in_scratch_where_the_workspace_is_no_longer_granted() {
         },
     ];
     for narrow_to in taken_away {
-        let narrowed = narrow(&profile("workspace-rw"), Some(Path::new("/w")), &narrow_to).unwrap();
+        let narrowed = narrow(
+            &profile("workspace-rw"),
+            Bound::workspace(Some(Path::new("/w"))),
+            &narrow_to,
+        )
+        .unwrap();
         assert_eq!(narrowed.working_dir, WorkingDir::Scratch);
     }
 }
@@ -165,21 +175,36 @@ fn paths_outside_the_named_grants_are_refused() {
             read: list(&["/w", path]),
             ..Narrow::default()
         };
-        let refused = narrow(&profile("workspace-ro"), Some(Path::new("/w")), &read).unwrap_err();
+        let refused = narrow(
+            &profile("workspace-ro"),
+            Bound::workspace(Some(Path::new("/w"))),
+            &read,
+        )
+        .unwrap_err();
         assert_eq!(refused.field(), "narrow.read[1]", "{path}");
 
         let write = Narrow {
             write: list(&[path]),
             ..Narrow::default()
         };
-        let refused = narrow(&profile("workspace-rw"), Some(Path::new("/w")), &write).unwrap_err();
+        let refused = narrow(
+            &profile("workspace-rw"),
+            Bound::workspace(Some(Path::new("/w"))),
+            &write,
+        )
+        .unwrap_err();
         assert_eq!(refused.field(), "narrow.write[0]", "{path}");
     }
     let write = Narrow {
         write: list(&["/w/out"]),
         ..Narrow::default()
     };
-    let refused = narrow(&profile("workspace-ro"), Some(Path::new("/w")), &write).unwrap_err();
+    let refused = narrow(
+        &profile("workspace-ro"),
+        Bound::workspace(Some(Path::new("/w"))),
+        &write,
+    )
+    .unwrap_err();
     assert_eq!(
         refused.to_string(),
         "`narrow.write[0]` asks for `/w/out`, which lies in none of profile `workspace-ro`'s writable grants (`files.named`)"
@@ -192,7 +217,7 @@ fn more_output_is_refused_and_less_is_taken() {
     let ask = |bytes| {
         narrow(
             &policy,
-            None,
+            Bound::default(),
             &Narrow {
                 output_bytes: Some(bytes),
                 ..Narrow::default()
@@ -222,13 +247,60 @@ fn network_spawn_and_named_grants_can_be_taken_away() {
         ..Narrow::default()
     };
 
-    let narrowed = narrow(&profile("network"), Some(Path::new("/w")), &narrow_to).unwrap();
+    let narrowed = narrow(
+        &profile("network"),
+        Bound::workspace(Some(Path::new("/w"))),
+        &narrow_to,
+    )
+    .unwrap();
 
     assert_eq!(
         (narrowed.network, narrowed.spawn),
         (Network::None, Spawn::Threads)
     );
     assert_eq!(narrowed.files.named, []);
+}
+
+#[test]
+fn a_source_is_bound_beside_the_workspace_and_falls_away_where_there_is_none() {
+    let named = |bound: Bound<'_>| {
+        let narrowed = narrow(&profile("worktree"), bound, &Narrow::default());
+        narrowed.map(|policy| policy.files.named)
+    };
+    let bound = |source: &'static str| Bound {
+        source: Some(Path::new(source)),
+        workspace: Some(Path::new("/w/tree")),
+    };
+    let env = GrantSpec {
+        optional: true,
+        ..grant(Access::Read, "/w/.env")
+    };
+    let tree = grant(Access::Write, "/w/tree");
+    assert_eq!(named(bound("/w")).unwrap(), [env, tree.clone()]);
+    let without = Bound::workspace(Some(Path::new("/w/tree")));
+    assert_eq!(named(without).unwrap(), [tree]);
+    // Of the workspace all can be written, so that nothing in it can be read-only.
+    assert!(matches!(
+        named(bound("/w/tree")),
+        Err(Widened::BelowWritable { .. })
+    ));
+    for nowhere in ["/", "/proc", "w", "/a/../w"] {
+        assert_eq!(named(bound(nowhere)).unwrap_err().field(), "hook.source");
+    }
+
+    let mut policy = profile("worktree");
+    policy.files.named = vec![GrantSpec {
+        place: Place::Source {
+            below: "conf".into(),
+            if_bound: false,
+        },
+        ..grant(Access::Read, "/")
+    }];
+    let refused = narrow(&policy, Bound::default(), &Narrow::default()).unwrap_err();
+    assert_eq!(
+        (refused.field(), refused.reason()),
+        ("hook.source", Reason::InvalidRequest)
+    );
 }
 
 proptest! {
@@ -238,24 +310,30 @@ proptest! {
     fn narrowing_never_allows_more(
         named in prop::collection::vec(any_grant(), 0..4),
         system in prop::collection::vec(any_grant(), 0..2),
-        bound in prop::option::of(any_path()),
+        source in prop::option::of(any_path()),
+        workspace in prop::option::of(any_path()),
         asked in any_narrow(),
     ) {
         let mut policy = NETWORK.clone();
         policy.files = Files {
             named,
+            read_only: Vec::new(),
             system: system.into(),
         };
 
-        let Ok(narrowed) = narrow(&policy, bound.as_deref(), &asked) else { return Ok(()) };
+        let bound = Bound {
+            source: source.as_deref(),
+            workspace: workspace.as_deref(),
+        };
+        let Ok(narrowed) = narrow(&policy, bound, &asked) else { return Ok(()) };
 
         for grant in &narrowed.files.named {
             let Place::Path(path) = &grant.place else { panic!("{grant:?} is not bound") };
             // Every use of every path, not grant by grant: this must hold for what the kernel is told in the end.
             for below in ["", "a", "a/b", "b"] {
                 let file = path.join(below);
-                let allowed = uses(&policy.files.named, bound.as_deref(), &file);
-                for granted in uses(std::slice::from_ref(grant), None, &file) {
+                let allowed = uses(&policy.files.named, bound, &file);
+                for granted in uses(std::slice::from_ref(grant), Bound::default(), &file) {
                     prop_assert!(allowed.contains(&granted), "{granted} of {} was not allowed", file.display());
                 }
             }
@@ -270,13 +348,16 @@ proptest! {
 }
 
 /// What grants allow on one file. Written without the code under test: parts are compared one by one, `..` goes up.
-fn uses(grants: &[GrantSpec], bound: Option<&Path>, file: &Path) -> Vec<&'static str> {
+fn uses(grants: &[GrantSpec], bound: Bound<'_>, file: &Path) -> Vec<&'static str> {
     let mut all = Vec::new();
     for grant in grants {
-        let root = match (&grant.place, bound) {
-            (Place::Path(path), _) => path.clone(),
-            (Place::Workspace { below, .. }, Some(bound)) => bound.join(below),
-            (Place::Workspace { .. }, None) => continue,
+        let (bound, below) = match &grant.place {
+            Place::Path(path) => (Some(Path::new("/")), path),
+            Place::Source { below, .. } => (bound.source, below),
+            Place::Workspace { below, .. } => (bound.workspace, below),
+        };
+        let Some(root) = bound.map(|bound| bound.join(below)) else {
+            continue;
         };
         let (root, file) = (parts(&root), parts(file));
         if file.len() < root.len() || file[..root.len()] != root[..] {
@@ -316,6 +397,10 @@ fn any_grant() -> impl Strategy<Value = GrantSpec> {
     let below = select(vec!["", "a", "a/b"]);
     let place = prop_oneof![
         normal_path().prop_map(Place::Path),
+        (below.clone(), any::<bool>()).prop_map(|(below, if_bound)| Place::Source {
+            below: below.into(),
+            if_bound
+        }),
         (below, any::<bool>()).prop_map(|(below, if_bound)| Place::Workspace {
             below: below.into(),
             if_bound
@@ -323,6 +408,7 @@ fn any_grant() -> impl Strategy<Value = GrantSpec> {
     ];
     (access, place).prop_map(|(access, place)| GrantSpec {
         access,
+        create: false,
         optional: false,
         place,
     })
@@ -378,6 +464,7 @@ fn profile(name: &str) -> Policy {
 fn grant(access: Access, path: &str) -> GrantSpec {
     GrantSpec {
         access,
+        create: false,
         optional: false,
         place: Place::Path(path.into()),
     }

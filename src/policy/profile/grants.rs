@@ -13,7 +13,7 @@ use super::{
     ProfileCause, once,
     references::{Reference, References, never_of_home},
 };
-use crate::policy::{Access, Files, GrantSpec, Place};
+use crate::policy::{Access, Files, GrantSpec, Place, ReadOnly};
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -21,6 +21,12 @@ pub(super) struct FilesSection {
     /// What a request can narrow.
     #[schemars(with = "Vec<NamedEntry>")]
     named: Vec<NamedGrant>,
+    /// What stays read-only in a workspace that `named` makes writable: paths below `${workspace}`. One that ends in `/` is a
+    /// directory, and is made where it is missing.
+    // Left out where it says nothing: a profile's digest is that of what it says.
+    #[schemars(with = "Vec<String>")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    read_only: Vec<ReadOnlyPath>,
     /// What programs need at all.
     #[schemars(with = "Vec<SystemEntry>")]
     system: Vec<SystemGrant>,
@@ -31,6 +37,10 @@ impl FilesSection {
         once(
             "files.named",
             self.named.iter().map(|grant| grant.0.to_string()),
+        )?;
+        once(
+            "files.read_only",
+            self.read_only.iter().map(|path| path.0.to_string()),
         )?;
         once(
             "files.system",
@@ -57,6 +67,7 @@ impl FilesSection {
                 .into_iter()
                 .filter(|grant| !system.contains(&grant.0.to_string())),
         );
+        self.read_only.extend(parent.read_only);
         self
     }
 
@@ -68,10 +79,23 @@ impl FilesSection {
         let mut system: Vec<_> = system.filter_map(|it| it.0.bind(references)).collect();
         named.sort_by(|a, b| a.place.cmp(&b.place));
         system.sort_by(|a, b| a.place.cmp(&b.place));
-        let files = Files {
+        let mut read_only: Vec<_> = self.read_only.into_iter().map(|path| path.0).collect();
+        read_only.sort();
+        // Of two that differ in the last slash alone, the one with it: it says more.
+        read_only.dedup_by(|later, kept| {
+            let same = later.below == kept.below;
+            kept.directory |= same && later.directory;
+            same
+        });
+        let mut files = Files {
             named,
+            read_only,
             system: system.into(),
         };
+        files.keep_read_only(Path::new(WORKSPACE), |place| match place {
+            Place::Path(_) | Place::Source { .. } => None,
+            Place::Workspace { below, .. } => Some(Path::new(WORKSPACE).join(below)),
+        });
         match files.below_writable() {
             None => Ok(files),
             Some((inner, outer)) => Err(ProfileCause::BelowWritable {
@@ -86,6 +110,7 @@ impl From<&Files> for FilesSection {
     fn from(files: &Files) -> Self {
         Self {
             named: files.named.iter().map(|it| NamedGrant(it.into())).collect(),
+            read_only: files.read_only.iter().cloned().map(ReadOnlyPath).collect(),
             system: files
                 .system
                 .iter()
@@ -105,6 +130,25 @@ impl Files {
         self.named.iter().any(|grant| grant.place == whole)
     }
 
+    /// Leaves under `read_only` what a writable grant holds or lies in; nothing else could be written anyhow. `path` says where a
+    /// place lies, if that is known, and `workspace` where the workspace does.
+    pub(in crate::policy) fn keep_read_only(
+        &mut self,
+        workspace: &Path,
+        path: impl Fn(&Place) -> Option<PathBuf>,
+    ) {
+        let writable = self
+            .named
+            .iter()
+            .filter(|grant| !grant.access.is_read_only());
+        let writable: Vec<_> = writable.filter_map(|grant| path(&grant.place)).collect();
+        self.read_only.retain(|kept| {
+            let kept = workspace.join(&kept.below);
+            let meets = |grant: &PathBuf| kept.starts_with(grant) || grant.starts_with(&kept);
+            writable.iter().any(meets)
+        });
+    }
+
     /// Returns a read-only grant that lies at or below a writable one, and that one. What the kernel allows is the sum
     /// of all grants, so the read-only one would say something untrue.
     pub(in crate::policy) fn below_writable(&self) -> Option<(&GrantSpec, &GrantSpec)> {
@@ -118,16 +162,48 @@ impl Files {
     }
 }
 
-/// Where `${workspace}` lies is known only once it is bound, so it is compared with itself here.
+/// A path under `files.read_only`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+struct ReadOnlyPath(ReadOnly);
+
+impl TryFrom<String> for ReadOnlyPath {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`{text}` must be a path below `{WORKSPACE}` without `.`, `..`, `//` and other references; with a slash at the end \
+                 it is a directory"
+            )
+        };
+        let rest = text.strip_prefix(WORKSPACE).ok_or_else(wrong)?;
+        let (path, directory) = match rest.strip_suffix('/') {
+            Some(path) => (path, true),
+            None => (rest, false),
+        };
+        match below(path) {
+            Some(below) if !below.as_os_str().is_empty() => Ok(Self(ReadOnly { below, directory })),
+            Some(_) | None => Err(wrong()),
+        }
+    }
+}
+
+impl From<ReadOnlyPath> for String {
+    fn from(ReadOnlyPath(path): ReadOnlyPath) -> Self {
+        path.to_string()
+    }
+}
+
+/// Where `${workspace}` and `${source}` lie is known only once they are bound, so each is compared with itself here.
 fn lies_in(inner: &Place, outer: &Place) -> bool {
     match (inner, outer) {
-        (Place::Path(inner), Place::Path(outer)) => inner.starts_with(outer),
-        (Place::Workspace { below: inner, .. }, Place::Workspace { below: outer, .. }) => {
+        (Place::Path(inner), Place::Path(outer))
+        | (Place::Source { below: inner, .. }, Place::Source { below: outer, .. })
+        | (Place::Workspace { below: inner, .. }, Place::Workspace { below: outer, .. }) => {
             inner.starts_with(outer)
         }
-        (Place::Path(_), Place::Workspace { .. }) | (Place::Workspace { .. }, Place::Path(_)) => {
-            false
-        }
+        (Place::Path(_) | Place::Source { .. } | Place::Workspace { .. }, _) => false,
     }
 }
 
@@ -135,6 +211,7 @@ fn lies_in(inner: &Place, outer: &Place) -> bool {
 #[derive(Clone, Debug)]
 struct Written {
     access: Access,
+    create: bool,
     optional: bool,
     spot: Spot,
 }
@@ -159,6 +236,7 @@ impl Written {
         };
         Some(GrantSpec {
             access: self.access,
+            create: self.create,
             optional: self.optional,
             place,
         })
@@ -169,6 +247,7 @@ impl From<&GrantSpec> for Written {
     fn from(grant: &GrantSpec) -> Self {
         Self {
             access: grant.access,
+            create: grant.create,
             optional: grant.optional,
             spot: Spot::Elsewhere(grant.place.clone()),
         }
@@ -198,11 +277,14 @@ struct NamedGrant(Written);
 #[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 struct NamedEntry {
-    /// An absolute path, or one of `${workspace}`, `${home}` and `${cache}`, or a path below that.
+    /// An absolute path, or one of `${workspace}`, `${source}`, `${home}` and `${cache}`, or a path below that.
     path: String,
     /// How it may be used.
     access: Access,
-    /// The grant falls away where no workspace is bound.
+    /// The file is made where it is absent, empty and for its user alone; with `access = "write-file"`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    create: bool,
+    /// The grant falls away where no workspace, or no source, is bound.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     if_bound: bool,
     /// It may not be there.
@@ -215,23 +297,43 @@ impl TryFrom<NamedEntry> for NamedGrant {
 
     fn try_from(entry: NamedEntry) -> Result<Self, String> {
         let below = |rest: &str| below(rest).ok_or_else(|| format!("`{}` {NORMAL}", entry.path));
-        let spot = match entry.path.strip_prefix(WORKSPACE) {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
-                Spot::Elsewhere(Place::Workspace {
-                    below: below(rest)?,
-                    if_bound: entry.if_bound,
-                })
-            }
-            _ if entry.if_bound => {
+        let if_bound = entry.if_bound;
+        let behind = |reference| {
+            let rest = entry.path.strip_prefix(reference)?;
+            (rest.is_empty() || rest.starts_with('/')).then_some(rest)
+        };
+        let spot = match (behind(WORKSPACE), behind(SOURCE)) {
+            (Some(rest), _) => Spot::Elsewhere(Place::Workspace {
+                below: below(rest)?,
+                if_bound,
+            }),
+            (None, Some(_)) if !entry.access.is_read_only() => {
                 return Err(format!(
-                    "`{}` has `if_bound`, which only `{WORKSPACE}` can have",
+                    "`{}` is granted to be written; of a source only \"read\" and \"execute\" can be granted",
                     entry.path
                 ));
             }
-            _ => spot(&entry.path, entry.access)?,
+            (None, Some(rest)) => Spot::Elsewhere(Place::Source {
+                below: below(rest)?,
+                if_bound,
+            }),
+            (None, None) if if_bound => {
+                return Err(format!(
+                    "`{}` has `if_bound`, which only `{WORKSPACE}` and `{SOURCE}` can have",
+                    entry.path
+                ));
+            }
+            (None, None) => spot(&entry.path, entry.access)?,
         };
+        if entry.create && entry.access != Access::WriteFile {
+            return Err(format!(
+                "`{}` has `create`, which makes a file; only a grant with access \"write-file\" can have it",
+                entry.path
+            ));
+        }
         Ok(Self(Written {
             access: entry.access,
+            create: entry.create,
             optional: entry.optional,
             spot,
         }))
@@ -267,10 +369,13 @@ impl From<NamedGrant> for NamedEntry {
     fn from(NamedGrant(grant): NamedGrant) -> Self {
         let if_bound = matches!(
             grant.spot,
-            Spot::Elsewhere(Place::Workspace { if_bound: true, .. })
+            Spot::Elsewhere(
+                Place::Source { if_bound: true, .. } | Place::Workspace { if_bound: true, .. }
+            )
         );
         Self {
             access: grant.access,
+            create: grant.create,
             if_bound,
             optional: grant.optional,
             path: grant.to_string(),
@@ -307,6 +412,7 @@ impl TryFrom<SystemEntry> for SystemGrant {
         }
         Ok(Self(Written {
             access: entry.access,
+            create: false,
             optional: entry.optional,
             spot: spot(&entry.path, entry.access)?,
         }))
@@ -363,5 +469,6 @@ pub(super) fn absolute(text: &str) -> Result<PathBuf, String> {
 }
 
 const NORMAL: &str = "must be an absolute path without `.`, `..`, `//`, a slash at the end and references other than a \
-                      leading `${home}`, `${cache}` or, under `files.named`, `${workspace}`";
+                      leading `${home}`, `${cache}` or, under `files.named`, `${workspace}` or `${source}`";
+const SOURCE: &str = "${source}";
 const WORKSPACE: &str = "${workspace}";

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::policy::{Access, Place};
+
 /// What references stand for. One that stands for nothing takes whatever names it out of a profile.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct References {
@@ -53,6 +55,39 @@ impl References {
             return Some(text.to_owned());
         };
         Some(format!("{}{rest}", self.place(reference)?.to_str()?))
+    }
+}
+
+impl References {
+    /// Says why a path of the user's is never granted unless an operator writes it out in a profile, if so.
+    #[must_use]
+    pub fn never(&self, path: &Path, read_only: bool) -> Option<&'static str> {
+        let below = path.strip_prefix(self.home.as_deref()?).ok()?;
+        // What lies in the cache is the hooks' own.
+        let is_cache = self
+            .cache
+            .as_deref()
+            .is_some_and(|cache| path.starts_with(cache));
+        never_of_home(below, read_only).filter(|_| !is_cache)
+    }
+
+    /// Returns how a profile names a place: by a reference where there is one for it and the rules allow that.
+    pub(in crate::policy) fn spelled(&self, place: &Place, access: Access) -> String {
+        let Place::Path(path) = place else {
+            return place.to_string();
+        };
+        let named = Reference::ALL.into_iter().find_map(|reference| {
+            let below = path.strip_prefix(self.place(reference)?).ok()?;
+            let is_open = reference == Reference::Cache
+                || never_of_home(below, access.is_read_only()).is_none();
+            let slash = if below.as_os_str().is_empty() {
+                ""
+            } else {
+                "/"
+            };
+            is_open.then(|| format!("{}{slash}{}", reference.spelling(), below.display()))
+        });
+        named.unwrap_or_else(|| place.to_string())
     }
 }
 

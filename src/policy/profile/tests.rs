@@ -40,6 +40,7 @@ fn a_whole_profile_becomes_a_policy() {
 
     let grant = |access, place| GrantSpec {
         access,
+        create: false,
         optional: false,
         place,
     };
@@ -56,6 +57,7 @@ fn a_whole_profile_becomes_a_policy() {
                     }
                 ),
             ],
+            read_only: Vec::new(),
             system: vec![
                 grant(Access::WriteFile, Place::Path("/dev/null".into())),
                 grant(Access::Execute, Place::Path("/usr".into())),
@@ -214,6 +216,15 @@ fn a_broken_rule_is_refused_with_key_and_rule() {
             "\"${workspace}\"",
             "\"/srv/data/in\"",
             &["files.named[1]", "`if_bound`", "only `${workspace}`"],
+        ),
+        (
+            "if_bound = true }]",
+            "if_bound = true, create = true }]",
+            &[
+                "files.named[1]",
+                "`create`",
+                "only a grant with access \"write-file\"",
+            ],
         ),
         (
             "\"/srv/data\", access = \"write\"",

@@ -7,8 +7,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    axis::{Axis, Demand},
-    policy::{Access, GrantSpec, GrantedBy, Metadata, Network, Spawn, WorkingDir},
+    model::axis::{Axis, Demand},
+    policy::{Access, Files, GrantSpec, GrantedBy, Metadata, Network, Spawn, WorkingDir},
 };
 
 #[test]
@@ -20,11 +20,14 @@ fn every_shipped_profile_loads() {
         names,
         [
             "develop",
+            "develop-online",
+            "develop-open-git",
             "network",
             "pipeline",
             "strict",
             "workspace-ro",
-            "workspace-rw"
+            "workspace-rw",
+            "worktree"
         ]
     );
 }
@@ -134,7 +137,7 @@ fn no_shipped_profile_grants_other_processes_users_or_homes() {
         for file in ["/proc", "/etc/passwd", "/home", "/etc/shadow", "/tmp"] {
             let reached = policy.files.system.iter().any(|grant| match &grant.place {
                 Place::Path(path) => Path::new(file).starts_with(path) || path.starts_with(file),
-                Place::Workspace { .. } => false,
+                Place::Source { .. } | Place::Workspace { .. } => false,
             });
             assert!(!reached, "{} grants {file}", policy.name);
         }
@@ -445,6 +448,33 @@ fn no_shipped_profile_reaches_keys_and_none_writes_what_others_run() {
     }
     let develop = find(&registry, "develop");
     assert_eq!(develop.granted_by, GrantedBy::Operator);
+    assert_eq!(develop.files.read_only.len(), 2);
+    let (online, network) = (
+        find(&registry, "develop-online"),
+        find(&registry, "network"),
+    );
+    assert_eq!(online.granted_by, GrantedBy::Operator);
+    assert_eq!(
+        (develop.network, online.network),
+        (Network::None, Network::Outbound)
+    );
+    assert_eq!(online.files.read_only, develop.files.read_only);
+    let all = [&*develop.files.system, &*network.files.system].concat();
+    assert!(all.iter().all(|grant| online.files.system.contains(grant)));
+    assert!(online.files.system.iter().all(|grant| all.contains(grant)));
+    let open = find(&registry, "develop-open-git");
+    let but_for_git = Policy {
+        description: open.description.clone(),
+        digest: open.digest.clone(),
+        line: open.line.clone(),
+        files: Files {
+            read_only: Vec::new(),
+            ..develop.files.clone()
+        },
+        name: open.name.clone(),
+        ..develop.clone()
+    };
+    assert_eq!(format!("{open:?}"), format!("{but_for_git:?}"));
 }
 
 #[test]

@@ -4,9 +4,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    axis::Demand,
+    model::{ProfileName, axis::Demand},
     policy::{Metadata, Network, Registry, Spawn},
-    request::ProfileName,
     sandbox::{
         Absent, Claims, DEFAULT_UID_RANGE, Host, Identities, InstanceDir, Noop, Order,
         SandboxParts, Unenforceable,
@@ -128,6 +127,8 @@ async fn stand(backend: impl Backend + 'static, policy: &Policy) -> Standing {
             default: vec![name],
             profiles: Default::default(),
         },
+        #[cfg(target_os = "linux")]
+        observer: None,
         own: Vec::new(),
         read_audit_log: false,
         spawners: 1,

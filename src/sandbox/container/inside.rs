@@ -110,8 +110,9 @@ fn examine(order: &Order) -> io::Result<()> {
 
 /// Starts the child, waits for it, and returns what to say last.
 fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::Result<Answer> {
-    let Filters { closing, inherited } =
-        linux::compile(&order.filters, false, false).map_err(io::Error::other)?;
+    let Filters {
+        closing, inherited, ..
+    } = linux::compile(&order.filters, false, linux::Asking::Nothing).map_err(io::Error::other)?;
     let filters = u32::try_from(inherited.programs.len() + 1).map_err(io::Error::other)?;
     let (pool, _) = Pool::start(1, inherited, false)?;
     let directory = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -157,6 +158,7 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
         limits: order.limits,
         log: LogFlags::default(),
         note: None,
+        read_only: None,
         ruleset: None,
         stdio,
         working_dir: Arc::new(working_dir),

@@ -27,7 +27,7 @@ use super::{
     linux::{FilterSpec, NEWEST_ABI, by_deadline, memory, pids},
 };
 use crate::{
-    axis::Coverage,
+    model::axis::Coverage,
     policy::{Metadata, Network, Policy},
     root::RootSpec,
     trusted,
@@ -188,7 +188,10 @@ impl Backend for Container {
     fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable> {
         let mechanism = Mechanism::Container(ContainerSpec {
             // What is not mounted cannot be reached, so that no filter needs to stand in for a missing right.
-            filters: FilterSpec::of(policy, NEWEST_ABI),
+            filters: FilterSpec {
+                mounts: false,
+                ..FilterSpec::of(policy, NEWEST_ABI)
+            },
             runtime: Arc::clone(&self.runtime),
         });
         Prepared::covering(policy, self.name(), self.claims(policy), mechanism)

@@ -85,6 +85,7 @@ fn await_all(command: &[OsString]) -> io::Result<i32> {
         limits: Vec::new(),
         log: LogFlags::default(),
         note: None,
+        read_only: None,
         ruleset: None,
         stdio: [
             io::stdin().as_fd().try_clone_to_owned()?,

@@ -35,8 +35,9 @@ use super::{
     inside, podman,
 };
 use crate::{
-    axis::Axis,
-    policy::{Limits, Network, OnOutputLimit},
+    model::OnOutputLimit,
+    model::axis::Axis,
+    policy::{Limits, Network},
     process::{self, Captured, Cause, Hold, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
     root::Root,
@@ -69,6 +70,8 @@ pub(in crate::sandbox) struct Start<'a> {
     pub(in crate::sandbox) directory: &'a RunDir,
     /// What is granted beside the scratch directory and the canary.
     pub(in crate::sandbox) grants: Vec<&'a OpenGrant>,
+    /// What is mounted on top of them, so that it stays read-only.
+    pub(in crate::sandbox) read_only: Vec<OpenGrant>,
     pub(in crate::sandbox) identity: Option<Identity>,
     /// What no other run gets before all of this one is dead.
     pub(in crate::sandbox) kept: Arc<dyn fmt::Debug + Send + Sync>,
@@ -339,6 +342,7 @@ impl Sandbox {
             limits: Vec::new(),
             log: LogFlags::default(),
             note: note(&hold, None, false),
+            read_only: None,
             ruleset: None,
             stdio,
             working_dir: Arc::new(File::open(working_dir).map_err(fault)?.into()),
@@ -391,7 +395,9 @@ impl Sandbox {
         ];
         let canary = self.granted_canary();
         let root = self.places().root();
-        for grant in start.grants.iter().copied().chain([&canary]) {
+        let on_top = start.read_only.iter().map(|grant| (grant, true));
+        let grants = start.grants.iter().copied().chain([&canary]);
+        for (grant, is_on_top) in grants.map(|grant| (grant, false)).chain(on_top) {
             let (executable, writable) = Bind::uses(grant.rights);
             let found = fstat(&grant.target).map_err(|errno| fault(errno.into()))?;
             let bind = Bind {
@@ -412,7 +418,7 @@ impl Sandbox {
             let is_shown = binds
                 .iter()
                 .any(|other: &Bind| other.executable && covers(root, other, &bind));
-            if !is_shown {
+            if is_on_top || !is_shown {
                 binds.push(bind);
             }
         }

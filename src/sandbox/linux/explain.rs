@@ -46,6 +46,8 @@ pub enum Enforcer {
     Landlock,
     /// The filters on system calls.
     Seccomp,
+    /// What is mounted for the hook.
+    Mounts,
 }
 
 impl fmt::Display for Enforcer {
@@ -53,6 +55,7 @@ impl fmt::Display for Enforcer {
         f.write_str(match self {
             Self::Landlock => "landlock",
             Self::Seccomp => "seccomp",
+            Self::Mounts => "mounts",
         })
     }
 }
@@ -207,13 +210,15 @@ fn by_grants(
             Explanation::new(Enforcer::Landlock, Verdict::Allowed, by.join("; "))
         }
         Decision::Refused(refused) => {
-            let errno = match refused.how {
-                How::NotBetween(_) => libc::EXDEV,
-                How::NotGranted(_) => libc::EACCES,
+            let (by, errno) = match refused.how {
+                How::MountPoint => (Enforcer::Mounts, libc::EBUSY),
+                How::NotBetween(_) => (Enforcer::Landlock, libc::EXDEV),
+                How::NotGranted(_) => (Enforcer::Landlock, libc::EACCES),
+                How::OtherMount => (Enforcer::Mounts, libc::EXDEV),
+                How::ReadOnly => (Enforcer::Mounts, libc::EROFS),
             };
             let rule = refused.to_string();
-            Explanation::new(Enforcer::Landlock, Verdict::Refused(errno), rule)
-                .with_remedy(refused.remedy)
+            Explanation::new(by, Verdict::Refused(errno), rule).with_remedy(refused.remedy)
         }
     }
 }

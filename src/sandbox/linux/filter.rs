@@ -15,7 +15,7 @@ use super::{
     assembler::{Assembler, Compare},
     rules::{FilterSpec, Rule, rule},
     setup::SetupNeeds,
-    syscalls,
+    syscalls::{self, nr},
 };
 use crate::weaken;
 
@@ -49,12 +49,29 @@ pub fn inherited(
     spec: &FilterSpec,
     needs: &SetupNeeds,
 ) -> Result<Vec<Vec<sock_filter>>, CompileError> {
+    without(spec, needs, &[])
+}
+
+/// Returns the same filters, but that the allowlist leaves out these calls.
+///
+/// # Errors
+///
+/// As [`inherited`].
+fn without(
+    spec: &FilterSpec,
+    needs: &SetupNeeds,
+    left_out: &[u32],
+) -> Result<Vec<Vec<sock_filter>>, CompileError> {
     let mut allowed = BTreeMap::new();
     let mut killed = BTreeMap::new();
     let mut answered: BTreeMap<i32, BTreeMap<i64, Vec<SeccompRule>>> = BTreeMap::new();
     for nr in syscalls::numbers() {
         let key = i64::from(nr);
-        match widened(spec, needs, nr) {
+        let rule = widened(spec, needs, nr);
+        if left_out.contains(&nr) && is_listed(&rule) {
+            continue;
+        }
+        match rule {
             Rule::Allow => {
                 allowed.insert(key, Vec::new());
             }
@@ -100,6 +117,92 @@ pub fn inherited(
     }
     programs.push(guard()?);
     Ok(programs)
+}
+
+/// The calls by which a hook is observed: those that reach files by path, make processes or sockets, or change what Landlock does
+/// not see.
+pub const OBSERVED: [u32; 41] = [
+    nr::chmod,
+    nr::chown,
+    nr::clone,
+    nr::creat,
+    nr::execve,
+    nr::execveat,
+    nr::fchmod,
+    nr::fchmodat,
+    nr::fchmodat2,
+    nr::fchown,
+    nr::fchownat,
+    nr::fork,
+    nr::fremovexattr,
+    nr::fsetxattr,
+    nr::futimesat,
+    nr::lchown,
+    nr::link,
+    nr::linkat,
+    nr::lremovexattr,
+    nr::lsetxattr,
+    nr::mkdir,
+    nr::mkdirat,
+    nr::open,
+    nr::openat,
+    nr::removexattr,
+    nr::rename,
+    nr::renameat,
+    nr::renameat2,
+    nr::rmdir,
+    nr::setxattr,
+    nr::socket,
+    nr::symlink,
+    nr::symlinkat,
+    nr::truncate,
+    nr::unlink,
+    nr::unlinkat,
+    nr::utime,
+    nr::utimensat,
+    nr::utimes,
+    nr::vfork,
+    nr::setxattrat,
+];
+
+/// What the allowlist says of the calls of [`OBSERVED`], for whoever answers in its place.
+#[derive(Clone, Debug)]
+pub struct Passing(BTreeMap<u32, Rule>);
+
+impl Passing {
+    /// Whether the allowlist would let a call through. Of any call that is not observed: no.
+    #[must_use]
+    pub fn lets(&self, nr: u32, arguments: &[u64; 6]) -> bool {
+        let passes = |test: &ArgTest| {
+            let argument = arguments.get(usize::from(test.index));
+            argument.and_then(|argument| test.passes(*argument)) == Some(true)
+        };
+        match self.0.get(&nr) {
+            Some(Rule::Allow) => true,
+            Some(Rule::AllowWhen(ways)) => ways.iter().any(|way| way.iter().all(passes)),
+            Some(Rule::Errno(_) | Rule::Kill) | None => false,
+        }
+    }
+}
+
+/// Returns the [inherited] filters of hooks that are observed: of the calls of [`OBSERVED`] the allowlist lets none through, so that
+/// a listener gets them all, and lets through what it would have.
+///
+/// # Errors
+///
+/// As [`inherited`].
+pub fn observing(
+    spec: &FilterSpec,
+    needs: &SetupNeeds,
+) -> Result<(Vec<Vec<sock_filter>>, Passing), CompileError> {
+    let rules = OBSERVED.map(|nr| (nr, widened(spec, needs, nr)));
+    let listed = rules.into_iter().filter(|(_, rule)| is_listed(rule));
+    Ok((without(spec, needs, &OBSERVED)?, Passing(listed.collect())))
+}
+
+/// Whether the allowlist has an entry for a call.
+const fn is_listed(rule: &Rule) -> bool {
+    matches!(rule, Rule::Allow | Rule::AllowWhen(_))
 }
 
 /// Which of the [inherited] filters is the allowlist.

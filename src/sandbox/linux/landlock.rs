@@ -12,7 +12,7 @@ use landlock::{
 
 use super::FilterSpec;
 use crate::{
-    axis::Coverage,
+    model::axis::Coverage,
     policy::{
         Metadata, Network, Policy, Spawn,
         rights::{FileRight, FileRights, Rights},
@@ -66,7 +66,7 @@ impl Backend for Landlock {
 
     fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable> {
         let landlock_abi = self.abi.map_err(|errno| Unenforceable {
-            axis: crate::axis::Axis::Read,
+            axis: crate::model::axis::Axis::Read,
             backend: self.name(),
             gap: absent(errno).why,
         })?;

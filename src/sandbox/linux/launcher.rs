@@ -23,11 +23,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::{FilterSpec, Grant, Lease, Pool, Until, can_log, log_flags, nesting::of_step, ruleset};
 use crate::{
-    axis::Axis,
+    model::{InvalidField, axis::Axis},
     policy::{Access, Limits, Plan, Policy, rights::Rights},
     process::{self, Armed, Hold, Kill, Pipes, Running, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled, lacking},
-    request::InvalidField,
     sandbox::{
         BackendName, Evidence, Mechanism, Sandbox, SandboxParts, Setup, Status,
         audit_log::{AuditLog, Mark},
@@ -39,10 +38,12 @@ use crate::{
         means::{Execution, pipes, scratch_fd},
         nesting::Cause,
         pools::Pools,
+        read_only::Kept,
         scratch::RunDir,
     },
     sys::{
-        Action, Attempt, Canaries, Identity, Job, JobParts, Launch, LogFlags, Note, Overdue, Step,
+        Action, Attempt, Bind, Canaries, Found, Identity, Job, JobParts, Launch, LogFlags, Note,
+        Overdue, OwnIds, ReadOnly, Report, Step,
     },
     weaken,
 };
@@ -167,7 +168,10 @@ impl Launcher {
     ///
     /// Fails where this process's own status cannot be read: without it no child could be attested.
     pub(in crate::sandbox) fn new(parts: &SandboxParts) -> io::Result<Self> {
-        let denials = Arc::new(Denials::new(Arc::clone(&parts.keeper)));
+        let denials = Arc::new(Denials::new(
+            Arc::clone(&parts.keeper),
+            parts.observer.clone(),
+        ));
         let own_filters = Status::own()?.seccomp_filters;
         let switches_uid = parts.identities.is_some();
         let audit_log = match parts.read_audit_log.then(AuditLog::open) {
@@ -247,8 +251,15 @@ impl Sandbox {
         } = execution;
         let path = own.last().map(|own| own.path.clone()).unwrap_or_default();
         // Large, and nested deep.
+        let read_only = plan
+            .opened
+            .kept
+            .as_ref()
+            .map_or_else(|| Ok(Vec::new()), Kept::grants);
+        let read_only = read_only.map_err(|e| Fault::new("cannot open what stays read-only", e))?;
         let contained = Box::pin(self.contain(container::Start {
             directory,
+            read_only,
             grants: plan.opened.grants.iter().chain(&own).collect(),
             identity,
             kept,
@@ -329,6 +340,14 @@ impl Sandbox {
             .map(|spec| self.ruleset_with(spec, granted, &scratch))
             .transpose()?;
         drop(own);
+        let started = starts_in(&plan.policy, &plan.admitted.request.hook);
+        let started = started.map_or_else(|| directory.scratch(), Path::to_owned);
+        let working_dir = plan.opened.working_dir.clone().unwrap_or(scratch);
+        let kept_read_only = plan.opened.kept.as_ref();
+        let read_only = kept_read_only
+            .map(|kept| read_only_of(kept, (&started, &working_dir), identity))
+            .transpose()?
+            .flatten();
         let hold = self.hold(Some(kept))?;
         let logged = self.launcher.audit_log_for(plan).is_some();
         let parts = JobParts {
@@ -344,9 +363,10 @@ impl Sandbox {
             limits: limits(&plan.policy.limits, identity),
             log: spec.map_or_else(LogFlags::default, |spec| log_flags(spec, logged)),
             note: note(&hold, identity, spec.is_some()),
+            read_only,
             ruleset,
             stdio,
-            working_dir: plan.opened.working_dir.clone().unwrap_or(scratch),
+            working_dir,
         };
         let job = Job::new(parts)
             .map_err(|_| Fault::new("cannot prepare a child", "its closing filter is too long"))?;
@@ -387,7 +407,7 @@ impl Sandbox {
             });
         }
         let mut evidence = evidence_of(&job);
-        match self.attest(pid, plan, identity, pool.filters) {
+        match self.attest(pid, plan, identity, (pool.filters, report)) {
             Ok(seen) => evidence.extend(seen),
             Err(why) => {
                 running.abort().await;
@@ -419,7 +439,7 @@ impl Sandbox {
         pid: i32,
         plan: &Plan,
         identity: Option<Identity>,
-        filters: u32,
+        (filters, report): (u32, &Report),
     ) -> Result<Vec<Evidence>, Unattested> {
         if weaken::lacks("proof", "attestation") {
             return Ok(Vec::new());
@@ -436,6 +456,16 @@ impl Sandbox {
                 "uids {:?} instead of {}",
                 status.uids, identity.uid
             )));
+        }
+        if plan.opened.kept.is_some() {
+            if !report.did(Step::ReadOnly) {
+                return Err(Unattested::Differs("nothing was kept read-only".to_owned()));
+            }
+            // Where it got them with a user namespace.
+            if !status.bounding_set_empty {
+                let why = "an exec could give it capabilities in its namespace";
+                return Err(Unattested::Differs(why.to_owned()));
+            }
         }
         if !status.no_capabilities {
             return Err(Unattested::Differs("it has capabilities".to_owned()));
@@ -522,9 +552,18 @@ impl Sandbox {
             Mechanism::Container(spec) => {
                 let grants = self.granted(policy, ground)?;
                 let scratch = directory.scratch();
+                let fault = |e| Fault::new("cannot open the self-test's files", e);
+                let read_only = match policy.files.read_only.is_empty() {
+                    true => Vec::new(),
+                    false => ground
+                        .kept()
+                        .and_then(|kept| kept.grants())
+                        .map_err(fault)?,
+                };
                 // Large, and these are nested deep.
                 let contained = Box::pin(self.contain(container::Start {
                     directory,
+                    read_only,
                     grants: grants.iter().collect(),
                     identity,
                     kept: kept.map_or_else(|| Arc::new(()) as _, |kept| kept as _),
@@ -556,6 +595,14 @@ impl Sandbox {
             }
             None => None,
         };
+        let read_only = match spec {
+            Some(spec) if spec.mounts => {
+                let fault = |e| Fault::new("cannot open the self-test's files", e);
+                let kept = ground.kept().map_err(fault)?;
+                read_only_of(&kept, (&directory.scratch(), &scratch), identity)?
+            }
+            Some(_) | None => None,
+        };
         let hold = self.hold(kept.map(|kept| kept as _))?;
         let job = Job::new(JobParts {
             action: Action::Attempt(attempts),
@@ -566,6 +613,7 @@ impl Sandbox {
             limits: limits(&policy.limits, identity),
             log: spec.map_or_else(LogFlags::default, |spec| log_flags(spec, false)),
             note: note(&hold, identity, spec.is_some()),
+            read_only,
             ruleset,
             stdio,
             working_dir: scratch,
@@ -582,11 +630,14 @@ impl Sandbox {
             let (step, errno) = (report.step(), report.errno());
             let what = format!("the self-test's child stopped at step `{}`", step.name());
             let refusal = stopped(step, errno, &what).with("step", step.name());
-            let of_reading = matches!(step, Step::CanaryDenied | Step::CanaryGranted);
-            return Err(if of_reading {
-                refusal.with("axis", Axis::Read.name()).into()
+            let axis = if matches!(step, Step::CanaryDenied | Step::CanaryGranted) {
+                Some(Axis::Read)
             } else {
-                refusal.into()
+                (step == Step::ReadOnly).then_some(Axis::Write)
+            };
+            return Err(match axis {
+                Some(axis) => refusal.with("axis", axis.name()).into(),
+                None => refusal.into(),
             });
         }
         Ok(job.attempts().iter().map(Attempt::result).collect())
@@ -726,6 +777,28 @@ fn as_grant(opened: &OpenGrant) -> Grant<'_> {
     }
 }
 
+/// Returns what a child is to keep read-only, and where it starts then.
+fn read_only_of(
+    kept: &Kept,
+    (path, working_dir): (&Path, &OwnedFd),
+    identity: Option<Identity>,
+) -> Result<Option<ReadOnly>, Fault> {
+    if weaken::lacks("set-up", "read-only") {
+        return Ok(None);
+    }
+    let fault = |e: io::Error| Fault::new("cannot prepare what stays read-only", e);
+    let points = kept.points.iter();
+    let binds = points.map(|(below, read_only)| Bind::new(below, *read_only));
+    let binds: Option<Vec<_>> = binds.collect();
+    Ok(Some(ReadOnly {
+        binds: binds.ok_or_else(|| fault(io::ErrorKind::InvalidInput.into()))?,
+        // With uids of its own for hooks, the daemon is root's.
+        ids: identity.is_none().then(OwnIds::get),
+        working_dir: Found::of(path, working_dir).map_err(fault)?,
+        workspace: Found::of(&kept.workspace, &kept.target).map_err(fault)?,
+    }))
+}
+
 fn evidence_of(job: &Job) -> Vec<Evidence> {
     let report = job.report();
     let seen = |step, check, observed: &str| {
@@ -735,6 +808,7 @@ fn evidence_of(job: &Job) -> Vec<Evidence> {
         })
     };
     [
+        seen(Step::ReadOnly, "read_only", "mounted"),
         seen(Step::Landlock, "landlock", "restricted"),
         seen(Step::CanaryGranted, "canary_granted", "opened"),
         seen(Step::CanaryDenied, "canary_denied", "EACCES"),
@@ -781,6 +855,10 @@ fn stopped(step: Step, errno: i32, what: &str) -> Refusal {
     let unconfirmed = |failed: String| Cause::refusal(of_step(step, errno), &failed);
     match errno {
         0 => unconfirmed(format!("{what}: {}", why_stopped(errno))),
+        // What there are too many of is the system's to say for good: none may be allowed at all.
+        libc::ENOSPC if step == Step::ReadOnly => {
+            unconfirmed(format!("{what}: {}", why_stopped(errno)))
+        }
         errno => Refusal::failed(what, &io::Error::from_raw_os_error(errno), unconfirmed),
     }
 }

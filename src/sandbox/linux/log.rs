@@ -52,6 +52,7 @@ mod tests {
             let spec = FilterSpec {
                 landlock_abi,
                 metadata: Metadata::Keep,
+                mounts: false,
                 network: Network::None,
                 spawn: Spawn::Threads,
             };

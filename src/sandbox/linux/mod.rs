@@ -19,6 +19,7 @@ mod tests;
 
 use std::sync::Arc;
 
+pub use self::filter::Passing;
 use self::{
     filter::CompileError,
     setup::{Credentials, SetupNeeds},
@@ -123,6 +124,19 @@ pub struct Filters {
     pub closing: sys::Closing,
     /// What the spawner loads and its children inherit.
     pub inherited: Stacked,
+    /// What the listener lets through in the allowlist's place, where hooks are observed.
+    pub passing: Option<Passing>,
+}
+
+/// What a listener is left.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Asking {
+    /// Nothing: there is none.
+    Nothing,
+    /// What the allowlist refuses, and what a hook is observed by.
+    Observed,
+    /// What the allowlist refuses.
+    Refused,
 }
 
 /// Filters that are loaded one after the other.
@@ -134,8 +148,8 @@ pub struct Stacked {
     pub programs: Vec<Vec<libc::sock_filter>>,
 }
 
-/// Compiles the filters of one kind of hook. `switches_uid` says whether its set-up changes the uid, `asking` whether what is
-/// refused is to be known.
+/// Compiles the filters of one kind of hook. `switches_uid` says whether its set-up changes the uid, `asking` what of it is to be
+/// known.
 ///
 /// # Errors
 ///
@@ -143,7 +157,7 @@ pub struct Stacked {
 pub fn compile(
     spec: &FilterSpec,
     switches_uid: bool,
-    asking: bool,
+    asking: Asking,
 ) -> Result<Filters, CompileError> {
     let credentials = if switches_uid {
         Credentials::Drop
@@ -153,6 +167,7 @@ pub fn compile(
     let needs = SetupNeeds {
         clone_flags: sys::CLONE_FLAGS,
         credentials,
+        mounts: spec.mounts,
     };
     let closing = closing::closing(spec, &needs)?;
     let closing = sys::Closing {
@@ -160,15 +175,23 @@ pub fn compile(
         own_pid_slots: closing.own_pid_slots().to_vec(),
         program: closing.program().to_vec(),
     };
-    let mut programs = filter::inherited(spec, &needs)?;
-    if asking && let Some(allowlist) = programs.get_mut(filter::ALLOWLIST) {
+    let (mut programs, passing) = match asking {
+        Asking::Nothing | Asking::Refused => (filter::inherited(spec, &needs)?, None),
+        Asking::Observed => {
+            let (programs, passing) = filter::observing(spec, &needs)?;
+            (programs, Some(passing))
+        }
+    };
+    let asks = asking != Asking::Nothing;
+    if asks && let Some(allowlist) = programs.get_mut(filter::ALLOWLIST) {
         filter::ask_instead_of_refusing(allowlist);
     }
     Ok(Filters {
         closing,
         inherited: Stacked {
-            asking: asking.then_some(filter::ALLOWLIST),
+            asking: asks.then_some(filter::ALLOWLIST),
             programs,
         },
+        passing,
     })
 }

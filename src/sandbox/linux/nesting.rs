@@ -5,6 +5,21 @@ use crate::{sandbox::nesting::Cause, sys::Step};
 /// Returns why a child could not take a step.
 pub(in crate::sandbox) const fn of_step(step: Step, errno: i32) -> Option<Cause> {
     match (step, errno) {
+        (
+            Step::ReadOnly,
+            libc::EACCES
+            | libc::EINVAL
+            | libc::ENOENT
+            | libc::ENOSPC
+            | libc::ENOSYS
+            | libc::EPERM
+            | libc::EUSERS,
+        ) => Some(Cause {
+            fix: "allow hookjail user namespaces and mounts in them (`user.max_user_namespaces`, \
+                  `kernel.apparmor_restrict_unprivileged_userns`, the seccomp profile of a container or service around it), run it as \
+                  root's service with CAP_SYS_ADMIN, or have hooks run under a profile without `files.read_only`, as `develop-open-git`",
+            why: "what the profile keeps read-only takes a mount namespace, which this system does not let hookjail make",
+        }),
         (Step::Landlock, libc::E2BIG) => Some(Cause {
             fix: "start hookjail outside at least one of the sandboxes around it",
             why: "the kernel nests sixteen Landlock domains, and this process is inside as many",

@@ -15,7 +15,7 @@ use super::{
     syscalls::{self, nr},
 };
 use crate::{
-    axis::Axis,
+    model::axis::Axis,
     policy::{Metadata, Network, Policy, Spawn},
     weaken,
 };
@@ -27,6 +27,8 @@ pub struct FilterSpec {
     pub landlock_abi: u32,
     /// Whether the hook may change modes, owners, times and extended attributes.
     pub metadata: Metadata,
+    /// Whether the set-up makes mounts, which the hook itself never may.
+    pub mounts: bool,
     /// What it may do on the network.
     pub network: Network,
     /// Which tasks it may start.
@@ -39,6 +41,7 @@ impl FilterSpec {
         Self {
             landlock_abi,
             metadata: policy.metadata,
+            mounts: !policy.files.read_only.is_empty(),
             network: policy.network,
             spawn: policy.spawn,
         }
@@ -101,33 +104,40 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
     }
     match nr {
         nr::chmod | nr::fchmod if spec.metadata == Metadata::Change => unprivileged_mode(1),
+        // Threads of every runtime, and children where the profile has processes.
         nr::clone => Rule::AllowWhen(vec![vec![clone_flags(spec.spawn)]]),
+        // Old programs, for `open`.
         nr::creat => unprivileged_mode(1),
-        // Only to allocate what is to be written anyhow: with `FALLOC_FL_KEEP_SIZE` it passes the limit on a file's size.
+        // SQLite and databases. Only to allocate what is to be written anyhow: with `FALLOC_FL_KEEP_SIZE` it passes the limit on a file's size.
         nr::fallocate => one_of(1, &[0]),
         nr::fchmodat | nr::fchmodat2 if spec.metadata == Metadata::Change => unprivileged_mode(2),
+        // Everybody: shells, Python, SQLite.
         nr::fcntl => one_of(1, &FCNTL_COMMANDS),
+        // Everybody: whether a descriptor is a terminal.
         nr::ioctl => one_of(1, &IOCTL_REQUESTS),
+        // Everybody who opens files; musl and older C libraries by the first.
         nr::open => opens(1, &opens_that_need_a_right(1)),
         nr::openat => opens(2, &opens_that_need_a_right(2)),
+        // Node, Java, glibc: names of threads and mappings.
         nr::prctl => one_of(0, &PRCTL_OPTIONS),
-        // Of itself only, and only to ask: with a limit to set, it would reach every process of the same user.
+        // glibc for `getrlimit`, Go at start. Of itself only, and only to ask: with a limit to set, it would reach every process of the same user.
         nr::prlimit64 => Rule::AllowWhen(vec![vec![ArgTest::int(0, 0), ArgTest::null(2)]]),
-        // A datagram half could be addressed to any socket of the host by its path; a half of one of these is connected for good. Rust
+        // Node and Python, for pipes to children. A datagram half could be addressed to any socket of the host by its path; a half of one of these is connected for good. Rust
         // starts processes with the second.
         nr::socketpair => Rule::AllowWhen(
             [libc::SOCK_STREAM, libc::SOCK_SEQPACKET]
                 .map(|kind| vec![int(0, libc::AF_UNIX), socket_type(kind)])
                 .into(),
         ),
-        // A whiteout is a device file, the one that needs no privilege.
+        // `mv`, Rust and Go, for `rename`. A whiteout is a device file, the one that needs no privilege.
         nr::renameat2 => Rule::AllowWhen(vec![vec![ArgTest::bits(
             4,
             libc::RENAME_WHITEOUT.into(),
             0,
         )]]),
+        // musl and older shells start children by these.
         nr::fork | nr::vfork => allow_if(spec.spawn == Spawn::Processes),
-        // Without an address it is `send`, on what is connected already.
+        // Node, Rust: writing a socket pair. Without an address it is `send`, on what is connected already.
         nr::sendto if spec.network == Network::None => {
             Rule::AllowWhen(vec![vec![ArgTest::null(4)]])
         }

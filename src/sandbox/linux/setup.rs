@@ -8,6 +8,7 @@ use super::{
     rules::{FilterSpec, Rule, rule},
     syscalls::nr,
 };
+use crate::sys;
 
 /// What the set-up of a child needs from the kernel beyond what a hook may do.
 ///
@@ -19,6 +20,8 @@ pub struct SetupNeeds {
     pub clone_flags: u32,
     /// Whether the child gives up privileges.
     pub credentials: Credentials,
+    /// Whether it makes mounts in a namespace of its own.
+    pub mounts: bool,
 }
 
 /// What a child does about its user, groups and capabilities.
@@ -54,6 +57,28 @@ impl SetupNeeds {
                 (nr::setgroups, vec![]),
                 (nr::setresgid, vec![]),
                 (nr::setresuid, vec![]),
+            ]);
+        }
+        if self.mounts {
+            let namespaces = match self.credentials {
+                Credentials::Drop => sys::NAMESPACE_OF_ROOT,
+                Credentials::Keep => {
+                    calls.extend([
+                        (nr::capset, vec![]),
+                        (nr::prctl, vec![option(libc::PR_CAPBSET_DROP)]),
+                    ]);
+                    sys::NAMESPACES_OF_A_USER
+                }
+            };
+            calls.extend([
+                (nr::mount_setattr, vec![]),
+                (nr::move_mount, vec![]),
+                (nr::open_tree, vec![]),
+                (nr::openat2, vec![]),
+                (
+                    nr::unshare,
+                    vec![ArgTest::int(0, u64::from(namespaces.cast_unsigned()))],
+                ),
             ]);
         }
         calls

@@ -250,6 +250,7 @@ mod tests {
             log: sys::LogFlags::default(),
             note: None,
             limits: Vec::new(),
+            read_only: None,
             ruleset: None,
             stdio: [null(), null(), null()],
             working_dir: Arc::new(null()),

@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt;
 
 use super::Mechanism;
 use crate::{
-    axis::Axes,
+    model::axis::Axes,
     policy::{Metadata, Network, Policy, Spawn},
     sandbox::{
         Absent, Backend, BackendName, Claims, Host, Prepared, Unenforceable,

@@ -16,7 +16,10 @@ use std::{
 
 use nix::{
     errno::Errno,
-    sys::resource::{Resource, getrlimit},
+    sys::{
+        resource::{Resource, getrlimit},
+        stat::Mode,
+    },
 };
 use tokio_util::sync::CancellationToken;
 
@@ -27,11 +30,12 @@ use super::{
 };
 use crate::{
     admission::{
-        Kept,
+        self,
         allowlist::{Digest, Role},
         only_roots,
     },
-    policy::{Access, Limits, OnOutputLimit, Plan, Policy, rights::Rights},
+    model::OnOutputLimit,
+    policy::{Access, Limits, Plan, Policy, rights::Rights},
     process::{Hold, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop},
     sandbox::{
@@ -40,13 +44,14 @@ use crate::{
         grants::OpenGrant,
         ground::Ground,
         means::{Execution, copy, pipes, scratch_fd},
+        read_only::Kept,
         scratch::{Around, RunDir},
         seatbelt::{
             self, Generated, Granted, Places, SANDBOX_EXEC,
             witness::{Order, Proof},
         },
     },
-    sys::{self, Attempt, Identity},
+    sys::{self, Attempt, BY_NAME, Identity, Links, open_beneath},
 };
 
 /// How long one child of a self-test may take.
@@ -138,6 +143,7 @@ impl Sandbox {
                 let reach = Reach {
                     closed: self.launcher.closed(),
                     granted: &plan.opened.grants,
+                    kept: plan.opened.kept.as_ref(),
                     own: own.iter().chain([&canary]).collect(),
                     scratch,
                 };
@@ -190,6 +196,10 @@ impl Sandbox {
             cancel: CancellationToken::new(),
             deadline,
         };
+        let kept = match policy.files.read_only.is_empty() {
+            true => None,
+            false => Some(ground.kept().map_err(broken)?),
+        };
         let begun = match mechanism {
             Mechanism::Seatbelt(_) => {
                 let canary = self.granted_canary();
@@ -197,6 +207,7 @@ impl Sandbox {
                     // What these attempts are made on lies in the daemon's own: by their being closed nothing would be shown.
                     closed: Vec::new(),
                     granted: &self.granted(policy, ground)?,
+                    kept: kept.as_ref(),
                     own: vec![&canary],
                     scratch,
                 };
@@ -374,6 +385,7 @@ struct What {
 struct Reach<'a> {
     closed: Vec<PathBuf>,
     granted: &'a [OpenGrant],
+    kept: Option<&'a Kept>,
     own: Vec<&'a OpenGrant>,
     scratch: Arc<OwnedFd>,
 }
@@ -393,9 +405,11 @@ impl Reach<'_> {
         };
         let granted: Vec<_> = self.granted.iter().map(named).collect::<Result<_, _>>()?;
         let own = self.own.iter().map(|own| named(own));
+        let kept = self.kept.map_or_else(|| Ok(Vec::new()), kept_of)?;
         let places = Places {
             closed: &self.closed,
             granted: &granted,
+            kept: &kept,
             own: &own.collect::<Result<Vec<_>, _>>()?,
             program,
             scratch: &name_of(&self.scratch)?,
@@ -403,6 +417,29 @@ impl Reach<'_> {
         };
         Ok(seatbelt::profile(policy, &places).map_err(Refusal::from)?)
     }
+}
+
+/// Returns what stays read-only, as the kernel names it.
+fn kept_of(found: &Kept) -> Result<Vec<seatbelt::Kept>, Stop> {
+    let name = |below: &Path| -> Result<PathBuf, Fault> {
+        let opened = open_beneath(&found.target, below, BY_NAME, Mode::empty(), Links::Refused);
+        let opened = opened.map_err(|e| {
+            let workspace = found.workspace.display();
+            Fault::new(
+                format!("cannot open what stays read-only in `{workspace}`"),
+                e,
+            )
+        })?;
+        name_of(opened)
+    };
+    let points = found.points.iter();
+    let kept = points.map(|(below, read_only)| {
+        Ok(seatbelt::Kept {
+            path: name(below)?,
+            read_only: *read_only,
+        })
+    });
+    kept.collect()
 }
 
 /// Returns the path of an opened file as the kernel names it.
@@ -438,7 +475,7 @@ fn setup(proof: Option<&Proof>) -> Setup {
 /// executes a descriptor.
 fn executed(plan: &Plan, execution: &Execution, directory: &RunDir) -> Result<PathBuf, Stop> {
     let program = &plan.admitted.program;
-    if program.kept == Kept::ByCopy {
+    if program.kept == admission::Kept::ByCopy {
         let copied = execution.own.last().map(|own: &OpenGrant| own.path.clone());
         return Ok(copied.unwrap_or_default());
     }

@@ -22,7 +22,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    policy::OnOutputLimit,
+    model::OnOutputLimit,
     process::{self, Hold, Kill, Pipes, Running, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
     sandbox::seatbelt::{

@@ -200,6 +200,22 @@ pub(super) fn daemons_own(closed: Vec<Filter>) -> Section {
     Section::new("the daemon's own", vec![rule])
 }
 
+/// What stays read-only, and what keeps its name so that nothing else can take its place.
+pub(super) fn kept(read_only: Vec<Filter>, names: Vec<Filter>) -> Section {
+    let entries = [Operation::FileWriteCreate, Operation::FileWriteUnlink];
+    let mut rules = Vec::new();
+    if !read_only.is_empty() {
+        let mut operations = entries.to_vec();
+        operations.push(Operation::FileWriteData);
+        operations.extend(Operation::METADATA);
+        rules.push(Rule::deny(&operations, read_only));
+    }
+    if !names.is_empty() {
+        rules.push(Rule::deny(&entries, names));
+    }
+    Section::new("what stays read-only", rules)
+}
+
 fn texts(filter: fn(Value) -> Filter, paths: &[&'static str]) -> Vec<Filter> {
     paths.iter().map(|path| filter(Value::Text(path))).collect()
 }

@@ -18,11 +18,11 @@ use std::{
 
 use self::rules::{Filter, Operation, Rule, Section, Value};
 pub use self::{
-    place::{Granted, Inexpressible, Places, Problem},
+    place::{Granted, Inexpressible, Kept, Places, Problem},
     rules::Parameter,
 };
 use crate::{
-    axis::{Axes, Coverage},
+    model::axis::{Axes, Coverage},
     policy::{
         Access, Metadata, Network, Policy, Spawn,
         rights::{FileRight, FileRights, Rights},
@@ -129,6 +129,18 @@ pub fn profile(policy: &Policy, places: &Places<'_>) -> Result<Generated, Inexpr
             granted.rights,
             policy.metadata,
         ));
+    }
+    let (mut read_only, mut names) = (Vec::new(), Vec::new());
+    for (index, kept) in places.kept.iter().enumerate() {
+        let value = named(format!("KEPT_{index}"), &kept.path)?;
+        if kept.read_only {
+            read_only.push(Filter::Subpath(value));
+        } else {
+            names.push(Filter::Literal(value));
+        }
+    }
+    if !places.kept.is_empty() {
+        sections.push(base::kept(read_only, names));
     }
     sections.push(base::closed(policy.network, policy.spawn));
     Ok(Generated {

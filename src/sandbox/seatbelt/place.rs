@@ -21,6 +21,8 @@ pub struct Places<'a> {
     pub closed: &'a [PathBuf],
     /// What the policy grants, as far as it is there.
     pub granted: &'a [Granted],
+    /// What stays as it is, whatever the policy grants around it.
+    pub kept: &'a [Kept],
     /// The run's own beside program and scratch directory: its script, its canary.
     pub own: &'a [Granted],
     /// What is executed.
@@ -29,6 +31,15 @@ pub struct Places<'a> {
     pub scratch: &'a Path,
     /// This program's own file: what `sandbox-exec` executes.
     pub witness: &'a Path,
+}
+
+/// A path that stays as it is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Kept {
+    /// Where.
+    pub path: PathBuf,
+    /// Whether it stays read-only with all below it, or only keeps its name.
+    pub read_only: bool,
 }
 
 /// One granted path.

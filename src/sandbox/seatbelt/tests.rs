@@ -2,9 +2,9 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
 
 use super::{rules::quote, *};
 use crate::{
+    model::ProfileName,
     policy::Registry,
     refusal::{Reason, Refusal},
-    request::ProfileName,
 };
 
 fn strict() -> Policy {
@@ -17,6 +17,7 @@ fn places<'a>(program: &'a Path, scratch: &'a Path) -> Places<'a> {
     Places {
         closed: &[],
         granted: &[],
+        kept: &[],
         own: &[],
         program,
         scratch,
@@ -69,6 +70,10 @@ fn paths_that_no_rule_can_be_about_are_refused() {
             path: path.clone(),
             rights: Rights::File(Access::Read),
         }];
+        let kept = [Kept {
+            path: path.clone(),
+            read_only: true,
+        }];
         let closed = [path];
         for places in [
             Places {
@@ -81,6 +86,10 @@ fn paths_that_no_rule_can_be_about_are_refused() {
             },
             Places {
                 closed: &closed,
+                ..places(fine, fine)
+            },
+            Places {
+                kept: &kept,
                 ..places(fine, fine)
             },
         ] {

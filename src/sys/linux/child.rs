@@ -10,7 +10,7 @@ use std::{os::fd::AsRawFd, ptr, sync::atomic::Ordering};
 use super::{
     Action, Closing, Identity, Job, Note, NotedGroup, Step,
     job::{OOM_SCORE_ADJ, address},
-    raw,
+    raw, read_only,
 };
 
 /// The descriptor of the program while it is executed; closed by the exec.
@@ -72,8 +72,17 @@ fn confine(job: &Job) -> Result<(), i32> {
         }
         Ok(())
     })?;
+    // Before the change of identity, which takes away what it needs. Whether it makes the kernel forget the signal of the parent's
+    // death does not matter here either.
+    let read_only = parts.read_only.as_ref();
+    let working_dir = match read_only {
+        Some(read_only) => take(job, Step::ReadOnly, || read_only::make(read_only))?,
+        None => parts.working_dir.as_raw_fd() as usize,
+    };
     if let Some(identity) = parts.identity {
         take(job, Step::Identity, || change_identity(identity))?;
+    }
+    if parts.identity.is_some() || read_only.is_some_and(|it| it.ids.is_some()) {
         take(job, Step::Capabilities, drop_capabilities)?;
     }
     // Not before the change of identity: that clears it.
@@ -97,11 +106,7 @@ fn confine(job: &Job) -> Result<(), i32> {
     })?;
     take(job, Step::WorkingDirectory, || {
         call(libc::SYS_umask, [0o077, 0, 0, 0, 0, 0])?;
-        call(
-            libc::SYS_fchdir,
-            [parts.working_dir.as_raw_fd() as usize, 0, 0, 0, 0, 0],
-        )
-        .map(drop)
+        call(libc::SYS_fchdir, [working_dir, 0, 0, 0, 0, 0]).map(drop)
     })?;
     if let Some(ruleset) = &parts.ruleset {
         take(job, Step::Landlock, || {
@@ -196,17 +201,17 @@ fn fail(job: &Job, errno: i32) -> ! {
 
 /// Takes one step and reports it.
 #[inline(always)]
-fn take(job: &Job, step: Step, action: impl FnOnce() -> Result<(), i32>) -> Result<(), i32> {
+fn take<T>(job: &Job, step: Step, action: impl FnOnce() -> Result<T, i32>) -> Result<T, i32> {
     job.report.step.store(step as u32, Ordering::Release);
-    action()?;
+    let taken = action()?;
     job.report.done.fetch_or(step.bit(), Ordering::AcqRel);
-    Ok(())
+    Ok(taken)
 }
 
 /// Makes a system call of a step.
 #[inline(always)]
-fn call(number: i64, arguments: [usize; 6]) -> Result<usize, i32> {
-    // SAFETY: every caller in this file passes pointers to values that live in its own frame or in the job, for reading, and
+pub(super) fn call(number: i64, arguments: [usize; 6]) -> Result<usize, i32> {
+    // SAFETY: every caller in this file and in `read_only` passes pointers to values that live in its own frame or in the job, for reading, and
     // where the kernel writes, in its frame and mutable; the task owns its descriptors, credentials, limits and signal state, so
     // nothing here touches the daemon's.
     let result = unsafe { raw::syscall(number, arguments) };
@@ -217,7 +222,7 @@ fn call(number: i64, arguments: [usize; 6]) -> Result<usize, i32> {
     }
 }
 
-fn open(path: usize, access: i32) -> Result<usize, i32> {
+pub(super) fn open(path: usize, access: i32) -> Result<usize, i32> {
     let flags = (access | libc::O_CLOEXEC) as usize;
     call(
         libc::SYS_openat,

@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use super::{Attempt, Identity, Note, PointerList};
+use super::{Attempt, Identity, Note, PointerList, ReadOnly};
 
 /// A step of the child, in the order in which the child takes them.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -27,38 +27,41 @@ pub enum Step {
     ProcessGroup = 2,
     /// Pipes to 0, 1 and 2.
     Stdio = 3,
+    /// What stays read-only in the workspace, in a mount namespace of its own.
+    ReadOnly = 4,
     /// Groups, gid and uid.
-    Identity = 4,
-    /// Every capability set empty.
-    Capabilities = 5,
+    Identity = 5,
+    /// Every capability set empty, but for the bounding set, which is empty by then.
+    Capabilities = 6,
     /// Dies with the thread that started it.
-    ParentDeathSignal = 6,
+    ParentDeathSignal = 7,
     /// The working directory.
-    WorkingDirectory = 7,
+    WorkingDirectory = 8,
     /// The Landlock domain.
-    Landlock = 8,
+    Landlock = 9,
     /// No descriptor but 0 to 2 and the program's, which closes on exec.
-    CloseFds = 9,
+    CloseFds = 10,
     /// The granted canary opens.
-    CanaryGranted = 10,
+    CanaryGranted = 11,
     /// The ungranted canary is refused with EACCES.
-    CanaryDenied = 11,
+    CanaryDenied = 12,
     /// Resource limits.
-    Limits = 12,
+    Limits = 13,
     /// The closing seccomp filter.
-    ClosingFilter = 13,
+    ClosingFilter = 14,
     /// No signal blocked.
-    SignalMask = 14,
+    SignalMask = 15,
     /// The program is executed, or the attempts are made.
-    Release = 15,
+    Release = 16,
 }
 
 impl Step {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Begin,
         Self::Signals,
         Self::ProcessGroup,
         Self::Stdio,
+        Self::ReadOnly,
         Self::Identity,
         Self::Capabilities,
         Self::ParentDeathSignal,
@@ -80,6 +83,7 @@ impl Step {
             Self::Signals => "signals",
             Self::ProcessGroup => "process_group",
             Self::Stdio => "stdio",
+            Self::ReadOnly => "read_only",
             Self::Identity => "identity",
             Self::Capabilities => "capabilities",
             Self::ParentDeathSignal => "parent_death_signal",
@@ -198,6 +202,8 @@ pub struct JobParts {
     pub log: LogFlags,
     /// Where the child writes the same down for the daemon that comes next.
     pub note: Option<Note>,
+    /// What stays read-only in the workspace, if anything does.
+    pub read_only: Option<ReadOnly>,
     /// The Landlock ruleset, if any.
     pub ruleset: Option<OwnedFd>,
     /// The child's ends of stdin, stdout and stderr.

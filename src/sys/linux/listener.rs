@@ -1,4 +1,5 @@
-//! System calls that a filter leaves to the daemon: it is asked, takes note, and refuses.
+//! System calls that a filter leaves to the daemon: it is asked, takes note, and refuses; where it observes a hook, it lets go on
+//! what the filter would have allowed.
 //!
 //! The kernel keeps whoever asked waiting until there is an answer. Where there is nobody left to give one, the call fails
 //! with ENOSYS: a daemon that dies opens nothing.
@@ -71,22 +72,40 @@ impl Listener {
         valid.is_ok()
     }
 
+    /// Lets a call go on, with the registers it was made with; what lies behind a pointer may have changed since it was looked
+    /// at, so this never depends on that. A task that is gone meanwhile needs no answer.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the kernel.
+    pub fn proceed(&self, asked: &Asked) -> io::Result<()> {
+        self.answer(libc::seccomp_notif_resp {
+            error: 0,
+            flags: CONTINUE,
+            id: asked.id,
+            val: 0,
+        })
+    }
+
     /// Refuses a call. A task that is gone meanwhile needs no answer.
     ///
     /// # Errors
     ///
     /// Returns the error of the kernel.
     pub fn refuse(&self, asked: &Asked, errno: i32) -> io::Result<()> {
-        let mut refusal = libc::seccomp_notif_resp {
-            id: asked.id,
-            val: 0,
+        self.answer(libc::seccomp_notif_resp {
             error: -errno,
             flags: 0,
-        };
+            id: asked.id,
+            val: 0,
+        })
+    }
+
+    fn answer(&self, mut answer: libc::seccomp_notif_resp) -> io::Result<()> {
         let request = libc::SECCOMP_IOCTL_NOTIF_SEND;
         let sent = uninterrupted(|| {
             // SAFETY: the descriptor is a listener; the kernel reads one `seccomp_notif_resp`.
-            unsafe { libc::ioctl(self.0.as_raw_fd(), request, &raw mut refusal) }
+            unsafe { libc::ioctl(self.0.as_raw_fd(), request, &raw mut answer) }
         });
         match sent {
             Ok(_) | Err(Errno::ENOENT) => Ok(()),
@@ -100,6 +119,9 @@ impl AsFd for Listener {
         self.0.as_fd()
     }
 }
+
+/// The flag of an answer by which a call goes on; the header's constant is a `long`, the field is not.
+const CONTINUE: u32 = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
 
 /// Makes a call again that a signal interrupted: the kernel waits for a lock of the filter's, and whoever makes the denied call
 /// would wait for ever.

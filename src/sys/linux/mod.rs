@@ -17,6 +17,7 @@ mod listener;
 mod misc;
 mod open;
 mod raw;
+mod read_only;
 mod spawn;
 mod wait;
 
@@ -34,6 +35,7 @@ pub use self::{
         stores_change_times, switch_off_core_images,
     },
     open::{BY_NAME, locate, open_beneath, open_in_root, pipe},
+    read_only::{Bind, Found, NAMESPACE_OF_ROOT, NAMESPACES_OF_A_USER, OwnIds, ReadOnly},
     spawn::{CLONE_FLAGS, Launch, Overdue, Stack, discard, launch},
     wait::{
         Process, Stray, Watched, exited, has_ended, reap, reap_group, reap_stray, reap_watched,

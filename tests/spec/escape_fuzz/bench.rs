@@ -9,9 +9,9 @@ use std::{
 };
 
 use hookjail::{
+    model::ProfileName,
     pb,
     policy::{Access, Network, Policy, Registry},
-    request::ProfileName,
 };
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,

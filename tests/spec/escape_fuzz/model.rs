@@ -100,11 +100,17 @@ impl Grants {
 impl Model {
     /// Returns what a profile says, as it is written, to a hook with this workspace.
     pub(super) fn of(policy: &Policy, workspace: &Path, program: &Path) -> Self {
-        let Files { named, system } = &policy.files;
+        let Files {
+            named,
+            read_only: _,
+            system,
+        } = &policy.files;
         let mut grants = Grants::default();
         for GrantSpec { access, place, .. } in system.iter().chain(named) {
             let path = match place {
                 Place::Path(path) => path.clone(),
+                // None is bound.
+                Place::Source { .. } => continue,
                 Place::Workspace { below, .. } => workspace.join(below),
             };
             grants.add(&path, Right::Granted(*access));
@@ -197,6 +203,7 @@ fn spec(metadata: Metadata, network: Network, spawn: Spawn) -> FilterSpec {
         // No newer one has rights that the filters would know of.
         landlock_abi: sys::landlock_abi().expect("Landlock"),
         metadata,
+        mounts: false,
         network,
         spawn,
     }

@@ -52,6 +52,61 @@ fn an_entry_matches_the_whole_command_or_not_at_all() {
 }
 
 #[test]
+fn an_entry_names_a_program_where_all_that_it_lets_through_begins_with_a_word_it_spells_out() {
+    let list = |entry: &str| [entry.to_owned()];
+    for (command, entry) in [
+        ("ls", "ls"),
+        ("ls", "^ls$"),
+        ("ls -la", "ls( .*)?"),
+        ("git log -1", "git (diff|log)( .*)?"),
+        ("make\ttest", r"make\s+test"),
+        ("/srv/hooks/notify.sh done", r"/srv/hooks/notify\.sh .*"),
+        ("LS x", "(?i)ls .*"),
+        ("ls x", "l?s .*"),
+        ("ls -la >/dev/null 2>&1", "ls -la"),
+    ] {
+        assert!(allowed(command, &[entry]), "{command} | {entry}");
+        assert!(names(command, &list(entry)), "{command} | {entry}");
+    }
+    // All of them are let through, and say nothing of the program.
+    for entry in [
+        ".*",
+        "(.*)",
+        ".{0,}",
+        r"[\s\S]*",
+        r"\w+.*",
+        "[a-z]+ .*",
+        "ls.*",
+        "ls .*|.*",
+        "|ls .*",
+        "(ls)?.*",
+        "(?i).*",
+        "ls( .*)?|[^ ]+ .*",
+    ] {
+        assert!(allowed("ls -la", &[entry]), "{entry}");
+        assert!(!names("ls -la", &list(entry)), "{entry}");
+    }
+    for (command, entry) in [
+        ("$HOOK x", r"\$HOOK .*"),
+        ("A=b ls", "A=b .*"),
+        ("/bin/ls", "/bin/.*"),
+    ] {
+        assert!(allowed(command, &[entry]), "{command} | {entry}");
+        assert!(!names(command, &list(entry)), "{command} | {entry}");
+    }
+    // What the gate refuses is named by nothing.
+    for (command, entry) in [
+        ("ls x; rm y", "ls .*"),
+        ("ls $(rm y)", "ls .*"),
+        ("rm y", "ls .*"),
+        ("rm y", "ls)|(?:rm .*"),
+        ("", ""),
+    ] {
+        assert!(!names(command, &list(entry)), "{command} | {entry}");
+    }
+}
+
+#[test]
 fn a_list_that_lets_everything_through_skips_the_guard() {
     for entry in ALLOW_ALL {
         assert!(allowed("rm -rf $(pwd) | tee x; 'y", &[entry]), "{entry}");

@@ -7,12 +7,14 @@ use crate::{
 const STRICT: FilterSpec = FilterSpec {
     landlock_abi: 7,
     metadata: Metadata::Keep,
+    mounts: false,
     network: Network::None,
     spawn: Spawn::Threads,
 };
 
 const OPEN: FilterSpec = FilterSpec {
     metadata: Metadata::Change,
+    mounts: false,
     network: Network::Outbound,
     spawn: Spawn::Processes,
     ..STRICT

@@ -14,6 +14,8 @@ pub(super) struct Call {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Verdict {
     Allow,
+    /// It is left to a listener.
+    Ask,
     Errno(i32),
     Kill,
 }
@@ -35,6 +37,7 @@ pub(super) fn verdict(programs: &[Vec<sock_filter>], call: &Call) -> Verdict {
             Verdict::Errno((strictest & libc::SECCOMP_RET_DATA).cast_signed())
         }
         libc::SECCOMP_RET_KILL_PROCESS => Verdict::Kill,
+        libc::SECCOMP_RET_USER_NOTIF => Verdict::Ask,
         other => panic!("no filter answers {other:#x}"),
     }
 }

@@ -14,7 +14,7 @@ use self::{
 };
 use super::{
     closing::{Closing, closing},
-    filter::inherited,
+    filter::{ALLOWLIST, OBSERVED, ask_instead_of_refusing, inherited, observing},
     rules::{FilterSpec, Rule, rule},
     setup::SetupNeeds,
     syscalls::{AUDIT_ARCH, name, newest, nr},
@@ -68,6 +68,41 @@ fn composed_filters_say_what_the_table_says() {
     });
 }
 
+/// Whatever is observed: no call goes on that the table refuses, and none that it allows goes on unseen.
+#[test]
+fn an_observed_call_goes_on_where_the_table_lets_it_and_nowhere_else() {
+    let vectors = Vectors::new();
+    for_every_spec(|spec, needs| {
+        let (mut programs, passing) = observing(spec, needs).unwrap();
+        ask_instead_of_refusing(&mut programs[ALLOWLIST]);
+        programs.push(closed(spec, needs).program().to_vec());
+        for nr in (0..1024).chain(FAR) {
+            let rule = rule(spec, nr);
+            let observed = OBSERVED.contains(&nr);
+            for &args in vectors.of(nr).iter().step_by(if observed { 1 } else { 11 }) {
+                let expected = expected(&rule, &args);
+                let call = Call {
+                    arch: AUDIT_ARCH,
+                    args,
+                    nr,
+                };
+                let answered = match verdict(&programs, &call) {
+                    Verdict::Ask if passing.lets(nr, &args) => Verdict::Allow,
+                    Verdict::Ask => Verdict::Errno(libc::EPERM),
+                    Verdict::Allow if observed => panic!("call {nr} {args:x?} goes on unseen"),
+                    Verdict::Allow => Verdict::Allow,
+                    Verdict::Errno(errno) => Verdict::Errno(errno),
+                    Verdict::Kill => Verdict::Kill,
+                };
+                assert_eq!(
+                    answered, expected,
+                    "call {nr} {args:x?} under {spec:?} with {needs:?}"
+                );
+            }
+        }
+    });
+}
+
 #[test]
 fn inherited_filters_let_the_set_up_through() {
     for_every_spec(|spec, needs| {
@@ -109,7 +144,7 @@ fn set_up_opens_what_the_child_does_to_itself_and_nothing_else() {
         names.sort_unstable();
         names
     };
-    let [drop, keep] = needs();
+    let [drop, keep, ..] = needs();
     let always = [
         "clone",
         "landlock_restrict_self",
@@ -187,7 +222,7 @@ fn set_up_calls_are_denied_to_every_hook() {
 
 #[test]
 fn filter_that_forgets_one_closing_would_be_noticed() {
-    let (spec, [needs, _]) = (STRICT, needs());
+    let (spec, [needs, ..]) = (STRICT, needs());
     let inherited = inherited(&spec, &needs).unwrap();
     for (nr, tests) in needs.calls() {
         let args = satisfying(&tests, 1);
@@ -283,6 +318,7 @@ fn closing_filter_is_short_because_every_run_loads_it() {
     for_every_spec(|spec, needs| {
         let length = closed(spec, needs).program().len();
         let limit = if spec.landlock_abi < 6 { 38 } else { 28 };
+        let limit = if needs.mounts { limit + 12 } else { limit };
         assert!(
             length <= limit,
             "{length} instructions for {spec:?} with {needs:?}"
@@ -422,6 +458,7 @@ fn for_every_spec(check: impl Fn(&FilterSpec, &SetupNeeds) + Sync) {
 const STRICT: FilterSpec = FilterSpec {
     landlock_abi: 7,
     metadata: Metadata::Keep,
+    mounts: false,
     network: Network::None,
     spawn: Spawn::Threads,
 };

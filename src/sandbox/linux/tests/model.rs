@@ -29,6 +29,7 @@ pub(super) fn specs() -> Vec<FilterSpec> {
                 specs.extend((1..=7).map(|landlock_abi| FilterSpec {
                     landlock_abi,
                     metadata,
+                    mounts: false,
                     network,
                     spawn,
                 }));
@@ -38,11 +39,18 @@ pub(super) fn specs() -> Vec<FilterSpec> {
     specs
 }
 
-/// Returns both kinds of set-up.
-pub(super) fn needs() -> [SetupNeeds; 2] {
-    [Credentials::Drop, Credentials::Keep].map(|credentials| SetupNeeds {
+/// Returns all kinds of set-up.
+pub(super) fn needs() -> [SetupNeeds; 4] {
+    [
+        (Credentials::Drop, false),
+        (Credentials::Keep, false),
+        (Credentials::Drop, true),
+        (Credentials::Keep, true),
+    ]
+    .map(|(credentials, mounts)| SetupNeeds {
         clone_flags: CLONE_FLAGS,
         credentials,
+        mounts,
     })
 }
 

@@ -1,0 +1,526 @@
+//! What the records of a journal come to, by contract, point or whatever else is asked: counts, latency, measures.
+//!
+//! It goes through any number of records and keeps a bounded amount: so many groups, open runs, measures of a group and words of a
+//! measure. What does not fit is counted, and said.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    query::Told,
+    record::{OutcomeKind, VerdictLine},
+};
+
+/// What records are grouped by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum By {
+    /// The contract.
+    Contract,
+    /// The hook's name.
+    Hook,
+    /// The lifecycle point.
+    Point,
+    /// The profile.
+    Profile,
+}
+
+impl By {
+    /// Returns its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Contract => "contract",
+            Self::Hook => "hook",
+            Self::Point => "point",
+            Self::Profile => "profile",
+        }
+    }
+
+    fn of<'t>(self, told: &'t Told<'_>) -> &'t str {
+        match self {
+            Self::Contract => &told.contract,
+            Self::Hook => &told.hook,
+            Self::Point => &told.point,
+            Self::Profile => told.profile.as_deref().unwrap_or_default(),
+        }
+    }
+}
+
+/// How many groups are told apart.
+const GROUPS: usize = 4096;
+
+/// How many runs may be open at once and still have their ends found.
+const OPEN_RUNS: usize = 1 << 16;
+
+/// How many measures a group has.
+const MEASURES: usize = 64;
+
+/// How many words a measure has.
+const WORDS: usize = 64;
+
+/// What is counted of the records of a journal.
+#[derive(Debug)]
+pub struct Stats {
+    by: Vec<By>,
+    groups: BTreeMap<Vec<String>, Group>,
+    /// The groups of runs that have started and not ended.
+    open: BTreeMap<String, Vec<String>>,
+    /// Ends of which no start was seen, which so belong to no group.
+    pub without_start: u64,
+    /// Records of groups beyond those that are told apart.
+    pub without_group: u64,
+}
+
+impl Stats {
+    /// Counts nothing yet.
+    pub const fn new(by: Vec<By>) -> Self {
+        Self {
+            by,
+            groups: BTreeMap::new(),
+            open: BTreeMap::new(),
+            without_group: 0,
+            without_start: 0,
+        }
+    }
+
+    /// Takes the next record of the journal; one that is not `asked` for says to which group its run belongs, and counts for nothing.
+    pub fn take(&mut self, told: &Told<'_>, asked: bool) {
+        let own = || self.by.iter().map(|by| by.of(told).to_owned()).collect();
+        let key = match &*told.record {
+            "started" => {
+                let key = own();
+                // Ids begin with the time of the run: what goes first is the oldest, whose end will not come any more.
+                if self.open.len() >= OPEN_RUNS {
+                    self.open.pop_first();
+                }
+                self.open.insert(told.run_id.clone().into_owned(), key);
+                return;
+            }
+            "ended" | "interrupted" => self.open.remove(&*told.run_id),
+            // That of a run that was announced says less of it than its start.
+            "refused" => self.open.remove(&*told.run_id).or_else(|| Some(own())),
+            _ => return,
+        };
+        if !asked {
+            return;
+        }
+        let Some(key) = key else {
+            self.without_start += 1;
+            return;
+        };
+        if self.groups.len() >= GROUPS && !self.groups.contains_key(&key) {
+            self.without_group += 1;
+            return;
+        }
+        self.groups.entry(key).or_default().take(told);
+    }
+
+    /// Returns the groups, each by what it is grouped by, in their order.
+    pub fn groups(&self) -> impl Iterator<Item = (&[String], &Group)> {
+        self.groups.iter().map(|(key, group)| (&**key, group))
+    }
+
+    /// Returns a group as JSON.
+    pub fn json(&self, key: &[String], group: &Group) -> Map<String, Value> {
+        let names = self.by.iter().map(|by| by.name().to_owned());
+        let mut members: Map<_, _> = names.zip(key.iter().cloned().map(Value::from)).collect();
+        members.extend(
+            group
+                .counts()
+                .map(|(name, count)| (name.to_owned(), json!(count))),
+        );
+        let latency = &group.latency;
+        let micros = json!({
+            "median": latency.quantile(50), "p95": latency.quantile(95), "max": latency.max,
+        });
+        if group.runs > 0 {
+            members.insert("latency_us".to_owned(), micros);
+        }
+        if !group.measures.is_empty() {
+            let measures = group.measures.iter();
+            let measures = measures.map(|(name, measure)| (name.clone(), measure.json()));
+            members.insert("measures".to_owned(), Value::Object(measures.collect()));
+        }
+        if group.measures_dropped > 0 {
+            members.insert("measures_dropped".to_owned(), json!(group.measures_dropped));
+        }
+        members
+    }
+}
+
+/// What a group's records come to.
+#[derive(Debug, Default)]
+pub struct Group {
+    blocked: u64,
+    contexts: u64,
+    failed: u64,
+    interrupted: u64,
+    /// How long runs took, from their arrival to their end, microseconds.
+    pub latency: Latency,
+    /// What hooks measured, by name.
+    pub measures: BTreeMap<String, Measure>,
+    /// How many values had no room.
+    pub measures_dropped: u64,
+    refused: u64,
+    rewrites: u64,
+    runs: u64,
+    timed_out: u64,
+    warnings: u64,
+}
+
+impl Group {
+    /// Returns what is counted, by name.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("runs", self.runs),
+            ("blocked", self.blocked),
+            ("warnings", self.warnings),
+            ("contexts", self.contexts),
+            ("rewrites", self.rewrites),
+            ("failed", self.failed),
+            ("timed_out", self.timed_out),
+            ("refused", self.refused),
+            ("interrupted", self.interrupted),
+        ]
+        .into_iter()
+    }
+
+    fn take(&mut self, told: &Told<'_>) {
+        match &*told.record {
+            "interrupted" => self.interrupted += 1,
+            "refused" => self.refused += told.count.unwrap_or(1),
+            _ => {
+                self.runs += 1;
+                self.timed_out += u64::from(told.outcome == Some(OutcomeKind::TimedOut));
+                self.latency
+                    .take(told.usage.map_or(0, |usage| usage.wall_us));
+                told.verdict.iter().for_each(|verdict| self.judge(verdict));
+                for (name, value) in &told.measures {
+                    self.measure(name, value);
+                }
+            }
+        }
+    }
+
+    fn judge(&mut self, verdict: &VerdictLine) {
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let rewrites = [
+            &verdict.summary_sha256,
+            &verdict.updated_input_sha256,
+            &verdict.updated_messages_sha256,
+            &verdict.updated_output_sha256,
+        ];
+        self.blocked += u64::from(matches!(&*verdict.decision, "BLOCK" | "DENY"));
+        self.contexts += count(verdict.contexts);
+        self.failed += u64::from(verdict.failed);
+        self.rewrites += count(rewrites.into_iter().flatten().count());
+        self.warnings += count(verdict.warnings);
+    }
+
+    fn measure(&mut self, name: &str, value: &Value) {
+        // Of one session each: nothing to count.
+        if name == "correlationId" {
+            return;
+        }
+        let has_room = self.measures.len() < MEASURES || self.measures.contains_key(name);
+        let taken = has_room
+            && self
+                .measures
+                .entry(name.to_owned())
+                .or_default()
+                .take(value);
+        self.measures_dropped += u64::from(!taken);
+    }
+}
+
+/// How long something took, of any number of times: the largest exactly, the others to 2 %.
+#[derive(Debug, Default)]
+pub struct Latency {
+    count: u64,
+    /// The largest.
+    pub max: u64,
+    /// How many lie in each step.
+    steps: BTreeMap<u64, u64>,
+}
+
+/// Into how many steps each doubling is divided, as a power of two.
+const STEP_BITS: u32 = 6;
+
+impl Latency {
+    fn take(&mut self, micros: u64) {
+        self.count += 1;
+        self.max = self.max.max(micros);
+        *self.steps.entry(step(micros)).or_default() += 1;
+    }
+
+    /// Returns what so many of a hundred did not exceed.
+    pub fn quantile(&self, percent: u64) -> u64 {
+        let wanted = self.count.saturating_mul(percent).div_ceil(100);
+        let mut seen = 0;
+        for (step, count) in &self.steps {
+            seen += count;
+            if seen >= wanted {
+                return most(*step).min(self.max);
+            }
+        }
+        self.max
+    }
+}
+
+/// Returns the step in which a number lies.
+const fn step(value: u64) -> u64 {
+    let bits = u64::BITS - value.leading_zeros();
+    let shift = bits.saturating_sub(STEP_BITS + 1);
+    ((shift as u64) << (STEP_BITS + 1)) | (value >> shift)
+}
+
+/// Returns the largest number of a step.
+const fn most(step: u64) -> u64 {
+    let shift = step >> (STEP_BITS + 1);
+    let value = step & ((1 << (STEP_BITS + 1)) - 1);
+    (value << shift) | ((1 << shift) - 1)
+}
+
+/// What hooks measured under one name.
+#[derive(Debug, Default)]
+pub struct Measure {
+    numbers: Option<Numbers>,
+    /// How often each word was said.
+    words: BTreeMap<String, u64>,
+}
+
+/// Any number of numbers.
+#[derive(Clone, Copy, Debug)]
+struct Numbers {
+    count: u64,
+    max: f64,
+    mean: f64,
+    min: f64,
+}
+
+impl Measure {
+    /// Takes a value; `false` if there is no room for it.
+    fn take(&mut self, value: &Value) -> bool {
+        if let Some(number) = value.as_f64() {
+            let numbers = self.numbers.get_or_insert(Numbers {
+                count: 0,
+                max: number,
+                mean: 0.0,
+                min: number,
+            });
+            numbers.take(number);
+            return true;
+        }
+        let Some(word) = value.as_str() else {
+            return false;
+        };
+        let has_room = self.words.len() < WORDS || self.words.contains_key(word);
+        if has_room {
+            *self.words.entry(word.to_owned()).or_default() += 1;
+        }
+        has_room
+    }
+
+    fn json(&self) -> Value {
+        let mut members = Map::new();
+        if let Some(Numbers {
+            count,
+            max,
+            mean,
+            min,
+        }) = self.numbers
+        {
+            let numbers = [
+                ("count", json!(count)),
+                ("max", json!(max)),
+                ("mean", json!(mean)),
+                ("min", json!(min)),
+            ];
+            members.extend(numbers.map(|(name, value)| (name.to_owned(), value)));
+        }
+        if !self.words.is_empty() {
+            members.insert("words".to_owned(), json!(self.words));
+        }
+        Value::Object(members)
+    }
+
+    /// Returns it in words.
+    pub fn words(&self) -> String {
+        let numbers = self.numbers.map(|numbers| {
+            let Numbers {
+                count,
+                max,
+                mean,
+                min,
+            } = numbers;
+            format!("{count} times, {min} to {max}, mean {mean:.3}")
+        });
+        let words = self
+            .words
+            .iter()
+            .map(|(word, count)| format!("{word} {count}"));
+        numbers
+            .into_iter()
+            .chain(words)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+}
+
+impl Numbers {
+    fn take(&mut self, number: f64) {
+        self.count += 1;
+        self.max = self.max.max(number);
+        self.min = self.min.min(number);
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "nobody has so many records that a mean would suffer"
+        )]
+        let count = self.count as f64;
+        // No sum, which could grow beyond all numbers.
+        self.mean += number / count - self.mean / count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stats(by: &[By], lines: &[Value]) -> Stats {
+        let mut stats = Stats::new(by.to_vec());
+        for (index, line) in lines.iter().enumerate() {
+            let mut line = line.clone();
+            line["sequence"] = json!(index + 1);
+            let line = line.to_string();
+            stats.take(&Told::read(line.as_bytes()).unwrap(), true);
+        }
+        stats
+    }
+
+    fn started(run: &str, point: &str) -> Value {
+        json!({"record": "started", "run_id": run, "contract": "basecoat", "point": point, "hook": "h", "profile": "strict"})
+    }
+
+    fn ended(run: &str, wall: u64, measures: &Value) -> Value {
+        json!({
+            "record": "ended", "run_id": run, "outcome": "exited", "exit_code": 0, "measures": measures,
+            "usage": {"queue_us": 0, "setup_us": 0, "run_us": 0, "wall_us": wall, "user_us": 0, "system_us": 0, "max_rss_bytes": 0},
+            "verdict": {
+                "decision": "BLOCK", "failed": false, "contexts": 2, "warnings": 1, "updated_input_sha256": "x",
+            },
+        })
+    }
+
+    fn all(stats: &Stats) -> Vec<Value> {
+        let groups = stats.groups();
+        groups
+            .map(|(key, group)| Value::Object(stats.json(key, group)))
+            .collect()
+    }
+
+    #[test]
+    fn runs_are_counted_where_they_started_and_refusals_where_they_belong() {
+        let mut late = ended("b", 7, &json!({}));
+        late["outcome"] = json!("timed_out");
+        late["verdict"] = json!({"decision": "NONE", "failed": true});
+        let lines = [
+            started("a", "PreToolUse"),
+            started("b", "SessionStart"),
+            started("c", "SessionStart"),
+            ended("a", 5, &json!({})),
+            late,
+            json!({"record": "interrupted", "run_id": "c"}),
+            json!({"record": "refused", "run_id": "d", "reason": "OVERLOADED", "contract": "basecoat", "point": "SessionStart", "count": 3}),
+            ended("nobody", 5, &json!({})),
+            json!({"record": "torn", "bytes": 3, "text": "x"}),
+        ];
+        let counted = stats(&[By::Contract, By::Point], &lines);
+        let expected = [
+            json!({
+                "contract": "basecoat", "point": "PreToolUse", "runs": 1, "blocked": 1, "warnings": 1, "contexts": 2,
+                "rewrites": 1, "failed": 0, "timed_out": 0, "refused": 0, "interrupted": 0,
+                "latency_us": {"median": 5, "p95": 5, "max": 5},
+            }),
+            json!({
+                "contract": "basecoat", "point": "SessionStart", "runs": 1, "blocked": 0, "warnings": 0, "contexts": 0,
+                "rewrites": 0, "failed": 1, "timed_out": 1, "refused": 3, "interrupted": 1,
+                "latency_us": {"median": 7, "p95": 7, "max": 7},
+            }),
+        ];
+        assert_eq!(all(&counted), expected);
+        assert_eq!(counted.without_start, 1);
+        let by_profile = stats(&[By::Profile], &lines);
+        assert_eq!(all(&by_profile)[1]["profile"], "strict");
+    }
+
+    #[test]
+    fn measures_are_numbers_and_words_and_bounded() {
+        let mut lines = Vec::new();
+        for run in 0..200_u64 {
+            let name = format!("{run:03}");
+            lines.push(started(&name, "PreToolUse"));
+            let measures = json!({
+                "policyChecks": run, "toolCategory": format!("w{}", run % 100), "correlationId": name, "other": [1],
+            });
+            lines.push(ended(&name, run, &measures));
+        }
+        let group = all(&stats(&[By::Contract], &lines)).remove(0);
+        let numbers = &group["measures"]["policyChecks"];
+        assert_eq!(
+            (&numbers["count"], &numbers["min"], &numbers["max"]),
+            (&json!(200), &json!(0.0), &json!(199.0))
+        );
+        let mean = numbers["mean"].as_f64().unwrap();
+        assert!((mean - 99.5).abs() < 1e-9, "{mean}");
+        let words = group["measures"]["toolCategory"]["words"]
+            .as_object()
+            .unwrap();
+        assert_eq!((words.len(), &words["w0"]), (WORDS, &json!(2)));
+        // 36 words had no room, twice each, and a list is no measure.
+        assert_eq!(group["measures_dropped"], 72 + 200);
+        assert_eq!(group["measures"].get("correlationId"), None);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let lines: Vec<_> = (0..GROUPS + 2)
+            .map(|group| json!({"record": "refused", "run_id": "", "reason": "x", "hook": format!("h{group}")}))
+            .collect();
+        let counted = stats(&[By::Hook], &lines);
+        assert_eq!(
+            (counted.groups().count(), counted.without_group),
+            (GROUPS, 2)
+        );
+        let starts: Vec<_> = (0..=OPEN_RUNS)
+            .map(|run| started(&format!("{run:09}"), "x"))
+            .collect();
+        let mut lines = starts;
+        lines.extend([
+            ended("000000000", 1, &json!({})),
+            ended("000000001", 1, &json!({})),
+        ]);
+        let counted = stats(&[By::Point], &lines);
+        assert_eq!((counted.without_start, counted.groups().count()), (1, 1));
+    }
+
+    #[test]
+    fn a_quantile_is_within_two_percent_and_the_largest_is_exact() {
+        let mut latency = Latency::default();
+        assert_eq!(latency.quantile(50), 0);
+        for micros in 1..=100_000 {
+            latency.take(micros);
+        }
+        for (percent, exact) in [(50, 50_000), (95, 95_000), (100, 100_000)] {
+            let told = latency.quantile(percent);
+            assert!(
+                told >= exact && told <= exact + exact * 2 / 100,
+                "{percent}: {told}"
+            );
+        }
+        assert_eq!(latency.max, 100_000);
+        for value in [0, 1, 63, 64, 65, 1000, u64::MAX] {
+            assert!(most(step(value)) >= value);
+            assert_eq!(step(most(step(value))), step(value));
+        }
+    }
+}

@@ -1,0 +1,820 @@
+//! `hookjail learn`: the smallest profile under which a hook does what it does, proposed from what it was seen to do.
+//!
+//! The hook runs twice, each time confined: under the widest profile that the operator allows, looked on, and under the profile that
+//! comes of it. Nothing is granted in either that was not granted on the command line, and nothing is put in force.
+
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    env,
+    ffi::OsString,
+    fs::{self, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::Args;
+use nix::unistd::{AccessFlags, access};
+use serde_json::json;
+use tonic::transport::Channel;
+
+use super::{
+    Context, Failure, adopt,
+    assemble::{Assembly, own},
+    client, output,
+    program::resolve_program,
+    run::{contract, directory, event, parse_span, text},
+    served::{PrivateServer, runtime, until_interrupted},
+    show::{denial_words, outcome_words, plain},
+};
+use crate::{
+    admission::ConsentRule,
+    config::Config,
+    contract::{Envelope, native::Runtime},
+    model::{Event, Narrow, ProfileName},
+    pb::{self, hook_service_client::HookServiceClient},
+    policy::{
+        Access, GrantSpec, Network, Policy, References, Registry, environment,
+        explain::{Decision, Operation, Reach, Remedy},
+        forbidden::Forbidden,
+        learned::{Draft, Needs, PARTS, Site, Under, Use},
+        narrow::{Bound, narrow},
+    },
+    sandbox::{
+        Backend, Observer, Seen,
+        linux::{Landlock, NEWEST_ABI, explain as kernel},
+    },
+};
+
+/// The widest profile where none is named: what people's hooks need.
+const PROFILE: &str = "develop";
+
+/// The profile of the first run.
+const TRIAL: &str = "learn-trial";
+
+/// The hook did not end alike.
+const OTHER_END: &str = "it ends otherwise";
+
+/// How many refused accesses are named.
+const NAMED: usize = 20;
+
+/// Proposes the smallest profile for a hook: runs it under a wide one, looks at what it does, and runs it again under what comes of
+/// that. Both runs are real: what the hook writes, it writes.
+///
+/// Prints the profile as a diff that makes its file, and puts nothing in force. Exits with 0 where the hook ended under it as it did
+/// under the wide one, with 1 where it did not.
+#[derive(Debug, Args)]
+pub(super) struct Learn {
+    /// Give it what this runtime gives its hooks, and what the contract says of their stdin
+    #[arg(long = "as", value_name = "RUNTIME", value_parser = runtime_named)]
+    runtime: Option<Runtime>,
+    /// The lifecycle point
+    #[arg(long, default_value = "")]
+    point: String,
+    /// The widest profile that it may have
+    #[arg(long, value_name = "PROFILE", default_value = PROFILE)]
+    profile: String,
+    /// Let it speak to other hosts too
+    #[arg(long)]
+    network: bool,
+    /// Grant a path too: PATH=read, PATH=execute, PATH=write or PATH=write-file
+    #[arg(long, value_name = "PATH=ACCESS", value_parser = grant)]
+    grant: Vec<(PathBuf, Access)>,
+    /// What the profile is to be called
+    #[arg(long, value_name = "NAME", default_value = "learned")]
+    name: String,
+    /// Write the profile to this file, which must not exist
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// A file with the event, or - for stdin [default: stdin, unless it is a terminal or empty; then samples of the runtime's]
+    #[arg(long, value_name = "FILE")]
+    event: Option<PathBuf>,
+    /// The wall time of each run, for example 500ms, 10s, 2m
+    #[arg(long, value_parser = parse_span)]
+    timeout: Option<Duration>,
+    /// Binds ${workspace} [default: the project of the current directory]
+    #[arg(long, value_name = "DIR")]
+    workspace: Option<PathBuf>,
+    /// The command
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
+/// What came of a hook under a profile, with each of its events.
+struct Trial {
+    ends: Vec<pb::ExecuteResponse>,
+    files: Vec<PathBuf>,
+    seen: Vec<Seen>,
+}
+
+/// Something that a hook was refused in the first run.
+struct Unmet {
+    /// What would allow it, or why nothing does.
+    remedy: String,
+    what: String,
+}
+
+/// What came of it all.
+struct Learned {
+    /// How the hook did otherwise under it.
+    differ: Vec<String>,
+    /// The text of the profile.
+    draft: String,
+    learned: Trial,
+    refused: Vec<Unmet>,
+    trial: Trial,
+}
+
+impl Learn {
+    pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let mut config = context.load()?;
+        let shipped = Registry::builtin()?;
+        let is_free = |name: &ProfileName| {
+            let taken = [TRIAL, self.profile.as_str()].into_iter().chain(PARTS);
+            shipped.find(name).is_none() && !taken.into_iter().any(|taken| taken == name.as_str())
+        };
+        let name = ProfileName::parse(&self.name).filter(is_free);
+        let name = name.ok_or_else(|| {
+            Failure::new(format!(
+                "`--name {}` is no name for a profile of one's own",
+                self.name
+            ))
+        })?;
+        let bench = Bench::new(&self, context, &config)?;
+        let trial = bench.trial_profile(&self, &config)?;
+        config.proposed_profiles = vec![(TRIAL.to_owned(), trial)];
+        config.spawners = 1;
+        config.allowed_uids.clear();
+        config.workspace_roots.named.push(bench.workspace.clone());
+
+        let observer = Arc::new(Observer::default());
+        let assembly = Assembly::begin()?.observed_by(Arc::clone(&observer));
+        let learned = client::block_on(&runtime()?, async {
+            let trial = bench.run(&assembly, &config, TRIAL, &observer).await?;
+            let (draft, refused) = bench.judge(&self, &config, &trial, &name)?;
+            config
+                .proposed_profiles
+                .push((name.to_string(), draft.clone()));
+            let learned = bench
+                .run(&assembly, &config, name.as_str(), &observer)
+                .await?;
+            let mut differ = differences(&trial.ends, &learned.ends);
+            differ.extend(bench.kept(&config, &name, &learned)?);
+            Ok::<_, Failure>(Learned {
+                differ,
+                draft,
+                learned,
+                refused,
+                trial,
+            })
+        })?;
+        self.tell(context, &config, &name, &learned)
+    }
+
+    /// Says what came of it, and writes the profile where it was asked to.
+    fn tell(
+        &self,
+        context: &Context,
+        config: &Config,
+        name: &ProfileName,
+        learned: &Learned,
+    ) -> Result<ExitCode, Failure> {
+        let differ = &learned.differ;
+        if let Some(path) = &self.output {
+            write_new(path, &learned.draft)?;
+        }
+        let directory = config.profile_dirs.last().cloned().unwrap_or_else(|| {
+            let file = config.file.clone().or(context.surroundings.config_file());
+            let beside = file.as_deref().and_then(Path::parent);
+            beside.unwrap_or(Path::new("")).join("profiles")
+        });
+        let to = format!("{name}.toml");
+        let file = directory.join(&to);
+        // Where there is such a profile already, what would change in it.
+        let (from, old) = match fs::read_to_string(&file) {
+            Ok(old) => (to.as_str(), old),
+            Err(_) => ("/dev/null", String::new()),
+        };
+        let diff = similar::TextDiff::from_lines(&old, &learned.draft);
+        let diff = diff.unified_diff().header(from, &to).to_string();
+        let command = self.command.iter().map(|word| word.to_string_lossy());
+        let command: Vec<_> = command.map(Cow::into_owned).collect();
+        let command = shlex::try_join(command.iter().map(String::as_str))?;
+        let mut next = Vec::new();
+        if self.output.as_deref() != Some(&file) {
+            next.push(format!(
+                "have it written to {} by --output, or give this to `patch -p0` there",
+                file.display()
+            ));
+        }
+        if config.profile_dirs.is_empty() {
+            next.push(format!(
+                "name the directory in the configuration: [profiles] dirs = [{:?}]",
+                directory.display().to_string()
+            ));
+        }
+        next.push("hookjail reload, where a daemon runs".to_owned());
+        next.push(format!(
+            "hookjail consent allow --profile {name} -- {command}"
+        ));
+
+        if context.json {
+            let refused = learned.refused.iter();
+            let refused: Vec<_> = refused
+                .map(|it| json!({ "remedy": it.remedy, "what": it.what }))
+                .collect();
+            output::json_line(&json!({
+                "differences": differ,
+                "green": differ.is_empty(),
+                "name": name.as_str(),
+                "next": next,
+                "refused": refused,
+                "toml": learned.draft,
+            }));
+        } else {
+            let style = output::Style::of_stdout();
+            let ends = |trial: &Trial| {
+                let ends = trial.ends.iter().map(|end| {
+                    outcome_words(&end.outcome.unwrap_or_default(), &end.exec_problem, style)
+                });
+                let ends: BTreeSet<_> = ends.collect();
+                ends.into_iter().collect::<Vec<_>>().join("; ")
+            };
+            let say = |label: &str, words: &str| output::stderr(&format!("{label:<12}{words}"));
+            let wide = match (self.network, self.grant.is_empty()) {
+                (false, true) => self.profile.clone(),
+                _ => format!("{} and what was granted with it", self.profile),
+            };
+            say("tried", &format!("{} under {wide}", ends(&learned.trial)));
+            for Unmet { remedy, what } in &learned.refused {
+                say("refused", &plain(&format!("{what}: {remedy}")));
+            }
+            let green = match differ.as_slice() {
+                [] => "the same".to_owned(),
+                [one] if one == OTHER_END => format!(
+                    "DIFFERENT: {one}, and is refused nothing that the first run was not; if what the first run did is why, start it anew"
+                ),
+                differ => format!("DIFFERENT: {}", differ.join("; ")),
+            };
+            let words = format!("{} under {name}, {green}", ends(&learned.learned));
+            say("learnt", &words);
+            for (index, step) in next.iter().enumerate() {
+                say(if index == 0 { "to use it" } else { "" }, step);
+            }
+            output::stdout(diff.as_bytes());
+        }
+        Ok(match differ.is_empty() {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        })
+    }
+
+    /// Returns this command line with more options.
+    fn with(&self, more: &[String]) -> String {
+        let mut words = vec!["hookjail".to_owned(), "learn".to_owned()];
+        if let Some(runtime) = self.runtime {
+            let mut all = Runtime::ALL.into_iter();
+            let named = all.find(|(_, it)| *it == runtime);
+            words.extend(named.map(|(name, _)| format!("--as={name}")));
+        }
+        for (option, value) in [("point", &self.point), ("profile", &self.profile)] {
+            if !value.is_empty() && value != PROFILE {
+                words.push(format!("--{option}={value}"));
+            }
+        }
+        if self.network {
+            words.push("--network".to_owned());
+        }
+        for (path, access) in &self.grant {
+            words.push(format!("--grant={}={access}", path.display()));
+        }
+        words.extend_from_slice(more);
+        words.push("--".to_owned());
+        let command = self.command.iter().map(|word| word.to_string_lossy());
+        words.extend(command.map(Cow::into_owned));
+        shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
+    }
+}
+
+/// What both runs share.
+struct Bench {
+    abi: u32,
+    argv: Vec<String>,
+    contract: i32,
+    depth: u32,
+    events: Vec<Vec<u8>>,
+    /// What no grant of the command line reaches: where the daemon is root's, root's own home too.
+    floor: References,
+    mode: String,
+    path: Vec<PathBuf>,
+    point: String,
+    timeout: Option<prost_types::Duration>,
+    working_dir: PathBuf,
+    workspace: PathBuf,
+}
+
+impl Bench {
+    fn new(learn: &Learn, context: &Context, config: &Config) -> Result<Self, Failure> {
+        let current = env::current_dir()?.canonicalize()?;
+        let workspace = match (&learn.workspace, learn.runtime) {
+            (Some(named), _) => PathBuf::from(directory(named)?),
+            (None, Some(runtime)) => {
+                adopt::project(runtime, &current, context.surroundings.home.as_deref())
+            }
+            (None, None) => current.clone(),
+        };
+        let argv = resolve_program(learn.command.clone())?;
+        let argv = argv.into_iter().map(|word| text(word, "argument"));
+        let given = event(learn.event.as_deref())?;
+        let mut point = learn.point.clone();
+        let mode = learn.runtime.map(Runtime::mode);
+        let events = match (learn.runtime, mode) {
+            (Some(runtime), Some(mode)) if given.is_empty() => {
+                let samples = runtime.samples(&workspace).into_iter();
+                let samples = samples.map(|sample| {
+                    let event = Event {
+                        json: sample.to_string().into_bytes().into(),
+                        point: point.clone(),
+                        raw: false,
+                    };
+                    let envelope = Envelope {
+                        cwd: workspace.display().to_string(),
+                        session: "learn".to_owned(),
+                        ..Envelope::default()
+                    };
+                    mode.stdin(&event, &envelope)
+                        .map(|stdin| stdin.to_vec())
+                        .map_err(Failure::from)
+                });
+                samples.collect::<Result<Vec<_>, _>>()?
+            }
+            _ => vec![given],
+        };
+        if let (Some(runtime), Some(event)) = (learn.runtime, events.first())
+            && point.is_empty()
+        {
+            let named = runtime.named_point(event);
+            point = named.or_else(|| runtime.point(event)).unwrap_or_default();
+        }
+        let path = env::var_os("PATH").unwrap_or_default();
+        let working_dir = match current.starts_with(&workspace) {
+            true => current,
+            false => workspace.clone(),
+        };
+        let root = nix::unistd::geteuid().is_root();
+        let probed = Landlock::new(root).probe();
+        Ok(Self {
+            abi: probed.map_or(NEWEST_ABI, |host| host.landlock_abi),
+            argv: argv.collect::<Result<_, _>>()?,
+            contract: contract(mode.map_or("observe", |mode| mode.contract_name()))?.into(),
+            depth: context.surroundings.depth,
+            events: match events.is_empty() {
+                true => vec![Vec::new()],
+                false => events,
+            },
+            floor: References {
+                home: context.surroundings.home.clone(),
+                ..config.references.clone()
+            },
+            mode: mode.map_or_else(String::new, |mode| mode.mode_name().to_owned()),
+            path: env::split_paths(&path).collect(),
+            point,
+            timeout: learn
+                .timeout
+                .map(prost_types::Duration::try_from)
+                .transpose()?,
+            working_dir,
+            workspace,
+        })
+        .and_then(|bench| {
+            let forbidden = Forbidden::locate(&own(config))?;
+            match forbidden.reached_by(&bench.workspace)? {
+                None => Ok(bench),
+                Some(own) => Err(Failure::new(format!(
+                    "`{}` cannot be the workspace, because it reaches the daemon's own `{}`; start in a project, or name one by --workspace",
+                    bench.workspace.display(),
+                    own.display()
+                ))),
+            }
+        })
+    }
+
+    /// Returns the text of the profile of the first run: the one that is named, and what is granted on the command line.
+    fn trial_profile(&self, learn: &Learn, config: &Config) -> Result<String, Failure> {
+        let registry = Assembly::registry(config)?;
+        let widest = find(&registry, &learn.profile)?;
+        let mut text = format!(
+            "description = \"the first run of hookjail learn\"\nextends = \"{}\"\n",
+            widest.name
+        );
+        let mut system = Vec::new();
+        if learn.network {
+            text.push_str("network = \"outbound\"\n");
+            let known = |grant: &&GrantSpec| {
+                let mut all = widest.files.system.iter().chain(&widest.files.named);
+                all.all(|it| it.place != grant.place)
+            };
+            let network = find(&registry, "network")?;
+            system.extend(network.files.system.iter().filter(known).cloned());
+        }
+        text.push_str("[files]\nnamed = [");
+        for (path, access) in &learn.grant {
+            let never = self.floor.never(path, access.is_read_only());
+            if let Some(why) = never {
+                return Err(Failure::new(format!(
+                    "`{}` is not granted so: {why}; an operator who wants it writes it into a profile, by its whole path",
+                    path.display()
+                )));
+            }
+            let path = toml::Value::String(path.display().to_string());
+            text.push_str(&format!("{{ path = {path}, access = \"{access}\" }}, "));
+        }
+        text.push_str("]\nsystem = [");
+        for grant in &system {
+            let path = toml::Value::String(grant.place.to_string());
+            let (access, optional) = (grant.access, grant.optional);
+            text.push_str(&format!(
+                "{{ path = {path}, access = \"{access}\", optional = {optional} }}, "
+            ));
+        }
+        text.push_str("]\n");
+        Ok(text)
+    }
+
+    fn request(&self, policy: &Policy, event: &[u8]) -> Result<pb::ExecuteRequest, Failure> {
+        // What the runtime tells its hooks, as far as the profile lets it in.
+        let told = env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(name, _)| environment::admits(policy, name));
+        let binds = policy.needs_workspace();
+        let directory = |path: &Path| {
+            if binds {
+                text(path.into(), "directory")
+            } else {
+                Ok(String::new())
+            }
+        };
+        Ok(pb::ExecuteRequest {
+            contract: self.contract,
+            depth: self.depth,
+            event: Some(pb::Event {
+                json: event.to_vec().into(),
+                point: self.point.clone(),
+                raw: true,
+            }),
+            hook: Some(pb::Hook {
+                argv: self.argv.clone(),
+                env: told.collect(),
+                name: String::new(),
+                shell: None,
+                source: String::new(),
+                working_dir: directory(&self.working_dir)?,
+                workspace: directory(&self.workspace)?,
+            }),
+            mode: self.mode.clone(),
+            on_disconnect: pb::OnDisconnect::Kill.into(),
+            profile: policy.name.to_string(),
+            require_confirmed: Some(true),
+            timeout: self.timeout,
+            ..pb::ExecuteRequest::default()
+        })
+    }
+
+    /// Runs the hook under a profile, once for each event.
+    async fn run(
+        &self,
+        assembly: &Assembly,
+        config: &Config,
+        profile: &str,
+        observer: &Observer,
+    ) -> Result<Trial, Failure> {
+        let policy = find(&Assembly::registry(config)?, profile)?;
+        let server = PrivateServer::start(assembly, config.clone(), ConsentRule::Typed).await?;
+        let done = self.run_all(&server.channel, &policy).await;
+        let stopped = server.stop().await;
+        let (files, ends) = done?;
+        stopped?;
+        let seen = observer.take().ok_or_else(|| {
+            Failure::new(
+                "what a hook does with files cannot be observed here: that takes backend `landlock`, no filter with a listener above this \
+                 process, as some containers have one, and the right to read the memory of one's own children (`/proc/PID/mem`); ask \
+                 for single paths by `hookjail explain path`",
+            )
+        })?;
+        Ok(Trial { ends, files, seen })
+    }
+
+    async fn run_all(
+        &self,
+        channel: &Channel,
+        policy: &Policy,
+    ) -> Result<(Vec<PathBuf>, Vec<pb::ExecuteResponse>), Failure> {
+        let mut client = HookServiceClient::new(channel.clone());
+        let mut ends = Vec::new();
+        for event in &self.events {
+            let request = self.request(policy, event)?;
+            ends.push(until_interrupted(client.execute(request)).await?);
+        }
+        let preview = pb::PreviewRequest {
+            request: Some(self.request(policy, self.events.first().map_or(&[], Vec::as_slice))?),
+        };
+        let preview = client.preview(preview).await;
+        let preview = preview.map_err(|status| client::refused(&status))?;
+        let files = preview.into_inner().files.into_iter();
+        Ok((files.map(|file| file.path.into()).collect(), ends))
+    }
+
+    /// Returns the text of the smallest profile, and what the hook was refused.
+    fn judge(
+        &self,
+        learn: &Learn,
+        config: &Config,
+        trial: &Trial,
+        name: &ProfileName,
+    ) -> Result<(String, Vec<Unmet>), Failure> {
+        let widest = find(&Assembly::registry(config)?, TRIAL)?;
+        let widest = self.under(widest, &trial.files)?;
+        let needs = needs(trial, &config.runtime);
+        let site = Site {
+            path: &self.path,
+            references: &config.references,
+            workspace: &self.workspace,
+        };
+        let program = self.argv.first().map(Path::new).and_then(Path::file_name);
+        let program = program.unwrap_or_default().to_string_lossy();
+        let description = format!("what {} needs, by hookjail learn", plain(&program));
+        let draft = Draft::compose(&description, &needs, &widest, site, |draft| {
+            let mut config = config.clone();
+            config
+                .proposed_profiles
+                .push((name.to_string(), draft.to_string()));
+            let policy = find(&Assembly::registry(&config)?, name.as_str())?;
+            self.under(policy, &trial.files)
+        })?;
+        Ok((
+            draft.to_string(),
+            self.refused(learn, config, trial, &needs, &widest)?,
+        ))
+    }
+
+    /// Returns what a hook reaches under a profile.
+    fn under(&self, policy: Arc<Policy>, files: &[PathBuf]) -> Result<Under, Failure> {
+        let workspace = policy.needs_workspace().then_some(self.workspace.as_path());
+        let narrowed = narrow(&policy, Bound::workspace(workspace), &Narrow::default())?;
+        let handled = kernel::handled(self.abi);
+        let mut reach = Reach::locate(&narrowed.files, workspace, handled)?;
+        for file in files {
+            reach = reach.with_program(file)?;
+        }
+        Ok(Under { policy, reach })
+    }
+
+    /// Says what the hook was refused in the first run, and what would allow it.
+    fn refused(
+        &self,
+        learn: &Learn,
+        config: &Config,
+        trial: &Trial,
+        needs: &Needs,
+        widest: &Under,
+    ) -> Result<Vec<Unmet>, Failure> {
+        let mut refused: Vec<Unmet> = Vec::new();
+        let denials = trial.ends.iter().flat_map(|end| &end.denials);
+        let of_calls = denials.filter(|it| !it.incidental && it.source != "audit_log");
+        for denial in of_calls {
+            let is_network =
+                denial.suggestion.contains("network =") && widest.policy.network == Network::None;
+            refused.push(Unmet {
+                remedy: match (is_network, denial.suggestion.as_str()) {
+                    (true, _) => {
+                        format!("to allow it: {}", learn.with(&["--network".to_owned()]))
+                    }
+                    (false, "") => denial.rule.clone(),
+                    (false, change) => format!("{}; {change}", denial.rule),
+                },
+                what: format!("{} {}", denial.operation, denial.target)
+                    .trim_end()
+                    .to_owned(),
+            });
+        }
+        let forbidden = Forbidden::locate(&own(config))?;
+        for wanted in &needs.uses {
+            let Decision::Refused(refusal) = widest.reach.decide(
+                wanted.operation,
+                &wanted.target,
+                wanted.destination.as_ref(),
+                &forbidden,
+            ) else {
+                continue;
+            };
+            if is_incidental(wanted) || !may(wanted) {
+                continue;
+            }
+            let floor = self
+                .floor
+                .never(&refusal.at, is_read_only(wanted.operation));
+            refused.push(Unmet {
+                remedy: match (floor, &refusal.remedy) {
+                    (Some(why), _) => format!("never granted: {why}"),
+                    (None, Remedy::Grants(grants)) => self.remedy(learn, grants),
+                    (None, other) => format!("never granted: {other}"),
+                },
+                what: format!(
+                    "{} {}",
+                    wanted.operation.name(),
+                    wanted.target.path().display()
+                ),
+            });
+        }
+        let mut known = BTreeSet::new();
+        refused.retain(|it| known.insert(it.what.clone()));
+        let more = refused.len().saturating_sub(NAMED);
+        refused.truncate(NAMED);
+        if more > 0 {
+            refused.push(Unmet {
+                remedy: "named once these are allowed".to_owned(),
+                what: format!("{more} more"),
+            });
+        }
+        Ok(refused)
+    }
+
+    /// Returns the command line that grants what is refused, or says why none does.
+    fn remedy(&self, learn: &Learn, grants: &[GrantSpec]) -> String {
+        let mut options = Vec::new();
+        for grant in grants {
+            let place = grant.place.to_string();
+            let place = place.replacen("${workspace}", &self.workspace.display().to_string(), 1);
+            let read_only = grant.access.is_read_only();
+            if let Some(why) = self.floor.never(Path::new(&place), read_only) {
+                return format!("never granted: {why}");
+            }
+            options.push(format!("--grant={place}={}", grant.access));
+        }
+        format!("to allow it: {}", learn.with(&options))
+    }
+
+    /// Names what the profile of the second run kept from the hook and that of the first did not.
+    fn kept(
+        &self,
+        config: &Config,
+        name: &ProfileName,
+        learned: &Trial,
+    ) -> Result<Vec<String>, Failure> {
+        let registry = Assembly::registry(config)?;
+        let widest = self.under(find(&registry, TRIAL)?, &learned.files)?;
+        let narrow = self.under(find(&registry, name.as_str())?, &learned.files)?;
+        let uses = needs(learned, &config.runtime).uses.into_iter();
+        let uses = uses.filter(|it| it.is_allowed(&widest.reach) && !it.is_allowed(&narrow.reach));
+        let kept = uses.map(|it| {
+            let operation = it.operation.name();
+            format!("it is refused {operation} {}", it.target.path().display())
+        });
+        let kept: BTreeSet<_> = kept.collect();
+        Ok(kept.into_iter().take(NAMED).collect())
+    }
+}
+
+/// Whether an operation changes nothing.
+const fn is_read_only(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Execute | Operation::List | Operation::Read | Operation::See
+    )
+}
+
+/// Returns what a hook needs by what was seen of it. What lies in the run's own directories every hook has.
+fn needs(trial: &Trial, runtime: &Path) -> Needs {
+    let mut needs = Needs::default();
+    let runtime = runtime
+        .canonicalize()
+        .unwrap_or_else(|_| runtime.to_owned());
+    for seen in &trial.seen {
+        match seen {
+            Seen::Metadata => needs.metadata = true,
+            Seen::Process => needs.processes = true,
+            Seen::Socket => needs.network = true,
+            Seen::Path(done) => {
+                let is_own = |path: &Path| path.starts_with(&runtime);
+                let to = done.destination.as_ref();
+                if is_own(done.target.path()) && to.is_none_or(|to| is_own(to.path())) {
+                    continue;
+                }
+                needs.uses.push(Use::clone(done));
+            }
+        }
+    }
+    needs
+}
+
+/// Whether this user could do it at all, were it not for confinement.
+fn may(wanted: &Use) -> bool {
+    let path = wanted.target.path();
+    let (path, flags) = match wanted.operation {
+        Operation::Execute => (path, AccessFlags::X_OK),
+        Operation::List | Operation::Read => (path, AccessFlags::R_OK),
+        Operation::Truncate | Operation::Write => (path, AccessFlags::W_OK),
+        Operation::Create
+        | Operation::Link
+        | Operation::MakeDevice
+        | Operation::MakeDirectory
+        | Operation::MakeFifo
+        | Operation::MakeLink
+        | Operation::MakeSocket
+        | Operation::Remove
+        | Operation::RemoveDirectory
+        | Operation::Rename => (wanted.target.parent(), AccessFlags::W_OK),
+        Operation::Metadata | Operation::See => return true,
+    };
+    access(path, flags).is_ok()
+}
+
+/// Whether it is what C libraries, shells and interpreters look at on their own, and do without.
+fn is_incidental(wanted: &Use) -> bool {
+    let path = wanted.target.path();
+    let looked_at = [
+        "/dev/tty",
+        "/etc/group",
+        "/etc/locale.alias",
+        "/etc/nsswitch.conf",
+        "/etc/passwd",
+    ];
+    let kernels = ["/proc", "/sys"];
+    looked_at.iter().any(|known| path == Path::new(known))
+        || kernels.iter().any(|known| path.starts_with(known))
+}
+
+/// Says how the runs under the learnt profile came out otherwise than the first ones.
+fn differences(first: &[pb::ExecuteResponse], second: &[pb::ExecuteResponse]) -> Vec<String> {
+    let mut differ = BTreeSet::new();
+    for (first, second) in first.iter().zip(second) {
+        let (was, is) = (
+            first.outcome.unwrap_or_default(),
+            second.outcome.unwrap_or_default(),
+        );
+        if (was.kind, was.exit_code, was.signal) != (is.kind, is.exit_code, is.signal) {
+            differ.insert(OTHER_END.to_owned());
+        }
+        let decision = |of: &pb::ExecuteResponse| of.verdict.as_ref().map_or(0, |it| it.decision);
+        if decision(first) != decision(second) {
+            differ.insert("its verdict is another".to_owned());
+        }
+        let known = |denial: &&pb::Denial| {
+            first
+                .denials
+                .iter()
+                .all(|it| it.operation != denial.operation)
+        };
+        let denials = second.denials.iter().filter(|it| !it.incidental);
+        for denial in denials.filter(known) {
+            differ.insert(format!("it is refused {}", denial_words(denial)));
+        }
+    }
+    differ.into_iter().collect()
+}
+
+fn find(registry: &Registry, name: &str) -> Result<Arc<Policy>, Failure> {
+    let found = ProfileName::parse(name).and_then(|name| registry.find(&name).cloned());
+    found.ok_or_else(|| Failure::new(format!("there is no profile `{name}`")))
+}
+
+fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+    let failed =
+        |error: io::Error| Failure::new(format!("cannot write `{}`: {error}", path.display()));
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o644)
+        .open(path)
+        .map_err(failed)?;
+    file.write_all(text.as_bytes()).map_err(failed)
+}
+
+fn runtime_named(text: &str) -> Result<Runtime, String> {
+    adopt::parse(text)?.ok_or_else(|| "name the runtime".to_owned())
+}
+
+fn grant(text: &str) -> Result<(PathBuf, Access), String> {
+    let problem = || format!("`{text}` is not PATH=read, =execute, =write or =write-file");
+    let (path, access) = text.rsplit_once('=').ok_or_else(problem)?;
+    let all = [
+        Access::Execute,
+        Access::Read,
+        Access::Write,
+        Access::WriteFile,
+    ];
+    let access = all.into_iter().find(|known| known.name() == access);
+    let path = Path::new(path).canonicalize();
+    let path = path.map_err(|error| format!("cannot use `{text}`: {error}"))?;
+    Ok((path, access.ok_or_else(problem)?))
+}

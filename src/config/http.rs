@@ -1,0 +1,116 @@
+//! `[http]`: which hooks may be posted to a URL, and what their headers may have.
+
+use std::collections::BTreeMap;
+
+use super::{ConfigProblem, written::HttpEntry};
+use crate::{
+    hooks::http::{Egress, Url},
+    policy::environment::is_name,
+    redact::secret::{Registration, Source},
+};
+
+/// Reads the entry.
+///
+/// # Errors
+///
+/// Names the key that is wrong, and what stands there.
+pub(super) fn read(entry: HttpEntry, secrets: &[Registration]) -> Result<Egress, ConfigProblem> {
+    let allow = entry.allow.iter().map(|text| {
+        let url = Url::parse(text).map_err(|problem| wrong("http.allow", text, problem))?;
+        if url.has_query() {
+            let problem = "has a query; leave it out, all queries of its path are allowed with it";
+            return Err(wrong("http.allow", text, problem));
+        }
+        Ok(url)
+    });
+    let allow = allow.collect::<Result<_, _>>()?;
+    let mut variables = BTreeMap::new();
+    for (variable, secret) in entry.variables {
+        if !is_name(&variable) {
+            let problem = "is not the name of a variable";
+            return Err(wrong("http.variables", &variable, problem));
+        }
+        let registration = secrets.iter().find(|known| known.name == secret);
+        let registration = registration.ok_or_else(|| {
+            let problem = "stands for a secret that no `[[secret]]` has as its `name`";
+            wrong("http.variables", &variable, problem)
+        })?;
+        if matches!(registration.source, Source::Pattern(_)) {
+            let problem = "stands for a secret that is a pattern; give one with `file`, `env` or `credential`";
+            return Err(wrong("http.variables", &variable, problem));
+        }
+        variables.insert(variable, registration.clone());
+    }
+    Ok(Egress { allow, variables })
+}
+
+fn wrong(key: &'static str, what: &str, problem: &str) -> ConfigProblem {
+    ConfigProblem::Key {
+        key,
+        problem: format!("{problem} (`{what}`)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use regex::bytes::Regex;
+
+    use super::*;
+
+    fn secrets() -> [Registration; 2] {
+        let named = |name: &str, source| Registration {
+            name: name.to_owned(),
+            source,
+        };
+        let pattern = Regex::new("TICKET-[0-9]+").unwrap();
+        [
+            named("token", Source::File(PathBuf::from("/etc/token"))),
+            named("ticket", Source::Pattern(pattern)),
+        ]
+    }
+
+    fn read(allow: &str, variable: (&str, &str)) -> Result<Egress, String> {
+        let (name, secret) = variable;
+        let entry = HttpEntry {
+            allow: vec![allow.to_owned()],
+            variables: BTreeMap::from([(name.to_owned(), secret.to_owned())]),
+        };
+        super::read(entry, &secrets()).map_err(|problem| problem.to_string())
+    }
+
+    #[test]
+    fn an_entry_is_a_url_without_a_query_and_a_variable_stands_for_a_secret_that_is_known() {
+        let egress = read("https://a/agent", ("TOKEN", "token")).unwrap();
+        assert_eq!(egress.allow, [Url::parse("https://a:443/agent").unwrap()]);
+        assert_eq!(egress.variables["TOKEN"].name, "token");
+        for (allow, variable, expected) in [
+            ("a/agent", ("TOKEN", "token"), "`http.allow` "),
+            ("https://*.a/", ("TOKEN", "token"), "`http.allow` "),
+            (
+                "https://a/?x=1",
+                ("TOKEN", "token"),
+                "`http.allow` has a query",
+            ),
+            (
+                "https://a/",
+                ("A-B", "token"),
+                "`http.variables` is not the name",
+            ),
+            (
+                "https://a/",
+                ("TOKEN", "tokens"),
+                "`http.variables` stands for a secret that no",
+            ),
+            (
+                "https://a/",
+                ("TOKEN", "ticket"),
+                "`http.variables` stands for a secret that is a pattern",
+            ),
+        ] {
+            let problem = read(allow, variable).unwrap_err();
+            assert!(problem.starts_with(expected), "{problem}");
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Hooks that are posted to a URL: which of them the operator lets through, and the command line that posts them.
+//!
+//! Nothing here opens a connection. A hook of this kind becomes a command like any other, confined and recorded: a shell, which
+//! writes curl's configuration into the run's own directory and starts curl. The URL and the values of headers go by the
+//! environment and that file alone, for anybody on the host may read command lines.
+
+mod url;
+
+use std::{
+    collections::BTreeMap, ffi::OsString, fmt, fs::File, os::unix::ffi::OsStringExt, path::Path,
+};
+
+use http::HeaderName;
+
+pub use self::url::Url;
+use super::{Action, Registered, load::Loaded};
+use crate::{
+    admission::only_roots,
+    model::{Backing, Command, ProfileName},
+    policy::environment::is_name,
+    redact::secret::Registration,
+    refusal::chain,
+    request::Request,
+};
+
+/// The profile that all of them run under: the smallest with outbound network.
+pub const PROFILE: &str = "network";
+
+/// What posts.
+pub(super) const CURL: &str = "/usr/bin/curl";
+
+const SHELL: &str = "/bin/sh";
+
+/// The variable that carries what curl is to do.
+const VARIABLE: &str = "HOOK_REQUEST";
+
+/// The largest configuration for curl, bytes: a variable's value is bounded by the kernel, and a line by curl.
+const MAX_BYTES: usize = 64 * 1024;
+
+/// Posts stdin. Whatever goes wrong ends with 1, for curl's own codes mean something else to runtimes: 2 would be a no.
+///
+/// A redirection is no answer, for it would lead where nobody allowed it. A proxy of the environment, curl's own configuration,
+/// names in URLs and patterns in them count for nothing. What is longer than a hook's output may be is no answer either; of
+/// what a server sends without saying how much, the profile's limit for files stops the rest.
+const SCRIPT: &str = r#"[ -x /usr/bin/curl ] || { echo "there is no /usr/bin/curl, which posts such hooks" >&2; exit 1; }
+umask 077
+cd "$TMPDIR" && printf %s "$HOOK_REQUEST" >request || exit 1
+unset HOOK_REQUEST
+status=$(/usr/bin/curl --disable --config request --data-binary @- --disallow-username-in-url --globoff \
+  --max-filesize 10485760 --noproxy '*' --output reply --path-as-is --proto =http,https --show-error --silent --tlsv1.2 \
+  --user-agent hookjail --write-out '%{response_code}') || exit 1
+case $status in
+  2??) ;;
+  *) echo "the server answered with status $status" >&2; exit 1 ;;
+esac
+[ -e reply ] || exit 0
+[ "$(wc -c <reply)" -le 10485760 ] || { echo "the answer has more than 10 MiB" >&2; exit 1; }
+cat reply || exit 1"#;
+
+/// Headers that decide where a request goes or how it is framed, which is curl's to say.
+const CURLS: [&str; 8] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Which URLs the operator lets hooks be posted to, and which variables their headers may have.
+#[derive(Clone, Debug, Default)]
+pub struct Egress {
+    /// The URLs; what lies below one is allowed with it.
+    pub allow: Vec<Url>,
+    /// Names of variables, each with the secret that it stands for.
+    pub variables: BTreeMap<String, Registration>,
+}
+
+/// A hook that is posted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Post {
+    headers: Vec<(String, String)>,
+    standing: Standing,
+    url: Url,
+    variables: Vec<String>,
+}
+
+/// What the operator's configuration says about it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    /// It lets it through.
+    Allowed(Allowed),
+    /// It does not.
+    Denied(Denied),
+    /// It was not asked, and nothing is posted.
+    Unasked,
+}
+
+/// How a hook is posted that the operator lets through.
+#[derive(Clone, PartialEq)]
+pub struct Allowed {
+    /// The URL of the operator's list at or below which it lies.
+    pub by: Url,
+    /// What curl is to do, with the values of secrets.
+    request: Vec<u8>,
+}
+
+/// Nothing of its request, which holds secrets.
+impl fmt::Debug for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Allowed")
+            .field("by", &self.by)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a hook is not posted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Denied {
+    /// The lines of a configuration that would let it through; empty where none would.
+    pub lines: String,
+    /// Why.
+    pub why: String,
+}
+
+/// On one line: why, and what would let it through.
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)?;
+        if self.lines.is_empty() {
+            return Ok(());
+        }
+        write!(f, "; to let it through: {}", self.lines.replace('\n', " "))
+    }
+}
+
+impl Denied {
+    fn never(why: impl Into<String>) -> Self {
+        Self {
+            lines: String::new(),
+            why: why.into(),
+        }
+    }
+}
+
+impl Post {
+    /// Takes a URL, headers as they are written, and the variables that those may name.
+    ///
+    /// # Errors
+    ///
+    /// Says what nobody could let through: a URL or a header that is none or can be read in more than one way.
+    pub fn new(
+        url: &str,
+        headers: &BTreeMap<&str, &str>,
+        variables: &[&str],
+    ) -> Result<Self, String> {
+        let url = Url::parse(url).map_err(|problem| format!("its `url` {problem}"))?;
+        for (name, value) in headers {
+            let known = HeaderName::from_bytes(name.as_bytes());
+            let known = known
+                .map_err(|_| format!("its header `{}` has no name of one", name.escape_debug()))?;
+            if CURLS.contains(&known.as_str()) {
+                return Err(format!("its header `{known}` is not a hook's to set"));
+            }
+            if value.contains(char::is_control) {
+                return Err(format!("its header `{known}` has a control character"));
+            }
+        }
+        let owned = |(name, value): (&&str, &&str)| ((*name).to_owned(), (*value).to_owned());
+        Ok(Self {
+            headers: headers.iter().map(owned).collect(),
+            standing: Standing::Unasked,
+            url,
+            variables: variables.iter().map(|name| (*name).to_owned()).collect(),
+        })
+    }
+
+    /// Returns where it is posted to.
+    pub const fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Returns what the operator's configuration says about it.
+    pub const fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Returns the names of its headers.
+    pub fn headers(&self) -> Vec<&str> {
+        self.headers.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// Returns the variables that its headers name and that it does not list: empty texts stand in their place.
+    pub fn unlisted(&self) -> Vec<&str> {
+        let named = self.headers.iter().flat_map(|(_, value)| pieces(value));
+        let variable = |piece| match piece {
+            Piece::Text(_) => None,
+            Piece::Variable(name) => Some(name),
+        };
+        let named = named.filter_map(variable);
+        named
+            .filter(|name| !self.variables.iter().any(|listed| listed == name))
+            .collect()
+    }
+
+    /// Has a request post the event. Words and profile are of hookjail's making and the operator's choice, and nothing of the
+    /// workspace is granted.
+    ///
+    /// # Errors
+    ///
+    /// The operator does not let it through.
+    pub fn put(&self, request: &mut Request) -> Result<(), Denied> {
+        let allowed = match &self.standing {
+            Standing::Allowed(allowed) => allowed,
+            Standing::Denied(denied) => return Err(denied.clone()),
+            Standing::Unasked => {
+                return Err(Denied::never("nobody was asked whether it may be posted"));
+            }
+        };
+        let by = allowed.by.to_string();
+        let words = [SHELL, "-c", SCRIPT, "http", &by];
+        request.hook.command = Command::Argv(words.iter().map(OsString::from).collect());
+        let carried = OsString::from_vec(allowed.request.clone());
+        request.hook.configured_env = BTreeMap::from([(VARIABLE.to_owned(), carried)]);
+        request.narrow.without_named_grants = true;
+        // As of the shell: of a curl that somebody else can change, a person decides.
+        let is_roots =
+            File::open(CURL).is_ok_and(|file| only_roots(Path::new(CURL), &file).is_some());
+        if is_roots {
+            request.backing = Backing::Own;
+        }
+        Ok(())
+    }
+
+    /// Returns what the operator's configuration says about it.
+    fn judged(
+        &self,
+        egress: &Egress,
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Allowed, Denied> {
+        let mut entries = egress.allow.iter();
+        let Some(by) = entries.find(|entry| self.url.is_within(entry)) else {
+            let url = self.url.to_string();
+            return Err(Denied {
+                lines: format!("[http]\nallow = [{}]", toml::Value::from(url.clone())),
+                why: format!("the operator does not let hooks be posted to `{url}` (`http.allow`)"),
+            });
+        };
+        let mut text = Vec::new();
+        set(&mut text, "url", self.url.whole().as_bytes());
+        let has = |name: &str| {
+            self.headers
+                .iter()
+                .any(|(own, _)| own.eq_ignore_ascii_case(name))
+        };
+        if !has("content-type") {
+            set(&mut text, "header", b"Content-Type: application/json");
+        }
+        // Without it curl waits a second before it sends a large body.
+        set(&mut text, "header", b"Expect:");
+        for (name, value) in &self.headers {
+            let mut filled = Vec::new();
+            for piece in pieces(value) {
+                match piece {
+                    Piece::Text(text) => filled.extend_from_slice(text.as_bytes()),
+                    Piece::Variable(variable) if self.variables.iter().any(|it| it == variable) => {
+                        filled.extend(egress.value(variable, &environment)?);
+                    }
+                    // As the runtimes have it.
+                    Piece::Variable(_) => {}
+                }
+            }
+            let blank = filled.iter().all(u8::is_ascii_whitespace);
+            let line = if blank {
+                // With a colon curl would send no such header.
+                format!("{name};").into_bytes()
+            } else {
+                [format!("{name}: ").as_bytes(), &filled].concat()
+            };
+            set(&mut text, "header", &line);
+        }
+        if text.len() > MAX_BYTES {
+            return Err(Denied::never(format!(
+                "its URL and headers have more than {MAX_BYTES} bytes"
+            )));
+        }
+        Ok(Allowed {
+            by: by.clone(),
+            request: text,
+        })
+    }
+}
+
+impl Egress {
+    /// Returns what stands for a variable.
+    fn value(
+        &self,
+        variable: &str,
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Vec<u8>, Denied> {
+        let Some(registration) = self.variables.get(variable) else {
+            return Err(Denied {
+                lines: format!(
+                    "[http.variables]\n{variable} = \"NAME\"\n[[secret]]\nname = \"NAME\"\nenv = \"{variable}\""
+                ),
+                why: format!("the operator gives its headers no `{variable}` (`http.variables`)"),
+            });
+        };
+        let cannot =
+            |why: String| Denied::never(format!("its headers cannot have `{variable}`: {why}"));
+        let secret = registration.read(environment);
+        let secret = secret.map_err(|error| cannot(chain(&error)))?;
+        let value = secret
+            .value()
+            .ok_or_else(|| cannot("its secret is a pattern".to_owned()))?;
+        if value.iter().any(u8::is_ascii_control) {
+            return Err(cannot("it has a control character".to_owned()));
+        }
+        Ok(value.to_vec())
+    }
+}
+
+/// Says of all hooks that are posted what the operator's configuration says of them.
+pub(crate) fn decide(
+    loaded: &mut Loaded,
+    egress: &Egress,
+    environment: impl Fn(&str) -> Option<OsString>,
+) {
+    for hook in &mut loaded.hooks {
+        let Action::Http(post) = &mut hook.action else {
+            continue;
+        };
+        match post.judged(egress, &environment) {
+            Ok(allowed) => {
+                post.standing = Standing::Allowed(allowed);
+                grant(hook);
+            }
+            Err(denied) => {
+                loaded.warnings.push(format!("{}: {denied}", hook.source));
+                post.standing = Standing::Denied(denied);
+            }
+        }
+    }
+}
+
+/// Grants the profile. No other is of use to it, so that what an operator says of a file's profile is said of its commands.
+fn grant(hook: &mut Registered) {
+    hook.profile = ProfileName::parse(PROFILE);
+    hook.profile_granted = true;
+}
+
+/// A part of a header's value as it is written.
+enum Piece<'a> {
+    Text(&'a str),
+    Variable(&'a str),
+}
+
+/// Takes a value apart: `$NAME` and `${NAME}` are variables, and any other `$` is itself.
+fn pieces(value: &str) -> Vec<Piece<'_>> {
+    let mut found = Vec::new();
+    let mut rest = value;
+    while let Some(at) = rest.find('$') {
+        let (before, after) = (&rest[..at], &rest[at + 1..]);
+        let braced = after
+            .strip_prefix('{')
+            .and_then(|after| after.split_once('}'));
+        let (name, behind) = braced.unwrap_or_else(|| {
+            let end = after.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+            after.split_at(end.unwrap_or(after.len()))
+        });
+        if is_name(name) {
+            found.extend([Piece::Text(before), Piece::Variable(name)]);
+            rest = behind;
+        } else {
+            found.push(Piece::Text(&rest[..=at]));
+            rest = after;
+        }
+    }
+    found.push(Piece::Text(rest));
+    found
+}
+
+/// Adds a line of curl's configuration.
+fn set(text: &mut Vec<u8>, name: &str, value: &[u8]) {
+    text.extend_from_slice(name.as_bytes());
+    text.extend_from_slice(b" = \"");
+    for byte in value {
+        if matches!(byte, b'"' | b'\\') {
+            text.push(b'\\');
+        }
+        text.push(*byte);
+    }
+    text.extend_from_slice(b"\"\n");
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! Files that command lines write by a redirection, and that their profiles do not let them write: a shell then runs nothing of
+//! the command, and dash ends with 2.
+
+use std::path::{Path, PathBuf};
+
+use super::{Action, Registered};
+use crate::{
+    contract::CommandStyle,
+    model::{Command, ProfileName},
+    policy::{Access, Place, Policy, Registry, WorkingDir},
+};
+
+/// Warns of hooks whose command line names a file to write that their profile does not let them write.
+pub fn warnings(hooks: &[Registered], profiles: &Registry) -> Vec<String> {
+    let of_hook = |hook: &Registered| {
+        let line = line(hook)?;
+        let policy = profiles.find(&ProfileName::parse(hook.runs_under())?)?;
+        let place = targets(line)
+            .into_iter()
+            .filter_map(|target| place(&target, hook, policy))
+            .find(|place| !is_writable(place, policy))?;
+        Some(format!(
+            "{}: `>` writes `{place}`, which profile `{}` does not let it: the shell then does not run the command; name a profile \
+             with `files.named = [{{ path = \"{place}\", access = \"write-file\", create = true }}]`",
+            hook.source, policy.name
+        ))
+    };
+    hooks.iter().filter_map(of_hook).collect()
+}
+
+/// Returns the line that a shell runs.
+fn line(hook: &Registered) -> Option<&str> {
+    match (&hook.action, hook.mode.defaults(&hook.point).command) {
+        (Action::Command(Command::Line { text, .. }), CommandStyle::Shell { .. }) => Some(text),
+        _ => None,
+    }
+}
+
+/// Returns where a target lies, as far as that is known before the hook runs.
+fn place(target: &str, hook: &Registered, policy: &Policy) -> Option<Place> {
+    if Path::new(target).is_absolute() {
+        return Some(Place::Path(target.into()));
+    }
+    let below = PathBuf::from(target.strip_prefix("./")?);
+    match (&hook.working_dir, policy.working_dir) {
+        (Some(directory), _) => Some(Place::Path(directory.join(below))),
+        (None, WorkingDir::Workspace) => Some(Place::Workspace {
+            below,
+            if_bound: false,
+        }),
+        (None, WorkingDir::Scratch) => None,
+    }
+}
+
+fn is_writable(place: &Place, policy: &Policy) -> bool {
+    let named = policy.files.named.iter().chain(policy.files.system.iter());
+    let mut writable = named.filter(|grant| !grant.access.is_read_only());
+    writable.any(|grant| match (&grant.place, place) {
+        (Place::Path(granted), Place::Path(path)) if grant.access == Access::WriteFile => {
+            granted == path
+        }
+        (Place::Path(granted), Place::Path(path)) => path.starts_with(granted),
+        (Place::Workspace { below: granted, .. }, Place::Workspace { below, .. }) => {
+            below.starts_with(granted)
+        }
+        // Where the workspace lies is not known yet.
+        (Place::Workspace { .. }, Place::Path(_)) | (Place::Path(_), Place::Workspace { .. }) => {
+            grant.access == Access::Write
+        }
+        // It is never writable.
+        (Place::Source { .. }, _) | (_, Place::Source { .. }) => false,
+    })
+}
+
+/// Returns the paths that a command line writes to by redirections, as far as they are written out: absolute ones, and those
+/// that begin with `./`.
+fn targets(line: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = line;
+    let mut before = ' ';
+    while let Some(first) = rest.chars().next() {
+        let after = &rest[first.len_utf8()..];
+        rest = match first {
+            '\\' => after
+                .get(after.chars().next().map_or(0, char::len_utf8)..)
+                .unwrap_or(""),
+            '\'' => after.split_once('\'').map_or("", |(_, rest)| rest),
+            '"' => behind_quote(after),
+            '#' if before.is_whitespace() => after.find('\n').map_or("", |at| &after[at..]),
+            // What stands in a document is the program's to read.
+            '<' if after.starts_with('<') => return found,
+            '>' => {
+                let after = after.trim_start_matches(['>', '|']);
+                let target = after.trim_start_matches([' ', '\t']);
+                found.extend(word(target));
+                after
+            }
+            _ => after,
+        };
+        before = first;
+    }
+    found
+}
+
+fn behind_quote(text: &str) -> &str {
+    let mut escaped = false;
+    for (at, char) in text.char_indices() {
+        match char {
+            '"' if !escaped => return &text[at + 1..],
+            _ => escaped = char == '\\' && !escaped,
+        }
+    }
+    ""
+}
+
+/// Returns a path that is written out, in quotes or without.
+fn word(text: &str) -> Option<String> {
+    let quote = text
+        .chars()
+        .next()
+        .filter(|first| ['"', '\''].contains(first));
+    let word = match quote {
+        Some(quote) => text[1..].split_once(quote)?.0,
+        None => {
+            let end = text.find(|c: char| c.is_whitespace() || ";&|()<>".contains(c));
+            &text[..end.unwrap_or(text.len())]
+        }
+    };
+    let is_path = word.starts_with('/') || word.starts_with("./");
+    let is_literal = !word.contains(['$', '`', '*', '?', '[', '{', '\\', '\'', '"', '\n']);
+    let is_plain = !Path::new(word)
+        .components()
+        .any(|it| it.as_os_str() == "..");
+    (is_path && is_literal && is_plain).then(|| word.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hooks::read::{Origin, Switches, read};
+
+    #[test]
+    fn literal_targets_of_redirections_are_found_and_nothing_else_is_taken_for_one() {
+        for (line, expected) in [
+            ("echo x >> /tmp/a.log", &["/tmp/a.log"][..]),
+            (
+                "echo x >/tmp/a; cat <in 2>'/tmp/b c' | tee x",
+                &["/tmp/a", "/tmp/b c"],
+            ),
+            ("{ date; echo; } >>\"/tmp/a\" 2>&1", &["/tmp/a"]),
+            ("echo x >| ./audit.log", &["./audit.log"]),
+            ("echo \"a > /tmp/b\" 'c > /tmp/d' \\> /tmp/e", &[]),
+            ("echo x > \"$LOG\" > /tmp/$USER > out > /tmp/*", &[]),
+            ("true # > /tmp/a", &[]),
+            ("cat <<E\n> /tmp/a\nE", &[]),
+            ("exec 2>&1 >&-; [ 1 \\> 2 ]", &[]),
+            ("echo x >/tmp/../etc/x", &[]),
+            ("echo \"", &[]),
+            ("echo \\", &[]),
+        ] {
+            assert_eq!(targets(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_redirection_that_the_profile_refuses_is_warned_of_and_one_that_it_grants_is_not() {
+        let file = |line: &str| {
+            let text = format!("hooks:\n  stop:\n  - {{type: command, command: {line:?}}}\n");
+            let origin = Origin {
+                base: None,
+                name: "agent.yaml",
+            };
+            read("docker_agent", &text, &origin, &Switches::default()).unwrap()
+        };
+        let profiles = Registry::builtin().unwrap();
+        let warned = |line: &str, profile: &str| {
+            let mut hooks = file(line).hooks;
+            assert_eq!(hooks.len(), 1);
+            hooks[0].profile = ProfileName::parse(profile);
+            warnings(&hooks, &profiles)
+        };
+        let [warning] = &warned("echo x >> /tmp/agent.log", "workspace-ro")[..] else {
+            panic!("no warning")
+        };
+        assert!(
+            warning.starts_with("agent.yaml: hooks.stop[0]: `>` writes `/tmp/agent.log`, which profile `workspace-ro`"),
+            "{warning}"
+        );
+        assert_eq!(warned("echo x > ./audit.log", "workspace-ro").len(), 1);
+        for (line, profile) in [
+            ("echo x >/dev/null", "workspace-ro"),
+            ("echo x > ./audit.log", "workspace-rw"),
+            // It starts in its scratch directory.
+            ("echo x > ./audit.log", "pipeline"),
+            // That may lie in the workspace.
+            ("echo x > /srv/project/audit.log", "workspace-rw"),
+        ] {
+            assert_eq!(warned(line, profile), Vec::<String>::new(), "{line}");
+        }
+    }
+}

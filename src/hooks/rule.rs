@@ -1,0 +1,140 @@
+//! What the operator says about hooks of a file that say less, or something else, themselves.
+
+use std::time::Duration;
+
+use super::Registered;
+use crate::model::{OnFailure, ProfileName};
+
+/// A rule about hooks of a file: which are meant, and what holds for them.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Rule {
+    /// Whether it decides nothing; `None` = what it says counts.
+    pub advisory: Option<bool>,
+    /// The command: a line as it is written, words quoted where they must be; `None` = any.
+    pub command: Option<String>,
+    /// The hook's name; `None` = any.
+    pub name: Option<String>,
+    /// What its failures do; `None` = what its entry says.
+    pub on_failure: Option<OnFailure>,
+    /// The lifecycle point; `None` = any.
+    pub point: Option<String>,
+    /// The profile that it runs under; `None` = what its entry, its file or its contract says.
+    pub profile: Option<ProfileName>,
+    /// Its wall time; `None` = what its entry or its contract says.
+    pub timeout: Option<Duration>,
+}
+
+impl Rule {
+    /// Whether a hook is meant.
+    pub fn means(&self, hook: &Registered) -> bool {
+        let is = |wanted: &Option<String>, found: &str| {
+            wanted.as_ref().is_none_or(|wanted| wanted == found)
+        };
+        is(&self.name, &hook.name)
+            && is(&self.point, &hook.point)
+            && is(&self.command, hook.action.line().trim())
+    }
+}
+
+/// Has the rules that mean a hook hold for it: of those that say the same thing, the first.
+pub fn apply(rules: &[Rule], hook: &mut Registered) {
+    let meant: Vec<_> = rules.iter().filter(|rule| rule.means(hook)).collect();
+    if let Some(profile) = meant.iter().find_map(|rule| rule.profile.clone()) {
+        hook.profile = Some(profile);
+        hook.profile_granted = true;
+    }
+    if let Some(timeout) = meant.iter().find_map(|rule| rule.timeout) {
+        hook.entry.timeout = Some(timeout);
+    }
+    if let Some(advisory) = meant.iter().find_map(|rule| rule.advisory) {
+        hook.entry.advisory = advisory;
+    }
+    if let Some(on_failure) = meant.iter().find_map(|rule| rule.on_failure) {
+        hook.entry.on_failure = on_failure;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hooks::read::{Origin, Switches, read};
+
+    const INFER: &str = "enabled: true\nhooks:\n\
+        - {name: fmt, hook: post_tool, command: 'gofmt  -l .', timeout: 3}\n\
+        - {name: log, hook: post_session, command: c}\n";
+
+    fn hooks() -> Vec<Registered> {
+        let origin = Origin {
+            base: None,
+            name: "hooks.yaml",
+        };
+        let read = read("infer", INFER, &origin, &Switches::default());
+        read.unwrap().hooks
+    }
+
+    #[test]
+    fn a_rule_means_hooks_by_name_point_and_command_and_all_that_it_names_must_fit() {
+        let some = |text: &str| Some(text.to_owned());
+        let means = |rule: Rule| hooks().iter().map(|it| rule.means(it)).collect::<Vec<_>>();
+        let name = Rule {
+            name: some("fmt"),
+            ..Rule::default()
+        };
+        assert_eq!(means(name.clone()), [true, false]);
+        let command = Rule {
+            command: some("gofmt  -l ."),
+            ..name.clone()
+        };
+        assert_eq!(means(command), [true, false]);
+        let point = Rule {
+            point: some("post_session"),
+            ..Rule::default()
+        };
+        assert_eq!(means(point.clone()), [false, true]);
+        assert_eq!(
+            means(Rule {
+                name: name.name,
+                ..point
+            }),
+            [false, false]
+        );
+    }
+
+    #[test]
+    fn the_first_rule_that_says_something_decides_it_and_the_entry_the_rest() {
+        let profile = |name: &str| ProfileName::parse(name);
+        let rules = [
+            Rule {
+                advisory: Some(true),
+                name: Some("fmt".to_owned()),
+                profile: profile("workspace-rw"),
+                ..Rule::default()
+            },
+            Rule {
+                advisory: Some(false),
+                on_failure: Some(OnFailure::Closed),
+                point: Some("post_tool".to_owned()),
+                profile: profile("strict"),
+                ..Rule::default()
+            },
+        ];
+        let mut hooks = hooks();
+        for hook in &mut hooks {
+            apply(&rules, hook);
+        }
+        let said: Vec<_> = hooks
+            .iter()
+            .map(|it| (it.profile.clone(), it.profile_granted, it.entry.on_failure))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                (profile("workspace-rw"), true, OnFailure::Closed),
+                (None, false, OnFailure::Contract)
+            ]
+        );
+        let advisory = hooks.iter().map(|it| it.entry.advisory);
+        assert_eq!(advisory.collect::<Vec<_>>(), [true, false]);
+        assert_eq!(hooks[0].entry.timeout, Some(Duration::from_secs(3)));
+    }
+}

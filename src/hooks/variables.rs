@@ -1,0 +1,250 @@
+//! What a runtime tells its hooks of where things are: by variables, which are put into their commands too, so that a consent is
+//! for the script that a command runs and for no other that a variable could lead to.
+
+use std::{collections::BTreeMap, ffi::OsString, path::Path};
+
+use super::{Owner, Registered};
+use crate::{
+    contract::{Envelope, Members, Mode, native::Runtime, settings::Holds, text},
+    model::{Command, Event},
+};
+
+/// How long a value may be, bytes.
+const MAX_VALUE: usize = 4096;
+
+/// What a shell reads as something else than a word. Variables, tildes and quotes are looked at apart.
+const SHELLS: &[char] = &[
+    '|', '&', ';', '<', '>', '(', ')', '`', '\\', '*', '?', '[', ']', '!', '#', '\n', '\r',
+];
+
+/// What a dispatch knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'a> {
+    pub(crate) envelope: &'a Envelope,
+    pub(crate) event: &'a Event,
+    pub(crate) workspace: Option<&'a Path>,
+}
+
+impl Known<'_> {
+    fn value(self, holds: Holds) -> Option<String> {
+        let member = |name| {
+            Members::of_event(&self.event.json)
+                .ok()?
+                .last(name)
+                .and_then(text)
+        };
+        let workspace = || self.workspace?.to_str().map(str::to_owned);
+        let value = match holds {
+            Holds::Cwd => member("cwd").or_else(workspace),
+            // Known where its file is read.
+            Holds::Plugin => None,
+            Holds::Project => workspace(),
+            Holds::Session => member("session_id").or_else(|| Some(self.envelope.session.clone())),
+        };
+        let is_fit =
+            |value: &String| (1..=MAX_VALUE).contains(&value.len()) && !value.contains('\0');
+        value.filter(is_fit)
+    }
+}
+
+/// Tells a plugin's hook where the plugin is, by its file: where the operator says that its paths start, else where the file
+/// lies, which is the plugin's directory or `hooks` in it.
+pub(super) fn tell_plugin(hook: &mut Registered, base: Option<&Path>, file: &Path) {
+    let Owner::Plugin(_) = hook.owner else {
+        return;
+    };
+    let beside = file.parent().and_then(|parent| {
+        if parent.ends_with("hooks") {
+            parent.parent()
+        } else {
+            Some(parent)
+        }
+    });
+    let Some(root) = base.or(beside) else {
+        return;
+    };
+    for (name, holds) in Runtime::Of(hook.mode).variables() {
+        if *holds == Holds::Plugin && !hook.configured_env.contains_key(*name) {
+            let name = (*name).to_owned();
+            hook.configured_env.insert(name, root.into());
+        }
+    }
+}
+
+/// Returns a hook's command and its configured environment, with the variables of its runtime. What the hook has already, by its
+/// configuration or by its request, stays.
+pub(crate) fn told(
+    hook: &Registered,
+    command: Command,
+    known: Known<'_>,
+) -> (Command, BTreeMap<String, OsString>) {
+    let mut environment = hook.configured_env.clone();
+    let mut values = BTreeMap::new();
+    for (name, holds) in Runtime::Of(hook.mode).variables() {
+        let own = environment.get(*name).or_else(|| hook.env.get(*name));
+        let value = match own {
+            Some(own) => own.to_str().map(str::to_owned),
+            None => known.value(*holds),
+        };
+        let Some(value) = value else {
+            continue;
+        };
+        if own.is_none() {
+            environment.insert((*name).to_owned(), value.clone().into());
+        }
+        // What an event says would make another command of each.
+        if matches!(holds, Holds::Plugin | Holds::Project) {
+            values.insert(*name, value);
+        }
+    }
+    (put_in(hook.mode, command, &values), environment)
+}
+
+/// Puts values into a command: into a line that is one command, and into the words of Claude Code's programs.
+fn put_in(mode: Mode, command: Command, values: &BTreeMap<&str, String>) -> Command {
+    match command {
+        Command::Argv(argv) if mode == Mode::ClaudeCode => {
+            let put_in = |word: OsString| {
+                let Some(text) = word.to_str() else {
+                    return word;
+                };
+                let put = |text: String, (name, value): (&&str, &String)| {
+                    text.replace(&format!("${{{name}}}"), value)
+                };
+                values.iter().fold(text.to_owned(), put).into()
+            };
+            Command::Argv(argv.into_iter().map(put_in).collect())
+        }
+        Command::Line { shell, text } if text.contains('$') => {
+            let words = words(&text, |name| values.get(name).cloned());
+            let line = words.and_then(|words| {
+                let words = words.iter().map(String::as_str);
+                shlex::try_join(words).ok()
+            });
+            Command::Line {
+                shell,
+                text: line.unwrap_or(text),
+            }
+        }
+        command @ (Command::Argv(_) | Command::Line { .. }) => command,
+    }
+}
+
+/// Returns the words of a line that is one command, as its shell makes them; `None` where the line is more, or says something
+/// that only its shell knows. `value` knows variables.
+pub(crate) fn words(line: &str, value: impl Fn(&str) -> Option<String>) -> Option<Vec<String>> {
+    let has_variables = line.contains(['$', '~']);
+    // In single quotes they would be themselves.
+    if line.contains(SHELLS) || has_variables && line.contains('\'') || line.contains("\"~") {
+        return None;
+    }
+    let words = shlex::split(line)?;
+    let words: Option<Vec<_>> = words.iter().map(|word| expand(word, &value)).collect();
+    let words = words?;
+    // An assignment before a command is the shell's.
+    words
+        .first()
+        .filter(|word| !word.is_empty() && !word.contains('='))?;
+    Some(words)
+}
+
+/// Puts values in the place of variables; `None` where one is not known, or a brace is another's.
+fn expand(word: &str, value: &impl Fn(&str) -> Option<String>) -> Option<String> {
+    let mut out = String::new();
+    let mut rest = word;
+    if let Some(below) = rest.strip_prefix('~') {
+        if !below.is_empty() && !below.starts_with('/') {
+            return None;
+        }
+        out.push_str(&value("HOME")?);
+        rest = below;
+    }
+    while let Some((before, after)) = rest.split_once('$') {
+        out.push_str(before);
+        let (name, after) = match after.strip_prefix('{') {
+            Some(braced) => braced.split_once('}')?,
+            None => {
+                let end = after.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+                after.split_at(end.unwrap_or(after.len()))
+            }
+        };
+        out.push_str(&value(name)?);
+        rest = after;
+    }
+    if out.contains(['{', '}']) || rest.contains(['{', '}']) {
+        return None;
+    }
+    out.push_str(rest);
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(name: &str) -> Option<String> {
+        match name {
+            "CLAUDE_PROJECT_DIR" => Some("/p q".to_owned()),
+            "HOME" => Some("/home/u".to_owned()),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn what_is_known_is_put_into_what_is_one_command_and_into_words_of_claude_codes() {
+        let values = BTreeMap::from([("CLAUDE_PROJECT_DIR", "/p q".to_owned())]);
+        let line = |text: &str| Command::Line {
+            shell: None,
+            text: text.to_owned(),
+        };
+        for (text, expected) in [
+            (r#""$CLAUDE_PROJECT_DIR"/x.sh -a b"#, "'/p q/x.sh' -a b"),
+            ("$CLAUDE_PROJECT_DIR/x.sh", "'/p q/x.sh'"),
+            // A shell reads these, and finds the variable in its environment.
+            (
+                "cd $CLAUDE_PROJECT_DIR; ./x.sh",
+                "cd $CLAUDE_PROJECT_DIR; ./x.sh",
+            ),
+            ("'$CLAUDE_PROJECT_DIR'/x.sh", "'$CLAUDE_PROJECT_DIR'/x.sh"),
+            ("$CLAUDE_PROJECT_DIR/$X", "$CLAUDE_PROJECT_DIR/$X"),
+            ("~/x.sh \"y\"", "~/x.sh \"y\""),
+        ] {
+            let found = put_in(Mode::GeminiCli, line(text), &values);
+            assert_eq!(found, line(expected), "{text}");
+        }
+        let words = |words: &[&str]| Command::Argv(words.iter().map(Into::into).collect());
+        let given = words(&["${CLAUDE_PROJECT_DIR}/x", "$CLAUDE_PROJECT_DIR", "${X}"]);
+        let expected = words(&["/p q/x", "$CLAUDE_PROJECT_DIR", "${X}"]);
+        assert_eq!(put_in(Mode::ClaudeCode, given.clone(), &values), expected);
+        assert_eq!(put_in(Mode::GeminiCli, given.clone(), &values), given);
+    }
+
+    #[test]
+    fn one_command_is_told_from_what_only_a_shell_can_run() {
+        for (line, expected) in [
+            (
+                "npx prettier --check .",
+                &["npx", "prettier", "--check", "."][..],
+            ),
+            (
+                r#""$CLAUDE_PROJECT_DIR"/.claude/hooks/guard.sh"#,
+                &["/p q/.claude/hooks/guard.sh"],
+            ),
+            ("${CLAUDE_PROJECT_DIR}/x.py a", &["/p q/x.py", "a"]),
+            ("~/.claude/hooks/log.sh", &["/home/u/.claude/hooks/log.sh"]),
+            ("python3 -c 'print(1)'", &[]),
+            ("jq -r .x | tee f", &[]),
+            ("FOO=1 npm test", &[]),
+            ("$OTHER/x.sh", &[]),
+            ("'$HOME'/x", &[]),
+            ("echo \"~/x\"", &[]),
+            ("~root/x", &[]),
+            ("ls {a,b}", &[]),
+            ("npm test && git commit", &[]),
+            ("", &[]),
+        ] {
+            let words = words(line, value).unwrap_or_default();
+            assert_eq!(words, expected, "{line}");
+        }
+    }
+}

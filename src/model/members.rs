@@ -1,0 +1,318 @@
+//! The members of a JSON object, as they are written.
+//!
+//! Which of several members with one name counts, how keys are compared, and what a value of the wrong type means: each
+//! contract says so itself. This only takes apart.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, MapAccess, Visitor},
+};
+use serde_json::{Map, Value, value::RawValue};
+
+use super::{InvalidField, json};
+
+/// A text is not one JSON object.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Fault {
+    /// It is no JSON document, or something follows it.
+    NotJson,
+    /// It is a JSON document of another kind.
+    NotObject,
+    /// It nests deeper than [`json::MAX_DEPTH`].
+    TooDeep,
+}
+
+/// Members of an object, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Members<'a>(Vec<(Key, &'a RawValue)>);
+
+/// A key; half of a surrogate pair, which is valid JSON, is kept as the three bytes that UTF-8 would have for it.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Key(Vec<u8>);
+
+impl Key {
+    /// Says whether it is this name.
+    pub(crate) fn is(&self, name: &str) -> bool {
+        self.0 == name.as_bytes()
+    }
+
+    /// Returns it as text, with U+FFFD for half of a surrogate pair.
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        lossy(&self.0)
+    }
+
+    /// Appends it as a JSON string that every reader takes for this key.
+    pub(crate) fn write(&self, out: &mut String) {
+        out.push('"');
+        pieces(&self.0, |piece| match piece {
+            Piece::Half(half) => out.push_str(&format!("\\u{half:04x}")),
+            Piece::Text(text) => {
+                let quoted = Value::from(text).to_string();
+                out.push_str(&quoted[1..quoted.len() - 1]);
+            }
+        });
+        out.push('"');
+    }
+}
+
+/// A piece of a decoded string.
+enum Piece<'a> {
+    /// Half of a surrogate pair.
+    Half(u16),
+    /// Text in between.
+    Text(&'a str),
+}
+
+/// Takes the bytes of a decoded string apart, in which half of a surrogate pair is the three bytes that UTF-8 would have for
+/// it.
+fn pieces(mut bytes: &[u8], mut each: impl FnMut(Piece<'_>)) {
+    while !bytes.is_empty() {
+        let half = bytes
+            .windows(3)
+            .position(|window| window[0] == 0xed && window[1] >= 0xa0);
+        let (text, rest) = bytes.split_at(half.unwrap_or(bytes.len()));
+        if !text.is_empty() {
+            each(Piece::Text(&String::from_utf8_lossy(text)));
+        }
+        if let [_, high, low, rest @ ..] = rest {
+            let bits = |byte: u8| u16::from(byte & 0x3f);
+            each(Piece::Half(0xd000 | (bits(*high) << 6) | bits(*low)));
+            bytes = rest;
+        } else {
+            bytes = &[];
+        }
+    }
+}
+
+/// Returns the bytes of a decoded string as text, with U+FFFD for half of a surrogate pair.
+fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    str::from_utf8(bytes).map_or_else(
+        |_| {
+            let mut text = String::with_capacity(bytes.len());
+            pieces(bytes, |piece| match piece {
+                Piece::Half(_) => text.push(char::REPLACEMENT_CHARACTER),
+                Piece::Text(piece) => text.push_str(piece),
+            });
+            Cow::Owned(text)
+        },
+        Cow::Borrowed,
+    )
+}
+
+impl<'a> Members<'a> {
+    /// Takes a document apart. White space around it is JSON's own; a repeated key is no fault here.
+    pub(crate) fn parse(text: &'a str) -> Result<Self, Fault> {
+        if serde_json::from_str(text)
+            .is_ok_and(|document: &RawValue| json::first_too_deep(document.get()).is_some())
+        {
+            return Err(Fault::TooDeep);
+        }
+        Self::parse_at_any_depth(text)
+    }
+
+    /// Takes a document apart that was accepted, or of which the members alone are looked at.
+    pub(crate) fn parse_at_any_depth(text: &'a str) -> Result<Self, Fault> {
+        let document: &RawValue = serde_json::from_str(text).map_err(|_| Fault::NotJson)?;
+        Self::of(document).ok_or(Fault::NotObject)
+    }
+
+    /// Takes an accepted event apart; one that was not given has no members. This is how every matcher, template, built-in
+    /// hook and contract reads an event: whatever is accepted is read, and nothing in one member hides another.
+    ///
+    /// # Errors
+    ///
+    /// The event is no object.
+    pub(crate) fn of_event(event: &'a [u8]) -> Result<Self, InvalidField> {
+        let wrong = || InvalidField::new("event.json", "must be one JSON object");
+        if event.is_empty() {
+            return Ok(Self::default());
+        }
+        let text = str::from_utf8(event).map_err(|_| wrong())?;
+        Self::parse_at_any_depth(text).map_err(|_| wrong())
+    }
+
+    /// Takes a value of a document apart; `None` if it is no object.
+    pub(crate) fn of(value: &'a RawValue) -> Option<Self> {
+        serde_json::from_str(value.get()).ok()
+    }
+
+    /// Returns the last member with a name.
+    pub(crate) fn last(&self, name: &str) -> Option<&'a RawValue> {
+        self.last_where(|key| key == name.as_bytes())
+    }
+
+    /// Returns the members in order, with their names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, &'a RawValue)> {
+        self.entries().map(|(key, value)| (key.text(), value))
+    }
+
+    /// Returns the members in order, with their keys as they are.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&Key, &'a RawValue)> {
+        self.0.iter().map(|(key, value)| (key, *value))
+    }
+
+    /// Returns the members as values. One that has no [`Value`] (half of a surrogate pair, a number beyond `f64`) is a text:
+    /// its own where it is a string, else as it is written.
+    pub(crate) fn values(&self) -> Map<String, Value> {
+        let value = |value: &RawValue| {
+            serde_json::from_str(value.get()).unwrap_or_else(|_| {
+                Value::from(text(value).unwrap_or_else(|| value.get().to_owned()))
+            })
+        };
+        let members = self.iter();
+        members
+            .map(|(key, member)| (key.into_owned(), value(member)))
+            .collect()
+    }
+
+    /// Says whether two members have one name.
+    pub(crate) fn repeat(&self) -> bool {
+        let mut keys: Vec<_> = self.0.iter().map(|(key, _)| &key.0).collect();
+        keys.sort_unstable();
+        keys.windows(2).any(|pair| pair[0] == pair[1])
+    }
+
+    fn last_where(&self, is: impl Fn(&[u8]) -> bool) -> Option<&'a RawValue> {
+        let mut members = self.0.iter().rev();
+        members.find(|(key, _)| is(&key.0)).map(|(_, value)| *value)
+    }
+}
+
+/// Says whether a value is `null`.
+pub(crate) fn is_null(value: &RawValue) -> bool {
+    value.get() == "null"
+}
+
+/// Reads `true` and `false`.
+pub(crate) fn boolean(value: &RawValue) -> Option<bool> {
+    serde_json::from_str(value.get()).ok()
+}
+
+/// Reads a number.
+pub(crate) fn number(value: &RawValue) -> Option<f64> {
+    serde_json::from_str(value.get()).ok()
+}
+
+/// Reads a string. Half of a surrogate pair is no Unicode and cannot be delivered: it becomes U+FFFD.
+pub(crate) fn text(value: &RawValue) -> Option<String> {
+    let Text(bytes) = serde_json::from_str(value.get()).ok()?;
+    Some(lossy(&bytes).into_owned())
+}
+
+/// Reads an array of strings.
+pub(crate) fn texts(value: &RawValue) -> Option<Vec<String>> {
+    let values: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
+    values.into_iter().map(text).collect()
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct All;
+
+        impl<'de> Visitor<'de> for All {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+
+        deserializer.deserialize_map(All)
+    }
+}
+
+struct Text(Vec<u8>);
+
+struct Bytes;
+
+impl Visitor<'_> for Bytes {
+    type Value = Vec<u8>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+        Ok(bytes.to_vec())
+    }
+}
+
+// As bytes, `serde_json` takes strings that hold half of a surrogate pair.
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_bytes(Bytes).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_bytes(Bytes).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn an_object_is_taken_apart_as_it_is_written() {
+        let members = Members::parse(r#" {"a": 1e999, "\u0061":[ 2 ], "A":null, "\ud800":0} "#);
+        let members = members.unwrap();
+        let all: Vec<_> = members.iter().map(|(_, value)| value.get()).collect();
+        assert_eq!(all, ["1e999", "[ 2 ]", "null", "0"]);
+        assert_eq!(members.last("a").unwrap().get(), "[ 2 ]");
+        assert!(members.last("b").is_none());
+        assert!(members.repeat());
+        assert!(!Members::parse(r#"{"a":1,"A":1}"#).unwrap().repeat());
+    }
+
+    #[test]
+    fn what_is_not_one_object_is_told_apart() {
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(200), "]".repeat(200));
+        for (text, fault) in [
+            ("", Fault::NotJson),
+            ("{\"a\":1", Fault::NotJson),
+            ("{\"a\":1} x", Fault::NotJson),
+            ("{'a':1}", Fault::NotJson),
+            ("[]", Fault::NotObject),
+            ("\"{}\"", Fault::NotObject),
+            ("null", Fault::NotObject),
+            (deep.as_str(), Fault::TooDeep),
+        ] {
+            assert_eq!(Members::parse(text).map(|_| ()), Err(fault), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_are_of_their_type_or_nothing() {
+        assert_eq!(boolean(&value("true")), Some(true));
+        assert_eq!(boolean(&value("1")), None);
+        assert_eq!(number(&value("-2.5")), Some(-2.5));
+        assert_eq!(number(&value("\"1\"")), None);
+        assert_eq!(number(&value("1e999")), None);
+        assert_eq!(text(&value(r#""a\n\ud83d\ude00""#)).unwrap(), "a\n😀");
+        assert_eq!(
+            text(&value(r#""a\ud800b\udc00""#)).unwrap(),
+            "a\u{fffd}b\u{fffd}"
+        );
+        assert_eq!(text(&value("null")), None);
+        assert_eq!(text(&value("[97]")), None);
+        assert_eq!(texts(&value(r#"["a",""]"#)).unwrap(), ["a", ""]);
+        assert_eq!(texts(&value(r#"["a",1]"#)), None);
+        assert!(is_null(&value("null")));
+    }
+}

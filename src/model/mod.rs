@@ -1,0 +1,17 @@
+//! Values that the stages and the libraries share. Knows no other module.
+
+pub mod axis;
+pub mod event;
+mod field;
+mod hook;
+pub(crate) mod json;
+mod limit;
+pub(crate) mod members;
+mod name;
+
+pub use self::{
+    field::InvalidField,
+    hook::{Backing, Command, Event, Hook, Narrow, OnDisconnect, OnFailure},
+    limit::OnOutputLimit,
+    name::{ProfileName, is_plain, is_sha256},
+};

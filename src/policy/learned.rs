@@ -1,0 +1,341 @@
+//! The smallest profile under which what a hook was seen to do is allowed: a shipped one, parts, and single grants.
+//!
+//! It looks at what profiles come to by [`Reach`], the table that rulesets are built from, and knows no second copy of it.
+
+use std::{
+    collections::BTreeSet,
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{
+    Access, GrantSpec, Metadata, Network, Place, Policy, ReadOnly, References, Spawn,
+    explain::{By, Decision, Operation, Reach, Target},
+    forbidden::Forbidden,
+};
+
+/// The parts that a draft can have, in the order in which `develop` has them.
+pub const PARTS: [&str; 5] = [
+    "toolchains",
+    "caches",
+    "git-identity",
+    "claude-code-home",
+    "agents-home",
+];
+
+/// Something that was done with a path.
+#[derive(Clone, Debug)]
+pub struct Use {
+    /// The second path of those operations that have one.
+    pub destination: Option<Target>,
+    /// The path as it was given, absolute.
+    pub given: PathBuf,
+    /// What was done.
+    pub operation: Operation,
+    /// Where the path led.
+    pub target: Target,
+}
+
+impl Use {
+    fn places(&self) -> impl Iterator<Item = &Path> {
+        let to = self.destination.iter();
+        [&self.target].into_iter().chain(to).map(Target::path)
+    }
+
+    fn is_below(&self, directory: Option<&Path>) -> bool {
+        directory.is_some_and(|directory| self.places().any(|path| path.starts_with(directory)))
+    }
+
+    /// Whether grants let a hook do it.
+    #[must_use]
+    pub fn is_allowed(&self, reach: &Reach) -> bool {
+        reach.allows(self.operation, &self.target, self.destination.as_ref())
+    }
+}
+
+/// What a hook needs, beside the paths that its own files are.
+#[derive(Clone, Debug, Default)]
+pub struct Needs {
+    /// Whether it changed modes, owners or times.
+    pub metadata: bool,
+    /// Whether it spoke to other hosts.
+    pub network: bool,
+    /// Whether it made processes.
+    pub processes: bool,
+    /// What it did with paths.
+    pub uses: Vec<Use>,
+}
+
+/// Where hooks run.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'a> {
+    /// The directories of the caller's `PATH`.
+    pub path: &'a [PathBuf],
+    /// What profiles mean by places of the user's.
+    pub references: &'a References,
+    /// What `${workspace}` is bound to.
+    pub workspace: &'a Path,
+}
+
+/// What a profile comes to on this host.
+#[derive(Clone, Debug)]
+pub struct Under {
+    /// The profile.
+    pub policy: Arc<Policy>,
+    /// What a hook reaches under it.
+    pub reach: Reach,
+}
+
+/// How far a hook reaches into its workspace.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Workspace {
+    None,
+    Execute,
+    Write,
+}
+
+/// A profile that is not written down yet.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Draft {
+    caller_path: bool,
+    description: String,
+    /// Grants that no part has, those that follow links last.
+    grants: [BTreeSet<GrantSpec>; 2],
+    home: bool,
+    /// Whether something of a writable workspace stays read-only, as under the widest profile.
+    keeps: bool,
+    metadata: Metadata,
+    network: Network,
+    parts: Vec<&'static str>,
+    /// What of the workspace stays read-only and its base leaves open.
+    read_only: Vec<ReadOnly>,
+    /// What the user's places are called in it.
+    references: References,
+    spawn: Spawn,
+    workspace: Workspace,
+}
+
+impl Draft {
+    /// Makes the smallest profile under which a hook is allowed all that it needs and `widest` allows. `under` says what a draft
+    /// comes to.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `under`.
+    pub fn compose<E>(
+        description: &str,
+        needs: &Needs,
+        widest: &Under,
+        site: Site<'_>,
+        mut under: impl FnMut(&Self) -> Result<Under, E>,
+    ) -> Result<Self, E> {
+        let wanted: Vec<&Use> = needs
+            .uses
+            .iter()
+            .filter(|wanted| wanted.is_allowed(&widest.reach))
+            .collect();
+        let mut draft = Self {
+            caller_path: false,
+            description: description.to_owned(),
+            grants: Default::default(),
+            home: false,
+            keeps: !widest.policy.files.read_only.is_empty(),
+            metadata: match needs.metadata {
+                true => widest.policy.metadata,
+                false => Metadata::Keep,
+            },
+            network: match needs.network {
+                true => widest.policy.network,
+                false => Network::None,
+            },
+            parts: Vec::new(),
+            read_only: Vec::new(),
+            references: site.references.clone(),
+            spawn: match needs.processes {
+                true => widest.policy.spawn,
+                false => Spawn::Threads,
+            },
+            workspace: Workspace::None,
+        };
+
+        let in_workspace: Vec<_> = wanted
+            .iter()
+            .filter(|wanted| wanted.is_below(Some(site.workspace)))
+            .collect();
+        for level in [Workspace::None, Workspace::Execute, Workspace::Write] {
+            draft.workspace = level;
+            draft.read_only.clear();
+            if level == Workspace::Write {
+                let kept = under(&draft)?.policy.files.read_only.clone();
+                let all = widest.policy.files.read_only.iter().cloned();
+                draft.read_only = all.filter(|it| !kept.contains(it)).collect();
+            }
+            let under = under(&draft)?;
+            if in_workspace.iter().all(|it| it.is_allowed(&under.reach)) {
+                break;
+            }
+        }
+
+        let of_user = |wanted: &Use| {
+            !wanted.is_below(Some(site.workspace))
+                && (wanted.is_below(site.references.home.as_deref())
+                    || wanted.is_below(site.references.cache.as_deref()))
+        };
+        for part in PARTS {
+            let without = under(&draft)?;
+            draft.parts.push(part);
+            let with = under(&draft)?;
+            let is_needed = wanted.iter().any(|wanted| {
+                of_user(wanted)
+                    && !wanted.is_allowed(&without.reach)
+                    && wanted.is_allowed(&with.reach)
+            });
+            if !is_needed {
+                draft.parts.pop();
+            }
+        }
+
+        // A name that leads into the cache alone is set by the part itself.
+        let cache = site.references.cache.as_deref();
+        draft.home = widest.policy.environment.home.is_some()
+            && wanted
+                .iter()
+                .any(|wanted| of_user(wanted) && !wanted.is_below(cache));
+        let reached = under(&draft)?;
+        draft.caller_path = widest.policy.environment.caller_path
+            && wanted.iter().any(|wanted| {
+                let directory = wanted.given.parent().map(Path::to_owned);
+                wanted.operation == Operation::Execute
+                    && directory.is_some_and(|directory| {
+                        site.path.contains(&directory)
+                            && !reached.policy.environment.path.contains(&directory)
+                    })
+            });
+        for wanted in wanted {
+            if wanted.is_allowed(&reached.reach) {
+                continue;
+            }
+            for grant in granting(wanted, &widest.reach) {
+                let system = &widest.policy.files.system;
+                let follows = system.iter().any(|known| known.place == grant.place);
+                draft.grants[usize::from(follows)].insert(grant);
+            }
+        }
+        Ok(draft)
+    }
+
+    /// Returns the shipped profile that it starts from.
+    const fn base(&self) -> &'static str {
+        match (self.network, self.workspace, self.spawn) {
+            (Network::None, Workspace::Write, _) if !self.keeps => "pipeline",
+            (Network::Outbound, _, _) => "network",
+            (Network::None, Workspace::None, Spawn::Threads) => "strict",
+            (Network::None, Workspace::None, Spawn::Processes) => "pipeline",
+            (Network::None, Workspace::Execute, _) => "workspace-ro",
+            (Network::None, Workspace::Write, _) => "workspace-rw",
+        }
+    }
+}
+
+/// Returns the grants of a profile that allow a use.
+fn granting(wanted: &Use, reach: &Reach) -> Vec<GrantSpec> {
+    let destination = wanted.destination.as_ref();
+    // Nobody asks what would allow it.
+    let nothing = Forbidden::default();
+    match reach.decide(wanted.operation, &wanted.target, destination, &nothing) {
+        Decision::Allowed { by } => by
+            .into_iter()
+            .filter_map(|by| match by {
+                By::Profile(grant) => Some(grant),
+                By::Program(_) | By::Scratch => None,
+            })
+            .collect(),
+        Decision::Refused(_) => Vec::new(),
+    }
+}
+
+/// The text of its file.
+impl fmt::Display for Draft {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |text: &str| toml::Value::String(text.to_owned());
+        writeln!(f, "description = {}", quoted(&self.description))?;
+        if self.parts.is_empty() {
+            writeln!(f, "extends = \"{}\"\n", self.base())?;
+        } else {
+            let all = [&[self.base()], self.parts.as_slice()].concat();
+            let all: Vec<_> = all.iter().map(|name| format!("\"{name}\"")).collect();
+            writeln!(f, "extends = [{}]\n", all.join(", "))?;
+        }
+        writeln!(f, "granted_by = \"operator\"")?;
+        let base = match self.base() {
+            "workspace-rw" => Metadata::Change,
+            _ => Metadata::Keep,
+        };
+        if self.metadata != base {
+            writeln!(f, "metadata = \"{}\"", self.metadata.name())?;
+        }
+        if self.spawn == Spawn::Threads && self.base() != "strict" {
+            writeln!(f, "spawn = \"{}\"", self.spawn.name())?;
+        }
+        let has_none = !["workspace-ro", "workspace-rw"].contains(&self.base());
+        if has_none && self.workspace != Workspace::None {
+            writeln!(f, "working_dir = \"workspace\"")?;
+        }
+        if self.caller_path || self.home {
+            writeln!(f, "\n[environment]")?;
+        }
+        if self.caller_path {
+            writeln!(f, "caller_path = true")?;
+        }
+        if self.home {
+            writeln!(f, "home = \"user\"")?;
+        }
+        let [mut named, system] = self.grants.clone();
+        let level = match self.workspace {
+            Workspace::None => None,
+            Workspace::Execute => Some(Access::Execute),
+            Workspace::Write => Some(Access::Write),
+        };
+        if let Some(access) = level.filter(|_| has_none) {
+            named.insert(GrantSpec {
+                access,
+                create: false,
+                optional: false,
+                place: Place::Workspace {
+                    below: PathBuf::new(),
+                    if_bound: false,
+                },
+            });
+        }
+        let lists = [("named", named), ("system", system)];
+        let mut lists = lists.iter().filter(|(_, list)| !list.is_empty()).peekable();
+        if lists.peek().is_some() || !self.read_only.is_empty() {
+            writeln!(f, "\n[files]")?;
+        }
+        for (key, list) in lists {
+            writeln!(f, "{key} = [")?;
+            for grant in list {
+                let path = quoted(&self.references.spelled(&grant.place, grant.access));
+                write!(f, "    {{ path = {path}, access = \"{}\"", grant.access)?;
+                if grant.create {
+                    write!(f, ", create = true")?;
+                }
+                if grant.optional {
+                    write!(f, ", optional = true")?;
+                }
+                writeln!(f, " }},")?;
+            }
+            writeln!(f, "]")?;
+        }
+        if !self.read_only.is_empty() {
+            let kept = self.read_only.iter();
+            let kept: Vec<_> = kept.map(|it| quoted(&it.to_string()).to_string()).collect();
+            writeln!(f, "read_only = [{}]", kept.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

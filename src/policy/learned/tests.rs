@@ -1,0 +1,292 @@
+use std::fs;
+
+use super::*;
+use crate::{
+    model::{Narrow, ProfileName},
+    policy::{
+        Registry,
+        narrow::{Bound, narrow},
+        registry::ProfileError,
+        rights::{FileRight, FileRights},
+    },
+};
+
+const NAME: &str = "learned";
+
+/// A home with a project, and what grows in homes.
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Self {
+        let home = Self(tempfile::tempdir().unwrap());
+        for file in [
+            ".cache/hookjail/x",
+            ".claude/projects/t.jsonl",
+            ".gitconfig",
+            ".local/bin/tool",
+            ".nvm/v/bin/node",
+            ".ssh/id",
+            "p/a.js",
+            "rules/r",
+        ] {
+            let path = home.path(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        home
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.0.path().canonicalize().unwrap().join(below)
+    }
+
+    fn references(&self) -> References {
+        References {
+            cache: Some(self.path(".cache/hookjail")),
+            home: Some(self.path("x").parent().unwrap().to_owned()),
+        }
+    }
+
+    fn under(&self, text: &str) -> Result<Under, ProfileError> {
+        let proposed = [(NAME.to_owned(), text.to_owned())];
+        let registry = Registry::load_with(&[], &proposed, &[], &self.references())?;
+        let policy = registry.find(&ProfileName::parse(NAME).unwrap()).unwrap();
+        let workspace = self.path("p");
+        let needs_one = |grant: &GrantSpec| {
+            matches!(
+                grant.place,
+                Place::Workspace {
+                    if_bound: false,
+                    ..
+                }
+            )
+        };
+        let bound = policy.files.named.iter().any(needs_one);
+        let bound = bound.then_some(workspace.as_path());
+        let narrowed = narrow(policy, Bound::workspace(bound), &Narrow::default()).unwrap();
+        let all = FileRights::of(&FileRight::ALL);
+        Ok(Under {
+            policy: Arc::clone(policy),
+            reach: Reach::locate(&narrowed.files, bound, all).unwrap(),
+        })
+    }
+
+    fn done(&self, operation: Operation, below: &str) -> Use {
+        let given = self.path(below);
+        Use {
+            destination: None,
+            operation,
+            target: Target::locate(operation, &given),
+            given,
+        }
+    }
+
+    /// Returns the text of the profile that comes of what was done under a profile, without its first line.
+    fn learn(&self, widest: &str, needs: &Needs) -> String {
+        let widest = format!("description = \"widest\"\n{widest}");
+        let path = [self.path(".nvm/v/bin"), self.path(".local/bin")];
+        let draft = Draft::compose(
+            "it",
+            needs,
+            &self.under(&widest).unwrap(),
+            Site {
+                path: &path,
+                references: &self.references(),
+                workspace: &self.path("p"),
+            },
+            |draft| self.under(&draft.to_string()),
+        );
+        let text = draft.unwrap().to_string();
+        // All of it is what a daemon reads.
+        self.under(&text).unwrap();
+        let rest = text.strip_prefix("description = \"it\"\n");
+        rest.unwrap().to_owned()
+    }
+
+    fn learn_of(&self, uses: &[(Operation, &str)]) -> String {
+        let uses = uses.iter();
+        let needs = Needs {
+            uses: uses.map(|(it, below)| self.done(*it, below)).collect(),
+            ..Needs::default()
+        };
+        self.learn("extends = \"develop\"", &needs)
+    }
+}
+
+#[test]
+fn a_hook_that_needs_nothing_gets_the_base_of_all() {
+    let strict = "extends = \"strict\"\n\ngranted_by = \"operator\"\n";
+    assert_eq!(Home::new().learn_of(&[]), strict);
+    // What the widest profile refuses makes no difference.
+    let home = Home::new();
+    let refused = [
+        (Operation::Read, ".ssh/id"),
+        (Operation::Create, ".claude/log"),
+        (Operation::Create, ".local/bin/other"),
+    ];
+    assert_eq!(home.learn_of(&refused), strict);
+}
+
+#[test]
+fn the_workspace_is_granted_as_far_as_it_was_used() {
+    let home = Home::new();
+    let read_only =
+        "extends = \"workspace-ro\"\n\ngranted_by = \"operator\"\nspawn = \"threads\"\n";
+    let writable = "extends = \"workspace-rw\"\n\ngranted_by = \"operator\"\nmetadata = \"keep\"\nspawn = \"threads\"\n";
+    for (operation, below, expected) in [
+        (Operation::Read, "p/a.js", read_only),
+        (Operation::Execute, "p/a.js", read_only),
+        (Operation::List, "p", read_only),
+        (Operation::Write, "p/a.js", writable),
+        (Operation::Create, "p/b.js", writable),
+        (Operation::Remove, "p/a.js", writable),
+    ] {
+        assert_eq!(home.learn_of(&[(operation, below)]), expected, "{below}");
+    }
+}
+
+#[test]
+fn processes_and_modes_are_granted_where_they_were_used_and_the_widest_profile_has_them() {
+    let home = Home::new();
+    let needs = Needs {
+        metadata: true,
+        processes: true,
+        ..Needs::default()
+    };
+    assert_eq!(
+        home.learn("extends = \"develop\"", &needs),
+        "extends = \"pipeline\"\n\ngranted_by = \"operator\"\nmetadata = \"change\"\n"
+    );
+    assert_eq!(
+        home.learn("extends = \"strict\"", &needs),
+        "extends = \"strict\"\n\ngranted_by = \"operator\"\n"
+    );
+    let needs = Needs {
+        uses: vec![home.done(Operation::Write, "p/a.js")],
+        ..needs
+    };
+    assert_eq!(
+        home.learn("extends = \"develop\"", &needs),
+        "extends = \"workspace-rw\"\n\ngranted_by = \"operator\"\n"
+    );
+}
+
+#[test]
+fn each_part_is_there_for_what_it_alone_grants() {
+    let home = Home::new();
+    let with = |part: &str, environment: &str| {
+        format!("extends = [\"strict\", \"{part}\"]\n\ngranted_by = \"operator\"\n{environment}")
+    };
+    let user = "\n[environment]\nhome = \"user\"\n";
+    for (operation, below, expected) in [
+        (Operation::Write, ".cache/hookjail/x", with("caches", "")),
+        (Operation::Read, ".gitconfig", with("git-identity", user)),
+        (
+            Operation::Read,
+            ".claude/projects/t.jsonl",
+            with("claude-code-home", user),
+        ),
+        // In a directory that the part itself puts on `PATH`, and in one that only the caller has there.
+        (
+            Operation::Execute,
+            ".local/bin/tool",
+            with("toolchains", user),
+        ),
+        (
+            Operation::Execute,
+            ".nvm/v/bin/node",
+            with(
+                "toolchains",
+                "\n[environment]\ncaller_path = true\nhome = \"user\"\n",
+            ),
+        ),
+    ] {
+        assert_eq!(home.learn_of(&[(operation, below)]), expected, "{below}");
+    }
+}
+
+#[test]
+fn what_no_part_has_is_granted_by_name_as_the_widest_profile_does() {
+    let home = Home::new();
+    let rules = home.path("rules");
+    let widest = format!(
+        "extends = \"develop\"\n[files]\nnamed = [{{ path = {rules:?}, access = \"read\" }}, {{ path = {:?}, access = \"read\" }}]",
+        home.path(".ssh/id")
+    );
+    let learn = |below: &str| {
+        let needs = Needs {
+            uses: vec![home.done(Operation::Read, below)],
+            ..Needs::default()
+        };
+        home.learn(&widest, &needs)
+    };
+    let named = |path: &str| {
+        format!(
+            "extends = \"strict\"\n\ngranted_by = \"operator\"\n\n[environment]\nhome = \"user\"\n\n[files]\nnamed = [\n    {{ path = \"{path}\", access = \"read\" }},\n]\n"
+        )
+    };
+    assert_eq!(learn("rules/r"), named("${home}/rules"));
+    // An operator who names a key by its whole path grants it by no other.
+    let key = home.path(".ssh/id").display().to_string();
+    assert_eq!(learn(".ssh/id"), named(&key));
+}
+
+#[test]
+fn with_the_network_the_workspace_is_a_grant_beside_it() {
+    let home = Home::new();
+    let needs = Needs {
+        network: true,
+        uses: vec![home.done(Operation::Read, "p/a.js")],
+        ..Needs::default()
+    };
+    assert_eq!(
+        home.learn("extends = \"develop\"\nnetwork = \"outbound\"", &needs),
+        "extends = \"network\"\n\ngranted_by = \"operator\"\nspawn = \"threads\"\nworking_dir = \"workspace\"\n\n[files]\nnamed = [\n    { path = \"${workspace}\", access = \"execute\" },\n]\n"
+    );
+    // Without a widest profile that has it there is none.
+    let learned = home.learn("extends = \"develop\"", &needs);
+    assert!(
+        learned.starts_with("extends = \"workspace-ro\""),
+        "{learned}"
+    );
+}
+
+/// What the first run could not change, nothing that comes of it can.
+#[test]
+fn what_the_widest_profile_keeps_read_only_stays_so() {
+    let home = Home::new();
+    let write = [home.done(Operation::Write, "p/a.js")];
+    let needs = |network| Needs {
+        network,
+        processes: true,
+        uses: write.to_vec(),
+        ..Needs::default()
+    };
+    let files = "\n[files]\nnamed = [\n    { path = \"${workspace}\", access = \"write\" },\n]\n";
+    let online = "extends = \"develop\"\nnetwork = \"outbound\"";
+    assert_eq!(
+        home.learn(online, &needs(true)),
+        format!(
+            "extends = \"network\"\n\ngranted_by = \"operator\"\nworking_dir = \"workspace\"\n{files}read_only = [\"${{workspace}}/.git/config\", \"${{workspace}}/.git/hooks/\"]\n"
+        )
+    );
+    let more = "extends = \"develop\"\n[files]\nread_only = [\"${workspace}/kept/\"]";
+    assert_eq!(
+        home.learn(more, &needs(false)),
+        "extends = \"workspace-rw\"\n\ngranted_by = \"operator\"\nmetadata = \"keep\"\n\n[files]\nread_only = [\"${workspace}/kept/\"]\n"
+    );
+    // Where it keeps nothing, because nothing can be kept there, neither does what comes of it.
+    assert_eq!(
+        home.learn("extends = \"develop-open-git\"", &needs(false)),
+        format!(
+            "extends = \"pipeline\"\n\ngranted_by = \"operator\"\nworking_dir = \"workspace\"\n{files}"
+        )
+    );
+}
+
+#[test]
+fn the_parts_are_those_of_the_profile_that_is_tried_first() {
+    let develop = include_str!("../../../sandbox-profiles/develop.toml");
+    let develop = crate::policy::profile::ProfileFile::parse(develop).unwrap();
+    assert_eq!(develop.extends()[1..], PARTS);
+}

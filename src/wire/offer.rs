@@ -1,0 +1,121 @@
+//! What a caller has to give, taken as far as the request's profile wants it: the caller need not know the profile.
+
+use super::decode;
+use crate::{
+    model::ProfileName,
+    pb,
+    policy::{Policy, Registry, environment},
+};
+
+/// Puts into a request's hook what its profile wants of the offer, and drops the rest. Nothing is taken by a request that names
+/// no profile there is: it is refused later.
+pub(super) fn settle(message: &mut pb::ExecuteRequest, registry: &Registry) {
+    let Some(offer) = message.offer.take() else {
+        return;
+    };
+    if let Some(policy) = profile(message, registry) {
+        take(message.hook.get_or_insert_default(), offer, policy);
+    }
+}
+
+fn profile<'a>(message: &pb::ExecuteRequest, registry: &'a Registry) -> Option<&'a Policy> {
+    let contracts = |message: &pb::ExecuteRequest| {
+        let mode = decode::mode(message.contract, &message.mode).ok()?;
+        let point = message.event.as_ref().map_or("", |event| &event.point);
+        Some(mode.defaults(point).profile)
+    };
+    let name = match &*message.profile {
+        "" => contracts(message)?,
+        named => named,
+    };
+    registry.find(&ProfileName::parse(name)?).map(AsRef::as_ref)
+}
+
+fn take(hook: &mut pb::Hook, offer: pb::Offer, policy: &Policy) {
+    for (name, value) in offer.env {
+        if environment::admits(policy, &name) {
+            hook.env.entry(name).or_insert(value);
+        }
+    }
+    if hook.workspace.is_empty() && policy.needs_workspace() {
+        hook.workspace = offer.workspace;
+        if hook.working_dir.is_empty() {
+            hook.working_dir = offer.working_dir;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offered(profile: &str, hook: pb::Hook) -> pb::Hook {
+        let vars = [("LANG", "C"), ("LD_PRELOAD", "/x.so"), ("SECRET", "s")];
+        let mut message = pb::ExecuteRequest {
+            contract: pb::Contract::ClaudeCode.into(),
+            event: Some(pb::Event {
+                point: "PreToolUse".to_owned(),
+                ..pb::Event::default()
+            }),
+            hook: Some(hook),
+            offer: Some(pb::Offer {
+                env: vars.map(|(name, value)| (name.into(), value.into())).into(),
+                workspace: "/home/a/project".to_owned(),
+                working_dir: "/home/a/project/below".to_owned(),
+            }),
+            profile: profile.to_owned(),
+            ..pb::ExecuteRequest::default()
+        };
+        settle(&mut message, &Registry::builtin().unwrap());
+        assert_eq!(message.offer, None);
+        message.hook.unwrap()
+    }
+
+    fn admitted() -> std::collections::BTreeMap<String, String> {
+        [("LANG".to_owned(), "C".to_owned())].into()
+    }
+
+    #[test]
+    fn the_contracts_profile_takes_what_it_wants_and_leaves_the_rest() {
+        let expected = pb::Hook {
+            env: admitted(),
+            workspace: "/home/a/project".to_owned(),
+            working_dir: "/home/a/project/below".to_owned(),
+            ..pb::Hook::default()
+        };
+        assert_eq!(offered("", pb::Hook::default()), expected);
+    }
+
+    #[test]
+    fn a_profile_that_can_do_without_a_workspace_is_bound_none() {
+        let expected = pb::Hook {
+            env: admitted(),
+            ..pb::Hook::default()
+        };
+        assert_eq!(offered("strict", pb::Hook::default()), expected);
+    }
+
+    #[test]
+    fn what_the_request_says_goes_before_what_it_offers() {
+        let said = pb::Hook {
+            env: [("LANG".to_owned(), "fr_FR".to_owned())].into(),
+            workspace: "/srv".to_owned(),
+            ..pb::Hook::default()
+        };
+        assert_eq!(offered("workspace-rw", said.clone()), said);
+        let starts = pb::Hook {
+            working_dir: "/home/a/project/other".to_owned(),
+            ..pb::Hook::default()
+        };
+        let taken = offered("workspace-rw", starts.clone());
+        assert_eq!(taken.working_dir, starts.working_dir);
+        assert_eq!(taken.workspace, "/home/a/project");
+    }
+
+    #[test]
+    fn nothing_is_taken_for_a_profile_that_there_is_not() {
+        for name in ["none-such", "No Name"] {
+            assert_eq!(offered(name, pb::Hook::default()), pb::Hook::default());
+        }
+    }
+}

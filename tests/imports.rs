@@ -1,0 +1,141 @@
+//! The import graph of the crate: which modules know which. A module that is known by those it knows can be understood, tested and
+//! replaced by nobody alone.
+//!
+//! `cargo test --test imports -- --nocapture` prints the graph.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and this one is also read"
+)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+};
+
+use regex::Regex;
+
+/// The modules that still know each other in a ring, to be opened: what decides about a run, starts and records it lies in their
+/// folders, and not above them.
+const RING: [&str; 5] = ["admission", "audit", "policy", "root", "sandbox"];
+
+/// From each module to those that it imports from.
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+static COMMENT: LazyLock<Regex> = LazyLock::new(|| Regex::new("(?m)//.*$").unwrap());
+static DECLARATION: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?s)\buse crate::(.*?);").unwrap());
+static PATH: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bcrate::(\w+)").unwrap());
+
+/// Returns the first segments of what the `use` declarations and paths of a text take from this crate.
+fn imported(text: &str) -> BTreeSet<String> {
+    let text = COMMENT.replace_all(text, "");
+    let mut names = BTreeSet::new();
+    for found in DECLARATION.captures_iter(&text) {
+        let tree = found[1].trim();
+        let Some(inner) = tree.strip_prefix('{') else {
+            names.extend(tree.split([':', ' ']).next().map(str::to_owned));
+            continue;
+        };
+        let mut depth = 0;
+        let mut name = String::new();
+        for c in inner.chars() {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 0 => names.extend(Some(std::mem::take(&mut name))),
+                _ if depth == 0 => name.push(c),
+                _ => {}
+            }
+        }
+        names.insert(name);
+    }
+    names.extend(PATH.captures_iter(&text).map(|found| found[1].to_owned()));
+    let first = |name: &String| name.trim().split("::").next().unwrap().to_owned();
+    names
+        .iter()
+        .map(first)
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+static GRAPH: LazyLock<Graph> = LazyLock::new(graph);
+
+fn graph() -> Graph {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let mut graph = Graph::new();
+    for path in files {
+        let below = path.strip_prefix(&root).unwrap().to_string_lossy();
+        let module = below.split('/').next().unwrap().trim_end_matches(".rs");
+        // Generated; or of the whole crate; or what only tests import.
+        if ["pb", "lib", "main", "bin"].contains(&module) || below.contains("tests") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        let known = graph.entry(module.to_owned()).or_default();
+        known.extend(imported(product).into_iter().filter(|it| it != module));
+    }
+    graph
+}
+
+/// Returns what a module knows by itself or by others.
+fn reached<'a>(graph: &'a Graph, from: &str) -> BTreeSet<&'a str> {
+    let mut reached = BTreeSet::new();
+    let mut todo: Vec<&str> = graph[from].iter().map(String::as_str).collect();
+    while let Some(name) = todo.pop() {
+        if reached.insert(name) {
+            todo.extend(graph.get(name).into_iter().flatten().map(String::as_str));
+        }
+    }
+    reached
+}
+
+#[test]
+fn no_module_is_known_by_those_it_knows_but_in_the_ring_that_is_left() {
+    let graph = &*GRAPH;
+    for (module, known) in graph {
+        println!(
+            "{module}: {}",
+            known.iter().cloned().collect::<Vec<_>>().join(" ")
+        );
+    }
+    assert!(graph.len() > 20, "{graph:?}");
+    let in_rings: BTreeSet<&str> = graph
+        .keys()
+        .filter(|module| reached(graph, module).contains(module.as_str()))
+        .map(String::as_str)
+        .collect();
+
+    assert_eq!(in_rings, BTreeSet::from(RING));
+}
+
+#[test]
+fn the_values_that_everybody_shares_know_nobody() {
+    assert_eq!(GRAPH["model"], BTreeSet::new());
+}
+
+#[test]
+fn imports_are_found_however_they_are_written() {
+    let text = "use crate::{a::{b, c}, d, e::f};\nuse crate::g::h;\n// use crate::no;\nfn x() { crate::i::j() }\n";
+
+    let found = imported(text);
+
+    assert_eq!(found, ["a", "d", "e", "g", "i"].map(str::to_owned).into());
+}

@@ -1,0 +1,621 @@
+//! What stays read-only in a workspace that a hook may write: what git runs by itself, outside any sandbox.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests make repositories with git itself"
+)]
+
+use std::{
+    collections::HashMap,
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use hookjail::pb;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tonic_types::StatusExt;
+
+use crate::{
+    attempts::{self, Probe},
+    fail_closed::FakeKernel,
+    support::{Daemon, Setup, contained, hook, reason},
+    witness::{a_minute, keeper_of, processes_with, until, until_gone},
+};
+
+/// A profile of an operator who leaves it all writable.
+pub(crate) const WITHOUT: &str = r#"
+description = "workspace-rw as it would be without what stays read-only"
+extends = "pipeline"
+metadata = "change"
+working_dir = "workspace"
+[files]
+named = [{ path = "${workspace}", access = "write" }]
+"#;
+
+/// Ways to what git runs, from the workspace. `$W` is the workspace.
+const ATTEMPTS: [(&str, &str); 22] = [
+    ("empty the configuration", ": > .git/config"),
+    ("append to the configuration", "echo x >> .git/config"),
+    ("remove the configuration", "rm -f .git/config"),
+    ("move the configuration away", "mv .git/config .git/moved"),
+    (
+        "put a file in the place of the configuration",
+        "echo x > .git/new && mv -f .git/new .git/config",
+    ),
+    (
+        "link a file over the configuration",
+        "echo x > new && ln -f new .git/config",
+    ),
+    (
+        "link the configuration to another name and write that",
+        "ln .git/config other && echo x > other",
+    ),
+    (
+        "put a link in the place of the configuration",
+        "ln -sf /dev/null .git/config",
+    ),
+    ("make a hook", "echo x > .git/hooks/pre-commit"),
+    ("change a hook", "echo x >> .git/hooks/sample"),
+    ("remove a hook", "rm -f .git/hooks/sample"),
+    (
+        "link a hook to another name and write that",
+        "ln .git/hooks/sample other && echo x > other",
+    ),
+    (
+        "move a file among the hooks",
+        "echo x > new && mv new .git/hooks/pre-push",
+    ),
+    (
+        "replace the hooks",
+        "mv .git/hooks .git/moved && mkdir .git/hooks && echo x > .git/hooks/pre-commit",
+    ),
+    (
+        "remove the hooks",
+        "rm -rf .git/hooks; test ! -e .git/hooks",
+    ),
+    (
+        "replace the repository",
+        "mv .git moved && mkdir .git && cp moved/config .git/config",
+    ),
+    ("write by an absolute path", "echo x >> $W/.git/config"),
+    ("write from within", "cd .git/hooks && echo x > ../config"),
+    (
+        "write by the links of /proc",
+        "echo x >> /proc/self/cwd/.git/config",
+    ),
+    (
+        "write by the root in /proc",
+        "echo x >> /proc/self/root$W/.git/config",
+    ),
+    (
+        "write by a process of its own",
+        "sh -c 'sh -c \"echo x >> .git/config\" & wait $!'",
+    ),
+    (
+        "write by a descriptor of the directory around",
+        "exec 9< .; cd /; echo x >> /proc/self/fd/9/.git/config",
+    ),
+];
+
+/// The same for who owns the files.
+const ATTEMPTS_OF_THE_OWNER: [(&str, &str); 3] = [
+    ("change the configuration's mode", "chmod 777 .git/config"),
+    (
+        "change the configuration's times",
+        "touch -d @0 .git/config",
+    ),
+    ("change the mode of the hooks", "chmod 700 .git/hooks"),
+];
+
+/// What tries to undo the mounts.
+const UNDOING: [&str; 3] = [
+    "umount .git/config",
+    "mount -o remount,rw,bind .git/config",
+    "unshare -rm true",
+];
+
+/// It is how this backend mounts that is looked at.
+const LANDLOCK: &str = "[backends]\norder = [\"landlock\"]\n";
+
+async fn daemon() -> Daemon {
+    Daemon::with(Setup {
+        profiles: vec![("without".to_owned(), WITHOUT.to_owned())],
+        ..Setup::default()
+    })
+    .await
+}
+
+/// Lets every user write a tree.
+fn open_to_all(path: &Path) {
+    let mode = if path.is_dir() { 0o777 } else { 0o666 };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    if path.is_dir() {
+        for entry in fs::read_dir(path).unwrap() {
+            open_to_all(&entry.unwrap().path());
+        }
+    }
+}
+
+/// Makes a workspace with the beginnings of a repository.
+fn repository(daemon: &Daemon, name: &str) -> PathBuf {
+    let workspace = daemon.workspace().join(name);
+    fs::create_dir_all(workspace.join(".git/hooks")).unwrap();
+    fs::write(workspace.join(".git/config"), "[core]\n").unwrap();
+    fs::write(workspace.join(".git/hooks/sample"), "#!/bin/sh\n").unwrap();
+    open_to_all(&workspace);
+    workspace
+}
+
+/// Everything about what is to stay as it is.
+fn state(workspace: &Path) -> Vec<String> {
+    fn look(path: &Path, seen: &mut Vec<String>) {
+        let Ok(found) = fs::symlink_metadata(path) else {
+            seen.push(format!("{} is missing", path.display()));
+            return;
+        };
+        let content = fs::read(path).unwrap_or_default();
+        let times = (found.mtime(), found.mtime_nsec());
+        let (inode, mode) = (found.ino(), found.mode());
+        seen.push(format!(
+            "{} {inode} {mode:o} {times:?} {content:?}",
+            path.display()
+        ));
+        if found.is_dir() {
+            let entries = fs::read_dir(path).unwrap();
+            let mut entries: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+            entries.sort();
+            entries.iter().for_each(|entry| look(entry, seen));
+        }
+    }
+    let git = workspace.join(".git");
+    let mut seen = vec![format!("{:?}", fs::metadata(&git).map(|it| it.ino()).ok())];
+    look(&git.join("config"), &mut seen);
+    look(&git.join("hooks"), &mut seen);
+    seen
+}
+
+/// Has a shell run a script in a workspace.
+fn in_workspace(profile: &str, script: &str, workspace: &Path) -> pb::ExecuteRequest {
+    let path = workspace.display();
+    let mut request = hook(["/bin/sh", "-c", &format!("W={path}; {script}")]);
+    profile.clone_into(&mut request.profile);
+    request.hook.as_mut().unwrap().workspace = path.to_string();
+    request
+}
+
+async fn run(daemon: &Daemon, request: pb::ExecuteRequest) -> (Option<i32>, String, String) {
+    let response = daemon.run(request).await.unwrap();
+    assert!(response.confinement.unwrap().confirmed);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let code = response.outcome.unwrap().exit_code;
+    (code, text(&response.stdout), text(&response.stderr))
+}
+
+async fn what_git_runs_stays_as_it_is() {
+    let daemon = daemon().await;
+    let is_root = nix::unistd::geteuid().is_root();
+    let of_the_owner = ATTEMPTS_OF_THE_OWNER.into_iter().filter(|_| !is_root);
+    for (index, (what, script)) in ATTEMPTS.into_iter().chain(of_the_owner).enumerate() {
+        // The positive control: where nothing stays read-only, it changes what git runs.
+        let workspace = repository(&daemon, &format!("without-{index}"));
+        let before = state(&workspace);
+        let seen = run(&daemon, in_workspace("without", script, &workspace)).await;
+        assert_eq!(seen.0, Some(0), "{what}: {seen:?}");
+        assert_ne!(state(&workspace), before, "{what}");
+
+        let workspace = repository(&daemon, &format!("kept-{index}"));
+        let before = state(&workspace);
+        let seen = run(&daemon, in_workspace("workspace-rw", script, &workspace)).await;
+        assert_ne!(seen.0, Some(0), "{what}: {seen:?}");
+        assert_eq!(state(&workspace), before, "{what}");
+    }
+}
+
+async fn a_hook_cannot_undo_it() {
+    let daemon = daemon().await;
+    let workspace = repository(&daemon, "repository");
+    for script in UNDOING {
+        let script = format!("{script}; echo x >> .git/config");
+        let before = state(&workspace);
+        let seen = run(&daemon, in_workspace("workspace-rw", &script, &workspace)).await;
+        assert_ne!(seen.0, Some(0), "{script}: {seen:?}");
+        assert_eq!(state(&workspace), before, "{script}");
+    }
+}
+
+async fn it_holds_wherever_the_hook_starts() {
+    let daemon = daemon().await;
+    for (index, (below, script)) in [
+        (".git", "echo x >> config"),
+        (".git/hooks", "echo x > pre-commit"),
+        (".git/hooks", "echo x >> ../config"),
+        ("sub", "echo x >> ../.git/config"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let request = |profile, workspace: &Path| {
+            fs::create_dir(workspace.join("sub")).unwrap();
+            let mut request = in_workspace(profile, script, workspace);
+            let directory = workspace.join(below).display().to_string();
+            request.hook.as_mut().unwrap().working_dir = directory;
+            request
+        };
+        let workspace = repository(&daemon, &format!("without-{index}"));
+        let before = state(&workspace);
+        assert_eq!(
+            run(&daemon, request("without", &workspace)).await.0,
+            Some(0)
+        );
+        assert_ne!(state(&workspace), before, "{below}: {script}");
+
+        let workspace = repository(&daemon, &format!("kept-{index}"));
+        let before = state(&workspace);
+        assert_ne!(
+            run(&daemon, request("workspace-rw", &workspace)).await.0,
+            Some(0)
+        );
+        assert_eq!(state(&workspace), before, "{below}: {script}");
+    }
+}
+
+async fn everything_else_is_as_it_would_be_without_it() {
+    let daemon = daemon().await;
+    let script = "id -u; id -g; pwd; echo x > made; echo x > .git/index; mkdir .git/objects; stat -c '%u %g %a %n' . made .git \
+                  .git/index .git/objects; cat .git/config .git/hooks/sample; mv made .git/moved || mv .git/index .git/moved; \
+                  grep -c . /dev/null; ps 2>/dev/null | wc -l";
+    let mut seen = Vec::new();
+    for profile in ["without", "workspace-rw"] {
+        let workspace = repository(&daemon, "repository");
+        seen.push(run(&daemon, in_workspace(profile, script, &workspace)).await);
+        fs::remove_dir_all(&workspace).unwrap();
+    }
+    assert_eq!(seen[0].0, seen[1].0);
+    let lines = |seen: &str| seen.lines().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(lines(&seen[0].1), lines(&seen[1].1));
+}
+
+async fn git_commits() {
+    let daemon = daemon().await;
+    let workspace = daemon.workspace().join("repository");
+    fs::create_dir(&workspace).unwrap();
+    let git = |words: &[&str]| {
+        let mut git = Command::new("git");
+        git.args([
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "-c",
+            "safe.directory=*",
+        ]);
+        git.args(words).current_dir(&workspace);
+        git.env("GIT_CONFIG_GLOBAL", "/dev/null");
+        let output = git.env("GIT_CONFIG_NOSYSTEM", "1").output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    git(&["init", "-q", "-b", "main"]);
+    fs::write(workspace.join("file"), "one\n").unwrap();
+    open_to_all(&workspace);
+    // Root's daemon has another own it; nothing may be configured in the repository.
+    let script = "git() { command git -c user.name=a -c user.email=a@b -c 'safe.directory=*' \"$@\"; }
+        git add file && git commit -q -m first && git checkout -q -b other && echo two > file && git commit -q -a -m second \\
+        && git tag t && git stash list && git status --short && git gc -q";
+
+    let (code, stdout, stderr) =
+        run(&daemon, in_workspace("workspace-rw", script, &workspace)).await;
+
+    assert_eq!((code, stdout.as_str()), (Some(0), ""), "{stderr}");
+    assert_eq!(git(&["log", "--format=%s"]), "second\nfirst\n");
+
+    let configure = "git -c 'safe.directory=*' config core.hooksPath elsewhere";
+    let configured = async |profile| {
+        run(&daemon, in_workspace(profile, configure, &workspace))
+            .await
+            .0
+    };
+    let before = fs::read(workspace.join(".git/config")).unwrap();
+    assert_ne!(configured("workspace-rw").await, Some(0));
+    assert_eq!(fs::read(workspace.join(".git/config")).unwrap(), before);
+    assert_eq!(configured("without").await, Some(0));
+    assert_ne!(fs::read(workspace.join(".git/config")).unwrap(), before);
+}
+
+/// Asks for a hook that is refused; returns the refusal's reason, message, and facts.
+async fn refused(
+    daemon: &Daemon,
+    request: pb::ExecuteRequest,
+) -> (String, String, HashMap<String, String>) {
+    let status = daemon.run(request).await.unwrap_err();
+    let details = status.get_error_details();
+    let facts = details.error_info().unwrap().metadata.clone();
+    (reason(&status), status.message().to_owned(), facts)
+}
+
+/// Asks under the profile whose namespace cannot be had, and under one that needs none.
+async fn only_what_needs_a_namespace_is_refused(daemon: &Daemon) {
+    let workspace = repository(daemon, "repository");
+    let before = state(&workspace);
+    let script = "echo x > .git/hooks/pre-commit";
+    let (reason, message, facts) =
+        refused(daemon, in_workspace("workspace-rw", script, &workspace)).await;
+    assert_eq!(reason, "BACKEND_UNCONFIRMED", "{message}");
+    assert_eq!(facts["axis"], "write", "{message}");
+    assert!(
+        facts["fix"].contains("profile without `files.read_only`"),
+        "{message}"
+    );
+    assert_eq!(state(&workspace), before);
+
+    // What the operator has chosen to run without it, does.
+    let seen = run(daemon, in_workspace("without", script, &workspace)).await;
+    assert_eq!(seen.0, Some(0), "{seen:?}");
+}
+
+#[tokio::test]
+async fn what_makes_mounts_for_a_hook_is_shut_to_the_hook() {
+    let probe = Probe::build();
+    let daemon = daemon().await;
+    let workspace = repository(&daemon, "repository");
+    let killed = [
+        vec!["user-namespace"],
+        vec!["copy-tree", "/usr"],
+        vec!["call", "mount", "0", "0", "0", "0", "0"],
+        vec!["call", "mount_setattr", "-1", "0", "0", "0", "0"],
+        vec!["call", "move_mount", "-1", "0", "-1", "0", "0"],
+    ];
+    let capset = libc::SYS_capset.to_string();
+    let openat2 = libc::SYS_openat2.to_string();
+    let drop = libc::PR_CAPBSET_DROP.to_string();
+    let failing = [
+        (vec!["call", &capset, "0", "0"], libc::EPERM),
+        (vec!["call", &openat2, "-1", "0", "0", "0"], libc::ENOSYS),
+        (vec!["process-control", &drop, "1"], libc::EPERM),
+    ];
+    let attempt = async |words: &[&str]| {
+        let words: Vec<_> = words.iter().map(|&word| word.to_owned()).collect();
+        let mut request = probe.hook("workspace-rw", &words);
+        request.hook.as_mut().unwrap().workspace = workspace.display().to_string();
+        attempts::run(&daemon, request).await
+    };
+    for words in killed {
+        assert_eq!(
+            attempt(&words).await.signal,
+            Some(libc::SIGSYS),
+            "{words:?}"
+        );
+    }
+    for (words, errno) in failing {
+        assert_eq!(attempt(&words).await.code, Some(errno), "{words:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_kept_read_only_is_refused_by_name() {
+    type Break = fn(&Path);
+    let cases: [(&str, Break); 4] = [
+        (".git/hooks", |git| {
+            fs::rename(git.join("hooks"), git.join("elsewhere")).unwrap();
+            symlink("elsewhere", git.join("hooks")).unwrap();
+        }),
+        (".git/config", |git| {
+            fs::remove_file(git.join("config")).unwrap();
+            symlink("../config", git.join("config")).unwrap();
+        }),
+        (".git/config", |git| {
+            fs::remove_file(git.join("config")).unwrap()
+        }),
+        (".git/config", |git| {
+            fs::hard_link(git.join("config"), git.with_file_name("other")).unwrap();
+        }),
+    ];
+    let daemon = daemon().await;
+    for (index, (path, broken)) in cases.into_iter().enumerate() {
+        let workspace = repository(&daemon, &format!("{index}"));
+        let request = || in_workspace("workspace-rw", ":", &workspace);
+        assert_eq!(run(&daemon, request()).await.0, Some(0));
+        broken(&workspace.join(".git"));
+
+        let (reason, message, facts) = refused(&daemon, request()).await;
+
+        let path = workspace.join(path).display().to_string();
+        assert_eq!(
+            (reason.as_str(), &facts["path"]),
+            ("POLICY_UNENFORCEABLE", &path)
+        );
+        assert!(message.contains(&path), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn where_there_is_no_repository_there_is_nothing_to_keep_and_a_worktrees_file_stays() {
+    let daemon = daemon().await;
+    let workspace = repository(&daemon, "none");
+    fs::remove_dir_all(workspace.join(".git")).unwrap();
+    let kept = async |request| {
+        let response = daemon.run(request).await.unwrap();
+        let evidence = response.confinement.unwrap().evidence;
+        (
+            response.outcome.unwrap().exit_code,
+            evidence.iter().any(|it| it.check == "read_only"),
+        )
+    };
+    let make = in_workspace(
+        "workspace-rw",
+        "mkdir .git && echo x > .git/config",
+        &workspace,
+    );
+    assert_eq!(kept(make).await, (Some(0), false));
+
+    let workspace = repository(&daemon, "worktree");
+    fs::remove_dir_all(workspace.join(".git")).unwrap();
+    fs::write(workspace.join(".git"), "gitdir: /elsewhere\n").unwrap();
+    open_to_all(&workspace);
+    for script in ["echo x > .git", "rm -f .git", "mv .git moved && mkdir .git"] {
+        let request = in_workspace("workspace-rw", script, &workspace);
+        let (code, is_kept) = kept(request).await;
+        assert_ne!(code, Some(0), "{script}");
+        assert_eq!(is_kept, !contained(), "{script}");
+    }
+    let file = fs::read_to_string(workspace.join(".git")).unwrap();
+    assert_eq!(file, "gitdir: /elsewhere\n");
+    let replace = in_workspace("without", "mv .git moved && mkdir .git", &workspace);
+    assert_eq!(kept(replace).await, (Some(0), false));
+}
+
+#[tokio::test]
+async fn hooks_that_are_missing_are_made_before_a_hook_could_make_them() {
+    let daemon = daemon().await;
+    let script = "mkdir -p .git/hooks && echo x > .git/hooks/pre-commit";
+    for (profile, made) in [("workspace-rw", false), ("without", true)] {
+        let workspace = repository(&daemon, profile);
+        fs::remove_dir_all(workspace.join(".git/hooks")).unwrap();
+        let seen = run(&daemon, in_workspace(profile, script, &workspace)).await;
+        assert_eq!(seen.0 == Some(0), made, "{seen:?}");
+        assert_eq!(workspace.join(".git/hooks/pre-commit").exists(), made);
+    }
+}
+
+#[tokio::test]
+async fn where_no_namespace_can_be_had_a_profile_that_needs_one_is_refused_and_others_serve() {
+    let kernel = FakeKernel::build();
+    // unshare: refused, none may be made, not there; mount_setattr: not there.
+    for flaw in ["272=1", "272=28", "272=38", "442=38"] {
+        let daemon = Daemon::with(Setup {
+            profiles: vec![("without".to_owned(), WITHOUT.to_owned())],
+            config: LANDLOCK.to_owned(),
+            wrapper: kernel.wrapper(&["--errno", flaw]),
+            ..Setup::default()
+        })
+        .await;
+        only_what_needs_a_namespace_is_refused(&daemon).await;
+    }
+}
+
+#[tokio::test]
+async fn a_hook_in_a_namespace_dies_with_the_daemon_even_without_a_keeper() {
+    let daemon = daemon().await;
+    let workspace = repository(&daemon, "repository");
+    let marker = a_minute();
+    let script = format!("echo > begun; exec sleep {marker}");
+    let request = in_workspace("workspace-rw", &script, &workspace);
+    let mut client = daemon.client();
+    let call = tokio::spawn(async move { client.execute(request).await });
+    let begun = || !processes_with(&format!("sleep {marker}")).is_empty();
+    until("the hook's begin", || {
+        workspace.join("begun").exists() && begun()
+    })
+    .await;
+
+    let keeper = Pid::from_raw(keeper_of(&daemon).unwrap());
+    let own = Pid::from_raw(i32::try_from(daemon.pid()).unwrap());
+    kill(own, Signal::SIGSTOP).unwrap();
+    kill(keeper, Signal::SIGKILL).unwrap();
+    // The positive control: nothing but the daemon's death ends it.
+    assert!(begun());
+    drop(daemon.kill());
+
+    until_gone(&marker).await;
+    assert!(call.await.unwrap().is_err());
+}
+
+#[cfg(feature = "weaken")]
+#[tokio::test]
+async fn a_self_test_and_this_chapter_notice_where_nothing_is_mounted() {
+    let weakened = async |lacking: &str| {
+        Daemon::with(Setup {
+            config: LANDLOCK.to_owned(),
+            env: vec![("HOOKJAIL_WEAKEN".to_owned(), lacking.to_owned())],
+            ..Setup::default()
+        })
+        .await
+    };
+    let script = "echo x > .git/hooks/pre-commit";
+    let daemon = weakened("set-up:read-only").await;
+    let workspace = repository(&daemon, "repository");
+    let (reason, message, facts) =
+        refused(&daemon, in_workspace("workspace-rw", script, &workspace)).await;
+    assert_eq!(
+        (reason.as_str(), facts["axis"].as_str()),
+        ("BACKEND_UNCONFIRMED", "write")
+    );
+    assert!(message.contains("stays read-only"), "{message}");
+    drop(daemon);
+
+    // Without the self-test, each run says for itself what was not done.
+    let daemon = weakened("set-up:read-only proof:self-test").await;
+    let workspace = repository(&daemon, "repository");
+    let (reason, message, _) =
+        refused(&daemon, in_workspace("workspace-rw", script, &workspace)).await;
+    assert_eq!(reason, "BACKEND_UNCONFIRMED", "{message}");
+    drop(daemon);
+
+    let daemon = weakened("set-up:read-only proof:self-test proof:attestation").await;
+    let workspace = repository(&daemon, "repository");
+    let before = state(&workspace);
+    let seen = run(&daemon, in_workspace("workspace-rw", script, &workspace)).await;
+    assert_eq!(seen.0, Some(0));
+    assert_ne!(state(&workspace), before);
+}
+
+#[tokio::test]
+async fn what_git_runs_stays_as_it_is_in_a_workspace_that_can_be_written() {
+    what_git_runs_stays_as_it_is().await;
+}
+
+#[tokio::test]
+async fn a_hook_cannot_undo_what_keeps_a_path_read_only() {
+    a_hook_cannot_undo_it().await;
+}
+
+#[tokio::test]
+async fn a_path_stays_read_only_wherever_in_the_workspace_a_hook_starts() {
+    it_holds_wherever_the_hook_starts().await;
+}
+
+#[tokio::test]
+async fn a_hook_finds_all_else_as_it_would_without_paths_that_stay_read_only() {
+    everything_else_is_as_it_would_be_without_it().await;
+}
+
+mod as_root {
+    use super::*;
+    use crate::support::needs_root;
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_daemon_of_root_that_may_not_mount_refuses_what_needs_it() {
+        needs_root();
+        let without = [
+            "setpriv",
+            "--bounding-set",
+            "-sys_admin",
+            "--inh-caps",
+            "-sys_admin",
+        ];
+        let daemon = Daemon::with(Setup {
+            profiles: vec![("without".to_owned(), WITHOUT.to_owned())],
+            config: LANDLOCK.to_owned(),
+            wrapper: without.map(str::to_owned).into(),
+            ..Setup::default()
+        })
+        .await;
+        only_what_needs_a_namespace_is_refused(&daemon).await;
+    }
+}
+
+mod with_tools {
+    use super::*;
+
+    #[tokio::test]
+    #[ignore = "needs git"]
+    async fn git_commits_where_its_hooks_and_its_configuration_stay_read_only() {
+        git_commits().await;
+    }
+}

@@ -1,0 +1,96 @@
+//! `hookjail-run` is `hookjail run --as RUNTIME`, started in a fraction of the time.
+
+use crate::{
+    adopt::{CASES, assert_is_no, ended, in_place, places, told, written},
+    support::{Daemon, directory, program, thin},
+    witness::install,
+};
+
+/// Returns the words by which the whole program does the same.
+fn by_the_whole<'a>(program: &'a str, words: &[&'a str]) -> Vec<&'a str> {
+    [&[program, "run"], &words[1..]].concat()
+}
+
+#[tokio::test]
+async fn both_programs_end_alike() {
+    let daemon = Daemon::start().await;
+    let (socket, here) = places(&daemon);
+    let missing = daemon.path().join("nobody").display().to_string();
+    let program = program().display().to_string();
+    let without_id = |text: String| match text.split_once(" (re") {
+        Some((before, _)) => before.to_owned(),
+        None => text,
+    };
+    for case in &CASES {
+        let hook = written(&daemon, case.runtime, case.hook);
+        let hook = hook.to_str().unwrap();
+        for (socket, payload, hook) in [
+            (&socket, case.harmless, hook),
+            (&socket, case.harmful, hook),
+            (&socket, case.harmless, "/nowhere/hook"),
+            (&missing, case.harmless, hook),
+        ] {
+            let words = in_place(case.runtime, socket, &[], hook);
+            let [small, whole] = [words.clone(), by_the_whole(&program, &words)].map(|words| {
+                let (code, stdout, stderr) = told(&ended(&here, &words, payload));
+                (code, without_id(stdout), without_id(stderr))
+            });
+            assert_eq!(small, whole, "{}", case.runtime);
+        }
+    }
+}
+
+/// Puts the programs into a directory of their own; the whole one too, if that is said.
+fn copies(with_whole: bool) -> (tempfile::TempDir, String) {
+    let directory = directory();
+    let copy = directory.path().join("hookjail-run");
+    install(&thin(), &copy);
+    if with_whole {
+        install(&program(), &directory.path().join("hookjail"));
+    }
+    (directory, copy.display().to_string())
+}
+
+#[tokio::test]
+async fn what_it_does_not_do_is_done_by_the_program_beside_it_and_is_a_no_without() {
+    let daemon = Daemon::start().await;
+    let (socket, here) = places(&daemon);
+    let hook = written(&daemon, CASES[0].runtime, CASES[0].hook);
+    let hook = hook.to_str().unwrap();
+    let (_directory, both) = copies(true);
+    let (_other, alone) = copies(false);
+
+    let help = ended(&here, &[&both, "--help"], "");
+    assert_eq!(help.status.code(), Some(0), "{help:?}");
+    assert!(String::from_utf8_lossy(&help.stdout).contains("--rehearse"));
+    let help = ended(&here, &[&alone, "--help"], "");
+    assert_eq!(help.status.code(), Some(125), "{help:?}");
+    assert!(String::from_utf8_lossy(&help.stderr).contains("beside `hookjail-run`"));
+    // In no runtime's place it is `hookjail run`.
+    let words = [&*both, "--private", "--mirror", "--", "/bin/echo", "x"];
+    let output = ended(&here, &words, "{}");
+    assert_eq!(output.stdout, b"x\n", "{output:?}");
+
+    for case in &CASES {
+        let words = [&*alone, "--as", case.runtime, "--bogus", "--", hook];
+        assert_is_no(case, &ended(&here, &words, case.harmless));
+        let words = [&*alone, "--as", case.runtime, "--rehearse", "--", hook];
+        assert_is_no(case, &ended(&here, &words, case.harmless));
+    }
+    // A daemon is the other program, too; root has none that is started by itself.
+    let home = format!("HOME={}", daemon.path().display());
+    let claude = ["--as", "claude-code", "--start", "--", hook];
+    let words = [&["env", "-i", &home, &alone], &claude[..]].concat();
+    let output = ended(&here, &words, CASES[0].harmless);
+    assert_is_no(&CASES[0], &output);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        nix::unistd::geteuid().is_root() || told.contains("cannot start `"),
+        "{told}"
+    );
+    // The control: what it does itself needs no other.
+    let mut words = in_place(CASES[0].runtime, &socket, &[], hook);
+    words[0] = &alone;
+    let output = ended(&here, &words, CASES[0].harmless);
+    assert!(output.status.success(), "{output:?}");
+}
