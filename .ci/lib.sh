@@ -111,6 +111,7 @@ build_release() {
   belongs_to user
   (cd "$CLONE" && as_user cargo install --quiet --locked --force --no-track --path . --target "$target" --root "$CI_WORK/home/installed")
   install -m 755 "$CI_WORK/home/installed/bin/hookjail" "$RELEASE"
+  install -m 755 "$CI_WORK/home/installed/bin/hookjail-run" "$RELEASE-run"
 }
 
 # Has the tests of a tier make their files in memory, where that can be mounted: they make and remove very many.

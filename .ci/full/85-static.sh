@@ -12,6 +12,9 @@ x86_64() {
   size=$(stat -c %s "$RELEASE")
   echo "installed: $size bytes"
   [ "$size" -le $((16 << 20)) ] || fail "the installed program takes more than 16 MiB"
+  size=$(stat -c %s "$RELEASE-run")
+  echo "installed, for settings: $size bytes"
+  [ "$size" -le $((4 << 20)) ] || fail "the program that stands in for hooks takes more than 4 MiB"
   old=$TESTENV_CACHE/tree-bullseye.tar
   timeout 90 $env/vm-prepare.sh tree bullseye || { part_skipped "x86_64: no tree with an old glibc can be had"; old=; }
   $env/static-test.sh "$RELEASE" ${old:+"$old"}
@@ -19,7 +22,7 @@ x86_64() {
   build_tests
   belongs_to root
   HOOKJAIL_TEST_PROGRAM=$RELEASE HOOKJAIL_MAY_SKIP=$ROWS_NOT_HERE \
-    "$(tests_of spec)" --include-ignored main_job doors matrix strict_and_pipeline_hold
+    "$(tests_of spec)" --include-ignored main_job doors matrix thin:: strict_and_pipeline_hold
 }
 
 aarch64() {

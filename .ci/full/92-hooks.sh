@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Hooks of the kinds that people publish, with the tools that they call, bare, under a shipped profile and under a learnt one, judged by their effect.
+. "$(dirname "$0")/../lib.sh"
+need_root
+for command in curl jq; do have $command || packages $command; done
+/usr/bin/python3 -c 'import ensurepip, venv' || packages python3-venv
+build_release
+work=$CI_WORK/hooks
+
+# As they are pinned, where people have them: Node.js as nvm has it, uv and ruff in ~/.local/bin, the rest in the project.
+install_tools() {
+  local home=$work/home project=$work/home/p node of name version npm=() npm_global=() pip=()
+  cmp --quiet tests/hooks/versions.txt "$work/pinned" && return
+  rm -rf "$work"; mkdir -p "$project"
+  while read -r of name version; do
+    case $of:$name in
+      npm:node) node=$home/.nvm/versions/node/v$version; npm_global=("node@$version") ;;
+      npm:npm) npm_global+=("npm@$version") ;;
+      npm:*) npm+=("$name@$version") ;;
+      pip:*) pip+=("$name==$version") ;;
+    esac
+  done <tests/hooks/versions.txt
+  # Called where a failure is looked at, so nothing else ends it.
+  timeout 300 npm install --silent --no-audit --no-fund --global --prefix "$node" "${npm_global[@]}" &&
+    timeout 300 npm install --silent --no-audit --no-fund --prefix "$project" "${npm[@]}" &&
+    /usr/bin/python3 -m venv "$project/.venv" &&
+    timeout 300 "$project/.venv/bin/pip" --quiet --disable-pip-version-check install "${pip[@]}" &&
+    mkdir -p "$home/.local/bin" &&
+    cp "$project/.venv/bin/uv" "$project/.venv/bin/ruff" "$home/.local/bin/" &&
+    chown -R "$CI_USER:$CI_USER" "$home" &&
+    cp tests/hooks/versions.txt "$work/pinned"
+}
+
+install_tools || skip "the hooks' tools cannot be had"
+# No other network than a loopback of its own: whom a hook would call is not there.
+unshare --net -- python3 tests/hooks/check.py --hookjail "$RELEASE" --user "$CI_USER" --work "$work"
