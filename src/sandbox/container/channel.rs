@@ -85,7 +85,8 @@ pub(super) enum Answer {
     Stuck { errno: i32, step: String },
     /// The hook is about to be started: from here on it may have run, unless it is said to be stuck or that it could not be executed.
     Starting,
-    /// The child has been released; the errno where it could not execute the program. Waits for the daemon's word.
+    /// The child has been released; the errno where it could not execute the program. The child stays, ended or not, until the
+    /// daemon says that it has looked at it.
     Released { errno: i32, filters: u32 },
 }
 

@@ -13,7 +13,7 @@ use std::{
     },
     path::Path,
     process::ExitCode,
-    sync::Arc,
+    sync::{Arc, mpsc},
     thread,
 };
 
@@ -73,7 +73,11 @@ fn serve() -> io::Result<()> {
     let stdio = sys::receive_fds(&daemon)?;
     let order = receive(&mut daemon)?;
     match examine(&order).and_then(|()| carry_out(order, stdio, &mut daemon)) {
-        Ok(last) => send(&mut daemon, &last),
+        Ok((last, seen)) => {
+            send(&mut daemon, &last)?;
+            // What is told is told before anybody has looked, since whoever is paused until the deadline has not.
+            seen.map_or(Ok(()), |seen| seen.recv().map_err(io::Error::other))
+        }
         Err(why) => send(&mut daemon, &Answer::Refused(why.to_string())),
     }
 }
@@ -108,8 +112,15 @@ fn examine(order: &Order) -> io::Result<()> {
     }
 }
 
-/// Starts the child, waits for it, and returns what to say last.
-fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::Result<Answer> {
+/// Says that the daemon has looked at the hook, which must stay until then.
+type Seen = mpsc::Receiver<()>;
+
+/// Starts the child, waits for it, and returns what to say last, and what to wait for after that.
+fn carry_out(
+    order: Order,
+    stdio: [OwnedFd; 3],
+    daemon: &mut UnixStream,
+) -> io::Result<(Answer, Option<Seen>)> {
     let Filters {
         closing, inherited, ..
     } = linux::compile(&order.filters, false, linux::Asking::Nothing).map_err(io::Error::other)?;
@@ -146,7 +157,7 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
     let attempts = matches!(action, Action::Attempt(_));
     if attempts {
         // Before the attempts, so that as many tasks are there as with a hook.
-        end_with(daemon.try_clone()?)?;
+        drop(end_with(daemon.try_clone()?)?);
     }
     let job = Job::new(JobParts {
         action,
@@ -174,21 +185,19 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
     if attempts {
         sys::wait_for(pid)?;
         if !report.did(Step::Release) {
-            return Ok(stuck(step, errno));
+            return Ok((stuck(step, errno), None));
         }
         let results = job.attempts().iter().map(Attempt::result).collect();
-        return Ok(Answer::Attempted(results));
+        return Ok((Answer::Attempted(results), None));
     }
     if step != Step::Release {
-        return Ok(stuck(step, errno));
+        return Ok((stuck(step, errno), None));
     }
     // The pipes are the hook's now: a reader must see their end when the hook closes them.
     drop((job, pidfd));
     send(daemon, &Answer::Released { errno, filters })?;
-    // The child is looked at from outside as long as it is not reaped.
-    daemon.read_exact(&mut [0])?;
-    end_with(daemon.try_clone()?)?;
-    Ok(Answer::Ended(sys::wait_for(pid)?))
+    let seen = end_with(daemon.try_clone()?)?;
+    Ok((Answer::Ended(sys::wait_for(pid)?), Some(seen)))
 }
 
 /// Starts a child, and waits until it has been released or has failed.
@@ -208,14 +217,18 @@ fn stuck(step: Step, errno: i32) -> Answer {
     Answer::Stuck { errno, step }
 }
 
-/// Ends the container when the daemon has gone, or has lost interest.
-fn end_with(mut daemon: UnixStream) -> io::Result<()> {
+/// Ends the container when the daemon has gone, or has lost interest. Passes on its word that it has looked at the hook.
+fn end_with(mut daemon: UnixStream) -> io::Result<Seen> {
+    let (look, seen) = mpsc::channel();
     thread::Builder::new().spawn(move || {
-        // Nothing more is ever said; an error is an end, too.
-        drop(daemon.read(&mut [0]));
+        // An error is an end, too.
+        while let Ok(1) = daemon.read(&mut [0]) {
+            // Nobody waits for it after an attempt.
+            look.send(()).ok();
+        }
         sys::exit(UNHEARD);
     })?;
-    Ok(())
+    Ok(seen)
 }
 
 fn receive(daemon: &mut UnixStream) -> io::Result<Order> {

@@ -23,7 +23,7 @@ use nix::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, unix::AsyncFd},
     net::{UnixListener, UnixStream},
-    time::timeout_at,
+    time::{error::Elapsed, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -53,6 +53,9 @@ use crate::{
 
 /// How long the last words of a container that has ended, and the runtime's own clearing up, may take.
 const CLEARING_UP: Duration = Duration::from_secs(5);
+
+/// How long what a container said before its deadline may take to be read after it.
+const UNREAD: Duration = Duration::from_millis(5);
 
 /// How a hook ended that was killed with its container: what it used until then, nobody was left to say.
 const KILLED: Option<Reaped> = Some(Reaped {
@@ -208,7 +211,7 @@ impl Sandbox {
             }
         };
         let mut talk = None;
-        let made = timeout_at(deadline.into(), async {
+        let made = by(deadline, async {
             let channel = tokio::select! {
                 biased;
                 accepted = listener.accept() => accepted.map_err(|e| Some(Stop::from(fault(e))))?.0,
@@ -530,6 +533,16 @@ fn own(source: &Path, target: &str, executable: bool, writable: bool) -> Result<
         target: target.to_owned(),
         writable,
     })
+}
+
+/// Waits for something until a deadline. What came in time counts where this process was paused until later, too: it has a
+/// moment to be read.
+async fn by<T>(deadline: Instant, wait: impl Future<Output = T>) -> Result<T, Elapsed> {
+    tokio::pin!(wait);
+    match timeout_at(deadline.into(), &mut wait).await {
+        Err(_) => timeout(UNREAD, wait).await,
+        made => made,
+    }
 }
 
 /// Whether a mount shows what another one would: the same file lies in it, at the same path.

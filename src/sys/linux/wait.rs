@@ -127,17 +127,20 @@ pub(super) fn ended(kind: libc::idtype_t, id: libc::id_t) -> io::Result<bool> {
     Ok(wait_with(kind, id, flags)?.is_some())
 }
 
-/// Waits until a child has ended and reaps it, and every other that ends before: for the first process of a container, which
-/// orphans fall to.
+/// Waits until a child has ended and leaves it to be looked at; reaps every other that ends before: for the first process of a
+/// container, which orphans fall to.
 ///
 /// # Errors
 ///
 /// Returns the error of `waitid`; `ECHILD` if there is no such child.
 pub fn wait_for(pid: i32) -> io::Result<Reaped> {
     loop {
-        match wait_with(libc::P_ALL, 0, 0) {
+        match wait_with(libc::P_ALL, 0, libc::WNOWAIT) {
             Ok(Some((ended, reaped))) if ended == pid => return Ok(reaped),
-            Ok(_) => {}
+            Ok(Some((other, _))) => {
+                wait(libc::P_PID, other.cast_unsigned())?;
+            }
+            Ok(None) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
