@@ -73,11 +73,7 @@ fn serve() -> io::Result<()> {
     let stdio = sys::receive_fds(&daemon)?;
     let order = receive(&mut daemon)?;
     match examine(&order).and_then(|()| carry_out(order, stdio, &mut daemon)) {
-        Ok((last, seen)) => {
-            send(&mut daemon, &last)?;
-            // What is told is told before anybody has looked, since whoever is paused until the deadline has not.
-            seen.map_or(Ok(()), |seen| seen.recv().map_err(io::Error::other))
-        }
+        Ok(()) => Ok(()),
         Err(why) => send(&mut daemon, &Answer::Refused(why.to_string())),
     }
 }
@@ -112,15 +108,8 @@ fn examine(order: &Order) -> io::Result<()> {
     }
 }
 
-/// Says that the daemon has looked at the hook, which must stay until then.
-type Seen = mpsc::Receiver<()>;
-
-/// Starts the child, waits for it, and returns what to say last, and what to wait for after that.
-fn carry_out(
-    order: Order,
-    stdio: [OwnedFd; 3],
-    daemon: &mut UnixStream,
-) -> io::Result<(Answer, Option<Seen>)> {
+/// Starts the child, waits for it, and says what came of it.
+fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::Result<()> {
     let Filters {
         closing, inherited, ..
     } = linux::compile(&order.filters, false, linux::Asking::Nothing).map_err(io::Error::other)?;
@@ -185,19 +174,25 @@ fn carry_out(
     if attempts {
         sys::wait_for(pid)?;
         if !report.did(Step::Release) {
-            return Ok((stuck(step, errno), None));
+            return send(daemon, &stuck(step, errno));
         }
         let results = job.attempts().iter().map(Attempt::result).collect();
-        return Ok((Answer::Attempted(results), None));
+        return send(daemon, &Answer::Attempted(results));
     }
     if step != Step::Release {
-        return Ok((stuck(step, errno), None));
+        return send(daemon, &stuck(step, errno));
     }
     // The pipes are the hook's now: a reader must see their end when the hook closes them.
     drop((job, pidfd));
     send(daemon, &Answer::Released { errno, filters })?;
     let seen = end_with(daemon.try_clone()?)?;
-    Ok((Answer::Ended(sys::wait_for(pid)?), Some(seen)))
+    let ended = sys::wait_for(pid)?;
+    // Before anybody has looked at the child: a daemon that is paused until the deadline has not.
+    send(daemon, &Answer::Ended(ended))?;
+    // It stays as it is until then, and so does the thread that it is found by.
+    let looked = seen.recv().map_err(io::Error::other);
+    drop(pool);
+    looked
 }
 
 /// Starts a child, and waits until it has been released or has failed.
@@ -218,7 +213,7 @@ fn stuck(step: Step, errno: i32) -> Answer {
 }
 
 /// Ends the container when the daemon has gone, or has lost interest. Passes on its word that it has looked at the hook.
-fn end_with(mut daemon: UnixStream) -> io::Result<Seen> {
+fn end_with(mut daemon: UnixStream) -> io::Result<mpsc::Receiver<()>> {
     let (look, seen) = mpsc::channel();
     thread::Builder::new().spawn(move || {
         // An error is an end, too.
