@@ -478,7 +478,15 @@ impl One {
                 }
             },
             Action::Http(post) => match post.put(&mut request) {
-                Ok(()) => pipeline.handle(call, request).await,
+                Ok(()) => {
+                    if let Some(payload) = &post.payload
+                        && let Err(why) = builtin::hand_on(payload, &pipeline, &mut request)
+                    {
+                        let verdict = not_run(&why, None).0;
+                        return Reached::in_process(hook.name, verdict);
+                    }
+                    pipeline.handle(call, request).await
+                }
                 Err(Denied { lines, why }) => {
                     let message = format!("{}: {why}", hook.source);
                     let refusal = Refusal::new(Reason::NotAllowlisted, message);
@@ -499,8 +507,7 @@ impl One {
                 return Reached::in_process(hook.name, verdict);
             }
             Action::Save(save) => {
-                let redaction = pipeline.audit.redaction().get();
-                let verdict = builtin::save(save, &redaction.redactor, &call, &request).await;
+                let verdict = builtin::save(save, &pipeline, &call, &request).await;
                 // It only looks on: what becomes of it stops nothing.
                 let verdict = verdict.unwrap_or_else(|why| save.verdict(Some(why)));
                 return Reached::in_process(hook.name, verdict);

@@ -353,7 +353,8 @@ impl Verdict {
     /// Leaves what is said and takes out what is decided or rewritten.
     pub(crate) fn advised(self) -> Self {
         let mut warnings = self.warnings;
-        if self.decision != Decision::None || self.recorded_block {
+        let passes = self.decision == Decision::Allow && self.reason.is_empty();
+        if !passes && self.decision != Decision::None || self.recorded_block {
             let decision = self.decision.as_str();
             let reasons = [self.reason, self.stop_reason];
             let reasons = reasons.iter().filter(|text| !text.is_empty());

@@ -10,9 +10,8 @@ use crate::{
     admission::Call,
     contract::{Mode, Verdict},
     heavy,
-    hooks::{Builtin, ResultsOf, Save, Scene},
+    hooks::{Builtin, Payload, ResultsOf, Save, Scene},
     pipeline::Pipeline,
-    redact::Redactor,
     refusal::Refusal,
     request::Request,
     turns::Turns,
@@ -81,17 +80,35 @@ pub(super) async fn run(
     Ok(verdict)
 }
 
-/// Has an event saved, without registered secrets; says why where there is none.
+/// Has a command read the event as Loom hands it on; says why where there is none.
+pub(super) fn hand_on(
+    payload: &Payload,
+    pipeline: &Pipeline,
+    request: &mut Request,
+) -> Result<(), String> {
+    request.event.json = handed_on(payload, pipeline, request)?.into();
+    request.event.raw = true;
+    Ok(())
+}
+
+/// Returns an event as Loom hands it on, without registered secrets.
+fn handed_on(payload: &Payload, pipeline: &Pipeline, request: &Request) -> Result<String, String> {
+    let event = request.contract.stdin(&request.event, &request.envelope);
+    let event = event.map_err(|error| error.to_string())?;
+    let event = str::from_utf8(&event).map_err(|error| error.to_string())?;
+    let text = payload.of(event, &request.event.point, Timestamp::now());
+    let redaction = pipeline.audit.redaction().get();
+    Ok(redaction.redactor.json(&text).unwrap_or(text))
+}
+
+/// Has an event saved; says why where there is none.
 pub(super) async fn save(
     save: &Save,
-    redactor: &Redactor,
+    pipeline: &Pipeline,
     call: &Call,
     request: &Request,
 ) -> Result<Verdict, String> {
-    let event = request.contract.stdin(&request.event, &request.envelope);
-    let event = event.map_err(|error| error.to_string())?;
-    let event = String::from_utf8(event.to_vec()).map_err(|error| error.to_string())?;
-    let event = redactor.json(&event).unwrap_or(event);
+    let event = handed_on(&save.payload, pipeline, request)?;
     // One line: between the values of a document a line break is as good as a space, and in a string there is none.
     let event = event.replace(['\n', '\r'], " ");
     let writer = geteuid().is_root().then_some(call.peer);

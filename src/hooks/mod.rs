@@ -16,6 +16,7 @@ pub mod load;
 pub mod log;
 pub mod lookup;
 pub mod matcher;
+mod payload;
 pub mod read;
 pub mod redirection;
 pub mod results;
@@ -32,6 +33,7 @@ pub use self::{
     lists::Lists,
     log::Log,
     matcher::Matcher,
+    payload::Payload,
     results::{Results, ResultsOf},
     save::Save,
     template::Template,

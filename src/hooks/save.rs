@@ -12,6 +12,7 @@ use std::{
 
 use nix::{fcntl::OFlag, sys::stat::Mode};
 
+use super::Payload;
 use crate::{
     admission::Peer,
     contract::{Decision, Verdict},
@@ -25,17 +26,20 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Save {
     directory: PathBuf,
+    /// How events are written.
+    pub payload: Payload,
     path: PathBuf,
 }
 
 impl Save {
     /// Names a file below the profile's directory; `None` where the path leads elsewhere.
-    pub fn below(directory: &Path, path: &str) -> Option<Self> {
+    pub fn below(directory: &Path, path: &str, payload: Payload) -> Option<Self> {
         let path = Path::new(path);
         let is_plain = |component| matches!(component, Component::Normal(_));
         let named = path.components().next().is_some() && path.components().all(is_plain);
         named.then(|| Self {
             directory: directory.to_owned(),
+            payload,
             path: path.to_owned(),
         })
     }
@@ -105,9 +109,15 @@ mod tests {
 
     use super::*;
 
+    fn payload() -> Payload {
+        Payload {
+            profile: "coder".to_owned(),
+        }
+    }
+
     #[test]
     fn only_a_file_below_the_directory_is_named() {
-        let below = |path| Save::below(Path::new("/p"), path).map(|save| save.path());
+        let below = |path| Save::below(Path::new("/p"), path, payload()).map(|save| save.path());
         assert_eq!(below("a/b.jsonl"), Some("/p/a/b.jsonl".into()));
         for elsewhere in ["", "/etc/passwd", "../x", "a/../../x", "./x"] {
             assert_eq!(below(elsewhere), None, "{elsewhere}");
@@ -127,7 +137,7 @@ mod tests {
         symlink("events.jsonl", profile.join("inside")).unwrap();
         mkfifo(&profile.join("fifo"), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
         let write = |path| {
-            Save::below(&profile, path)
+            Save::below(&profile, path, payload())
                 .unwrap()
                 .write("{\"a\":1}", None)
         };
@@ -139,7 +149,7 @@ mod tests {
         let text = fs::read_to_string(profile.join("events.jsonl")).unwrap();
         assert_eq!(text, "{\"a\":1}\n{\"a\":1}\n");
         for path in ["link", "inside", "out/elsewhere", "fifo", "absent/x", "."] {
-            let Some(save) = Save::below(&profile, path) else {
+            let Some(save) = Save::below(&profile, path, payload()) else {
                 continue;
             };
             let verdict = save.write("{}", None);

@@ -858,7 +858,7 @@ async fn looms_save_json_appends_events_to_a_file_of_the_profiles_directory_and_
     let profile = directory.path().join("profile");
     fs::create_dir(&profile).unwrap();
     let file = profile.join("agent.json");
-    let actions = json!({"hooks": {"onToolEnd": [
+    let actions = json!({"name": "coder", "hooks": {"onToolEnd": [
         {"action": "save_json", "path": "events.jsonl"},
         {"action": "save_json", "path": "out/events.jsonl"},
     ]}});
@@ -898,8 +898,15 @@ async fn looms_save_json_appends_events_to_a_file_of_the_profiles_directory_and_
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
     for line in lines.collect::<Vec<_>>() {
-        assert_eq!(line["toolName"], "shell", "{text}");
-        assert_eq!(line["result"], "it is\n[redacted:mine]", "{text}");
+        // In Loom's own form.
+        let form = (&line["v"], &line["profile"], &line["event"]);
+        assert_eq!(form, (&json!(1), &json!("coder"), &json!("tool.post")));
+        assert!(line["ts"].is_u64(), "{text}");
+        assert_eq!(line["context"]["toolName"], "shell", "{text}");
+        assert_eq!(
+            line["context"]["result"], "it is\n[redacted:mine]",
+            "{text}"
+        );
     }
     assert_eq!(text.lines().count(), 2);
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);

@@ -13,7 +13,7 @@ use std::{
 use http::HeaderName;
 
 pub use self::url::Url;
-use super::{Action, Registered, load::Loaded};
+use super::{Action, Payload, Registered, load::Loaded};
 use crate::{
     admission::only_roots,
     model::{Backing, Command, ProfileName},
@@ -53,7 +53,7 @@ case $status in
   2??) ;;
   *) echo "the server answered with status $status" >&2; exit 1 ;;
 esac
-[ -e reply ] || exit 0
+[ -e reply ] && [ "$0" != webhook ] || exit 0
 [ "$(wc -c <reply)" -le 10485760 ] || { echo "the answer has more than 10 MiB" >&2; exit 1; }
 cat reply || exit 1"#;
 
@@ -82,6 +82,8 @@ pub struct Egress {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Post {
     headers: Vec<(String, String)>,
+    /// How the event is handed on; `None` = as hooks read it.
+    pub payload: Option<Payload>,
     standing: Standing,
     url: Url,
     variables: Vec<String>,
@@ -171,6 +173,7 @@ impl Post {
         let owned = |(name, value): (&&str, &&str)| ((*name).to_owned(), (*value).to_owned());
         Ok(Self {
             headers: headers.iter().map(owned).collect(),
+            payload: None,
             standing: Standing::Unasked,
             url,
             variables: variables.iter().map(|name| (*name).to_owned()).collect(),
@@ -220,7 +223,13 @@ impl Post {
             }
         };
         let by = allowed.by.to_string();
-        let words = [SHELL, "-c", SCRIPT, "http", &by];
+        // Who hands on Loom's payload takes no answer, and what a server says is not the agent's to read.
+        let kind = if self.payload.is_none() {
+            "http"
+        } else {
+            "webhook"
+        };
+        let words = [SHELL, "-c", SCRIPT, kind, &by];
         request.hook.command = Command::Argv(words.iter().map(OsString::from).collect());
         let carried = OsString::from_vec(allowed.request.clone());
         request.hook.configured_env = BTreeMap::from([(VARIABLE.to_owned(), carried)]);

@@ -63,6 +63,11 @@ impl Url {
         self.query.is_some()
     }
 
+    /// Whether nobody on the way can read what is posted there.
+    pub fn is_private(&self) -> bool {
+        self.is_secure || matches!(&*self.host, "localhost" | "127.0.0.1" | "[::1]")
+    }
+
     /// Returns it whole, as curl gets it.
     pub(super) fn whole(&self) -> String {
         let query = self.query.as_ref().map(|query| format!("?{query}"));

@@ -1,16 +1,19 @@
 //! Loom: the buckets below `hooks` in a profile's `agent.json`. `command` actions run here, where the operator's switch lets
-//! them, `log` and `save_json` are served and `approve` asks the operator; the others that look on are left to the runtime.
+//! them, `log` and `save_json` are served, `webhook` is posted and `approve` asks the operator.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use super::{Gathered, Item, ReadError, Switches, line};
-use crate::hooks::{Action, Log, Matcher, Registered, Save};
+use crate::hooks::{Action, Log, Matcher, Payload, Registered, Save, http::Post};
 
 /// How long a person has to answer where the entry does not say: half an hour.
 const PERSON: Duration = Duration::from_secs(30 * 60);
 
 /// The longest that a person may have: a day, milliseconds.
 const MAX_PERSON_MS: u64 = 24 * 3600 * 1000;
+
+/// How long a post takes at most.
+const WEBHOOK: Duration = Duration::from_millis(3500);
 
 /// The buckets, each with its point.
 const BUCKETS: [(&str, &str); 7] = [
@@ -32,15 +35,18 @@ pub(super) fn read(
     let Some(hooks) = root.down("hooks") else {
         return Ok(());
     };
+    let name = root.field("name").and_then(|name| name.text().ok());
+    let payload = Payload {
+        profile: name.unwrap_or_default().to_owned(),
+    };
     hooks.only(&BUCKETS.map(|(bucket, _)| bucket))?;
     for (bucket, point) in BUCKETS {
         let Some(list) = hooks.down(bucket) else {
             continue;
         };
         for entry in list.entries()? {
-            if let Some(hook) = hook(file, &entry, point, switches)? {
-                file.push(hook);
-            }
+            let hook = hook(file, &entry, point, &payload, switches)?;
+            file.push(hook);
         }
     }
     Ok(())
@@ -50,8 +56,9 @@ fn hook(
     file: &mut Gathered<'_>,
     entry: &Item<'_>,
     point: &str,
+    payload: &Payload,
     switches: &Switches,
-) -> Result<Option<Registered>, ReadError> {
+) -> Result<Registered, ReadError> {
     let key = if entry.field("action").is_none() && entry.field("type").is_some() {
         "type"
     } else {
@@ -66,14 +73,8 @@ fn hook(
         }
         "approve" => Action::Approve(person(entry)?),
         "log" => Action::Log(level(entry)?),
-        "save_json" => Action::Save(saved(file, entry)?),
-        "webhook" => {
-            // It only looks on. Registered as what cannot run, it would deny every tool.
-            tools(file, entry, point)?;
-            let problem = "its action `webhook` is left to the runtime: it opens a connection";
-            file.warn(entry, problem);
-            return Ok(None);
-        }
+        "save_json" => Action::Save(saved(file, entry, payload)?),
+        "webhook" => webhook(entry, payload)?,
         other => {
             let problem = format!(
                 "is `{other}`; it can be `approve`, `command`, `log`, `save_json` or `webhook`"
@@ -95,13 +96,18 @@ fn hook(
         | Action::Template(_)
         | Action::Unsupported(_) => &[],
     };
-    Ok(Some(Registered {
-        entry: entry.reading(file.mode, keys)?,
+    let mut reading = entry.reading(file.mode, keys)?;
+    if kind == "webhook" {
+        reading.advisory = true;
+        reading.timeout = Some(WEBHOOK);
+    }
+    Ok(Registered {
+        entry: reading,
         matcher,
         matching,
         name: format!("{}:{kind}", entry.entry()),
         ..file.hook(entry, point, action)
-    }))
+    })
 }
 
 fn command(entry: &Item<'_>, key: &str, switches: &Switches) -> Result<Action, ReadError> {
@@ -116,12 +122,27 @@ fn command(entry: &Item<'_>, key: &str, switches: &Switches) -> Result<Action, R
 }
 
 /// Reads the file that events are saved in: below the profile's directory.
-fn saved(file: &Gathered<'_>, entry: &Item<'_>) -> Result<Save, ReadError> {
+fn saved(file: &Gathered<'_>, entry: &Item<'_>, payload: &Payload) -> Result<Save, ReadError> {
     let item = entry.present("path")?;
     let own = Path::new(file.origin.name).parent();
     let directory = file.origin.base.or(own).unwrap_or_else(|| Path::new("."));
     let problem = || item.wrong("must be a relative path without `.` and `..`");
-    Save::below(directory, item.text()?).ok_or_else(problem)
+    Save::below(directory, item.text()?, payload.clone()).ok_or_else(problem)
+}
+
+/// Reads where events are posted, in the open only on this machine.
+fn webhook(entry: &Item<'_>, payload: &Payload) -> Result<Action, ReadError> {
+    let url = entry.required("url")?;
+    let mut post = match Post::new(url, &BTreeMap::new(), &[]) {
+        Ok(post) if post.url().is_private() => post,
+        Ok(_) => {
+            let problem = "begins with `http://`, which only `localhost` may have";
+            return Err(entry.wrong_at("url", problem));
+        }
+        Err(why) => return Ok(Action::Unsupported(why)),
+    };
+    post.payload = Some(payload.clone());
+    Ok(Action::Http(Box::new(post)))
 }
 
 /// Reads how long a person has to answer.
