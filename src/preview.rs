@@ -4,7 +4,7 @@ use std::{ffi::OsString, time::Duration};
 
 use crate::{
     admission::{Admitted, allowlist::Digest},
-    audit::record::Consent,
+    model::Consent,
     policy::Plan,
     refusal::Stop,
 };

@@ -22,8 +22,7 @@ use nix::{
 };
 
 use crate::{
-    admission::Peer,
-    model::is_plain,
+    model::{Peer, is_plain},
     sys::{BY_NAME, FileRights, Links, locate, open_beneath},
 };
 

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use super::{
-    Call, Peer,
+    Call,
     allowlist::{
         self, Allowlist, AllowlistError, Asked as Sought, Check, Digest, Entry, Role, command_line,
         difference,
@@ -26,8 +26,7 @@ use super::{
     program::{Program, Script, only_roots},
 };
 use crate::{
-    audit::record::Consent,
-    model::Backing,
+    model::{Backing, Consent, Peer},
     policy::Policy,
     refusal::{Fault, Reason, Refusal, Stop, chain},
     request::Request,

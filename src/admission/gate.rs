@@ -15,7 +15,6 @@ use tokio::{sync::mpsc, time::timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Peer,
     allowlist::command_line,
     consent::{ALLOW, Asking, Case, ConsentRule, Consents, Decree, Shown, Unhashed},
     hashing::{Hashing, UNALLOWED_BYTES},
@@ -25,10 +24,9 @@ use super::{
     program::{Opened, OpenedFor, Program},
 };
 use crate::{
-    audit::record::Consent,
     contract::{CommandStyle, Defaults},
     current::Current,
-    model::{Command, Hook, InvalidField, ProfileName, is_plain},
+    model::{Command, Consent, Hook, InvalidField, Peer, ProfileName, is_plain},
     policy::{GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden},
     process::Chunk,
     refusal::{Reason, Refusal, Stop, canceled},

@@ -9,7 +9,6 @@ pub mod digest;
 mod gate;
 mod hashing;
 mod interpreter;
-mod peer;
 pub mod pending;
 mod places;
 mod program;
@@ -17,7 +16,6 @@ mod program;
 pub use self::{
     consent::{ConsentRule, Consents, Operator, revoke},
     gate::{Admitted, Call, Configuration, Gate, GateParts, OperatorHook, Purpose, Rules},
-    peer::Peer,
     program::{Kept, Opened, OpenedFor, Program, Script},
 };
 

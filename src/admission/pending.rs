@@ -14,8 +14,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Peer, allowlist::Digest};
-use crate::policy::Policy;
+use super::allowlist::Digest;
+use crate::{model::Peer, policy::Policy};
 
 /// How many questions may be open at once.
 const MAX_OPEN: usize = 256;

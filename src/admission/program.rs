@@ -19,13 +19,12 @@ use std::{
 use nix::{errno::Errno, fcntl::OFlag};
 
 use super::{
-    Peer,
     allowlist::{Digest, Role},
     digest::{DigestCache, HashError},
     interpreter::{self, Named, Spot, Use},
 };
 use crate::{
-    model::{InvalidField, is_plain},
+    model::{InvalidField, Peer, is_plain},
     refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
     root::View,
     sys::{FileRights, keep_writers_out},

@@ -10,7 +10,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    model::axis::{Axis, Coverage, Demand},
+    model::{
+        Consent,
+        axis::{Axis, Coverage, Demand},
+    },
     refusal::{cut, floor_char_boundary},
 };
 
@@ -371,38 +374,6 @@ pub struct PassedOver {
     pub reason: String,
     /// What was missing or failed.
     pub message: String,
-}
-
-/// How a run came to be admitted.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Consent {
-    /// It was on the allowlist.
-    Allowlist,
-    /// Its words are hookjail's own, and its program is root's to change alone.
-    Builtin,
-    /// The operator's environment accepts every hook; it was put on the allowlist.
-    Environment,
-    /// A listener said always; it was put on the allowlist.
-    ListenerAlways,
-    /// A listener said yes, for this once.
-    ListenerOnce,
-    /// The operator typed the command.
-    Typed,
-}
-
-impl Consent {
-    /// Returns its name as records and replies spell it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Allowlist => "allowlist",
-            Self::Builtin => "builtin",
-            Self::Environment => "environment",
-            Self::ListenerAlways => "listener_always",
-            Self::ListenerOnce => "listener_once",
-            Self::Typed => "typed",
-        }
-    }
 }
 
 /// One axis: what is demanded of it and what is done about it.

@@ -18,10 +18,10 @@ use super::{
     writer::{Problem, Writer},
 };
 use crate::{
-    admission::{Call, Peer},
+    admission::Call,
     contract::{Bearing, ContractEvent, End, EndKind, Entry, Json, Verdict},
     heavy,
-    model::Command,
+    model::{Command, Peer},
     policy::Plan,
     process::{Captured, Cause, Chunk},
     redact::{MARKER_BYTES, Redactor},

@@ -26,7 +26,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::{
-    admission::Peer,
+    model::Peer,
     redact::Redactor,
     sys::{FileRights, Links, locate, open_beneath},
 };

@@ -14,8 +14,8 @@ use nix::{fcntl::OFlag, sys::stat::Mode};
 
 use super::Payload;
 use crate::{
-    admission::Peer,
     contract::{Decision, Verdict},
+    model::Peer,
     sys::{FileRights, Links, locate, open_beneath},
 };
 

@@ -1,6 +1,7 @@
 //! Values that the stages and the libraries share. Knows no other module.
 
 pub mod axis;
+mod consent;
 pub mod event;
 mod field;
 mod hook;
@@ -8,10 +9,13 @@ pub(crate) mod json;
 mod limit;
 pub(crate) mod members;
 mod name;
+mod peer;
 
 pub use self::{
+    consent::Consent,
     field::InvalidField,
     hook::{Backing, Command, Event, Hook, Narrow, OnDisconnect, OnFailure},
     limit::OnOutputLimit,
     name::{ProfileName, is_plain, is_sha256},
+    peer::Peer,
 };

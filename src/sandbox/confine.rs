@@ -277,7 +277,7 @@ impl Sandbox {
     }
 
     /// Returns whether a process group or uid is that of a hook of this daemon.
-    pub fn is_hook(&self, peer: &crate::admission::Peer) -> bool {
+    pub fn is_hook(&self, peer: &crate::model::Peer) -> bool {
         let by_uid = self
             .parts
             .identities

@@ -17,8 +17,8 @@ use nix::{
 
 use super::{Mechanism, host::LACKING, read_only::Kept};
 use crate::{
-    admission::{Peer, Purpose},
-    model::{Hook, InvalidField},
+    admission::Purpose,
+    model::{Hook, InvalidField, Peer},
     policy::{Access, Files, GrantSpec, Place, Policy, WorkingDir, rights::Rights},
     refusal::{Reason, Refusal},
     root::{Root, View},

@@ -17,7 +17,7 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::transport::server::{Connected, UdsConnectInfo};
 
 use crate::{
-    admission::Peer,
+    model::Peer,
     pipeline::Pipeline,
     shares::{Share, Shares},
 };

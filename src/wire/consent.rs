@@ -15,11 +15,11 @@ use tonic::{Request, Response, Status};
 use super::{axis_report, decode, host::timestamp, service::peer, status};
 use crate::{
     admission::{
-        Consents, OpenedFor, Peer, Program,
+        Consents, OpenedFor, Program,
         allowlist::{Digest, Entry, Role, command_line},
         pending::{Asked, Decided, Decision, Listening, News, Question, Subject},
     },
-    model::{InvalidField, ProfileName, is_plain},
+    model::{InvalidField, Peer, ProfileName, is_plain},
     pb::{self, consent_service_server::ConsentService},
     pipeline::Pipeline,
     refusal::{Reason, Refusal, Stop, chain},

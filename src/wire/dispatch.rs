@@ -13,7 +13,7 @@ use super::{
     status,
 };
 use crate::{
-    admission::{Peer, Rules},
+    admission::Rules,
     audit::{About, Answer},
     contract::{
         AgentMode, Budget, Envelope, Json, Lifetime, Members, Mode, Tool, native::base_coats, text,
@@ -21,7 +21,7 @@ use crate::{
     dispatch::{Dispatch, Dispatched, Reached},
     heavy,
     hooks::{Action, Configured, Filter, Matcher, Owner, Registered, Scope, valve},
-    model::{Event, InvalidField, OnDisconnect},
+    model::{Event, InvalidField, OnDisconnect, Peer},
     pb,
     policy::forbidden::Forbidden,
     refusal::Refusal,

@@ -21,8 +21,8 @@ use super::{
     status,
 };
 use crate::{
-    admission::Peer,
     audit::About,
+    model::Peer,
     pipeline::Pipeline,
     refusal::{Reason, Refusal},
     shares::{Share, Shares},

@@ -6,8 +6,8 @@ use tonic::{Request, Response, Status};
 
 use super::{backend_statuses, health::Health, profile_status, service::peer, status};
 use crate::{
-    admission::{Peer, Rules},
-    model::ProfileName,
+    admission::Rules,
+    model::{Peer, ProfileName},
     pb::{self, sandbox_service_server::SandboxService},
     pipeline::Pipeline,
     policy::Policy,

@@ -27,12 +27,12 @@ use super::{
     status,
 };
 use crate::{
-    admission::{Call, Peer, Purpose, Rules},
+    admission::{Call, Purpose, Rules},
     audit::{About, Recorded, conflict},
     current::Current,
     heavy,
     hooks::{Configured, valve::Valve},
-    model::{InvalidField, OnDisconnect},
+    model::{InvalidField, OnDisconnect, Peer},
     pb::{self, hook_service_server::HookService},
     pipeline::Pipeline,
     process::{Chunk, Stream as Output},

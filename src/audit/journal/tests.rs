@@ -9,12 +9,13 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::audit::{
-    files::Older,
-    record::{
-        Command, Consent, Ended, Lost, OutcomeKind, Peer, Refused, Started, Stream, Torn, Usage,
+use crate::{
+    audit::{
+        files::Older,
+        record::{Command, Ended, Lost, OutcomeKind, Peer, Refused, Started, Stream, Torn, Usage},
+        verify::{Break, BrokenAt, Tail, Verified, VerifyError, verify_journal},
     },
-    verify::{Break, BrokenAt, Tail, Verified, VerifyError, verify_journal},
+    model::Consent,
 };
 
 #[test]

@@ -8,10 +8,9 @@ use std::{fmt::Display, num::NonZeroU64, path::Path};
 use jiff::Timestamp;
 
 use crate::{
-    admission::Peer,
     contract::{Members, Verdict, text},
     hooks::ResultsOf,
-    model::InvalidField,
+    model::{InvalidField, Peer},
     workspace::{Directory, Elsewhere, Opened},
 };
 
