@@ -13,11 +13,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::{
-    admission::{
-        Call, Purpose,
-        pending::{Question, Subject},
-    },
-    audit::{Answer, Recorded},
+    admission::pending::{Question, Subject},
     contract::{
         AgentMode, ContractEvent, Course, Decision, End, EndKind, Entry, Envelope, Folded,
         Lifetime, Members, Mode, Push, Skip, Stop, Verdict, text,
@@ -31,7 +27,7 @@ use crate::{
     model::{
         Backing, Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, ProfileName,
     },
-    pipeline::Pipeline,
+    pipeline::{Answer, Call, Pipeline, Purpose, Recorded},
     refusal::{Reason, Refusal},
     request::Request,
 };
@@ -564,7 +560,11 @@ async fn approve(
         why: "a hook asks for approval of each such call".to_owned(),
         workspace: workspace.map_or_else(String::new, |path| path.display().to_string()),
     };
-    pipeline.gate.consents().approve(call, question, wait).await
+    pipeline
+        .gate
+        .consents()
+        .approve(question, call.left(wait), &call.cancel)
+        .await
 }
 
 /// Returns the name and the input, as JSON, of the tool that is to be called: what the event says counts over what the request

@@ -3,11 +3,12 @@
 //! A request travels in one direction. Each stage takes the value of the stage before by move:
 //!
 //! ```text
-//! wire::decode → admission → policy::resolve → audit::start → sandbox::confine → Confined::run → contract::interpret → audit::end → wire::encode
-//!  Request        Admitted    Plan              Announced      Confined           Ended           Verdict                Recorded     reply
+//! wire::decode → Gate::admit → Plan::resolve → Audit::start → Confined::start → Confined::run → Interpreted::of → Audit::end → wire::encode
+//!  Request        Admitted      Plan            Announced      Confined          Ended           Interpreted       Recorded     reply
 //! ```
 //!
-//! A hook can be started only through [`sandbox::Confined`]; a reply can be encoded only from [`audit::Recorded`].
+//! The stages are the files of [`pipeline`], which alone sees all the libraries below it. A hook can be started only through
+//! [`pipeline::Confined`]; a reply can be encoded only from [`pipeline::Recorded`].
 //! "Ran unannounced", "ran unconfined" and "answered unaudited" do not compile (`tests/compile-fail.md`).
 
 pub mod admission;
@@ -24,7 +25,6 @@ pub mod pb;
 pub mod pipeline;
 pub mod policy;
 pub mod presence;
-pub mod preview;
 pub mod process;
 pub mod redact;
 pub mod refusal;

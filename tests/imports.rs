@@ -18,10 +18,6 @@ use std::{
 
 use regex::Regex;
 
-/// The modules that still know each other in a ring, to be opened: what decides about a run, starts and records it lies in their
-/// folders, and not above them.
-const RING: [&str; 5] = ["admission", "audit", "policy", "root", "sandbox"];
-
 /// From each module to those that it imports from.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
@@ -108,7 +104,7 @@ fn reached<'a>(graph: &'a Graph, from: &str) -> BTreeSet<&'a str> {
 }
 
 #[test]
-fn no_module_is_known_by_those_it_knows_but_in_the_ring_that_is_left() {
+fn no_module_is_known_by_those_it_knows() {
     let graph = &*GRAPH;
     for (module, known) in graph {
         println!(
@@ -123,7 +119,26 @@ fn no_module_is_known_by_those_it_knows_but_in_the_ring_that_is_left() {
         .map(String::as_str)
         .collect();
 
-    assert_eq!(in_rings, BTreeSet::from(RING));
+    assert_eq!(in_rings, BTreeSet::new());
+}
+
+/// That a start is in the journal is shown by the types of `pipeline`, and a sandbox starts what it is ordered to.
+#[test]
+fn only_the_pipeline_orders_a_hook_to_be_started() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let orders = |path: &PathBuf| {
+        let text = fs::read_to_string(path).unwrap();
+        Regex::new(r"\bTask( \{|<'_> \{)").unwrap().is_match(&text)
+    };
+    files.retain(orders);
+    let names = files.iter().map(|path| path.strip_prefix(&root).unwrap());
+
+    let ordering: BTreeSet<_> = names.filter(|path| !path.starts_with("sandbox")).collect();
+
+    let plan = BTreeSet::from(["announce.rs", "plan.rs"].map(|it| Path::new("pipeline").join(it)));
+    assert_eq!(ordering, plan.iter().map(PathBuf::as_path).collect());
 }
 
 #[test]

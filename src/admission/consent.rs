@@ -14,9 +14,9 @@ use tokio::{
     sync::{Mutex, OwnedMutexGuard},
     task::spawn_blocking,
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    Call,
     allowlist::{
         self, Allowlist, AllowlistError, Asked as Sought, Check, Digest, Entry, Role, command_line,
         difference,
@@ -27,10 +27,9 @@ use super::{
 };
 use crate::{
     model::{Backing, Consent, Peer},
-    policy::Policy,
+    policy::{Policy, starts_in},
     refusal::{Fault, Reason, Refusal, Stop, chain},
     request::Request,
-    sandbox::starts_in,
 };
 
 /// How much two modification times may differ that reyn takes for the same, seconds.
@@ -76,7 +75,7 @@ fn is_reyns(request: &Request) -> bool {
 pub struct Consents {
     allowlist: allowlist::Reader,
     approved: Option<Approved>,
-    pub(super) pending: Pending,
+    pub(crate) pending: Pending,
     /// Serialises changes of the allowlist within this daemon: each reads it again, on a thread that may wait for the disk.
     recording: Arc<Mutex<()>>,
     reyn_allowlist: allowlist::Reader,
@@ -85,39 +84,39 @@ pub struct Consents {
 
 /// A command that is to be decided about.
 #[derive(Debug)]
-pub(super) struct Case<'a> {
+pub(crate) struct Case<'a> {
     /// The command, as the allowlist spells it.
-    pub(super) command: &'a str,
+    pub(crate) command: &'a str,
     /// Whether the profile is anybody's to name, or the configuration grants it to this command. If not, nothing but a consent under
     /// this very profile does.
-    pub(super) granted: bool,
+    pub(crate) granted: bool,
     /// Who asks.
-    pub(super) peer: &'a Peer,
-    pub(super) policy: &'a Arc<Policy>,
+    pub(crate) peer: &'a Peer,
+    pub(crate) policy: &'a Arc<Policy>,
     /// Whether this is only to tell what would happen: nothing is recorded, nobody is asked.
-    pub(super) preview: bool,
-    pub(super) program: &'a Program,
-    pub(super) request: &'a Request,
+    pub(crate) preview: bool,
+    pub(crate) program: &'a Program,
+    pub(crate) request: &'a Request,
     /// The command as the request spells it, for entries of reyn's.
-    pub(super) spelled: Option<String>,
+    pub(crate) spelled: Option<String>,
 }
 
 /// A command of which it is only known how it is spelled.
 #[derive(Debug)]
-pub(super) struct Unhashed<'a> {
+pub(crate) struct Unhashed<'a> {
     /// The command, as the allowlist spells it.
-    pub(super) command: &'a str,
+    pub(crate) command: &'a str,
     /// As of a [`Case`].
-    pub(super) granted: bool,
-    pub(super) policy: &'a Policy,
+    pub(crate) granted: bool,
+    pub(crate) policy: &'a Policy,
     /// Whether this is only to tell what would happen.
-    pub(super) preview: bool,
-    pub(super) request: &'a Request,
+    pub(crate) preview: bool,
+    pub(crate) request: &'a Request,
 }
 
 impl Unhashed<'_> {
     /// Refuses a command that nobody has allowed, without a word about what its files contain.
-    pub(super) fn refuse(&self) -> Refusal {
+    pub(crate) fn refuse(&self) -> Refusal {
         let why = "nobody has allowed this command, and its files are too large to be hashed before somebody does";
         let profile = self.policy.name.as_str();
         let terms = (profile, None);
@@ -127,7 +126,7 @@ impl Unhashed<'_> {
 
 /// What is decided about a command.
 #[derive(Debug)]
-pub(super) enum Decree {
+pub(crate) enum Decree {
     /// Ask whoever listens.
     Ask(Box<Asking>),
     /// It may run.
@@ -136,16 +135,16 @@ pub(super) enum Decree {
 
 /// What is to be asked of the operator.
 #[derive(Debug)]
-pub(super) struct Asking {
-    pub(super) question: Question,
-    pub(super) shown: Shown,
+pub(crate) struct Asking {
+    pub(crate) question: Question,
+    pub(crate) shown: Shown,
     /// For how long at most.
-    pub(super) wait: Duration,
+    pub(crate) wait: Duration,
 }
 
 /// What the operator is shown of a command, and decides about.
 #[derive(Clone, Debug)]
-pub(super) struct Shown {
+pub(crate) struct Shown {
     command: String,
     digests: Vec<Digest>,
     profile: String,
@@ -154,7 +153,7 @@ pub(super) struct Shown {
 
 impl Shown {
     /// Refuses because nobody could be asked, or nobody answered.
-    pub(super) fn unanswered(&self, not_asked: Option<NotAsked>) -> Refusal {
+    pub(crate) fn unanswered(&self, not_asked: Option<NotAsked>) -> Refusal {
         let reason = Reason::ConsentRequired;
         refuse(
             reason,
@@ -198,7 +197,7 @@ const fn rule(check: &Check, is_listed: bool, accept_all: bool, listened_to: boo
 }
 
 impl Consents {
-    pub(super) fn new(rule: ConsentRule) -> Self {
+    pub(crate) fn new(rule: ConsentRule) -> Self {
         let approved = match &rule {
             ConsentRule::Operator(operator) => Some(Approved::beside(&operator.allowlist)),
             ConsentRule::Typed => None,
@@ -278,7 +277,7 @@ impl Consents {
     /// # Errors
     ///
     /// Refuses where the list cannot be used.
-    pub(super) fn may_run(&self, sought: &Unhashed<'_>) -> Result<bool, Refusal> {
+    pub(crate) fn may_run(&self, sought: &Unhashed<'_>) -> Result<bool, Refusal> {
         let ConsentRule::Operator(operator) = &self.rule else {
             return Ok(true);
         };
@@ -296,7 +295,7 @@ impl Consents {
 
     /// Returns the arguments of a command that consents under a profile call data; none where the list cannot be used, by which
     /// nothing is allowed then.
-    pub(super) fn data(&self, command: &str, policy: &Policy) -> Vec<OsString> {
+    pub(crate) fn data(&self, command: &str, policy: &Policy) -> Vec<OsString> {
         let ConsentRule::Operator(operator) = &self.rule else {
             return Vec::new();
         };
@@ -312,7 +311,7 @@ impl Consents {
     /// # Errors
     ///
     /// Refuses what is not allowed, with the command that allows it.
-    pub(super) async fn decide(&self, case: &Case<'_>) -> Result<Decree, Stop> {
+    pub(crate) async fn decide(&self, case: &Case<'_>) -> Result<Decree, Stop> {
         let operator = match &self.rule {
             ConsentRule::Typed => return Ok(Decree::Run(Consent::Typed)),
             ConsentRule::Operator(operator) => operator,
@@ -394,7 +393,7 @@ impl Consents {
     /// # Errors
     ///
     /// Refuses where the answer is no, or none came, or a file is not what was asked about any more.
-    pub(super) async fn answered(
+    pub(crate) async fn answered(
         &self,
         case: &Case<'_>,
         shown: &Shown,
@@ -422,22 +421,21 @@ impl Consents {
         }
     }
 
-    /// Asks the operator whether a tool may be called, for no longer than `wait`, nor than the caller waits.
+    /// Asks the operator whether a tool may be called, until it is cancelled and for no longer than `wait`.
     ///
     /// # Errors
     ///
     /// Refuses where the answer is no, or none came, or there is nobody to ask.
     pub async fn approve(
         &self,
-        call: &Call,
         question: Question,
         wait: Duration,
+        cancel: &CancellationToken,
     ) -> Result<(), Refusal> {
         let refuse = |why| Refusal::new(Reason::ConsentRequired, why);
-        let wait = call.left(wait);
         let waiting = self.pending.ask(question, wait);
         let waiting = waiting.map_err(|not_asked| refuse(unanswered(Some(not_asked))))?;
-        let decided = waiting.answer(&call.cancel).await;
+        let decided = waiting.answer(cancel).await;
         match decided.map(|decided| decided.decision) {
             Some(Decision::Always | Decision::Once) => Ok(()),
             Some(Decision::No) => Err(refuse(SAID_NO)),
@@ -626,7 +624,7 @@ impl Case<'_> {
 }
 
 /// How the command begins that allows another.
-pub(super) const ALLOW: &str = "hookjail consent allow ";
+pub(crate) const ALLOW: &str = "hookjail consent allow ";
 
 const SAID_NO: &str = "the operator was asked and said no";
 

@@ -26,14 +26,14 @@ const AT_ONCE_BYTES: u64 = 256 << 10;
 
 /// What is hashed for a command that nobody has allowed, and that nobody will be asked about: the digests in its refusal are
 /// a help to the operator, and not worth more.
-pub(super) const UNALLOWED_BYTES: u64 = 16 << 20;
+pub(crate) const UNALLOWED_BYTES: u64 = 16 << 20;
 
 /// How many programs are hashed at the same time at most; there are never more than processors.
 const MAX_AT_ONCE: usize = 4;
 
 /// Hashes programs: a few at a time in all, and of each user one fewer, so that there is a turn for another.
 #[derive(Debug)]
-pub(super) struct Hashing {
+pub(crate) struct Hashing {
     cache: Arc<DigestCache>,
     turns: Turns,
 }
@@ -51,7 +51,7 @@ impl Default for Hashing {
 
 impl Hashing {
     /// Returns what is known of files' content.
-    pub(super) fn cache(&self) -> &DigestCache {
+    pub(crate) fn cache(&self) -> &DigestCache {
         &self.cache
     }
 
@@ -60,7 +60,7 @@ impl Hashing {
     /// # Errors
     ///
     /// As [`Opened::hash`]; `DEADLINE` too where its turn did not come in time, or the caller went away.
-    pub(super) async fn hash(
+    pub(crate) async fn hash(
         &self,
         opened: Opened,
         uid: u32,

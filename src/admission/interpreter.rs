@@ -353,7 +353,7 @@ pub(crate) fn is_interpreter(path: &Path) -> bool {
 }
 
 /// Returns the arguments that an interpreter reads as its script, each by its index.
-pub(super) fn scripts(argv: &[OsString]) -> Vec<usize> {
+pub(crate) fn scripts(argv: &[OsString]) -> Vec<usize> {
     let named = read(argv).named.into_iter();
     let is_script =
         |it: &Named| it.used == Use::Script && it.spot == Spot::argument(it.spot.argument);

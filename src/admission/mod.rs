@@ -4,18 +4,16 @@
 
 pub mod allowlist;
 mod approved;
-mod consent;
+pub(crate) mod consent;
 pub mod digest;
-mod gate;
-mod hashing;
-mod interpreter;
+pub(crate) mod hashing;
+pub(crate) mod interpreter;
 pub mod pending;
-mod places;
+pub(crate) mod places;
 mod program;
 
 pub use self::{
     consent::{ConsentRule, Consents, Operator, revoke},
-    gate::{Admitted, Call, Configuration, Gate, GateParts, OperatorHook, Purpose, Rules},
     program::{Kept, Opened, OpenedFor, Program, Script},
 };
 

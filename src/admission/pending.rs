@@ -242,7 +242,7 @@ impl Pending {
     /// # Errors
     ///
     /// Says why nobody is asked.
-    pub(super) fn ask(&self, question: Question, wait: Duration) -> Result<Waiting, NotAsked> {
+    pub(crate) fn ask(&self, question: Question, wait: Duration) -> Result<Waiting, NotAsked> {
         let mut state = self.state();
         let request_id = question.request_id.clone();
         if !state.listeners.values().any(|l| l.hears(&request_id)) {
@@ -301,7 +301,7 @@ impl Pending {
     }
 
     /// Ends all that is open with a no, and all listening.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut state = self.state();
         state.closed = true;
         let open: Vec<_> = state.open.keys().cloned().collect();
@@ -340,7 +340,7 @@ impl Drop for Listening {
 
 /// One who waits for an answer; the question is over when it is dropped.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     answered: Option<oneshot::Receiver<Decided>>,
     id: String,
     pending: Pending,
@@ -349,7 +349,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     /// Waits for the answer; `None` where none came in time, or the asker has gone.
-    pub(super) async fn answer(mut self, gone: &CancellationToken) -> Option<Decided> {
+    pub(crate) async fn answer(mut self, gone: &CancellationToken) -> Option<Decided> {
         let answered = self.answered.take()?;
         tokio::select! {
             answer = timeout_at(self.until.into(), answered) => match answer {

@@ -218,28 +218,28 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// The places of a daemon.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(crate) struct Places {
     pace: Mutex<Pace>,
     schedule: Mutex<Schedule<oneshot::Sender<Place>>>,
 }
 
 /// A place among the running hooks; free again when dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     of: Arc<Places>,
     uid: u32,
 }
 
 /// Nothing is free, and no more may wait; or who waited had to make room.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) struct Full {
+pub(crate) struct Full {
     /// When there may be room: the time that the queue takes, and up to a quarter more, so that not all come back at once.
-    pub(super) retry: Duration,
+    pub(crate) retry: Duration,
 }
 
 impl Places {
     /// Makes so many places, for which so many wait.
-    pub(super) fn new(places: usize, max_queued: usize) -> Self {
+    pub(crate) fn new(places: usize, max_queued: usize) -> Self {
         Self {
             pace: Mutex::default(),
             schedule: Mutex::new(Schedule::new(places, max_queued)),
@@ -247,13 +247,13 @@ impl Places {
     }
 
     /// Says for whom a place is kept.
-    pub(super) fn entitle(self: &Arc<Self>, uids: Vec<u32>) {
+    pub(crate) fn entitle(self: &Arc<Self>, uids: Vec<u32>) {
         self.with(|schedule| schedule.entitled = uids);
         self.hand_out();
     }
 
     /// Returns how many places are taken.
-    pub(super) fn taken(&self) -> usize {
+    pub(crate) fn taken(&self) -> usize {
         self.with(|schedule| schedule.running)
     }
 
@@ -262,7 +262,7 @@ impl Places {
     /// # Errors
     ///
     /// The queue is full, at once or for others that have a better right to it.
-    pub(super) async fn take(self: &Arc<Self>, uid: u32) -> Result<Place, Full> {
+    pub(crate) async fn take(self: &Arc<Self>, uid: u32) -> Result<Place, Full> {
         let (sender, receiver) = oneshot::channel();
         let entered = self.with(|schedule| schedule.enter(uid, || sender));
         match entered {

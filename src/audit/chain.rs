@@ -9,18 +9,18 @@ use sha2::{Digest, Sha256};
 use super::{record::Record, verify::Break};
 
 /// The largest line, newline included. What is larger is neither written nor read.
-pub(super) const MAX_LINE_BYTES: usize = 8 << 20;
+pub(crate) const MAX_LINE_BYTES: usize = 8 << 20;
 
 /// The last record of a chain.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Head {
-    pub(super) hash: String,
-    pub(super) sequence: u64,
+pub(crate) struct Head {
+    pub(crate) hash: String,
+    pub(crate) sequence: u64,
 }
 
 impl Head {
     /// Returns the head of a chain that has no record yet.
-    pub(super) fn genesis() -> Self {
+    pub(crate) fn genesis() -> Self {
         Self {
             hash: "0".repeat(HASH_BYTES),
             sequence: 0,
@@ -28,7 +28,7 @@ impl Head {
     }
 
     /// Renders the record that follows this one, newline included, and the head it makes.
-    pub(super) fn seal(
+    pub(crate) fn seal(
         &self,
         instance: &str,
         record: &Record,
@@ -53,25 +53,25 @@ impl Head {
 
 /// The fields by which a record hangs on its chain, and those that tell which run it is about.
 #[derive(Debug, Deserialize)]
-pub(super) struct Link<'a> {
+pub(crate) struct Link<'a> {
     #[serde(skip)]
-    pub(super) hash: String,
+    pub(crate) hash: String,
     #[serde(borrow)]
-    pub(super) instance: Cow<'a, str>,
+    pub(crate) instance: Cow<'a, str>,
     #[serde(borrow)]
-    pub(super) previous: Cow<'a, str>,
+    pub(crate) previous: Cow<'a, str>,
     #[serde(borrow)]
-    pub(super) record: Cow<'a, str>,
+    pub(crate) record: Cow<'a, str>,
     #[serde(borrow, default)]
-    pub(super) run_id: Option<Cow<'a, str>>,
-    pub(super) sequence: u64,
+    pub(crate) run_id: Option<Cow<'a, str>>,
+    pub(crate) sequence: u64,
     #[serde(borrow, default)]
-    pub(super) started_by: Option<Cow<'a, str>>,
+    pub(crate) started_by: Option<Cow<'a, str>>,
 }
 
 impl<'a> Link<'a> {
     /// Reads a line, without its newline, whose hash fits its bytes.
-    pub(super) fn read(line: &'a [u8]) -> Result<Self, Break> {
+    pub(crate) fn read(line: &'a [u8]) -> Result<Self, Break> {
         let (sealed, rest) = line
             .len()
             .checked_sub(TAIL_BYTES)
@@ -90,7 +90,7 @@ impl<'a> Link<'a> {
     }
 
     /// Returns the head this record makes.
-    pub(super) fn head(&self) -> Head {
+    pub(crate) fn head(&self) -> Head {
         Head {
             hash: self.hash.clone(),
             sequence: self.sequence,
@@ -99,7 +99,7 @@ impl<'a> Link<'a> {
 }
 
 /// Returns a SHA-256 as records spell it: lower-case hexadecimal digits.
-pub(super) fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
 }
 

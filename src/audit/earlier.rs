@@ -22,7 +22,6 @@ use super::{
     record::{OutcomeKind, Peer},
 };
 use crate::{
-    admission::Call,
     heavy,
     refusal::{Reason, Refusal, chain},
 };
@@ -38,7 +37,7 @@ const BYTES: u64 = 64 << 20;
 
 /// The runs of before.
 #[derive(Debug)]
-pub(super) struct Earlier {
+pub(crate) struct Earlier {
     began: Instant,
     directory: PathBuf,
     instance: String,
@@ -119,7 +118,7 @@ struct Said<'a> {
 
 impl Earlier {
     /// Knows of the runs in a directory's journal that are not those of an instance.
-    pub(super) fn new(directory: &Path, instance: &str) -> Self {
+    pub(crate) fn new(directory: &Path, instance: &str) -> Self {
         Self {
             began: Instant::now(),
             directory: directory.to_owned(),
@@ -134,16 +133,15 @@ impl Earlier {
     /// # Errors
     ///
     /// Refuses where the journal cannot be read: the request may have been run.
-    pub(super) async fn find(
+    pub(crate) async fn find(
         &self,
-        call: &Call,
+        uid: u32,
         request_id: String,
         sha256: &str,
     ) -> Result<Option<Refusal>, Refusal> {
         if self.is_younger(&request_id) {
             return Ok(None);
         }
-        let uid = call.peer.uid;
         let mut known = self.known.lock().await;
         if matches!(&*known, Known::Unread) {
             *known = if self.began.elapsed() >= RETENTION {

@@ -41,8 +41,8 @@
 //! writer holds an `flock` on `instances/<instance>.lock` while it lives. A mark that nobody holds belonged to a writer
 //! that died: the next one to start writes an `interrupted` record for each run it left open, and removes the mark.
 
-mod chain;
-mod earlier;
+pub(crate) mod chain;
+pub(crate) mod earlier;
 mod files;
 mod instance;
 pub mod journal;
@@ -51,14 +51,12 @@ pub mod query;
 pub mod read;
 pub mod record;
 mod redaction;
-mod stage;
 pub mod stats;
 pub mod verify;
-mod writer;
+pub(crate) mod writer;
 
 pub use self::{
     earlier::{RETENTION, conflict},
     redaction::{Capture, CurrentRedaction, Redaction, Shown},
-    stage::{About, Announced, Answer, Audit, Interpreted, Recorded, Redacted, usage},
     writer::Problem,
 };

@@ -284,7 +284,7 @@ const REFUSED_WORDS: usize = 256;
 impl Refused {
     /// Cuts what a caller can make as long as it likes, without having anything run. To be called once registered secrets are
     /// taken out: one that is cut through would not be found.
-    pub(super) fn cut(&mut self) {
+    pub(crate) fn cut(&mut self) {
         if let Some(command) = &mut self.command {
             command.cut(REFUSED_BYTES);
         }

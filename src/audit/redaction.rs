@@ -38,7 +38,7 @@ pub type CurrentRedaction = Arc<Current<Redaction>>;
 
 impl Redaction {
     /// Takes the secrets out of everything in a record that is not of hookjail's own making.
-    pub(super) fn clean(&self, record: &mut Record) {
+    pub(crate) fn clean(&self, record: &mut Record) {
         if self.redactor.is_empty() {
             return;
         }
@@ -46,12 +46,12 @@ impl Redaction {
     }
 
     /// Returns as much of an event as is kept.
-    pub(super) fn event(&self, event: &[u8]) -> Option<Kept> {
+    pub(crate) fn event(&self, event: &[u8]) -> Option<Kept> {
         self.capture.event.then(|| self.kept(event, false))
     }
 
     /// Returns as much of an output as is kept.
-    pub(super) fn output(&self, wanted: bool, captured: &Captured) -> Option<Kept> {
+    pub(crate) fn output(&self, wanted: bool, captured: &Captured) -> Option<Kept> {
         wanted.then(|| self.kept(&captured.head, captured.truncated()))
     }
 
@@ -89,7 +89,7 @@ pub struct Shown {
 
 impl Shown {
     /// Takes the secrets out of an output.
-    pub(super) fn of(captured: &Captured, redactor: &Redactor) -> Self {
+    pub(crate) fn of(captured: &Captured, redactor: &Redactor) -> Self {
         let after = captured.truncated();
         let head = Cut {
             after,

@@ -35,7 +35,7 @@ const LINGER: Duration = Duration::from_secs(5);
 
 /// The journal's writer.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(crate) struct Writer {
     directory: PathBuf,
     /// Nothing is ever sent: it ends with the thread.
     ended: Mutex<mpsc::Receiver<()>>,
@@ -58,7 +58,7 @@ pub struct Problem {
 /// A record could not be written.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Unwritten(String);
+pub(crate) struct Unwritten(String);
 
 #[derive(Debug)]
 struct Entry {
@@ -82,7 +82,7 @@ impl Writer {
     /// # Errors
     ///
     /// Returns the error of starting it.
-    pub(super) fn start(journal: Journal) -> io::Result<Self> {
+    pub(crate) fn start(journal: Journal) -> io::Result<Self> {
         let (queue, entries) = mpsc::channel();
         let (end, ended) = mpsc::channel();
         let (tell, problem) = watch::channel(None);
@@ -110,28 +110,28 @@ impl Writer {
         })
     }
 
-    pub(super) fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
     /// Returns what keeps records from being written, as it is now and whenever it changes.
-    pub(super) const fn problem(&self) -> &watch::Receiver<Option<Problem>> {
+    pub(crate) const fn problem(&self) -> &watch::Receiver<Option<Problem>> {
         &self.problem
     }
 
     /// Writes the start of a run. If this is dropped before it is done, it is not written, or was.
-    pub(super) async fn start_of_run(&self, record: Record) -> Result<Appended, Unwritten> {
+    pub(crate) async fn start_of_run(&self, record: Record) -> Result<Appended, Unwritten> {
         let room = self.room().await?;
         self.write(record, true, Some(room)).await
     }
 
     /// Writes the end of a run. Once this is first polled, it is written even if this is dropped.
-    pub(super) async fn end_of_run(&self, record: Record) -> Result<Appended, Unwritten> {
+    pub(crate) async fn end_of_run(&self, record: Record) -> Result<Appended, Unwritten> {
         self.write(record, false, None).await
     }
 
     /// Writes a refusal. Once there is room for it, it is written even if this is dropped.
-    pub(super) async fn refusal(&self, record: Record) -> Result<Appended, Unwritten> {
+    pub(crate) async fn refusal(&self, record: Record) -> Result<Appended, Unwritten> {
         let room = self.room().await?;
         self.write(record, false, Some(room)).await
     }

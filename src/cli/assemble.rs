@@ -10,15 +10,12 @@ use std::{
 #[cfg(target_os = "linux")]
 use crate::sandbox::Observer;
 use crate::{
-    admission::{
-        Configuration, ConsentRule, Gate, GateParts, Operator, OperatorHook, Rules,
-        allowlist::command_line,
-    },
-    audit::{Audit, Redaction, journal::Journal},
+    admission::{ConsentRule, Operator, allowlist::command_line},
+    audit::{Redaction, journal::Journal},
     config::{Config, Surroundings},
     hooks::Results,
     model::ProfileName,
-    pipeline::Pipeline,
+    pipeline::{Audit, Configuration, Gate, GateParts, OperatorHook, Pipeline, Rules},
     policy::{Registry, forbidden::Forbidden},
     redact::{Redactor, secret::Registration},
     refusal::Refusal,

@@ -7,11 +7,10 @@ use nix::unistd::geteuid;
 use tokio::{task, time::timeout};
 
 use crate::{
-    admission::Call,
     contract::{Mode, Verdict},
     heavy,
     hooks::{Builtin, Payload, ResultsOf, Save, Scene},
-    pipeline::Pipeline,
+    pipeline::{Call, Pipeline},
     refusal::Refusal,
     request::Request,
     turns::Turns,

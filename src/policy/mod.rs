@@ -6,15 +6,15 @@ pub mod forbidden;
 pub mod learned;
 pub mod located;
 pub mod narrow;
-mod plan;
 pub mod profile;
 pub mod registry;
 pub mod rights;
+mod start;
 pub(crate) mod units;
 mod workspace_roots;
 
 pub use self::{
-    plan::Plan, profile::references::References, registry::Registry,
+    profile::references::References, registry::Registry, start::starts_in,
     workspace_roots::WorkspaceRoots,
 };
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc, time::Duration};

@@ -1,4 +1,4 @@
-//! From an announced plan to a child that runs confined, and to its end.
+//! From a task to a child that runs confined, and to its end.
 
 use std::{
     fmt, io,
@@ -22,15 +22,16 @@ use super::{
     litter::{Litter, RunResources},
     means::{Execution, pipes},
     scratch::RunDir,
+    task::Task,
 };
 use crate::{
-    audit::Announced,
-    policy::{Files, Plan},
+    model::Peer,
+    policy::Files,
     presence::Presence,
     process::{self, Deadlines, Hold, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
     root::{Root, View},
-    sys::{Keeper, WaitStatus},
+    sys::Keeper,
     turns::{Turn, Turns},
 };
 
@@ -106,14 +107,13 @@ pub struct Setup {
     pub released: Instant,
 }
 
-/// A hook that runs confined as planned.
+/// A hook that runs confined as ordered.
 ///
-/// Only [`Sandbox::confine`] makes one, from a child that executed the hook after its report covered the plan. Dropping
-/// it kills the tree.
+/// Only [`Sandbox::start`] makes one, from a child that executed the hook after its report covered the task. Dropping it kills the
+/// tree.
 #[derive(Debug)]
 #[must_use]
-pub struct Confined {
-    announced: Announced,
+pub struct StartedHook {
     end: Start,
     observed: Observed,
     run: Arc<RunResources>,
@@ -141,11 +141,9 @@ pub(super) enum Start {
     Running(Box<Started>),
 }
 
-/// The end of a run, whatever it was.
+/// The end of a hook, whatever it was.
 #[derive(Debug)]
-pub struct Ended {
-    /// The plan and its start record.
-    pub announced: Announced,
+pub struct EndedHook {
     /// What it was denied, as far as that can be known.
     pub denied: Known,
     /// How it ended.
@@ -163,70 +161,23 @@ pub enum End {
     Ran(process::Ended),
 }
 
-impl Ended {
-    /// Returns the exit code, if the hook exited.
-    pub fn exit_code(&self) -> Option<i32> {
-        match self.status() {
-            Some(WaitStatus::Exited(code)) => Some(code),
-            Some(WaitStatus::Signaled(_)) | None => None,
-        }
-    }
-
-    /// Returns the signal, if one ended the hook.
-    pub fn signal(&self) -> Option<i32> {
-        match self.status() {
-            Some(WaitStatus::Signaled(signal)) => Some(signal),
-            Some(WaitStatus::Exited(_)) | None => None,
-        }
-    }
-
-    /// Returns how much of what the hook wrote is kept.
-    pub fn output_bytes(&self) -> usize {
-        match &self.end {
-            End::ExecFailed(_) => 0,
-            End::Ran(ran) => ran.stdout.head.len() + ran.stderr.head.len(),
-        }
-    }
-
-    /// Returns whose hook it was: who asked for it.
-    pub fn uid(&self) -> u32 {
-        self.announced.plan().admitted.call.peer.uid
-    }
-
-    fn status(&self) -> Option<WaitStatus> {
-        match &self.end {
-            End::ExecFailed(_) => None,
-            End::Ran(ran) => ran.leader.map(|leader| leader.status),
-        }
-    }
-}
-
-impl Confined {
+impl StartedHook {
     /// Feeds the event and waits for the end of the whole tree. Consumes `self`: a hook starts once.
     ///
     /// # Errors
     ///
     /// The container that it ran in did not say how it ended.
-    pub fn run(self) -> impl Future<Output = Result<Ended, Stop>> + Send {
+    pub(crate) fn finish(
+        self,
+        supervision: Supervision,
+    ) -> impl Future<Output = Result<EndedHook, Stop>> + Send {
         let Self {
-            mut announced,
             end,
             observed,
             run,
             setup,
             mut turn,
         } = self;
-        // The sender ends with the run: its other end is the caller's stream.
-        let chunks = announced.take_chunks();
-        let plan = announced.plan();
-        let supervision = Supervision {
-            cancel: plan.admitted.call.cancel.clone(),
-            chunks,
-            deadline: plan.deadline,
-            memory: Some(Arc::clone(&plan.admitted.call.held)),
-            on_output_limit: plan.policy.limits.on_output_limit,
-            output_bytes: usize::try_from(plan.policy.limits.output_bytes).unwrap_or(usize::MAX),
-        };
         let end = match end {
             Start::ExecFailed(errno) => Err(errno),
             Start::Running(started) => Ok(started.finish(supervision)),
@@ -239,8 +190,7 @@ impl Confined {
             // The tree is dead: what it left is removed on the side, and another may be started.
             drop((run, turn));
             let denied = observed.known(setup.asks).await;
-            Ok(Ended {
-                announced,
+            Ok(EndedHook {
                 denied,
                 end: end?,
                 setup,
@@ -277,7 +227,7 @@ impl Sandbox {
     }
 
     /// Returns whether a process group or uid is that of a hook of this daemon.
-    pub fn is_hook(&self, peer: &crate::model::Peer) -> bool {
+    pub fn is_hook(&self, peer: &Peer) -> bool {
         let by_uid = self
             .parts
             .identities
@@ -311,17 +261,28 @@ impl Sandbox {
         self.parts.identities.is_some()
     }
 
-    /// Starts the planned hook confined.
+    /// Starts a hook confined. That its start is in the journal is its caller's business: [`crate::pipeline`] alone orders any.
     ///
     /// # Errors
     ///
     /// Refuses where any part of confinement cannot be had or proved; then nothing of the hook has run, except where the
-    /// kernel's own word about the released child differs from the plan: then the tree is dead.
-    pub async fn confine(&self, mut announced: Announced) -> Result<Confined, Stop> {
-        let (end, observed, run, setup, turn) = self.start(&announced).await?;
-        announced.started();
-        Ok(Confined {
-            announced,
+    /// kernel's own word about the released child differs from the task: then the tree is dead.
+    pub(crate) async fn start(&self, task: Task<'_>) -> Result<StartedHook, Stop> {
+        let caller = task.caller.uid;
+        let turn = async {
+            self.litter.room(caller).await;
+            self.setups.turn(caller).await
+        };
+        let mut turn = tokio::select! {
+            turn = timeout_at(task.deadline.into(), turn) => turn.map_err(|_| {
+                let message = "the deadline passed while other hooks were started, or what this caller's hooks left was removed";
+                Refusal::new(Reason::Deadline, message)
+            })?,
+            () = task.cancel.cancelled() => return Err(canceled().into()),
+        };
+        // Boxed, and not made before: thousands may wait for their turn.
+        let (end, observed, run, setup) = turn.spend(SETUP, Box::pin(self.set_up(task))).await?;
+        Ok(StartedHook {
             end,
             observed,
             run,
@@ -330,33 +291,11 @@ impl Sandbox {
         })
     }
 
-    async fn start(
-        &self,
-        announced: &Announced,
-    ) -> Result<(Start, Observed, Arc<RunResources>, Setup, Turn), Stop> {
-        let plan = announced.plan();
-        let caller = plan.admitted.call.peer.uid;
-        let turn = async {
-            self.litter.room(caller).await;
-            self.setups.turn(caller).await
-        };
-        let mut turn = tokio::select! {
-            turn = timeout_at(plan.deadline.into(), turn) => turn.map_err(|_| {
-                let message = "the deadline passed while other hooks were started, or what this caller's hooks left was removed";
-                Refusal::new(Reason::Deadline, message)
-            })?,
-            () = plan.admitted.call.cancel.cancelled() => return Err(canceled().into()),
-        };
-        // Boxed, and not made before: thousands may wait for their turn.
-        let (start, observed, run, setup) = turn.spend(SETUP, Box::pin(self.set_up(plan))).await?;
-        Ok((start, observed, run, setup, turn))
-    }
-
     async fn set_up(
         &self,
-        plan: &Plan,
+        task: Task<'_>,
     ) -> Result<(Start, Observed, Arc<RunResources>, Setup), Stop> {
-        let caller = plan.admitted.call.peer.uid;
+        let caller = task.caller.uid;
         let lease = self.lease(caller)?;
         let identity = lease.as_ref().map(Lease::identity);
         let directory = self
@@ -366,8 +305,8 @@ impl Sandbox {
             .map_err(|e| Fault::new("cannot make a scratch directory", e))?;
         let run = Arc::new(self.litter.of_run(caller, directory, lease));
         let directory = run.directory();
-        let (stdio, pipes) = pipes(&plan.stdin).map_err(|e| Fault::new("cannot make pipes", e))?;
-        let execution = Execution::of(plan, directory, identity)?;
+        let (stdio, pipes) = pipes(task.stdin).map_err(|e| Fault::new("cannot make pipes", e))?;
+        let execution = Execution::of(task, directory, identity)?;
         let given = Given {
             directory,
             execution,
@@ -375,7 +314,7 @@ impl Sandbox {
             pipes,
             stdio,
         };
-        let (start, observed, setup) = self.launch(plan, given, identity).await?;
+        let (start, observed, setup) = self.launch(task, given, identity).await?;
         Ok((start, observed, run, setup))
     }
 

@@ -17,9 +17,8 @@ use nix::{
 
 use super::{Mechanism, host::LACKING, read_only::Kept};
 use crate::{
-    admission::Purpose,
     model::{Hook, InvalidField, Peer},
-    policy::{Access, Files, GrantSpec, Place, Policy, WorkingDir, rights::Rights},
+    policy::{Access, Files, GrantSpec, Place, Policy, rights::Rights, starts_in},
     refusal::{Reason, Refusal},
     root::{Root, View},
     sys::{BY_NAME, FileRights, Links, locate, open_beneath},
@@ -88,25 +87,8 @@ pub struct Asked<'a> {
     pub of_operator: &'a Files,
     /// The caller.
     pub peer: Peer,
-    /// What for: to tell what would happen, nothing is made.
-    pub purpose: Purpose,
-}
-
-/// Returns where a hook starts; `None` = in its scratch directory.
-pub fn starts_in<'a>(policy: &Policy, hook: &'a Hook) -> Option<&'a Path> {
-    let workspace = hook.workspace.as_deref();
-    let is_granted = |workspace: &Path| {
-        let mut named = policy.files.named.iter();
-        named.any(|grant| match &grant.place {
-            Place::Path(path) => workspace.starts_with(path),
-            Place::Source { .. } => false,
-            Place::Workspace { below, .. } => below.as_os_str().is_empty(),
-        })
-    };
-    let workspace = workspace.filter(|workspace| {
-        policy.working_dir == WorkingDir::Workspace || hook.at_workspace && is_granted(workspace)
-    });
-    hook.working_dir.as_deref().or(workspace)
+    /// Whether what is missing and may be made is: not where it is only told what would happen.
+    pub creates: bool,
 }
 
 /// One granted path, opened.
@@ -236,7 +218,7 @@ fn make(grant: &GrantSpec, asked: Asked<'_>) -> Result<bool, Refusal> {
     let _as_caller = FileRights::of(asked.peer.uid, asked.peer.gid);
     let there = match locate(path, OFlag::empty(), Links::Refused) {
         Ok(there) => there,
-        Err(Errno::ENOENT) if asked.purpose == Purpose::Preview => return Ok(false),
+        Err(Errno::ENOENT) if !asked.creates => return Ok(false),
         Err(Errno::ENOENT) => match make_file(path) {
             // Made by another run meanwhile, it is looked at all the same.
             Ok(()) | Err(Errno::EEXIST) => match locate(path, OFlag::empty(), Links::Refused) {

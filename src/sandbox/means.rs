@@ -24,11 +24,12 @@ use tokio::{net::unix::pipe, task::block_in_place};
 use super::{
     grants::{self, OpenGrant},
     scratch::{Around, Copied, Level, RunDir},
+    task::Task,
 };
 use crate::{
     admission::{Kept, digest::hash_file, only_roots},
     model::InvalidField,
-    policy::{self, Access, Plan, rights::Rights},
+    policy::{self, Access, rights::Rights},
     process::Pipes,
     refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
     sys::{FileRights, Identity, Links, pipe as make_pipe},
@@ -51,11 +52,11 @@ impl Execution {
     ///
     /// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
     pub(super) fn of(
-        plan: &Plan,
+        task: Task<'_>,
         directory: &RunDir,
         identity: Option<Identity>,
     ) -> Result<Self, Stop> {
-        let program = &plan.admitted.program;
+        let program = task.program;
         let mut own = Vec::new();
         let mut copies = Vec::new();
         for (index, script) in program.scripts.iter().enumerate() {
@@ -76,7 +77,7 @@ impl Execution {
                 0 => "script".to_owned(),
                 more => format!("script-{more}"),
             };
-            let around = around(plan, &script.path, &script.file)?;
+            let around = around(task, &script.path, &script.file)?;
             let (copied, file) = copy(
                 directory,
                 &kind,
@@ -124,7 +125,7 @@ impl Execution {
             .into_iter()
             .map(|a| no_nul(a.into_vec(), "hook.argv"))
             .collect::<Result<_, _>>()?;
-        let environment = plan
+        let environment = task
             .environment
             .with_scratch(&directory.scratch())
             .into_iter()
@@ -208,8 +209,8 @@ const MAX_NEIGHBOURS: usize = 4096;
 /// # Errors
 ///
 /// Refuses where the system lacks what it takes to look: `OVERLOADED`. A hook would miss what is there.
-fn around(plan: &Plan, script: &Path, file: &File) -> Result<Around, Refusal> {
-    let files = &plan.policy.files;
+fn around(task: Task<'_>, script: &Path, file: &File) -> Result<Around, Refusal> {
+    let files = &task.policy.files;
     let Some(own) = script.parent() else {
         return Ok(Around::default());
     };
@@ -224,7 +225,7 @@ fn around(plan: &Plan, script: &Path, file: &File) -> Result<Around, Refusal> {
     let Some(top) = granted.min_by_key(|path| path.components().count()) else {
         return Ok(Around::default());
     };
-    let peer = &plan.admitted.call.peer;
+    let peer = &task.caller;
     let _as_peer = FileRights::of(peer.uid, peer.gid);
     let real = fs::canonicalize(script).ok();
     // What a link leads to by now may be another file.

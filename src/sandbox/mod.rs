@@ -1,6 +1,6 @@
 //! Confinement: asks backends what they enforce here, has it proved, and starts hooks under it.
 //!
-//! Only [`Sandbox::confine`] makes a [`Confined`], from a child that executed the hook after its report covered the plan.
+//! Only [`Sandbox::start`] makes a [`StartedHook`], from a child that executed the hook after its report covered the task.
 //! Nothing in a request can turn a report that is short into a run.
 //!
 //! How hooks are started, and by what confined, differs from system to system: `linux` and, for all others, `portable` have
@@ -37,6 +37,7 @@ pub mod portable;
 mod read_only;
 mod scratch;
 pub mod seatbelt;
+mod task;
 #[cfg(test)]
 mod tests;
 
@@ -59,12 +60,13 @@ pub use self::{
 };
 pub use self::{
     backend::{Absent, Backend, BackendName, Claims, Host, Prepared, Unenforceable},
-    confine::{Confined, End, Ended, Evidence, Sandbox, SandboxParts, Setup},
+    confine::{End, EndedHook, Evidence, Sandbox, SandboxParts, Setup, StartedHook},
     confirm::{AxisProof, Confirmation, Leg, PassedOver, Selected, Standing, Unconfirmed},
-    grants::{Asked, KnownPlaces, Opened, starts_in},
+    grants::{Asked, KnownPlaces, Opened},
     noop::Noop,
     order::Order,
     scratch::InstanceDir,
+    task::Task,
 };
 
 /// The range used where the configuration names none. Distributions give out 0 to 65535 to people and services, systemd

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use super::encode::{Cut, Told, axis_message};
 use crate::{
-    audit::{Interpreted, record::OutcomeKind},
+    audit::record::OutcomeKind,
     pb,
-    policy::{Plan, explain::Reach, forbidden::Forbidden, rights::FileRight},
+    pipeline::{Interpreted, Plan},
+    policy::{explain::Reach, forbidden::Forbidden, rights::FileRight},
     sandbox::{
         self, Mechanism,
         linux::{FilterSpec, explain, rules},

@@ -13,8 +13,6 @@ use super::{
     status,
 };
 use crate::{
-    admission::Rules,
-    audit::{About, Answer},
     contract::{
         AgentMode, Budget, Envelope, Json, Lifetime, Members, Mode, Tool, native::base_coats, text,
     },
@@ -23,6 +21,7 @@ use crate::{
     hooks::{Action, Configured, Filter, Matcher, Owner, Registered, Scope, valve},
     model::{Event, InvalidField, OnDisconnect, Peer},
     pb,
+    pipeline::{About, Answer, Rules},
     policy::forbidden::Forbidden,
     refusal::Refusal,
 };

@@ -21,9 +21,8 @@ use super::{
     status,
 };
 use crate::{
-    audit::About,
     model::Peer,
-    pipeline::Pipeline,
+    pipeline::{About, Pipeline},
     refusal::{Reason, Refusal},
     shares::{Share, Shares},
 };

@@ -5,10 +5,11 @@ use tonic::Status;
 
 use super::{denials::denials, status};
 use crate::{
-    audit::{Answer, Interpreted, Recorded, Redacted, record::OutcomeKind, usage},
+    audit::record::OutcomeKind,
     contract::{BlockedBy, ContractEvent, Decision, Json, Lifetime, Push, Reminder, Verdict},
     model::axis::{Axis, Coverage, Demand},
     pb,
+    pipeline::{Answer, Ended, Interpreted, Recorded, Redacted, usage},
     policy::forbidden::Forbidden,
     process::Captured,
     sandbox,
@@ -115,7 +116,7 @@ fn response(
 }
 
 /// Returns from what the daemon knows what a hook was denied.
-fn denial_sources(ended: &sandbox::Ended) -> Vec<String> {
+fn denial_sources(ended: &Ended) -> Vec<String> {
     let calls = ended.setup.asks.then_some("seccomp");
     let plan = ended.announced.plan();
     let killed = plan.prepared.mechanism.kills().then_some("sigsys");
@@ -151,7 +152,7 @@ impl Cut {
     }
 }
 
-fn usage_message(ended: &sandbox::Ended) -> pb::Usage {
+fn usage_message(ended: &Ended) -> pb::Usage {
     let usage = usage(ended);
     let micros = |micros: u64| {
         let nanos = i32::try_from(micros % 1_000_000).unwrap_or(0) * 1_000;
@@ -171,7 +172,7 @@ fn usage_message(ended: &sandbox::Ended) -> pb::Usage {
     }
 }
 
-fn confinement(ended: &sandbox::Ended) -> pb::Confinement {
+fn confinement(ended: &Ended) -> pb::Confinement {
     let plan = ended.announced.plan();
     let evidence = |evidence: &sandbox::Evidence| pb::Evidence {
         axis: pb::Axis::Unspecified.into(),

@@ -6,17 +6,20 @@ use tonic::Status;
 
 use super::{axis_report, encode::passed_over_message, host::timestamp, status};
 use crate::{
-    model::OnOutputLimit,
-    model::axis::{Axes, Axis, Coverage},
+    model::{
+        OnOutputLimit,
+        axis::{Axes, Axis, Coverage},
+    },
     pb,
+    pipeline::{Admission, Plan, Preview},
     policy::{
-        Access, Limits, Plan,
+        Access, Limits,
         explain::{By, Reach},
         rights::{FileRight, FileRights},
+        starts_in,
     },
-    preview::{Admission, Preview},
     refusal::{Fault, Reason, Refusal, Stop, chain},
-    sandbox::{Mechanism, starts_in},
+    sandbox::Mechanism,
 };
 
 /// Whether a refusal is what a preview answers with, and not a status: the request makes sense, and its caller may ask.

@@ -6,10 +6,9 @@ use tonic::{Request, Response, Status};
 
 use super::{backend_statuses, health::Health, profile_status, service::peer, status};
 use crate::{
-    admission::Rules,
     model::{Peer, ProfileName},
     pb::{self, sandbox_service_server::SandboxService},
-    pipeline::Pipeline,
+    pipeline::{Pipeline, Rules},
     policy::Policy,
     refusal::{Reason, Refusal},
     turns::Turns,

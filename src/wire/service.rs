@@ -27,14 +27,13 @@ use super::{
     status,
 };
 use crate::{
-    admission::{Call, Purpose, Rules},
-    audit::{About, Recorded, conflict},
+    audit::conflict,
     current::Current,
     heavy,
     hooks::{Configured, valve::Valve},
     model::{InvalidField, OnDisconnect, Peer},
     pb::{self, hook_service_server::HookService},
-    pipeline::Pipeline,
+    pipeline::{About, Call, Pipeline, Purpose, Recorded, Rules},
     process::{Chunk, Stream as Output},
     refusal::{Reason, Refusal},
     request,

@@ -42,7 +42,7 @@ pub(super) struct Expected {
 
 /// What the first process does once it has found the container as ordered.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) enum Task {
+pub(super) enum ContainerTask {
     /// Has a child make system calls: a self-test.
     Attempt(Vec<Described>),
     /// Has a child execute a program.
@@ -67,7 +67,7 @@ pub(super) struct Order {
     pub(super) filters: FilterSpec,
     /// Resource limits of the child.
     pub(super) limits: Vec<(u32, u64)>,
-    pub(super) task: Task,
+    pub(super) task: ContainerTask,
     /// Where the child starts.
     pub(super) working_dir: CString,
 }

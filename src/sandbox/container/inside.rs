@@ -25,7 +25,7 @@ use nix::{
 };
 
 use super::{
-    channel::{self, Answer, Expected, Inode, Order, Task, path},
+    channel::{self, Answer, ContainerTask, Expected, Inode, Order, path},
     mounts,
 };
 use crate::{
@@ -118,10 +118,10 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
     let directory = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
     let working_dir = open(order.working_dir.as_c_str(), directory, Mode::empty())?;
     let action = match order.task {
-        Task::Attempt(attempts) => {
+        ContainerTask::Attempt(attempts) => {
             Action::Attempt(attempts.into_iter().map(Attempt::from).collect())
         }
-        Task::Execute {
+        ContainerTask::Execute {
             argv,
             environment,
             inode,

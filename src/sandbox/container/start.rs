@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     ContainerSpec, Runtime, RuntimeKind,
     bundle::{Bind, Bundle, Kind},
-    channel::{self, Answer, Inode, Order, Task, packed},
+    channel::{self, Answer, ContainerTask, Inode, Order, packed},
     group::{self, Group},
     inside, podman,
 };
@@ -431,7 +431,7 @@ impl Sandbox {
     fn order(&self, start: &Start<'_>, bundle: &Bundle<'_>) -> io::Result<Order> {
         let instance = &self.parts.instance;
         let task = match &start.what {
-            What::Attempt(attempts) => Task::Attempt(attempts.clone()),
+            What::Attempt(attempts) => ContainerTask::Attempt(attempts.clone()),
             What::Execute {
                 argv,
                 environment,
@@ -439,7 +439,7 @@ impl Sandbox {
                 program,
             } => {
                 let found = fstat(file)?;
-                Task::Execute {
+                ContainerTask::Execute {
                     argv: argv.clone(),
                     environment: environment.clone(),
                     inode: Inode {

@@ -24,16 +24,16 @@ use tokio_util::sync::CancellationToken;
 use super::{FilterSpec, Grant, Lease, Pool, Until, can_log, log_flags, nesting::of_step, ruleset};
 use crate::{
     model::{InvalidField, axis::Axis},
-    policy::{Access, Limits, Plan, Policy, rights::Rights},
+    policy::{Access, Limits, Policy, rights::Rights},
     process::{self, Armed, Hold, Kill, Pipes, Running, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled, lacking},
     sandbox::{
-        BackendName, Evidence, Mechanism, Sandbox, SandboxParts, Setup, Status,
+        BackendName, Evidence, Mechanism, Sandbox, SandboxParts, Setup, Status, Task,
         audit_log::{AuditLog, Mark},
         confine::{Given, Start},
         container::{self, Came, ContainerSpec, What},
         denials::{Denials, Known, Notes},
-        grants::{OpenGrant, starts_in},
+        grants::OpenGrant,
         ground::Ground,
         means::{Execution, pipes, scratch_fd},
         nesting::Cause,
@@ -193,8 +193,8 @@ impl Launcher {
     }
 
     /// Returns the audit log if it says anything about the runs of a plan.
-    fn audit_log_for(&self, plan: &Plan) -> Option<&Arc<AuditLog>> {
-        let Mechanism::Landlock(spec) = &plan.prepared.mechanism else {
+    fn audit_log_for(&self, task: Task<'_>) -> Option<&Arc<AuditLog>> {
+        let Mechanism::Landlock(spec) = &task.prepared.mechanism else {
             return None;
         };
         let log = self.audit_log.as_ref();
@@ -206,30 +206,30 @@ impl Sandbox {
     /// Starts the planned hook by its mechanism.
     pub(in crate::sandbox) async fn launch(
         &self,
-        plan: &Plan,
+        task: Task<'_>,
         given: Given<'_>,
         identity: Option<Identity>,
     ) -> Result<(Start, Observed, Setup), Stop> {
         // Before the start, or what is uncertain about its first moments would not count.
-        let log = self.launcher.audit_log_for(plan).map(|log| Reading {
+        let log = self.launcher.audit_log_for(task).map(|log| Reading {
             since: log.mark(),
             log: Arc::clone(log),
         });
-        let (start, notes, setup) = match &plan.prepared.mechanism {
+        let (start, notes, setup) = match &task.prepared.mechanism {
             Mechanism::Container(spec) => {
-                self.start_in_container(plan, spec, given, identity).await?
+                self.start_in_container(task, spec, given, identity).await?
             }
             Mechanism::Landlock(spec) => {
-                self.start_child(plan, Some(spec), given, identity).await?
+                self.start_child(task, Some(spec), given, identity).await?
             }
-            Mechanism::Unconfined => self.start_child(plan, None, given, identity).await?,
+            Mechanism::Unconfined => self.start_child(task, None, given, identity).await?,
         };
         Ok((start, Observed { log, notes }, setup))
     }
 
     async fn start_in_container(
         &self,
-        plan: &Plan,
+        task: Task<'_>,
         spec: &ContainerSpec,
         given: Given<'_>,
         identity: Option<Identity>,
@@ -242,7 +242,7 @@ impl Sandbox {
             stdio,
         } = given;
         let scratch = directory.scratch();
-        let started = starts_in(&plan.policy, &plan.admitted.request.hook);
+        let started = task.starts_in;
         let Execution {
             argv,
             environment,
@@ -251,7 +251,7 @@ impl Sandbox {
         } = execution;
         let path = own.last().map(|own| own.path.clone()).unwrap_or_default();
         // Large, and nested deep.
-        let read_only = plan
+        let read_only = task
             .opened
             .kept
             .as_ref()
@@ -260,15 +260,15 @@ impl Sandbox {
         let contained = Box::pin(self.contain(container::Start {
             directory,
             read_only,
-            grants: plan.opened.grants.iter().chain(&own).collect(),
+            grants: task.opened.grants.iter().chain(&own).collect(),
             identity,
             kept,
-            limits: &plan.policy.limits,
+            limits: &task.policy.limits,
             spec,
             stdio,
             until: Until {
-                cancel: plan.admitted.call.cancel.clone(),
-                deadline: plan.deadline,
+                cancel: task.cancel.clone(),
+                deadline: task.deadline,
             },
             what: What::Execute {
                 argv,
@@ -298,7 +298,7 @@ impl Sandbox {
         if errno != 0 {
             contained.end().await;
             if lacking(&io::Error::from_raw_os_error(errno)).is_some() {
-                return Err(step_failed(plan.prepared.backend, Step::Release, errno).into());
+                return Err(step_failed(task.prepared.backend, Step::Release, errno).into());
             }
             return Ok((Start::ExecFailed(errno), notes, setup));
         }
@@ -315,7 +315,7 @@ impl Sandbox {
     /// Starts a child of this process, under filters and a Landlock domain or under none.
     async fn start_child(
         &self,
-        plan: &Plan,
+        task: Task<'_>,
         spec: Option<&FilterSpec>,
         given: Given<'_>,
         identity: Option<Identity>,
@@ -335,21 +335,21 @@ impl Sandbox {
             own,
             program,
         } = execution;
-        let granted = plan.opened.grants.iter().chain(&own);
+        let granted = task.opened.grants.iter().chain(&own);
         let ruleset = spec
             .map(|spec| self.ruleset_with(spec, granted, &scratch))
             .transpose()?;
         drop(own);
-        let started = starts_in(&plan.policy, &plan.admitted.request.hook);
+        let started = task.starts_in;
         let started = started.map_or_else(|| directory.scratch(), Path::to_owned);
-        let working_dir = plan.opened.working_dir.clone().unwrap_or(scratch);
-        let kept_read_only = plan.opened.kept.as_ref();
+        let working_dir = task.opened.working_dir.clone().unwrap_or(scratch);
+        let kept_read_only = task.opened.kept.as_ref();
         let read_only = kept_read_only
             .map(|kept| read_only_of(kept, (&started, &working_dir), identity))
             .transpose()?
             .flatten();
         let hold = self.hold(Some(kept))?;
-        let logged = self.launcher.audit_log_for(plan).is_some();
+        let logged = self.launcher.audit_log_for(task).is_some();
         let parts = JobParts {
             action: Action::Execute {
                 argv,
@@ -360,7 +360,7 @@ impl Sandbox {
             closing: pool.closing.clone(),
             group: Some(hold.entry()),
             identity,
-            limits: limits(&plan.policy.limits, identity),
+            limits: limits(&task.policy.limits, identity),
             log: spec.map_or_else(LogFlags::default, |spec| log_flags(spec, logged)),
             note: note(&hold, identity, spec.is_some()),
             read_only,
@@ -372,8 +372,8 @@ impl Sandbox {
             .map_err(|_| Fault::new("cannot prepare a child", "its closing filter is too long"))?;
         let job = Arc::new(job);
         let until = Until {
-            cancel: plan.admitted.call.cancel.clone(),
-            deadline: plan.deadline,
+            cancel: task.cancel.clone(),
+            deadline: task.deadline,
         };
         let launched = launch(&pool.pool, &job, hold, until.clone()).await?;
         let pid = launched.pid;
@@ -388,7 +388,7 @@ impl Sandbox {
         let setup = |evidence| Setup {
             asks: pool.asks,
             logged,
-            confirmed: plan.prepared.confines(),
+            confirmed: task.prepared.confines(),
             evidence,
             released,
         };
@@ -403,11 +403,11 @@ impl Sandbox {
             let (step, errno) = (report.step(), report.errno());
             return Err(match killed && errno == 0 {
                 true => too_late(&until, step).into(),
-                false => step_failed(plan.prepared.backend, step, errno).into(),
+                false => step_failed(task.prepared.backend, step, errno).into(),
             });
         }
         let mut evidence = evidence_of(&job);
-        match self.attest(pid, plan, identity, (pool.filters, report)) {
+        match self.attest(pid, task, identity, (pool.filters, report)) {
             Ok(seen) => evidence.extend(seen),
             Err(why) => {
                 running.abort().await;
@@ -437,7 +437,7 @@ impl Sandbox {
     fn attest(
         &self,
         pid: i32,
-        plan: &Plan,
+        task: Task<'_>,
         identity: Option<Identity>,
         (filters, report): (u32, &Report),
     ) -> Result<Vec<Evidence>, Unattested> {
@@ -457,7 +457,7 @@ impl Sandbox {
                 status.uids, identity.uid
             )));
         }
-        if plan.opened.kept.is_some() {
+        if task.opened.kept.is_some() {
             if !report.did(Step::ReadOnly) {
                 return Err(Unattested::Differs("nothing was kept read-only".to_owned()));
             }
@@ -474,7 +474,7 @@ impl Sandbox {
             check: "capabilities",
             observed: "none".to_owned(),
         });
-        if plan.prepared.mechanism != Mechanism::Unconfined {
+        if task.prepared.mechanism != Mechanism::Unconfined {
             if !status.no_new_privs {
                 return Err(Unattested::Differs("NoNewPrivs is 0".to_owned()));
             }

@@ -35,11 +35,11 @@ use crate::{
         only_roots,
     },
     model::OnOutputLimit,
-    policy::{Access, Limits, Plan, Policy, rights::Rights},
+    policy::{Access, Limits, Policy, rights::Rights},
     process::{Hold, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop},
     sandbox::{
-        Evidence, Sandbox, SandboxParts, Setup,
+        Evidence, Sandbox, SandboxParts, Setup, Task,
         confine::{Given, Start},
         grants::OpenGrant,
         ground::Ground,
@@ -102,7 +102,7 @@ impl Sandbox {
     /// Starts the planned hook by its mechanism.
     pub(in crate::sandbox) async fn launch(
         &self,
-        plan: &Plan,
+        task: Task<'_>,
         given: Given<'_>,
         _identity: Option<Identity>,
     ) -> Result<(Start, Observed, Setup), Stop> {
@@ -113,7 +113,7 @@ impl Sandbox {
             pipes,
             stdio,
         } = given;
-        let program = executed(plan, &execution, directory)?;
+        let program = executed(task, &execution, directory)?;
         let scratch = scratch_fd(directory)?;
         let Execution {
             argv,
@@ -125,29 +125,29 @@ impl Sandbox {
             argv,
             environment,
             hold: self.hold(Some(kept))?,
-            limits: limits(&plan.policy.limits),
+            limits: limits(&task.policy.limits),
             pipes,
             program,
             stdio,
-            working_dir: plan.opened.working_dir.clone(),
+            working_dir: task.opened.working_dir.clone(),
         };
         let until = Until {
-            cancel: plan.admitted.call.cancel.clone(),
-            deadline: plan.deadline,
+            cancel: task.cancel.clone(),
+            deadline: task.deadline,
         };
-        let (begun, proof) = match &plan.prepared.mechanism {
+        let (begun, proof) = match &task.prepared.mechanism {
             Mechanism::Seatbelt(_) => {
                 let canary = self.granted_canary();
                 // The program itself is the last, and named beside these.
                 let own = own.split_last().map_or(&[][..], |(_, own)| own);
                 let reach = Reach {
                     closed: self.launcher.closed(),
-                    granted: &plan.opened.grants,
-                    kept: plan.opened.kept.as_ref(),
+                    granted: &task.opened.grants,
+                    kept: task.opened.kept.as_ref(),
                     own: own.iter().chain([&canary]).collect(),
                     scratch,
                 };
-                let confined = self.start_confined(&plan.policy, what, reach, until);
+                let confined = self.start_confined(task.policy, what, reach, until);
                 let (begun, proof) = confined.await?;
                 (begun, Some(proof))
             }
@@ -473,8 +473,8 @@ fn setup(proof: Option<&Proof>) -> Setup {
 
 /// Returns the path of what is executed: a file's own where nobody but root can put another there, else a copy's. Nothing here
 /// executes a descriptor.
-fn executed(plan: &Plan, execution: &Execution, directory: &RunDir) -> Result<PathBuf, Stop> {
-    let program = &plan.admitted.program;
+fn executed(task: Task<'_>, execution: &Execution, directory: &RunDir) -> Result<PathBuf, Stop> {
+    let program = task.program;
     if program.kept == admission::Kept::ByCopy {
         let copied = execution.own.last().map(|own: &OpenGrant| own.path.clone());
         return Ok(copied.unwrap_or_default());

@@ -11,79 +11,33 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{sync::mpsc, time::timeout_at};
+use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    allowlist::command_line,
-    consent::{ALLOW, Asking, Case, ConsentRule, Consents, Decree, Shown, Unhashed},
-    hashing::{Hashing, UNALLOWED_BYTES},
-    interpreter,
-    pending::Decided,
-    places::{Full, Place, Places},
-    program::{Opened, OpenedFor, Program},
-};
+use super::call::{Call, Purpose, early};
 use crate::{
+    admission::{
+        ConsentRule, Consents, Opened, OpenedFor, Program,
+        allowlist::command_line,
+        consent::{ALLOW, Asking, Case, Decree, Shown, Unhashed},
+        hashing::{Hashing, UNALLOWED_BYTES},
+        interpreter,
+        pending::Decided,
+        places::{Full, Place, Places},
+    },
     contract::{CommandStyle, Defaults},
     current::Current,
     model::{Command, Consent, Hook, InvalidField, Peer, ProfileName, is_plain},
-    policy::{GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden},
-    process::Chunk,
+    policy::{GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden, starts_in},
     refusal::{Reason, Refusal, Stop, canceled},
     request::Request,
-    sandbox::{BackendName, Sandbox, starts_in},
-    shares::{Share, Shares},
+    sandbox::{BackendName, Sandbox},
+    shares::Shares,
     sys::FileRights,
 };
 
-/// How much earlier than the caller's own timer a run ends, so that the answer still arrives: the server library answers
-/// for us once that timer has fired. What comes after the deadline is the tree's end, its last output and the end record,
-/// which waits for a disk; on a busy machine 100 ms were too few.
-const ANSWER_EARLY: Duration = Duration::from_millis(250);
-
 /// How many hooks may lead to another: one that starts a runtime that runs hooks comes back here, and must end some time.
 const MAX_DEPTH: u32 = 4;
-
-/// What an admission is for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Purpose {
-    /// To tell what would happen: nothing is written.
-    Preview,
-    /// To run the hook.
-    Run,
-}
-
-/// What accompanies a request.
-#[derive(Debug)]
-pub struct Call {
-    /// When it arrived.
-    pub arrived: Instant,
-    /// Ends the run when cancelled.
-    pub cancel: CancellationToken,
-    /// How long the caller waits, if it says so.
-    pub caller_timeout: Option<Duration>,
-    /// Where output goes as it comes.
-    pub chunks: Option<mpsc::Sender<Chunk>>,
-    /// What the request takes of the memory for all requests in work.
-    pub held: Arc<Share>,
-    /// SHA-256 of the request without the values of its environment, where its caller gave it an id.
-    pub named: Option<[u8; 32]>,
-    /// Who asks.
-    pub peer: Peer,
-    /// What for.
-    pub purpose: Purpose,
-    /// This run's id.
-    pub run_id: String,
-}
-
-impl Call {
-    /// Returns how much of a time is left if the caller is to hear of its end.
-    pub(super) fn left(&self, wait: Duration) -> Duration {
-        let left = |caller| early(caller).saturating_sub(self.arrived.elapsed());
-        self.caller_timeout
-            .map_or(wait, |caller| wait.min(left(caller)))
-    }
-}
 
 /// A request that may run.
 ///
@@ -333,7 +287,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// As [`Opened::hash`](super::Opened::hash).
+    /// As [`Opened::hash`].
     pub async fn hash(&self, opened: Opened, uid: u32, deadline: Instant) -> Result<Program, Stop> {
         let never_gone = CancellationToken::new();
         self.hashing.hash(opened, uid, deadline, &never_gone).await
@@ -719,11 +673,6 @@ fn timeout(
     Ok(timeout)
 }
 
-/// Returns what is left of the caller's time if the answer is to arrive before it is over.
-fn early(caller: Duration) -> Duration {
-    caller.saturating_sub(ANSWER_EARLY.min(caller / 4))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
@@ -794,11 +743,5 @@ mod tests {
             assert_eq!(rooted(line, &in_workspace), whole(workspace));
             assert_eq!(rooted(line, &nowhere), line);
         }
-    }
-
-    #[test]
-    fn answers_leave_before_the_callers_timer_fires() {
-        assert_eq!(early(Duration::from_secs(10)), Duration::from_millis(9_750));
-        assert_eq!(early(Duration::from_millis(40)), Duration::from_millis(30));
     }
 }

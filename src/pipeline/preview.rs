@@ -2,12 +2,8 @@
 
 use std::{ffi::OsString, time::Duration};
 
-use crate::{
-    admission::{Admitted, allowlist::Digest},
-    model::Consent,
-    policy::Plan,
-    refusal::Stop,
-};
+use super::{Admitted, Plan};
+use crate::{admission::allowlist::Digest, model::Consent, refusal::Stop};
 
 /// A request, taken as far as it goes without anything being announced or started.
 ///
@@ -41,7 +37,7 @@ pub struct Admission {
 }
 
 impl Preview {
-    pub(crate) const fn new(
+    pub(super) const fn new(
         request_id: String,
         contract_version: &'static str,
         admission: Option<Admission>,
@@ -62,7 +58,7 @@ impl Preview {
 }
 
 impl Admission {
-    pub(crate) fn of(admitted: &Admitted) -> Self {
+    pub(super) fn of(admitted: &Admitted) -> Self {
         Self {
             argv: admitted.program.argv.clone(),
             consent: admitted.consent,

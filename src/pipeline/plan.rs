@@ -7,16 +7,17 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{
-    Policy,
-    environment::Variables,
-    narrow::{Bound, narrow},
-};
+use super::{Admitted, Purpose};
 use crate::{
-    admission::Admitted,
     model::InvalidField,
+    policy::{
+        Policy,
+        environment::Variables,
+        narrow::{Bound, narrow},
+        starts_in,
+    },
     refusal::{Reason, Refusal, Stop},
-    sandbox::{Asked, Confirmation, Opened, PassedOver, Prepared, Sandbox, Selected},
+    sandbox::{Asked, Confirmation, Opened, PassedOver, Prepared, Sandbox, Selected, Task},
 };
 
 /// Everything that is decided about a run before it is announced.
@@ -93,7 +94,7 @@ impl Plan {
                 hook: &request.hook,
                 of_operator: &base.files,
                 peer: admitted.call.peer,
-                purpose: admitted.call.purpose,
+                creates: admitted.call.purpose == Purpose::Run,
             },
         )?;
         let stdin = request.contract.stdin(&request.event, &request.envelope)?;
@@ -112,9 +113,26 @@ impl Plan {
         }))
     }
 
+    /// Returns what a sandbox is to start.
+    pub(super) fn task(&self) -> Task<'_> {
+        let call = &self.admitted.call;
+        Task {
+            caller: call.peer,
+            cancel: &call.cancel,
+            deadline: self.deadline,
+            environment: &self.environment,
+            opened: &self.opened,
+            policy: &self.policy,
+            prepared: &self.prepared,
+            program: &self.admitted.program,
+            starts_in: starts_in(&self.policy, &self.admitted.request.hook),
+            stdin: &self.stdin,
+        }
+    }
+
     /// Lets go of what its hook was started with: what that was granted is in its ruleset or container, and its variables are its
     /// own. Neither descriptors nor memory are held for them while it runs.
-    pub(crate) fn started(&mut self) {
+    pub(super) fn started(&mut self) {
         self.environment = Variables::default();
         self.opened = Opened::default();
     }

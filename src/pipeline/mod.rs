@@ -1,15 +1,31 @@
 //! The whole product on one screen.
 
+mod admit;
+mod announce;
+mod call;
+mod interpret;
+mod plan;
+mod preview;
+mod record;
+mod run;
+
+pub use self::{
+    admit::{Admitted, Configuration, Gate, GateParts, OperatorHook, Rules},
+    announce::Announced,
+    call::{Call, Purpose},
+    interpret::{Interpreted, Redacted},
+    plan::Plan,
+    preview::{Admission, Preview},
+    record::{About, Answer, Audit, Recorded, usage},
+    run::{Confined, Ended},
+};
+
 use crate::{
-    admission::{Call, Gate},
-    audit::{About, Audit, Interpreted, Recorded},
     heavy,
     hooks::Results,
-    policy::Plan,
-    preview::{Admission, Preview},
     refusal::{Refusal, Stop},
     request::Request,
-    sandbox::{Confined, Sandbox},
+    sandbox::Sandbox,
 };
 
 /// What every request goes through.
@@ -99,7 +115,7 @@ impl Pipeline {
         let admitted = Box::pin(self.gate.admit(call, request, &self.sandbox)).await?;
         let plan = Box::pin(Plan::resolve(admitted, &self.sandbox)).await?;
         let announced = self.audit.start(plan).await?;
-        self.sandbox.confine(announced).await
+        Confined::start(announced, &self.sandbox).await
     }
 }
 

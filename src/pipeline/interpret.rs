@@ -1,0 +1,171 @@
+//! Interpreting: what a run's end means under its contract, with secrets taken out of what a reply shows.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use nix::errno::Errno;
+
+use super::Ended;
+use crate::{
+    audit::{Redaction, Shown, record},
+    contract::End as ContractEnd,
+    contract::{Bearing, ContractEvent, EndKind, Entry, Verdict},
+    model::Command,
+    process::{Captured, Cause},
+    redact::{MARKER_BYTES, Redactor},
+    sandbox::End,
+    sys::WaitStatus,
+};
+
+/// A run's end and what it means.
+#[derive(Debug)]
+pub struct Interpreted {
+    /// The end.
+    pub ended: Ended,
+    /// The contract's own event.
+    pub event: Option<ContractEvent>,
+    /// How it ended, in the terms of the reply.
+    pub outcome: record::OutcomeKind,
+    /// What the reply says instead of what the hook did, where the profile has secrets taken out.
+    pub redacted: Option<Redacted>,
+    /// What it means.
+    pub verdict: Verdict,
+}
+
+/// What a reply shows where the profile has secrets taken out of it.
+#[derive(Debug)]
+pub struct Redacted {
+    redaction: Arc<Redaction>,
+    /// What the hook wrote to stderr.
+    pub stderr: Shown,
+    /// What the hook wrote to stdout.
+    pub stdout: Shown,
+}
+
+impl Redacted {
+    /// Returns what takes the secrets out.
+    pub fn redactor(&self) -> &Redactor {
+        &self.redaction.redactor
+    }
+}
+
+impl Interpreted {
+    /// How much the hook wrote, of what is kept.
+    pub(super) fn output_bytes(&self) -> usize {
+        self.ended.output_bytes()
+    }
+
+    /// Reads a run's end under its contract. What the hook wrote is read as it is; secrets are taken out of what came of it.
+    pub fn of(ended: Ended, redaction: Arc<Redaction>) -> Self {
+        let admitted = &ended.announced.plan().admitted;
+        let request = &admitted.request;
+        let nothing = Captured::default();
+        let (outcome, kind, stdout, stderr) = match &ended.end {
+            End::ExecFailed(_) => (
+                record::OutcomeKind::ExecFailed,
+                EndKind::ExecFailed,
+                &nothing,
+                &nothing,
+            ),
+            End::Ran(ran) => {
+                let (outcome, kind) = kinds(ran.cause, ran.leader.map(|leader| leader.status));
+                (outcome, kind, &ran.stdout, &ran.stderr)
+            }
+        };
+        let (error, took) = match &ended.end {
+            End::ExecFailed(errno) => (Errno::from_raw(*errno).desc(), None),
+            End::Ran(ran) => ("", Some(ran.wall)),
+        };
+        let mut end = ContractEnd {
+            at: Some(Timestamp::now()),
+            bearing: bearing(&ended, outcome),
+            command: match &request.hook.command {
+                Command::Argv(_) => &admitted.command,
+                Command::Line { text, .. } => text,
+            },
+            duration: took,
+            entry: Entry {
+                timeout: Some(admitted.timeout),
+                ..request.entry
+            },
+            error,
+            kind,
+            name: &request.hook.name,
+            point: &request.event.point,
+            session: &request.session,
+            stderr: &stderr.head,
+            stdout: &stdout.head,
+            stdout_truncated: stdout.truncated(),
+            turn: request.envelope.turn,
+        };
+        request.contract.cap(&mut end);
+        // A reply holds more than a verdict, and what its caller cannot take would reach nobody.
+        let room = usize::try_from(request.max_reply_bytes / 2).unwrap_or(usize::MAX);
+        let judge = |room| {
+            request
+                .contract
+                .judge_within(room, &end, request.on_failure)
+        };
+        let mut verdict = judge(room);
+        let mut event = request.contract.event(&end);
+        let redacts = ended.announced.plan().policy.redact_output;
+        let redacted = redacts.then(|| {
+            let redactor = &redaction.redactor;
+            verdict.redact(redactor);
+            if verdict.text_bytes() > room {
+                verdict = judge(room / MARKER_BYTES);
+                verdict.redact(redactor);
+            }
+            if let Some(event) = &mut event {
+                event.redact(redactor);
+            }
+            Redacted {
+                stderr: Shown::of(stderr, redactor),
+                stdout: Shown::of(stdout, redactor),
+                redaction,
+            }
+        });
+        Self {
+            event,
+            outcome,
+            redacted,
+            verdict,
+            ended,
+        }
+    }
+}
+
+/// Says how far confinement bore on an end, as far as that is known.
+fn bearing(ended: &Ended, outcome: record::OutcomeKind) -> Bearing {
+    if !ended.announced.plan().prepared.confines() {
+        Bearing::Unknown
+    } else if ended.denied.is_denied_a_process() {
+        Bearing::ProcessDenied
+    } else if ended.denied.is_denied() || outcome == record::OutcomeKind::EscapeAttempt {
+        Bearing::Denied
+    } else {
+        Bearing::Confined
+    }
+}
+
+/// Names an end: from the wait status and from who ended it, never from code ranges.
+fn kinds(cause: Cause, status: Option<WaitStatus>) -> (record::OutcomeKind, EndKind) {
+    use record::OutcomeKind;
+    match (cause, status) {
+        (Cause::Canceled, _) => (OutcomeKind::Canceled, EndKind::Canceled),
+        (Cause::Deadline, _) => (OutcomeKind::TimedOut, EndKind::TimedOut),
+        (Cause::OutOfMemory, _) => (OutcomeKind::OutOfMemory, EndKind::Signaled(libc::SIGKILL)),
+        (Cause::OutputLimit, _) => (OutcomeKind::OutputLimit, EndKind::OutputLimit),
+        (Cause::Itself, Some(WaitStatus::Exited(code))) => {
+            (OutcomeKind::Exited, EndKind::Exited(code))
+        }
+        (Cause::Itself, Some(WaitStatus::Signaled(signal))) if signal == libc::SIGSYS => {
+            (OutcomeKind::EscapeAttempt, EndKind::Signaled(signal))
+        }
+        (Cause::Itself, Some(WaitStatus::Signaled(signal))) => {
+            (OutcomeKind::Signaled, EndKind::Signaled(signal))
+        }
+        // It ended, but its status was lost: nothing may be read into that.
+        (Cause::Itself, None) => (OutcomeKind::Signaled, EndKind::Signaled(libc::SIGKILL)),
+    }
+}

@@ -1,0 +1,23 @@
+//! Where a hook starts.
+
+use std::path::Path;
+
+use super::{Place, Policy, WorkingDir};
+use crate::model::Hook;
+
+/// Returns where a hook starts; `None` = in its scratch directory.
+pub fn starts_in<'a>(policy: &Policy, hook: &'a Hook) -> Option<&'a Path> {
+    let workspace = hook.workspace.as_deref();
+    let is_granted = |workspace: &Path| {
+        let mut named = policy.files.named.iter();
+        named.any(|grant| match &grant.place {
+            Place::Path(path) => workspace.starts_with(path),
+            Place::Source { .. } => false,
+            Place::Workspace { below, .. } => below.as_os_str().is_empty(),
+        })
+    };
+    let workspace = workspace.filter(|workspace| {
+        policy.working_dir == WorkingDir::Workspace || hook.at_workspace && is_granted(workspace)
+    });
+    hook.working_dir.as_deref().or(workspace)
+}
