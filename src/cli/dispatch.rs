@@ -110,16 +110,17 @@ impl Dispatch {
         let request = self.request(context)?;
         let daemon = served::of_call(context, self.connect.as_deref(), self.private);
         let served_by = served::by(daemon.as_deref());
-        let response = match daemon {
-            // Who sits at a terminal can be asked there, if the daemon takes the answer from this user.
-            Some(socket) if !context.json && io::stderr().is_terminal() => {
-                let request = pb::DispatchRequest {
-                    request_id: Uuid::now_v7().to_string(),
-                    ..request
-                };
-                served::by_daemon(&socket, request, asking)?
+        // Who sits at a terminal can be asked there, if what serves the call takes the answer from this user.
+        let can_be_asked = !context.json && io::stderr().is_terminal();
+        let call = async |channel, request| {
+            if can_be_asked {
+                asking(channel, request).await
+            } else {
+                ask(channel, request).await
             }
-            Some(socket) => served::by_daemon(&socket, request, ask)?,
+        };
+        let response = match daemon {
+            Some(socket) => served::by_daemon(&socket, request, call)?,
             None => {
                 let mut config = context.load()?;
                 let configured = config.all_hooks(&context.surroundings.switches)?;
@@ -140,7 +141,7 @@ impl Dispatch {
                 } else {
                     operator(&config, &context.surroundings)
                 };
-                served::privately(config, consent, request, ask)?
+                served::privately(config, consent, request, call)?
             }
         };
         if response.hooks.iter().any(unconfined) {
@@ -254,6 +255,10 @@ async fn asking(
     channel: Channel,
     request: pb::DispatchRequest,
 ) -> Result<pb::DispatchResponse, Failure> {
+    let request = pb::DispatchRequest {
+        request_id: Uuid::now_v7().to_string(),
+        ..request
+    };
     let asked = ask_about(channel.clone(), request.request_id.clone()).await;
     let response = ask(channel, request).await;
     if let Some(asked) = asked {
@@ -377,6 +382,9 @@ fn show(response: &pb::DispatchResponse) {
         for (label, cause) in causes(hook) {
             line(label, &plain(&cause));
         }
+        if let Some(approve) = approve(hook) {
+            line("  to allow it", &plain(&approve));
+        }
     }
     if response.hooks.is_empty() {
         line("hook", "none is due");
@@ -418,6 +426,18 @@ fn show(response: &pb::DispatchResponse) {
         );
     }
     output::stdout(text.as_bytes());
+}
+
+/// Returns the command that allows a refused hook, and who has to run it where that is somebody else. It is for a person: whatever
+/// else reads this may hand it to a model.
+fn approve(hook: &pb::DispatchedHook) -> Option<String> {
+    let Some(pb::dispatched_hook::End::Refused(refusal)) = &hook.end else {
+        return None;
+    };
+    let approve = refusal.metadata.get("approve");
+    let approve = approve.filter(|_| io::stdout().is_terminal())?;
+    let by = refusal.metadata.get("approve_as");
+    Some(by.map_or_else(|| approve.clone(), |who| format!("{who} runs {approve}")))
 }
 
 /// Whether a hook ran, and nothing confined it.

@@ -1,5 +1,10 @@
 //! All hooks due at a lifecycle point come to one answer: what holds whatever their contract.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start the command line itself, never a hook"
+)]
+
 use std::{
     fs,
     io::{Read, Write},
@@ -1499,33 +1504,22 @@ async fn hooks_of_a_sequential_group_of_geminis_read_what_the_one_before_rewrote
 mod with_tools {
     use super::*;
 
-    #[tokio::test]
-    #[ignore = "needs script"]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "tests start the command line, never a hook"
-    )]
-    async fn who_dispatches_at_a_terminal_is_asked_there() {
-        let setup = Setup {
-            ask_for_consent: true,
-            config:
-                "[[hook]]\ncontract = \"loom\"\npoint = \"tool.pre\"\ncommand = \"echo allowed it\"\n"
-                    .to_owned(),
-            ..Setup::default()
-        };
-        let daemon = Daemon::with(setup).await;
-        let dispatch = format!(
-            "{} dispatch --connect {} --point tool.pre",
-            env!("CARGO_BIN_EXE_hookjail"),
-            daemon.path().join("sock").display()
-        );
-        let mut terminal = Command::new("script")
-            .args(["--quiet", "--return", "--command", &dispatch, "/dev/null"])
-            .current_dir(daemon.workspace())
+    const ASKED: &str =
+        "[[hook]]\ncontract = \"loom\"\npoint = \"tool.pre\"\ncommand = \"echo allowed it\"\n";
+
+    /// Returns a terminal in which a line of `sh` runs.
+    fn terminal(line: &str) -> Command {
+        let mut terminal = Command::new("script");
+        terminal
+            .args(["--quiet", "--return", "--command", line, "/dev/null"])
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stdout(Stdio::piped());
+        terminal
+    }
+
+    /// Answers with yes what is asked in a terminal, and sees the hook run.
+    fn is_asked_in(mut terminal: Command) {
+        let mut terminal = terminal.spawn().unwrap();
         let mut shown = terminal.stdout.take().unwrap();
         let mut text = Vec::new();
         while !String::from_utf8_lossy(&text).contains("[N]o: ") {
@@ -1541,5 +1535,59 @@ mod with_tools {
         let text = String::from_utf8_lossy(&text);
         assert!(text.contains("allowed it"), "{text}");
         assert_eq!(terminal.wait().unwrap().code(), Some(0), "{text}");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs script"]
+    async fn who_dispatches_at_a_terminal_is_asked_there() {
+        let setup = Setup {
+            ask_for_consent: true,
+            config: ASKED.to_owned(),
+            ..Setup::default()
+        };
+        let daemon = Daemon::with(setup).await;
+        let dispatch = format!(
+            "{} dispatch --connect {} --point tool.pre",
+            crate::support::program().display(),
+            daemon.path().join("sock").display()
+        );
+        let mut terminal = terminal(&dispatch);
+        terminal.current_dir(daemon.workspace());
+        is_asked_in(terminal);
+    }
+
+    #[test]
+    #[ignore = "needs script"]
+    fn who_dispatches_at_a_terminal_without_a_daemon_is_asked_or_told_what_allows_it() {
+        let line = CommandLine::new();
+        let workspace = line.path().join("workspace");
+        fs::create_dir(&workspace).unwrap();
+        fs::set_permissions(&workspace, fs::Permissions::from_mode(0o755)).unwrap();
+        let config = line.path().join("hookjail.toml");
+        let paths = fs::read_to_string(&config).unwrap();
+        fs::write(&config, format!("{paths}{ASKED}")).unwrap();
+        let at = |rest: &str| {
+            let dispatch = format!(
+                "{} --config {} dispatch --private --point tool.pre {rest}",
+                crate::support::program().display(),
+                config.display()
+            );
+            let mut terminal = terminal(&dispatch);
+            terminal.current_dir(&workspace).env("HOME", line.path());
+            terminal.env_remove("HOOKJAIL_ACCEPT_HOOKS");
+            terminal
+        };
+        is_asked_in(at(""));
+        // Without stderr there is nobody who could be asked: the refusal has to say what allows it.
+        let output = at("2>/dev/null").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("refused, CONSENT_REQUIRED"), "{text}");
+        assert!(text.contains("hookjail consent allow"), "{text}");
+        // What is read by something else may be handed to a model.
+        let mut read = line.command(&["dispatch", "--private", "--point", "tool.pre"]);
+        let output = read.current_dir(&workspace).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("refused, CONSENT_REQUIRED"), "{text}");
+        assert!(!text.contains("consent allow"), "{text}");
     }
 }
