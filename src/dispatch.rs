@@ -276,7 +276,9 @@ impl Dispatch {
             if is_stopped && !hook.runs_after_block {
                 continue;
             }
-            let reached = Box::pin(one(hook, &event, &envelope).run()).await;
+            let mut one = one(hook, &event, &envelope);
+            one.request.only_looks_on = is_stopped;
+            let reached = Box::pin(one.run()).await;
             if !is_stopped {
                 mode.hand_on(&reached.verdict, &mut event, &mut envelope);
             }
@@ -366,6 +368,7 @@ impl Dispatch {
             narrow: Narrow::default(),
             on_disconnect: self.on_disconnect,
             on_failure: self.on_failure,
+            only_looks_on: false,
             profile: ProfileName::parse(hook.runs_under()),
             profile_granted: hook.profile_granted,
             require_confirmed: self.require_confirmed,

@@ -34,6 +34,8 @@ pub struct Request {
     pub on_disconnect: OnDisconnect,
     /// Whether the failure policy is tightened.
     pub on_failure: OnFailure,
+    /// Whether it only looks on, after a hook before it has stopped what comes next.
+    pub only_looks_on: bool,
     /// The profile, if the caller names one.
     pub profile: Option<ProfileName>,
     /// Whether it is the operator's configuration that names the profile.

@@ -376,8 +376,13 @@ fn show(response: &pb::DispatchResponse) {
             None => String::new(),
         };
         let failed = if verdict.failed { ", failed" } else { "" };
+        let looked_on = if hook.only_looked_on {
+            ", only looked on"
+        } else {
+            ""
+        };
         let decision = decision(&verdict);
-        let told = format!("{}: {end} ({decision}{failed})", hook.name);
+        let told = format!("{}: {end} ({decision}{failed}{looked_on})", hook.name);
         line("hook", &plain(&told));
         for (label, cause) in causes(hook) {
             line(label, &plain(&cause));

@@ -110,6 +110,7 @@ fn request(message: pb::ExecuteRequest, id: &str, limits: WireLimits) -> Result<
         narrow: narrow(message.narrow.unwrap_or_default())?,
         on_disconnect,
         on_failure,
+        only_looks_on: false,
         profile,
         profile_granted: false,
         require_confirmed: message.require_confirmed.unwrap_or(true),

@@ -409,6 +409,7 @@ fn reached(
     pb::DispatchedHook {
         end: Some(end),
         name: hook.name.clone(),
+        only_looked_on: hook.only_looked_on,
         verdict: Some(encode::verdict_message(&hook.verdict, false, lifetime)),
     }
 }

@@ -1225,6 +1225,27 @@ async fn a_hook_that_looks_on_runs_behind_a_block_and_decides_nothing() {
     assert_eq!(reached(&response), ["guard", "telemetry"]);
     assert_eq!(response.blocked_by_hook, "guard");
     assert_eq!(response.answer.unwrap().reason, "no");
+    let looked_on = response.hooks.iter().map(|hook| hook.only_looked_on);
+    assert_eq!(looked_on.collect::<Vec<_>>(), [false, true]);
+    // People are told so, and it is no block in what is counted.
+    let dispatched = command_line(&daemon, &["dispatch", "--point", "tool.pre"]);
+    for line in [
+        "telemetry: exited 1 (DENY, failed, only looked on)\n",
+        "guard: exited 1 (DENY, failed)\n",
+    ] {
+        assert!(dispatched.contains(line), "{dispatched}");
+    }
+    let counted = command_line(&daemon, &["audit", "stats"]);
+    assert!(counted.contains("runs 4, blocked 2, "), "{counted}");
+}
+
+/// Returns what a command prints that has this daemon to ask.
+fn command_line(daemon: &Daemon, words: &[&str]) -> String {
+    let mut command = hookjail(&daemon.path().join("hookjail.toml"), words);
+    command.env("HOOKJAIL_ADDR", daemon.path().join("sock"));
+    let output = command.current_dir(daemon.workspace()).output().unwrap();
+    let printed = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&printed).into_owned()
 }
 
 #[tokio::test]
