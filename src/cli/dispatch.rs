@@ -410,11 +410,7 @@ fn show(response: &pb::DispatchResponse) {
     for warning in &answer.warnings {
         line("warning", &plain(warning));
     }
-    if let Some(valve) = response.loop_valve.as_ref().filter(|valve| valve.capped) {
-        let told = format!(
-            "hooks opened {} turns in a row, as many as there may be: {}",
-            valve.count, valve.on_limit
-        );
+    if let Some(told) = response.loop_valve.as_ref().and_then(valve_words) {
         line("loop valve", &told);
     }
     for reminder in &response.reminders {
@@ -431,6 +427,24 @@ fn show(response: &pb::DispatchResponse) {
         );
     }
     output::stdout(text.as_bytes());
+}
+
+/// Says how far the loop valve is shut, where it is.
+fn valve_words(valve: &pb::LoopValve) -> Option<String> {
+    let pb::LoopValve {
+        count, on_limit, ..
+    } = valve;
+    if valve.exceeded {
+        Some(format!(
+            "hooks would open another turn after {count} in a row, as many as there may be; no push wakes: {on_limit}"
+        ))
+    } else if valve.capped {
+        Some(format!(
+            "hooks opened {count} turns in a row, as many as there may be; the next one is not opened: {on_limit}"
+        ))
+    } else {
+        None
+    }
 }
 
 /// Returns the command that allows a refused hook, and who has to run it where that is somebody else. It is for a person: whatever

@@ -1249,6 +1249,39 @@ fn command_line(daemon: &Daemon, words: &[&str]) -> String {
 }
 
 #[tokio::test]
+async fn a_loop_valve_that_is_shut_says_whether_it_held_a_turn_back() {
+    let push = r#"echo '{"message":"m","wake":true,"push_when":true}'"#;
+    let config = format!(
+        "[hooks]\nmax_hook_driven_turns = 1\n[[hook]]\ncontract = \"reyn\"\nmode = \"shell_push\"\npoint = \"turn_end\"\n\
+         command = [\"/bin/sh\", \"-c\", {push:?}]\n"
+    );
+    let daemon = Daemon::with_hooks(&config).await;
+    let dispatch = || {
+        let words = [
+            "dispatch",
+            "--point",
+            "turn_end",
+            "--session",
+            "s",
+            "--turn-origin",
+            "hook",
+        ];
+        command_line(&daemon, &words)
+    };
+    let [first, second] = [dispatch(), dispatch()];
+    assert!(
+        first.contains("the next one is not opened: warn"),
+        "{first}"
+    );
+    assert!(first.contains("wake=true"), "{first}");
+    assert!(
+        second.contains("hooks would open another turn after 1 in a row"),
+        "{second}"
+    );
+    assert!(second.contains("wake=false"), "{second}");
+}
+
+#[tokio::test]
 async fn an_advisory_hook_is_heard_and_decides_nothing() {
     let hook = |name: &str, command: &str, more: &str| {
         format!(
