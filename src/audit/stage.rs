@@ -312,6 +312,16 @@ impl About {
         }
     }
 
+    /// Notes which contract and point were named.
+    #[must_use]
+    pub fn at(self, contract: &'static str, point: String) -> Self {
+        Self {
+            contract,
+            point,
+            ..self
+        }
+    }
+
     /// Has one record stand for so many refusals of the same caller.
     #[must_use]
     pub fn counting(self, count: u64) -> Self {

@@ -55,6 +55,9 @@ pub(super) struct Dispatch {
     /// A hook of this call, after the configured ones: a command line at a point
     #[arg(long, value_name = "POINT=CMD")]
     hook: Vec<String>,
+    /// The mode of the hooks of this call, for example shell_push
+    #[arg(long, default_value = "", requires = "hook")]
+    mode: String,
     /// The profile of the hooks of this call [default: the contract's]
     #[arg(long, default_value = "", requires = "hook")]
     profile: String,
@@ -174,7 +177,7 @@ impl Dispatch {
                 .split_once('=')
                 .ok_or_else(|| Failure::new(format!("`--hook {hook}` is not POINT=CMD")))?;
             if point == self.point {
-                inline.push(typed(line));
+                inline.push(typed(line, &self.mode));
             }
         }
         let here = std::env::current_dir()?;
@@ -228,8 +231,9 @@ impl Dispatch {
 }
 
 /// Makes a hook of a command line.
-fn typed(line: &str) -> pb::InlineHook {
+fn typed(line: &str, mode: &str) -> pb::InlineHook {
     pb::InlineHook {
+        mode: mode.to_owned(),
         hook: Some(pb::Hook {
             name: line.chars().take(64).collect(),
             shell: Some(pb::Shell {

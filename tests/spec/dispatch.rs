@@ -1282,6 +1282,41 @@ async fn a_loop_valve_that_is_shut_says_whether_it_held_a_turn_back() {
 }
 
 #[tokio::test]
+async fn a_dispatch_that_is_refused_whole_is_recorded_with_the_contract_and_point_that_it_names() {
+    let daemon = Daemon::start().await;
+    let dispatch = |words: &[&str]| {
+        let words = [&["dispatch", "--contract", "reyn"], words].concat();
+        command_line(&daemon, &words)
+    };
+    let hook = ["--point", "session_start", "--hook", "session_start=echo x"];
+    let refused = dispatch(&hook);
+    assert!(refused.contains("INVALID_REQUEST"), "{refused}");
+    let named = |record: &serde_json::Value| {
+        [&record["contract"], &record["point"]].map(|it| it.as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(named(&daemon.journal()[0]), ["reyn", "session_start"]);
+    // What is none is not written down for one.
+    let request = pb::DispatchRequest {
+        contract: pb::Contract::Loom.into(),
+        ..at("no.such", &json!({}))
+    };
+    daemon.client().dispatch(request).await.unwrap_err();
+    let bad = pb::ExecuteRequest {
+        contract: pb::Contract::Infer.into(),
+        mode: "none".to_owned(),
+        event: at("post_tool", &json!({})).event,
+        ..crate::support::hook(["/bin/true"])
+    };
+    daemon.run(bad).await.unwrap_err();
+    let records = daemon.journal();
+    assert_eq!(named(&records[1]), ["loom", ""]);
+    assert_eq!(named(&records[2]), ["infer", "post_tool"]);
+    // The mode can be named.
+    let ran = dispatch(&[&hook[..], &["--mode", "shell_exec"]].concat());
+    assert!(ran.contains("exited 0"), "{ran}");
+}
+
+#[tokio::test]
 async fn an_advisory_hook_is_heard_and_decides_nothing() {
     let hook = |name: &str, command: &str, more: &str| {
         format!(
