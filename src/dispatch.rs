@@ -20,7 +20,7 @@ use crate::{
     audit::{Answer, Recorded},
     contract::{
         AgentMode, ContractEvent, Course, Decision, End, EndKind, Entry, Envelope, Folded,
-        Lifetime, Members, Mode, Push, Skip, Stop, Verdict, text,
+        Lifetime, Members, Mode, Moment, Push, Skip, Stop, Verdict, text,
     },
     heavy,
     hooks::{
@@ -408,7 +408,7 @@ impl One {
             mut request,
         } = self;
         let (on_failure, point) = (request.on_failure, request.event.point.clone());
-        let (session, turn) = (request.session.clone(), request.envelope.turn);
+        let Moment { session, turn } = request.moment();
         let command = hook.action.line();
         // What policies say of failures is not said of hooks that were refused, or that hookjail failed at: before a tool call
         // that is a no, and where a no has an agent go on working it is none.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    contract::{Entry, Envelope, Mode},
+    contract::{Entry, Envelope, Mode, Moment},
     model::{Backing, Event, Hook, Narrow, OnDisconnect, OnFailure, ProfileName},
 };
 
@@ -46,4 +46,15 @@ pub struct Request {
     pub session: String,
     /// The wall time the caller asks for.
     pub timeout: Option<Duration>,
+}
+
+impl Request {
+    /// Returns the session and the turn that the contract's own event names.
+    pub(crate) fn moment(&self) -> Moment {
+        let known = Moment {
+            session: self.session.clone(),
+            turn: self.envelope.turn,
+        };
+        self.contract.moment(&self.event, known)
+    }
 }

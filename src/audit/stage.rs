@@ -131,6 +131,7 @@ impl Interpreted {
             sandbox::End::ExecFailed(errno) => (Errno::from_raw(*errno).desc(), None),
             sandbox::End::Ran(ran) => ("", Some(ran.wall)),
         };
+        let moment = request.moment();
         let mut end = End {
             at: Some(Timestamp::now()),
             bearing: bearing(&ended, outcome),
@@ -147,11 +148,11 @@ impl Interpreted {
             kind,
             name: &request.hook.name,
             point: &request.event.point,
-            session: &request.session,
+            session: &moment.session,
             stderr: &stderr.head,
             stdout: &stdout.head,
             stdout_truncated: stdout.truncated(),
-            turn: request.envelope.turn,
+            turn: moment.turn,
         };
         request.contract.cap(&mut end);
         // A reply holds more than a verdict, and what its caller cannot take would reach nobody.

@@ -1317,6 +1317,33 @@ async fn a_dispatch_that_is_refused_whole_is_recorded_with_the_contract_and_poin
 }
 
 #[tokio::test]
+async fn a_contracts_own_event_names_the_turn_and_session_that_the_event_names() {
+    let hook = |contract: &str, point: &str| {
+        format!("[[hook]]\ncontract = {contract:?}\npoint = {point:?}\ncommand = \"pwd\"\n")
+    };
+    let config = [hook("infer", "post_tool"), hook("docker_agent", "stop")].concat();
+    let daemon = Daemon::with_hooks(&config).await;
+    let told = async |point: &str, event: serde_json::Value, turn, session: &str| {
+        let request = pb::DispatchRequest {
+            session_id: session.to_owned(),
+            turn,
+            ..at(point, &event)
+        };
+        let response = daemon.dispatch(request).await;
+        let event: serde_json::Value = serde_json::from_str(&response.events[0].json).unwrap();
+        event
+    };
+    let turn = async |event, turn| told("post_tool", event, turn, "").await["turn"].clone();
+    assert_eq!(turn(json!({"turn": 4}), None).await, 4);
+    assert_eq!(turn(json!({"turn": 4}), Some(7)).await, 4);
+    assert_eq!(turn(json!({}), Some(7)).await, 7);
+    assert_eq!(turn(json!({}), None).await, 0);
+    let session = async |event, known| told("stop", event, None, known).await["session"].clone();
+    assert_eq!(session(json!({"session_id": "own"}), "known").await, "own");
+    assert_eq!(session(json!({}), "known").await, "known");
+}
+
+#[tokio::test]
 async fn an_advisory_hook_is_heard_and_decides_nothing() {
     let hook = |name: &str, command: &str, more: &str| {
         format!(
