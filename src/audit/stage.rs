@@ -1,6 +1,6 @@
 //! The two stages that write: announcing a run before it starts, recording its end before it is answered.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{borrow::Cow, io, path::Path, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use nix::errno::Errno;
@@ -18,7 +18,7 @@ use super::{
     writer::{Problem, Writer},
 };
 use crate::{
-    admission::{Call, Peer},
+    admission::{Call, Peer, allowlist::command_line},
     contract::{Bearing, ContractEvent, End, EndKind, Entry, Json, Verdict},
     heavy,
     model::Command,
@@ -131,14 +131,18 @@ impl Interpreted {
             sandbox::End::ExecFailed(errno) => (Errno::from_raw(*errno).desc(), None),
             sandbox::End::Ran(ran) => ("", Some(ran.wall)),
         };
+        // As it is written, not as it was found.
+        let command = match &request.hook.command {
+            Command::Argv(argv) => {
+                command_line(argv).map_or_else(|| (&*admitted.command).into(), Cow::from)
+            }
+            Command::Line { text, .. } => Cow::from(text),
+        };
         let moment = request.moment();
         let mut end = End {
             at: Some(Timestamp::now()),
             bearing: bearing(&ended, outcome),
-            command: match &request.hook.command {
-                Command::Argv(_) => &admitted.command,
-                Command::Line { text, .. } => text,
-            },
+            command: &command,
             duration: took,
             entry: Entry {
                 timeout: Some(admitted.timeout),

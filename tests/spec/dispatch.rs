@@ -1317,6 +1317,25 @@ async fn a_dispatch_that_is_refused_whole_is_recorded_with_the_contract_and_poin
 }
 
 #[tokio::test]
+async fn a_contracts_own_event_has_the_command_as_it_is_written() {
+    let directory = directory();
+    let path = directory.path().join("reyn.yaml");
+    fs::write(&path, "hooks:\n- {on: turn_end, exec: [echo, a b]}\n").unwrap();
+    let config = format!("[[hooks_file]]\ncontract = \"reyn\"\npath = {path:?}\n");
+    let daemon = Daemon::with_hooks(&config).await;
+
+    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+
+    let [event] = &response.events[..] else {
+        panic!("{response:?}")
+    };
+    let event: serde_json::Value = serde_json::from_str(&event.json).unwrap();
+    assert_eq!(event["command"], "echo 'a b'");
+    let shown = command_line(&daemon, &["audit", "query", "--events"]);
+    assert!(shown.contains("shell_exec: echo 'a b'"), "{shown}");
+}
+
+#[tokio::test]
 async fn a_contracts_own_event_names_the_turn_and_session_that_the_event_names() {
     let hook = |contract: &str, point: &str| {
         format!("[[hook]]\ncontract = {contract:?}\npoint = {point:?}\ncommand = \"pwd\"\n")
