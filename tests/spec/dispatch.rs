@@ -1363,6 +1363,38 @@ async fn a_contracts_own_event_names_the_turn_and_session_that_the_event_names()
 }
 
 #[tokio::test]
+async fn what_an_entry_with_write_paths_is_told_to_do_has_it_run() {
+    let directory = directory();
+    let path = directory.path().join("reyn.yaml");
+    let write = |more: &str| {
+        let hooks = format!(
+            "hooks:\n- {{on: turn_end, name: notes, exec: [sh, -c, 'echo x > out']{more}}}\n"
+        );
+        fs::write(&path, hooks).unwrap();
+    };
+    let file = format!("[[hooks_file]]\ncontract = \"reyn\"\npath = {path:?}\n");
+    write(", write_paths: [/srv/out]");
+    let daemon = Daemon::with_hooks(&file).await;
+    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+    let Some(End::Refused(refusal)) = &response.hooks[0].end else {
+        panic!("{response:?}")
+    };
+    let hint = "take them out of the entry, and have a rule of its `[[hooks_file]]` name a profile that grants them";
+    assert!(refusal.message.contains(hint), "{refusal:?}");
+
+    write("");
+    let rule = "[[hooks_file.rule]]\nname = \"notes\"\nprofile = \"workspace-rw\"\n";
+    let daemon = Daemon::with_hooks(&format!("{file}{rule}")).await;
+    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+    let Some(End::Ran(ran)) = &response.hooks[0].end else {
+        panic!("{response:?}")
+    };
+    assert_eq!(ran.outcome.unwrap().exit_code, Some(0), "{ran:?}");
+    let out = daemon.workspace().join("out");
+    assert_eq!(fs::read_to_string(out).unwrap(), "x\n");
+}
+
+#[tokio::test]
 async fn an_advisory_hook_is_heard_and_decides_nothing() {
     let hook = |name: &str, command: &str, more: &str| {
         format!(
