@@ -1395,6 +1395,43 @@ async fn what_an_entry_with_write_paths_is_told_to_do_has_it_run() {
 }
 
 #[tokio::test]
+async fn a_program_that_has_another_name_on_its_profiles_path_is_named_when_it_is_due_and_when_the_daemon_starts()
+ {
+    let directory = directory();
+    let name = "no-such-program-but-for-3";
+    let other = format!("{name}3");
+    let program = directory.path().join(&other);
+    fs::write(&program, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let setup = Setup {
+        config: format!(
+            "[[hook]]\ncontract = \"reyn\"\nmode = \"shell_exec\"\npoint = \"turn_end\"\ncommand = [{name:?}, \"x.py\"]\n\
+             profile = \"own\"\n"
+        ),
+        profiles: vec![(
+            "own".to_owned(),
+            format!(
+                "description = \"own\"\nextends = \"strict\"\n[environment]\npath = [{:?}]\n",
+                directory.path()
+            ),
+        )],
+        ..Setup::default()
+    };
+    let daemon = Daemon::with(setup).await;
+    let hint = format!("; there is `{other}`");
+
+    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+
+    let Some(End::Refused(refusal)) = &response.hooks[0].end else {
+        panic!("{response:?}")
+    };
+    assert!(refusal.message.ends_with(&hint), "{refusal:?}");
+    let log = daemon.log();
+    let warning = format!("`{name}` is not on the PATH of profile `own`{hint}");
+    assert!(log.contains(&warning), "{log}");
+}
+
+#[tokio::test]
 async fn an_advisory_hook_is_heard_and_decides_nothing() {
     let hook = |name: &str, command: &str, more: &str| {
         format!(
