@@ -332,6 +332,41 @@ fn consents_are_listed_and_revoked() {
     assert_eq!(line.run(&["consent", "list", "--json"]).stdout, b"");
 }
 
+#[test]
+fn a_run_starts_in_the_workspace_under_a_profile_that_starts_there_and_nowhere_else() {
+    let line = CommandLine::new();
+    let workspace = line.path().join("workspace");
+    fs::create_dir(&workspace).unwrap();
+    fs::set_permissions(&workspace, fs::Permissions::from_mode(0o755)).unwrap();
+    let bound = workspace.to_str().unwrap();
+    let starts_in = |options: &[&str]| {
+        let words = [
+            &["--mirror", "--private", "--workspace", bound],
+            options,
+            &["--", "/bin/pwd"],
+        ];
+        let output = run(&line, &words.concat());
+        let directory = String::from_utf8_lossy(&output.stdout)
+            .trim_end()
+            .to_owned();
+        assert!(output.status.success(), "{output:?}");
+        std::path::PathBuf::from(directory)
+    };
+    let workspace = workspace.canonicalize().unwrap();
+    assert_eq!(starts_in(&["--profile", "workspace-ro"]), workspace);
+    // It is granted there, and that is not enough.
+    assert_ne!(starts_in(&["--profile", "strict"]), workspace);
+    assert_eq!(
+        starts_in(&["--profile", "strict", "--working-dir", bound]),
+        workspace
+    );
+    let help = line.run(&["run", "--help"]).stdout;
+    let help = String::from_utf8_lossy(&help);
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let default = "[default: the workspace under a profile that starts there, such as workspace-ro, else its scratch directory]";
+    assert!(help.contains(default), "{help}");
+}
+
 #[tokio::test]
 async fn a_run_is_served_privately_where_that_is_said_though_a_daemon_listens() {
     let setup = Setup {
