@@ -333,6 +333,54 @@ fn consents_are_listed_and_revoked() {
 }
 
 #[test]
+fn a_consent_is_taken_back_by_the_words_that_gave_it() {
+    let line = CommandLine::new();
+    let hooks = line.path().join("hooks");
+    fs::create_dir(&hooks).unwrap();
+    let guard = hooks.join("guard.sh");
+    let consent = |here: &std::path::Path, words: &[&str]| {
+        let words = [&["consent"], words].concat();
+        let output = line.command(&words).current_dir(here).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let here = line.path();
+    let elsewhere = here.to_str().unwrap();
+    for (words, written) in [
+        (&["hooks/guard.sh"][..], 1),
+        (&["sh", "hooks/guard.sh", "--all"], 2),
+        (&["true"], 1),
+    ] {
+        for scope in [&[][..], &["--within", elsewhere]] {
+            for is_there in [true, false] {
+                fs::write(&guard, "#!/bin/sh\n").unwrap();
+                fs::set_permissions(&guard, fs::Permissions::from_mode(0o755)).unwrap();
+                let allow = [&["allow"], scope, &["--"], words].concat();
+                consent(here, &allow);
+                // The control: there are so many, and other words take none of them.
+                assert_eq!(
+                    consent(here, &["list"]).lines().count(),
+                    written,
+                    "{words:?}"
+                );
+                assert_eq!(consent(here, &["revoke", "--", "hooks"]), "revoked: 0\n");
+                if !is_there {
+                    fs::remove_file(&guard).unwrap();
+                }
+
+                let revoked = consent(here, &[&["revoke", "--"], words].concat());
+
+                assert_eq!(
+                    revoked,
+                    format!("revoked: {written}\n"),
+                    "{words:?} {scope:?}"
+                );
+                assert_eq!(consent(here, &["list"]), "", "{words:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_run_starts_in_the_workspace_under_a_profile_that_starts_there_and_nowhere_else() {
     let line = CommandLine::new();
     let workspace = line.path().join("workspace");
