@@ -381,6 +381,31 @@ fn a_consent_is_taken_back_by_the_words_that_gave_it() {
 }
 
 #[test]
+fn an_option_that_there_is_not_is_no_program() {
+    let line = CommandLine::new();
+    for words in [
+        &["learn", "--contract", "reyn", "--", "/bin/true"][..],
+        &["consent", "allow", "--contract", "reyn", "--", "/bin/true"],
+        &["consent", "revoke", "--contract", "reyn", "--", "/bin/true"],
+    ] {
+        let output = line.run(words);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?} {told}");
+        assert!(told.contains("unexpected argument '--contract'"), "{told}");
+    }
+    // What stands behind the command is its own.
+    let allowed = line.run(&[
+        "consent",
+        "allow",
+        "--json",
+        "/bin/echo",
+        "--contract",
+        "-n",
+    ]);
+    assert_eq!(one_line(&allowed)["command"], "/bin/echo --contract -n");
+}
+
+#[test]
 fn a_run_starts_in_the_workspace_under_a_profile_that_starts_there_and_nowhere_else() {
     let line = CommandLine::new();
     let workspace = line.path().join("workspace");

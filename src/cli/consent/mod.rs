@@ -64,12 +64,7 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         within: Option<PathBuf>,
         /// The command
-        #[arg(
-            required = true,
-            trailing_var_arg = true,
-            allow_hyphen_values = true,
-            value_name = "CMD"
-        )]
+        #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
     /// Answer a pending question with "always": run the hook, and remember
@@ -105,13 +100,8 @@ enum Command {
     },
     /// Take a consent back
     Revoke {
-        /// The command, as `list` shows it or as words
-        #[arg(
-            required = true,
-            trailing_var_arg = true,
-            allow_hyphen_values = true,
-            value_name = "CMD"
-        )]
+        /// The command, as `list` shows it or as it was allowed
+        #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
     /// Show each question of a daemon as it comes, and answer it
