@@ -16,7 +16,7 @@ use crate::{
     admission::pending::{Question, Subject},
     contract::{
         AgentMode, ContractEvent, Course, Decision, End, EndKind, Entry, Envelope, Folded,
-        Lifetime, Members, Mode, Push, Skip, Stop, Verdict, text,
+        Lifetime, Members, Mode, Moment, Push, Skip, Stop, Verdict, text,
     },
     heavy,
     hooks::{
@@ -272,7 +272,9 @@ impl Dispatch {
             if is_stopped && !hook.runs_after_block {
                 continue;
             }
-            let reached = Box::pin(one(hook, &event, &envelope).run()).await;
+            let mut one = one(hook, &event, &envelope);
+            one.request.only_looks_on = is_stopped;
+            let reached = Box::pin(one.run()).await;
             if !is_stopped {
                 mode.hand_on(&reached.verdict, &mut event, &mut envelope);
             }
@@ -362,6 +364,7 @@ impl Dispatch {
             narrow: Narrow::default(),
             on_disconnect: self.on_disconnect,
             on_failure: self.on_failure,
+            only_looks_on: false,
             profile: ProfileName::parse(hook.runs_under()),
             profile_granted: hook.profile_granted,
             require_confirmed: self.require_confirmed,
@@ -401,7 +404,7 @@ impl One {
             mut request,
         } = self;
         let (on_failure, point) = (request.on_failure, request.event.point.clone());
-        let (session, turn) = (request.session.clone(), request.envelope.turn);
+        let Moment { session, turn } = request.moment();
         let command = hook.action.line();
         // What policies say of failures is not said of hooks that were refused, or that hookjail failed at: before a tool call
         // that is a no, and where a no has an agent go on working it is none.

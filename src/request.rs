@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    contract::{Entry, Envelope, Mode},
+    contract::{Entry, Envelope, Mode, Moment},
     model::{Backing, Event, Hook, Narrow, OnDisconnect, OnFailure, ProfileName},
 };
 
@@ -34,6 +34,8 @@ pub struct Request {
     pub on_disconnect: OnDisconnect,
     /// Whether the failure policy is tightened.
     pub on_failure: OnFailure,
+    /// Whether it only looks on, after a hook before it has stopped what comes next.
+    pub only_looks_on: bool,
     /// The profile, if the caller names one.
     pub profile: Option<ProfileName>,
     /// Whether it is the operator's configuration that names the profile.
@@ -44,4 +46,15 @@ pub struct Request {
     pub session: String,
     /// The wall time the caller asks for.
     pub timeout: Option<Duration>,
+}
+
+impl Request {
+    /// Returns the session and the turn that the contract's own event names.
+    pub(crate) fn moment(&self) -> Moment {
+        let known = Moment {
+            session: self.session.clone(),
+            turn: self.envelope.turn,
+        };
+        self.contract.moment(&self.event, known)
+    }
 }

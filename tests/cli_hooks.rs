@@ -148,6 +148,47 @@ fn a_bad_file_that_is_configured_is_named() {
 }
 
 #[test]
+fn entries_of_infers_lists_that_do_less_than_they_seem_to_are_named_and_so_is_a_file_that_cannot_be_used()
+ {
+    let home = tempfile::tempdir().unwrap();
+    let hooks_file = written(home.path(), "hooks.yaml", "enabled: true\nhooks: []\n");
+    let lists = "[infer]\nlisted = \"consent\"\nplan = ['./scripts/lint\\.sh', 'make(']\n";
+    let config = written(home.path(), "hookjail.toml", lists);
+    let absent = home.path().join("absent.yaml");
+    let absent = format!("[infer]\nfile = {absent:?}\n");
+    let absent = written(home.path(), "absent.toml", &absent);
+    let list = |config: &str| hooks(home.path(), &["list", "--config", config], &[]);
+    let check = |config: &str| {
+        let words = [
+            "check",
+            "--config",
+            config,
+            "--contract",
+            "infer",
+            &hooks_file,
+        ];
+        hooks(home.path(), &words, &[])
+    };
+
+    for output in [list(&config), check(&config)] {
+        let told = stderr(&output);
+        assert!(
+            told.contains("`./scripts/lint\\.sh` names no program"),
+            "{told}"
+        );
+        assert!(told.contains("`make(` is no regular expression"), "{told}");
+        assert!(output.status.success(), "{told}");
+    }
+    for output in [list(&absent), check(&absent)] {
+        let told = stderr(&output);
+        assert!(told.contains("absent.yaml: cannot be read"), "{told}");
+    }
+    let serve = program(home.path(), &["serve", "--config", &absent], &[]);
+    let told = stderr(&serve);
+    assert!(told.contains("absent.yaml: cannot be read"), "{told}");
+}
+
+#[test]
 fn the_daemon_does_not_start_with_a_bad_file_unless_hooks_are_disabled() {
     let home = tempfile::tempdir().unwrap();
     let file = written(home.path(), "hooks.json", "{\"version\": 2}");

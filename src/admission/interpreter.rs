@@ -67,6 +67,8 @@ pub(super) struct Named {
 /// What a command's words say about the code that it runs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Reading {
+    /// The line that a shell is given in a word, where there is one.
+    pub(super) line: Option<OsString>,
     /// The words that may name files, in their order.
     pub(super) named: Vec<Named>,
     /// What cannot be bound to content, in words.
@@ -350,6 +352,11 @@ pub(super) fn is_known(path: &Path) -> bool {
 /// Whether a program of this path is an interpreter, by its name.
 pub(crate) fn is_interpreter(path: &Path) -> bool {
     matches!(Sort::of(path.as_os_str().as_bytes()), Sort::Interpreter(_))
+}
+
+/// Returns the line that a command gives to a shell in a word, as `sh -c` has it.
+pub(crate) fn shell_line(argv: &[OsString]) -> Option<OsString> {
+    read(argv).line
 }
 
 /// Returns the arguments that an interpreter reads as its script, each by its index.
@@ -759,6 +766,9 @@ impl Reader {
 
     /// Reads a shell's line, if it is one plain command.
     fn line(&mut self, line: &Word) {
+        if self.reading.line.is_none() {
+            self.reading.line = Some(OsString::from_vec(line.text.clone()));
+        }
         // A line within a line would have to be quoted twice.
         let words = match line.spot.line {
             None => words_of(&line.text),

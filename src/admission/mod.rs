@@ -17,4 +17,7 @@ pub use self::{
     program::{Kept, Opened, OpenedFor, Program, Script},
 };
 
-pub(crate) use self::{interpreter::is_interpreter, program::only_roots};
+pub(crate) use self::{
+    interpreter::{is_interpreter, shell_line},
+    program::only_roots,
+};

@@ -143,15 +143,17 @@ impl Program {
                 path.display()
             )));
         }
-        for directory in search {
-            let candidate = directory.join(path);
-            let found = look(view, &candidate)?;
-            if found.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0) {
-                return Ok(candidate);
-            }
+        if let Some(found) = on_path(path, search, view)? {
+            return Ok(found);
         }
+        let mut third = path.as_os_str().to_owned();
+        third.push("3");
+        let hint = match on_path(Path::new(&third), search, view)? {
+            Some(_) => format!("; there is `{}`", Path::new(&third).display()),
+            None => String::new(),
+        };
         Err(field(format!(
-            "`{}` is not found on the profile's PATH",
+            "`{}` is not found on the profile's PATH{hint}",
             path.display()
         )))
     }
@@ -581,6 +583,18 @@ fn known_as(path: &Path, file: &File) -> Result<PathBuf, Refusal> {
         }
     }
     Ok(path.to_owned())
+}
+
+/// Returns the first executable file of a name in one of these directories.
+fn on_path(name: &Path, search: &[PathBuf], view: View<'_>) -> Result<Option<PathBuf>, Refusal> {
+    for directory in search {
+        let candidate = directory.join(name);
+        let found = look(view, &candidate)?;
+        if found.is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0) {
+            return Ok(Some(candidate));
+        }
+    }
+    Ok(None)
 }
 
 /// Looks at what a path leads to. An error is an answer: there is nothing that could be run.

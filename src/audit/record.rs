@@ -484,6 +484,9 @@ pub struct VerdictLine {
     pub decision: String,
     /// Whether the contract counts this as a failure of the hook.
     pub failed: bool,
+    /// Present where the hook only looked on, after one before it had stopped what comes next: it counts for nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_looked_on: bool,
     /// Why nothing was made of the output, if so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip_reason: Option<String>,

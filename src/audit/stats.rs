@@ -210,9 +210,13 @@ impl Group {
             &verdict.updated_messages_sha256,
             &verdict.updated_output_sha256,
         ];
+        self.failed += u64::from(verdict.failed);
+        // What it says counts for nothing.
+        if verdict.only_looked_on {
+            return;
+        }
         self.blocked += u64::from(matches!(&*verdict.decision, "BLOCK" | "DENY"));
         self.contexts += count(verdict.contexts);
-        self.failed += u64::from(verdict.failed);
         self.rewrites += count(rewrites.into_iter().flatten().count());
         self.warnings += count(verdict.warnings);
     }
@@ -451,6 +455,19 @@ mod tests {
         assert_eq!(counted.without_start, 1);
         let by_profile = stats(&[By::Profile], &lines);
         assert_eq!(all(&by_profile)[1]["profile"], "strict");
+    }
+
+    #[test]
+    fn what_a_hook_says_that_only_looked_on_is_a_run_and_nothing_else() {
+        let mut end = ended("a", 5, &json!({}));
+        end["verdict"]["only_looked_on"] = json!(true);
+        end["verdict"]["failed"] = json!(true);
+        let counted = stats(&[By::Point], &[started("a", "PreToolUse"), end]);
+        let expected = json!({
+            "point": "PreToolUse", "runs": 1, "blocked": 0, "warnings": 0, "contexts": 0, "rewrites": 0, "failed": 1,
+            "timed_out": 0, "refused": 0, "interrupted": 0, "latency_us": {"median": 5, "p95": 5, "max": 5},
+        });
+        assert_eq!(all(&counted), [expected]);
     }
 
     #[test]

@@ -429,6 +429,10 @@ impl Shown {
             words.push(plain(&verdict.decision));
             let by = verdict.blocked_by.as_deref().map(plain);
             words.extend(by.map(|by| format!("blocked by {by}")));
+            let looked_on = verdict
+                .only_looked_on
+                .then(|| "(only looked on)".to_owned());
+            words.extend(looked_on);
         }
         if let Some(command) = &told.command {
             let argv: Vec<_> = command

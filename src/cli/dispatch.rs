@@ -55,6 +55,9 @@ pub(super) struct Dispatch {
     /// A hook of this call, after the configured ones: a command line at a point
     #[arg(long, value_name = "POINT=CMD")]
     hook: Vec<String>,
+    /// The mode of the hooks of this call, for example shell_push
+    #[arg(long, default_value = "", requires = "hook")]
+    mode: String,
     /// The profile of the hooks of this call [default: the contract's]
     #[arg(long, default_value = "", requires = "hook")]
     profile: String,
@@ -110,16 +113,17 @@ impl Dispatch {
         let request = self.request(context)?;
         let daemon = served::of_call(context, self.connect.as_deref(), self.private);
         let served_by = served::by(daemon.as_deref());
-        let response = match daemon {
-            // Who sits at a terminal can be asked there, if the daemon takes the answer from this user.
-            Some(socket) if !context.json && io::stderr().is_terminal() => {
-                let request = pb::DispatchRequest {
-                    request_id: Uuid::now_v7().to_string(),
-                    ..request
-                };
-                served::by_daemon(&socket, request, asking)?
+        // Who sits at a terminal can be asked there, if what serves the call takes the answer from this user.
+        let can_be_asked = !context.json && io::stderr().is_terminal();
+        let call = async |channel, request| {
+            if can_be_asked {
+                asking(channel, request).await
+            } else {
+                ask(channel, request).await
             }
-            Some(socket) => served::by_daemon(&socket, request, ask)?,
+        };
+        let response = match daemon {
+            Some(socket) => served::by_daemon(&socket, request, call)?,
             None => {
                 let mut config = context.load()?;
                 let configured = config.all_hooks(&context.surroundings.switches)?;
@@ -140,7 +144,7 @@ impl Dispatch {
                 } else {
                     operator(&config, &context.surroundings)
                 };
-                served::privately(config, consent, request, ask)?
+                served::privately(config, consent, request, call)?
             }
         };
         if response.hooks.iter().any(unconfined) {
@@ -173,7 +177,7 @@ impl Dispatch {
                 .split_once('=')
                 .ok_or_else(|| Failure::new(format!("`--hook {hook}` is not POINT=CMD")))?;
             if point == self.point {
-                inline.push(typed(line));
+                inline.push(typed(line, &self.mode));
             }
         }
         let here = std::env::current_dir()?;
@@ -227,8 +231,9 @@ impl Dispatch {
 }
 
 /// Makes a hook of a command line.
-fn typed(line: &str) -> pb::InlineHook {
+fn typed(line: &str, mode: &str) -> pb::InlineHook {
     pb::InlineHook {
+        mode: mode.to_owned(),
         hook: Some(pb::Hook {
             name: line.chars().take(64).collect(),
             shell: Some(pb::Shell {
@@ -254,6 +259,10 @@ async fn asking(
     channel: Channel,
     request: pb::DispatchRequest,
 ) -> Result<pb::DispatchResponse, Failure> {
+    let request = pb::DispatchRequest {
+        request_id: Uuid::now_v7().to_string(),
+        ..request
+    };
     let asked = ask_about(channel.clone(), request.request_id.clone()).await;
     let response = ask(channel, request).await;
     if let Some(asked) = asked {
@@ -371,11 +380,19 @@ fn show(response: &pb::DispatchResponse) {
             None => String::new(),
         };
         let failed = if verdict.failed { ", failed" } else { "" };
+        let looked_on = if hook.only_looked_on {
+            ", only looked on"
+        } else {
+            ""
+        };
         let decision = decision(&verdict);
-        let told = format!("{}: {end} ({decision}{failed})", hook.name);
+        let told = format!("{}: {end} ({decision}{failed}{looked_on})", hook.name);
         line("hook", &plain(&told));
         for (label, cause) in causes(hook) {
             line(label, &plain(&cause));
+        }
+        if let Some(approve) = approve(hook) {
+            line("  to allow it", &plain(&approve));
         }
     }
     if response.hooks.is_empty() {
@@ -397,11 +414,7 @@ fn show(response: &pb::DispatchResponse) {
     for warning in &answer.warnings {
         line("warning", &plain(warning));
     }
-    if let Some(valve) = response.loop_valve.as_ref().filter(|valve| valve.capped) {
-        let told = format!(
-            "hooks opened {} turns in a row, as many as there may be: {}",
-            valve.count, valve.on_limit
-        );
+    if let Some(told) = response.loop_valve.as_ref().and_then(valve_words) {
         line("loop valve", &told);
     }
     for reminder in &response.reminders {
@@ -418,6 +431,36 @@ fn show(response: &pb::DispatchResponse) {
         );
     }
     output::stdout(text.as_bytes());
+}
+
+/// Says how far the loop valve is shut, where it is.
+fn valve_words(valve: &pb::LoopValve) -> Option<String> {
+    let pb::LoopValve {
+        count, on_limit, ..
+    } = valve;
+    if valve.exceeded {
+        Some(format!(
+            "hooks would open another turn after {count} in a row, as many as there may be; no push wakes: {on_limit}"
+        ))
+    } else if valve.capped {
+        Some(format!(
+            "hooks opened {count} turns in a row, as many as there may be; the next one is not opened: {on_limit}"
+        ))
+    } else {
+        None
+    }
+}
+
+/// Returns the command that allows a refused hook, and who has to run it where that is somebody else. It is for a person: whatever
+/// else reads this may hand it to a model.
+fn approve(hook: &pb::DispatchedHook) -> Option<String> {
+    let Some(pb::dispatched_hook::End::Refused(refusal)) = &hook.end else {
+        return None;
+    };
+    let approve = refusal.metadata.get("approve");
+    let approve = approve.filter(|_| io::stdout().is_terminal())?;
+    let by = refusal.metadata.get("approve_as");
+    Some(by.map_or_else(|| approve.clone(), |who| format!("{who} runs {approve}")))
 }
 
 /// Whether a hook ran, and nothing confined it.

@@ -8,9 +8,9 @@ use std::{
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{Context, Failure, assemble::Assembly, output};
+use super::{Context, Failure, assemble::Assembly, output, reloader::noteworthy};
 use crate::{
-    contract::Mode,
+    contract::{Mode, is_spelled},
     hooks::{
         Registered,
         load::peek,
@@ -19,6 +19,7 @@ use crate::{
         redirection, show,
     },
     policy::Registry,
+    refusal::chain,
 };
 
 /// Lists the configured hooks, and checks files of hooks.
@@ -62,10 +63,9 @@ fn list(context: &Context) -> Result<ExitCode, Failure> {
     let config = context.load()?;
     let loaded = config.all_hooks(&context.surroundings.switches)?;
     let profiles = Assembly::registry(&config)?;
-    let refused = redirection::warnings(&loaded.hooks, &profiles);
-    let missing = lookup::missing(&loaded.hooks, &profiles, None);
+    let noteworthy = noteworthy(&config, &loaded.hooks, &config.lists.load()?, &profiles);
     let hints = loaded.disabled.iter().chain(&loaded.warnings);
-    for hint in hints.chain(&refused).chain(&missing) {
+    for hint in hints.chain(&noteworthy) {
         output::stderr(&format!("hookjail: {hint}"));
     }
     if context.json {
@@ -98,6 +98,9 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
             read.warnings.extend(refused);
             let missing = lookup::missing(&read.hooks, &profiles, origin.base);
             read.warnings.extend(missing);
+            if is_spelled("infer", contract) {
+                read.warnings.extend(of_lists(context));
+            }
             Ok(read)
         });
     match (checked, context.json) {
@@ -125,6 +128,18 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
             ExitCode::FAILURE
         }
     }
+}
+
+/// Says what is noteworthy about infer's lists, as they are configured here.
+fn of_lists(context: &Context) -> Vec<String> {
+    let config = match context.load() {
+        Ok(config) => config,
+        Err(error) => return vec![chain(&error)],
+    };
+    config
+        .lists
+        .load()
+        .map_or_else(|error| vec![chain(&error)], |lists| lists.warnings())
 }
 
 /// Prints hooks below their points.

@@ -100,12 +100,7 @@ pub(super) struct Learn {
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// The command
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "CMD"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 

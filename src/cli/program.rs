@@ -39,16 +39,54 @@ pub(super) fn resolve_name(mut argv: Vec<OsString>) -> Result<Vec<OsString>, Fai
 
 /// Makes a script absolute that an interpreter is given, and that lies in a directory. What other programs are given stays: a consent
 /// for a file that a hook is to make would be for another command once it is there.
-pub(super) fn resolve_script(mut argv: Vec<OsString>, directory: &Path) -> Vec<OsString> {
-    if let [program, argument, ..] = argv.as_slice()
-        && is_interpreter(Path::new(program))
+pub(super) fn resolve_script(argv: Vec<OsString>, directory: &Path) -> Vec<OsString> {
+    match script(&argv, directory) {
+        Some(path) if path.is_file() => with_script(argv, path),
+        Some(_) | None => argv,
+    }
+}
+
+/// Returns every way in which a command may have been written down that was typed like this, in one of these directories, whether its
+/// files are still there or not.
+pub(super) fn spellings(argv: &[OsString], directories: &[PathBuf]) -> Vec<Vec<OsString>> {
+    let mut all = vec![argv.to_vec()];
+    if let Ok(found) = resolve_name(argv.to_vec()) {
+        all.push(found);
+    } else if let Some(name) = argv.first().filter(|name| name.as_bytes().contains(&b'/')) {
+        let absent = directories.iter().map(|directory| {
+            let mut argv = argv.to_vec();
+            argv[0] = directory
+                .join(name)
+                .components()
+                .collect::<PathBuf>()
+                .into();
+            argv
+        });
+        all.extend(absent);
+    }
+    let scripts = all.iter().flat_map(|argv| {
+        let of = |directory: &PathBuf| Some(with_script(argv.clone(), script(argv, directory)?));
+        directories.iter().filter_map(of)
+    });
+    let scripts: Vec<_> = scripts.collect();
+    all.extend(scripts);
+    all
+}
+
+/// Returns where the script lies that an interpreter is given, if it is one by a relative path.
+fn script(argv: &[OsString], directory: &Path) -> Option<PathBuf> {
+    let [program, argument, ..] = argv else {
+        return None;
+    };
+    let is_one = is_interpreter(Path::new(program))
         && !argument.as_bytes().starts_with(b"-")
         && Path::new(argument).is_relative()
-        && argument.as_bytes().contains(&b'.')
-        && directory.join(argument).is_file()
-    {
-        argv[1] = directory.join(argument).into_os_string();
-    }
+        && argument.as_bytes().contains(&b'.');
+    is_one.then(|| directory.join(argument))
+}
+
+fn with_script(mut argv: Vec<OsString>, path: PathBuf) -> Vec<OsString> {
+    argv[1] = path.into_os_string();
     argv
 }
 

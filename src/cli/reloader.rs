@@ -12,7 +12,7 @@ use crate::{
     admission::allowlist::Allowlist,
     config::Config,
     current::Current,
-    hooks::{self, Configured, load::Loaded, redirection},
+    hooks::{self, Configured, Lists, Registered, load::Loaded, lookup, redirection},
     pipeline::Pipeline,
     policy::Registry,
     refusal::{Reason, Refusal, chain},
@@ -79,7 +79,8 @@ pub(super) fn registered(
         hooks,
         mut warnings,
     } = config.all_hooks(&context.surroundings.switches)?;
-    warnings.extend(redirection::warnings(&hooks, profiles));
+    let lists = config.lists.load()?;
+    warnings.extend(noteworthy(config, &hooks, &lists, profiles));
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
@@ -87,7 +88,24 @@ pub(super) fn registered(
         tracing::info!("no hooks: {disabled}");
     }
     let count = hooks.len();
-    Ok((Configured::new(hooks, config.lists.load()?), count))
+    Ok((Configured::new(hooks, lists), count))
+}
+
+/// Says what may go otherwise than whoever configured hooks and lists thinks.
+pub(super) fn noteworthy(
+    config: &Config,
+    hooks: &[Registered],
+    lists: &Lists,
+    profiles: &Registry,
+) -> Vec<String> {
+    let mut all = lists.warnings();
+    all.extend(redirection::warnings(hooks, profiles));
+    // What is there in a root of its own is not to be found here.
+    let container = config.container.as_ref();
+    if container.is_none_or(|container| container.root.is_none()) {
+        all.extend(lookup::missing(hooks, profiles, None));
+    }
+    all
 }
 
 fn refused(error: &dyn std::error::Error) -> Refusal {

@@ -105,7 +105,8 @@ pub(super) struct Run {
     /// Binds ${workspace} [default: the current directory, where the profile needs one]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// Where the hook starts [default: the workspace where the profile grants it, else its scratch directory]
+    /// Where the hook starts [default: the workspace under a profile that starts there, such as workspace-ro, else its scratch
+    /// directory]
     #[arg(long, value_name = "DIR")]
     working_dir: Option<PathBuf>,
     /// Sets a variable that the profile lets in

@@ -121,6 +121,12 @@ impl Rules for DockerAgent {
         members.last("worktree_source_dir").and_then(text)
     }
 
+    fn moment(&self, event: &Event) -> (Option<String>, Option<u64>) {
+        let members = Members::of_event(&event.json).ok();
+        let session = members.and_then(|members| members.last("session_id").and_then(text));
+        (session, None)
+    }
+
     /// Session, working directory and point are always there, empty or not. Beside them stands what is not empty, and what
     /// the envelope knows of the extras that the point has.
     fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {

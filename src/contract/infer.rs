@@ -90,6 +90,11 @@ impl Rules for Infer {
         Verdict::skipped(end.kind.failure().unwrap_or(Skip::OutputIgnored))
     }
 
+    fn moment(&self, event: &Event) -> (Option<String>, Option<u64>) {
+        let own = own(event).unwrap_or_default();
+        (own.session, own.turn)
+    }
+
     fn event(&self, end: &End<'_>) -> Option<ContractEvent> {
         if end.entry.allowed == Some(false) {
             return self.skipped(end, Skip::NotAllowlisted);

@@ -67,6 +67,15 @@ pub fn is_spelled(name: &str, given: &str) -> bool {
     letters(name) == letters(given)
 }
 
+/// When a contract's own event happened.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Moment {
+    /// The session; may be empty.
+    pub(crate) session: String,
+    /// The turn's number.
+    pub(crate) turn: Option<u64>,
+}
+
 /// A contract together with the mode it is used in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mode {
@@ -187,6 +196,11 @@ trait Rules: Sync {
     /// Says what several hooks at one point come to; none of them is of a kind that [`Rules::course`] leaves out.
     fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
         Folded::apart(hooks)
+    }
+
+    /// Returns session and turn of the contract's own event, as far as the event that the hook reads says them.
+    fn moment(&self, _event: &Event) -> (Option<String>, Option<u64>) {
+        (None, None)
     }
 
     /// Returns the contract's own event of a run, if it has one and something is to be told.
@@ -455,6 +469,15 @@ impl Mode {
             return Ok(event.json.clone());
         }
         self.rules().stdin(event, envelope)
+    }
+
+    /// Returns the session and the turn that the contract's own event names: what the event says counts over what is known.
+    pub(crate) fn moment(self, event: &Event, known: Moment) -> Moment {
+        let (session, turn) = self.rules().moment(event);
+        Moment {
+            session: session.unwrap_or(known.session),
+            turn: turn.or(known.turn),
+        }
     }
 
     /// Splits a command line into program and arguments. No shell is involved: redirections, globs and variables are words

@@ -58,6 +58,34 @@ impl Lists {
         self.are_consent && infer_gate::names(command, &list)
     }
 
+    /// Warns of entries that do less than whoever wrote them may think: those that are no regular expressions and, where entries
+    /// stand for consent, those that name no program.
+    pub fn warnings(&self) -> Vec<String> {
+        let default = Self::default();
+        let lists = [
+            ("every mode", &self.all, &default.all),
+            ("`auto`", &self.auto, &default.auto),
+            ("`plan`", &self.plan, &default.plan),
+            ("`standard`", &self.standard, &default.standard),
+        ];
+        let written = lists
+            .into_iter()
+            .filter(|(_, list, default)| list != default);
+        let of_list = |(mode, list, _): (&str, &Vec<String>, _)| {
+            let problem = |entry: &String| {
+                let problem = infer_gate::fault(entry).or_else(|| {
+                    let is_heard = !self.are_consent || infer_gate::names_programs(entry);
+                    let problem = "names no program, and is consent to nothing: a word has to stand before all that is left open, \
+                                   spelled out (a dot as `\\.`)";
+                    (!is_heard).then_some(problem)
+                })?;
+                Some(format!("infer's list for {mode}: `{entry}` {problem}"))
+            };
+            list.iter().filter_map(problem).collect::<Vec<_>>()
+        };
+        written.flat_map(of_list).collect()
+    }
+
     /// Returns the entries for a mode that somebody wrote.
     fn of(&self, mode: AgentMode) -> impl Iterator<Item = String> {
         let own: &[_] = match mode {
@@ -192,6 +220,36 @@ mod tests {
         );
         let lists = listing(false).load().unwrap();
         assert!(!lists.stand_for("make test", AgentMode::Plan));
+    }
+
+    #[test]
+    fn entries_that_do_less_than_they_seem_to_are_named() {
+        let warned = |are_consent, plan: &[&str]| {
+            let listing = Listing {
+                append: "make .*".to_owned(),
+                are_consent,
+                written: InferLists {
+                    plan: list(plan),
+                    ..InferLists::default()
+                },
+                ..Listing::default()
+            };
+            listing.load().unwrap().warnings()
+        };
+        let plan = [r"./scripts/lint\.sh", r"\./scripts/lint\.sh", "ls("];
+        let [consent, broken] = &warned(true, &plan)[..] else {
+            panic!("not two warnings")
+        };
+        assert!(
+            consent.starts_with(r"infer's list for `plan`: `./scripts/lint\.sh` names no program"),
+            "{consent}"
+        );
+        let expected =
+            "infer's list for `plan`: `ls(` is no regular expression, and lets nothing through";
+        assert_eq!(broken, expected);
+        assert_eq!(warned(false, &plan), [expected]);
+        // Of what nobody wrote nothing is said.
+        assert_eq!(warned(true, &[]), Vec::<String>::new());
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Files that command lines write by a redirection, and that their profiles do not let them write: a shell then runs nothing of
 //! the command, and dash ends with 2.
 
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use super::{Action, Registered};
 use crate::{
-    contract::CommandStyle,
+    admission::shell_line,
     model::{Command, ProfileName},
     policy::{Access, Place, Policy, Registry, WorkingDir},
 };
@@ -15,7 +18,7 @@ pub fn warnings(hooks: &[Registered], profiles: &Registry) -> Vec<String> {
     let of_hook = |hook: &Registered| {
         let line = line(hook)?;
         let policy = profiles.find(&ProfileName::parse(hook.runs_under())?)?;
-        let place = targets(line)
+        let place = targets(&line)
             .into_iter()
             .filter_map(|target| place(&target, hook, policy))
             .find(|place| !is_writable(place, policy))?;
@@ -29,11 +32,16 @@ pub fn warnings(hooks: &[Registered], profiles: &Registry) -> Vec<String> {
 }
 
 /// Returns the line that a shell runs.
-fn line(hook: &Registered) -> Option<&str> {
-    match (&hook.action, hook.mode.defaults(&hook.point).command) {
-        (Action::Command(Command::Line { text, .. }), CommandStyle::Shell { .. }) => Some(text),
-        _ => None,
-    }
+fn line(hook: &Registered) -> Option<Cow<'_, str>> {
+    let Action::Command(command) = &hook.action else {
+        return None;
+    };
+    let words = match command {
+        Command::Argv(argv) => argv.clone(),
+        Command::Line { text, .. } if hook.is_of_words() => hook.mode.split(text).ok()?,
+        Command::Line { text, .. } => return Some(text.into()),
+    };
+    Some(shell_line(&words)?.into_string().ok()?.into())
 }
 
 /// Returns where a target lies, as far as that is known before the hook runs.
@@ -48,8 +56,20 @@ fn place(target: &str, hook: &Registered, policy: &Policy) -> Option<Place> {
             below,
             if_bound: false,
         }),
+        (None, WorkingDir::Scratch) if hook.is_of_words() && is_workspace_granted(policy) => {
+            Some(Place::Workspace {
+                below,
+                if_bound: true,
+            })
+        }
         (None, WorkingDir::Scratch) => None,
     }
+}
+
+/// Whether the workspace is granted, in which a hook without a shell of its contract's then starts.
+fn is_workspace_granted(policy: &Policy) -> bool {
+    let mut named = policy.files.named.iter();
+    named.any(|grant| matches!(&grant.place, Place::Workspace { below, .. } if below.as_os_str().is_empty()))
 }
 
 fn is_writable(place: &Place, policy: &Policy) -> bool {
@@ -187,6 +207,30 @@ mod tests {
             "{warning}"
         );
         assert_eq!(warned("echo x > ./audit.log", "workspace-ro").len(), 1);
+        let of_words = |command: &str| {
+            let text = format!("hooks:\n- {{\"on\": turn_end, shell_exec: {command}}}\n");
+            let origin = Origin {
+                base: None,
+                name: "hooks.yaml",
+            };
+            let hooks = read("reyn", &text, &origin, &Switches::default());
+            let hooks = hooks.unwrap().hooks;
+            assert_eq!(hooks.len(), 1);
+            warnings(&hooks, &profiles).len()
+        };
+        for (command, warned) in [
+            ("\"sh -c 'echo x >> /tmp/x'\"", 1),
+            ("[bash, -euc, 'echo x >> /tmp/x']", 1),
+            ("[env, A=b, /bin/sh, -c, 'cat >> /tmp/x']", 1),
+            // It starts in the workspace, which it may read.
+            ("[sh, -c, 'echo x > ./audit.log']", 1),
+            ("[sh, -c, 'echo x > /dev/null']", 0),
+            // A file, an argument of the script, and words that no shell reads.
+            ("[sh, hooks/x.sh, -c, '> /tmp/x']", 0),
+            ("[echo, x, '>', /tmp/x]", 0),
+        ] {
+            assert_eq!(of_words(command), warned, "{command}");
+        }
         for (line, profile) in [
             ("echo x >/dev/null", "workspace-ro"),
             ("echo x > ./audit.log", "workspace-rw"),

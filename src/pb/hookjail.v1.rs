@@ -666,7 +666,8 @@ pub struct Hook {
     /// A command line. Excludes `argv`.
     #[prost(message, optional, tag = "3")]
     pub shell: ::core::option::Option<Shell>,
-    /// Where it starts; absolute, inside a grant. Empty: the workspace where the profile grants it, else the scratch directory.
+    /// Where it starts; absolute, inside a grant. Empty: the workspace where the profile starts there or, in a dispatch, where the
+    /// contract has no shell and the profile grants it; else the scratch directory.
     #[prost(string, tag = "4")]
     pub working_dir: ::prost::alloc::string::String,
     /// Additional environment; names must be on the profile's list.
@@ -1062,6 +1063,9 @@ pub struct DispatchedHook {
     /// What it means under the contract: of a hook that was refused, what its contract makes of a failure.
     #[prost(message, optional, tag = "5")]
     pub verdict: ::core::option::Option<Verdict>,
+    /// Whether it only looked on, after one before it had stopped what comes next: its verdict counts for nothing.
+    #[prost(bool, tag = "7")]
+    pub only_looked_on: bool,
     /// Exactly one of these.
     #[prost(oneof = "dispatched_hook::End", tags = "2, 3, 4, 6")]
     pub end: ::core::option::Option<dispatched_hook::End>,

@@ -1,12 +1,13 @@
 //! Interpreting: what a run's end means under its contract, with secrets taken out of what a reply shows.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use jiff::Timestamp;
 use nix::errno::Errno;
 
 use super::Ended;
 use crate::{
+    admission::allowlist::command_line,
     audit::{Redaction, Shown, record},
     contract::End as ContractEnd,
     contract::{Bearing, ContractEvent, EndKind, Entry, Verdict},
@@ -76,13 +77,18 @@ impl Interpreted {
             End::ExecFailed(errno) => (Errno::from_raw(*errno).desc(), None),
             End::Ran(ran) => ("", Some(ran.wall)),
         };
+        // As it is written, not as it was found.
+        let command = match &request.hook.command {
+            Command::Argv(argv) => {
+                command_line(argv).map_or_else(|| (&*admitted.command).into(), Cow::from)
+            }
+            Command::Line { text, .. } => Cow::from(text),
+        };
+        let moment = request.moment();
         let mut end = ContractEnd {
             at: Some(Timestamp::now()),
             bearing: bearing(&ended, outcome),
-            command: match &request.hook.command {
-                Command::Argv(_) => &admitted.command,
-                Command::Line { text, .. } => text,
-            },
+            command: &command,
             duration: took,
             entry: Entry {
                 timeout: Some(admitted.timeout),
@@ -92,11 +98,11 @@ impl Interpreted {
             kind,
             name: &request.hook.name,
             point: &request.event.point,
-            session: &request.session,
+            session: &moment.session,
             stderr: &stderr.head,
             stdout: &stdout.head,
             stdout_truncated: stdout.truncated(),
-            turn: request.envelope.turn,
+            turn: moment.turn,
         };
         request.contract.cap(&mut end);
         // A reply holds more than a verdict, and what its caller cannot take would reach nobody.

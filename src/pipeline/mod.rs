@@ -81,10 +81,8 @@ impl Pipeline {
     }
 
     /// Answers a request that could not be understood.
-    pub async fn malformed(&self, call: &Call, request_id: &str, refusal: Refusal) -> Recorded {
-        self.audit
-            .refuse(About::malformed(call, request_id), refusal.into())
-            .await
+    pub async fn malformed(&self, about: About, refusal: Refusal) -> Recorded {
+        self.audit.refuse(about, refusal.into()).await
     }
 
     /// Answers a request that is not run for a reason that lies outside of it.

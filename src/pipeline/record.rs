@@ -122,6 +122,16 @@ impl About {
         }
     }
 
+    /// Notes which contract and point were named.
+    #[must_use]
+    pub fn at(self, contract: &'static str, point: String) -> Self {
+        Self {
+            contract,
+            point,
+            ..self
+        }
+    }
+
     /// Has one record stand for so many refusals of the same caller.
     #[must_use]
     pub fn counting(self, count: u64) -> Self {
@@ -367,6 +377,7 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
             contexts: verdict.additional_context.len(),
             decision: verdict.decision.as_str().to_owned(),
             failed: verdict.failed,
+            only_looked_on: plan.admitted.request.only_looks_on,
             skip_reason: verdict.skip.map(|skip| skip.as_string()),
             summary_sha256: verdict.summary.as_ref().map(|text| sha256(text.as_bytes())),
             updated_input_sha256: digest(verdict.updated_input.as_ref()),

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::WireLimits;
 use crate::{
-    contract::{Entry, Envelope, Mode, ends_something},
+    contract::{Entry, Envelope, Mode, ends_something, native::base_coats},
     model::{
         Backing, Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, ProfileName,
         event::{EventError, parse_event},
@@ -110,6 +110,7 @@ fn request(message: pb::ExecuteRequest, id: &str, limits: WireLimits) -> Result<
         narrow: narrow(message.narrow.unwrap_or_default())?,
         on_disconnect,
         on_failure,
+        only_looks_on: false,
         profile,
         profile_granted: false,
         require_confirmed: message.require_confirmed.unwrap_or(true),
@@ -158,6 +159,30 @@ fn envelope(session: &str, hook: &Hook) -> Envelope {
         timestamp: Some(Timestamp::now()),
         ..Envelope::default()
     }
+}
+
+/// Returns the contract and the point that a request names, in the contract's spelling, whatever else it says; empty where there are
+/// none such.
+pub(super) fn named(contract: i32, event: Option<&pb::Event>) -> (&'static str, String) {
+    let mode = any_mode(pb::Contract::try_from(contract).unwrap_or_default());
+    let point = event.map_or("", |event| event.point.as_str());
+    let point = match mode {
+        // Its hooks are for every runtime's events.
+        Some(Mode::Basecoat) => base_coats(point),
+        Some(_) | None => point,
+    };
+    let is_one =
+        name("event.point", point).is_ok() && mode.is_none_or(|mode| mode.stop_at(point).is_ok());
+    let point = if is_one { point } else { "" };
+    (mode.map_or("", Mode::contract_name), point.to_owned())
+}
+
+/// Returns a contract in any of its modes; `None` where none is named.
+pub(super) fn any_mode(contract: pb::Contract) -> Option<Mode> {
+    let is_named = contract != pb::Contract::Unspecified;
+    is_named
+        .then(|| Mode::any_of(contract_id(contract)))
+        .flatten()
 }
 
 /// Reads a contract and one of its modes.

@@ -38,8 +38,9 @@ impl Hooks {
     ) -> Reply<pb::DispatchResponse> {
         let cancel = self.stop.child_token();
         let (mut call, invalid) = caller.call(cancel.clone(), None);
+        let (contract, point) = decode::named(message.contract, message.event.as_ref());
         let refuse = async |id: &str, refusal: Refusal| {
-            let about = About::malformed(&call, id);
+            let about = About::malformed(&call, id).at(contract, point.clone());
             let recorded = self.pipeline.audit.refuse(about, refusal.into()).await;
             // A refusal is no response.
             self.encode(&recorded)
@@ -89,11 +90,11 @@ impl Hooks {
         });
         let human = origin != pb::TurnOrigin::Hook;
         let guard = (dispatch.on_disconnect == OnDisconnect::Kill).then(|| cancel.drop_guard());
-        let about = About::malformed(&call, &id);
+        let about = About::malformed(&call, &id).at(contract, point.clone());
         let (pipeline, configured) = (self.pipeline.clone(), self.configured.get());
         let valve = self.valve.clone();
         let run = Box::pin(async move {
-            let about = About::malformed(&call, &dispatch.id);
+            let about = About::malformed(&call, &dispatch.id).at(contract, point);
             let id = dispatch.id.clone();
             let (point, session) = (
                 dispatch.event.point.clone(),
@@ -159,9 +160,7 @@ impl Hooks {
             decode::name(field, text)?;
         }
         let contract = decode::known(pb::Contract::try_from(message.contract), "contract")?;
-        let contract = (contract != pb::Contract::Unspecified)
-            .then(|| Mode::any_of(decode::contract_id(contract)))
-            .flatten();
+        let contract = decode::any_mode(contract);
         let mut event = event;
         // Its hooks are for every runtime's events.
         if contract == Some(Mode::Basecoat) {
@@ -408,6 +407,7 @@ fn reached(
     pb::DispatchedHook {
         end: Some(end),
         name: hook.name.clone(),
+        only_looked_on: hook.only_looked_on,
         verdict: Some(encode::verdict_message(&hook.verdict, false, lifetime)),
     }
 }

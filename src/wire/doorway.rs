@@ -141,7 +141,8 @@ where
             };
             let (call, _) = caller.call(CancellationToken::new(), None);
             // Boxed: rare, and larger than the rest.
-            let recorded = Box::pin(pipeline.malformed(&call, "", refusal.clone())).await;
+            let recorded =
+                Box::pin(pipeline.malformed(About::malformed(&call, ""), refusal.clone())).await;
             Ok(match encode(&recorded, &pipeline.gate.rules().forbidden) {
                 Err(status) => status.into_http(),
                 Ok(_) => response,

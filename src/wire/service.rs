@@ -129,9 +129,10 @@ impl Hooks {
     ) -> Result<Asked, Recorded> {
         let cancel = self.stop.child_token();
         let (mut call, invalid) = caller.call(cancel.clone(), chunks);
+        let (contract, point) = decode::named(message.contract, message.event.as_ref());
         if let Some(invalid) = invalid {
-            let id = &message.request_id;
-            return Err(self.pipeline.malformed(&call, id, invalid.into()).await);
+            let about = About::malformed(&call, &message.request_id).at(contract, point);
+            return Err(self.pipeline.malformed(about, invalid.into()).await);
         }
         // An id of the daemon's own making cannot come twice.
         let named = !message.request_id.is_empty();
@@ -151,7 +152,8 @@ impl Hooks {
                     refusal,
                     request_id,
                 } = *malformed;
-                let recorded = self.pipeline.malformed(&call, &request_id, refusal);
+                let about = About::malformed(&call, &request_id).at(contract, point);
+                let recorded = self.pipeline.malformed(about, refusal);
                 return Err(recorded.await);
             }
         };
@@ -161,7 +163,7 @@ impl Hooks {
             held: Arc::clone(&call.held),
             key: (call.peer.uid, request.id.clone()),
         });
-        let about = About::malformed(&call, &request.id);
+        let about = About::malformed(&call, &request.id).at(contract, point);
         let guard = (request.on_disconnect == OnDisconnect::Kill).then(|| cancel.drop_guard());
         let pipeline = Arc::clone(&self.pipeline);
         let run = Box::pin(async move {

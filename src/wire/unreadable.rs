@@ -13,7 +13,7 @@ use tower::{Layer, Service};
 use super::{encode, service::Caller};
 use crate::{
     model::InvalidField,
-    pipeline::Pipeline,
+    pipeline::{About, Pipeline},
     refusal::{Reason, Refusal},
 };
 
@@ -67,7 +67,7 @@ where
             };
             let (call, _) = caller.call(CancellationToken::new(), None);
             // Boxed: rare, and larger than the rest.
-            let recorded = Box::pin(pipeline.malformed(&call, "", refusal)).await;
+            let recorded = Box::pin(pipeline.malformed(About::malformed(&call, ""), refusal)).await;
             Ok(match encode(&recorded, &pipeline.gate.rules().forbidden) {
                 Err(status) => status.into_http(),
                 Ok(_) => response,

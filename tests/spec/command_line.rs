@@ -332,6 +332,114 @@ fn consents_are_listed_and_revoked() {
     assert_eq!(line.run(&["consent", "list", "--json"]).stdout, b"");
 }
 
+#[test]
+fn a_consent_is_taken_back_by_the_words_that_gave_it() {
+    let line = CommandLine::new();
+    let hooks = line.path().join("hooks");
+    fs::create_dir(&hooks).unwrap();
+    let guard = hooks.join("guard.sh");
+    let consent = |here: &std::path::Path, words: &[&str]| {
+        let words = [&["consent"], words].concat();
+        let output = line.command(&words).current_dir(here).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let here = line.path();
+    let elsewhere = here.to_str().unwrap();
+    for (words, written) in [
+        (&["hooks/guard.sh"][..], 1),
+        (&["sh", "hooks/guard.sh", "--all"], 2),
+        (&["true"], 1),
+    ] {
+        for scope in [&[][..], &["--within", elsewhere]] {
+            for is_there in [true, false] {
+                fs::write(&guard, "#!/bin/sh\n").unwrap();
+                fs::set_permissions(&guard, fs::Permissions::from_mode(0o755)).unwrap();
+                let allow = [&["allow"], scope, &["--"], words].concat();
+                consent(here, &allow);
+                // The control: there are so many, and other words take none of them.
+                assert_eq!(
+                    consent(here, &["list"]).lines().count(),
+                    written,
+                    "{words:?}"
+                );
+                assert_eq!(consent(here, &["revoke", "--", "hooks"]), "revoked: 0\n");
+                if !is_there {
+                    fs::remove_file(&guard).unwrap();
+                }
+
+                let revoked = consent(here, &[&["revoke", "--"], words].concat());
+
+                assert_eq!(
+                    revoked,
+                    format!("revoked: {written}\n"),
+                    "{words:?} {scope:?}"
+                );
+                assert_eq!(consent(here, &["list"]), "", "{words:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_option_that_there_is_not_is_no_program() {
+    let line = CommandLine::new();
+    for words in [
+        &["learn", "--contract", "reyn", "--", "/bin/true"][..],
+        &["consent", "allow", "--contract", "reyn", "--", "/bin/true"],
+        &["consent", "revoke", "--contract", "reyn", "--", "/bin/true"],
+    ] {
+        let output = line.run(words);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?} {told}");
+        assert!(told.contains("unexpected argument '--contract'"), "{told}");
+    }
+    // What stands behind the command is its own.
+    let allowed = line.run(&[
+        "consent",
+        "allow",
+        "--json",
+        "/bin/echo",
+        "--contract",
+        "-n",
+    ]);
+    assert_eq!(one_line(&allowed)["command"], "/bin/echo --contract -n");
+}
+
+#[test]
+fn a_run_starts_in_the_workspace_under_a_profile_that_starts_there_and_nowhere_else() {
+    let line = CommandLine::new();
+    let workspace = line.path().join("workspace");
+    fs::create_dir(&workspace).unwrap();
+    fs::set_permissions(&workspace, fs::Permissions::from_mode(0o755)).unwrap();
+    let bound = workspace.to_str().unwrap();
+    let starts_in = |options: &[&str]| {
+        let words = [
+            &["--mirror", "--private", "--workspace", bound],
+            options,
+            &["--", "/bin/pwd"],
+        ];
+        let output = run(&line, &words.concat());
+        let directory = String::from_utf8_lossy(&output.stdout)
+            .trim_end()
+            .to_owned();
+        assert!(output.status.success(), "{output:?}");
+        std::path::PathBuf::from(directory)
+    };
+    let workspace = workspace.canonicalize().unwrap();
+    assert_eq!(starts_in(&["--profile", "workspace-ro"]), workspace);
+    // It is granted there, and that is not enough.
+    assert_ne!(starts_in(&["--profile", "strict"]), workspace);
+    assert_eq!(
+        starts_in(&["--profile", "strict", "--working-dir", bound]),
+        workspace
+    );
+    let help = line.run(&["run", "--help"]).stdout;
+    let help = String::from_utf8_lossy(&help);
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let default = "[default: the workspace under a profile that starts there, such as workspace-ro, else its scratch directory]";
+    assert!(help.contains(default), "{help}");
+}
+
 #[tokio::test]
 async fn a_run_is_served_privately_where_that_is_said_though_a_daemon_listens() {
     let setup = Setup {

@@ -1,5 +1,10 @@
 //! All hooks due at a lifecycle point come to one answer: what holds whatever their contract.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start the command line itself, never a hook"
+)]
+
 use std::{
     fs,
     io::{Read, Write},
@@ -1220,6 +1225,210 @@ async fn a_hook_that_looks_on_runs_behind_a_block_and_decides_nothing() {
     assert_eq!(reached(&response), ["guard", "telemetry"]);
     assert_eq!(response.blocked_by_hook, "guard");
     assert_eq!(response.answer.unwrap().reason, "no");
+    let looked_on = response.hooks.iter().map(|hook| hook.only_looked_on);
+    assert_eq!(looked_on.collect::<Vec<_>>(), [false, true]);
+    // People are told so, and it is no block in what is counted.
+    let dispatched = command_line(&daemon, &["dispatch", "--point", "tool.pre"]);
+    for line in [
+        "telemetry: exited 1 (DENY, failed, only looked on)\n",
+        "guard: exited 1 (DENY, failed)\n",
+    ] {
+        assert!(dispatched.contains(line), "{dispatched}");
+    }
+    let counted = command_line(&daemon, &["audit", "stats"]);
+    assert!(counted.contains("runs 4, blocked 2, "), "{counted}");
+}
+
+/// Returns what a command prints that has this daemon to ask.
+fn command_line(daemon: &Daemon, words: &[&str]) -> String {
+    let mut command = hookjail(&daemon.path().join("hookjail.toml"), words);
+    command.env("HOOKJAIL_ADDR", daemon.path().join("sock"));
+    let output = command.current_dir(daemon.workspace()).output().unwrap();
+    let printed = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&printed).into_owned()
+}
+
+#[tokio::test]
+async fn a_loop_valve_that_is_shut_says_whether_it_held_a_turn_back() {
+    let push = r#"echo '{"message":"m","wake":true,"push_when":true}'"#;
+    let config = format!(
+        "[hooks]\nmax_hook_driven_turns = 1\n[[hook]]\ncontract = \"reyn\"\nmode = \"shell_push\"\npoint = \"turn_end\"\n\
+         command = [\"/bin/sh\", \"-c\", {push:?}]\n"
+    );
+    let daemon = Daemon::with_hooks(&config).await;
+    let dispatch = || {
+        let words = [
+            "dispatch",
+            "--point",
+            "turn_end",
+            "--session",
+            "s",
+            "--turn-origin",
+            "hook",
+        ];
+        command_line(&daemon, &words)
+    };
+    let [first, second] = [dispatch(), dispatch()];
+    assert!(
+        first.contains("the next one is not opened: warn"),
+        "{first}"
+    );
+    assert!(first.contains("wake=true"), "{first}");
+    assert!(
+        second.contains("hooks would open another turn after 1 in a row"),
+        "{second}"
+    );
+    assert!(second.contains("wake=false"), "{second}");
+}
+
+#[tokio::test]
+async fn a_dispatch_that_is_refused_whole_is_recorded_with_the_contract_and_point_that_it_names() {
+    let daemon = Daemon::start().await;
+    let dispatch = |words: &[&str]| {
+        let words = [&["dispatch", "--contract", "reyn"], words].concat();
+        command_line(&daemon, &words)
+    };
+    let hook = ["--point", "session_start", "--hook", "session_start=echo x"];
+    let refused = dispatch(&hook);
+    assert!(refused.contains("INVALID_REQUEST"), "{refused}");
+    let named = |record: &serde_json::Value| {
+        [&record["contract"], &record["point"]].map(|it| it.as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(named(&daemon.journal()[0]), ["reyn", "session_start"]);
+    // What is none is not written down for one.
+    let request = pb::DispatchRequest {
+        contract: pb::Contract::Loom.into(),
+        ..at("no.such", &json!({}))
+    };
+    daemon.client().dispatch(request).await.unwrap_err();
+    let bad = pb::ExecuteRequest {
+        contract: pb::Contract::Infer.into(),
+        mode: "none".to_owned(),
+        event: at("post_tool", &json!({})).event,
+        ..crate::support::hook(["/bin/true"])
+    };
+    daemon.run(bad).await.unwrap_err();
+    let records = daemon.journal();
+    assert_eq!(named(&records[1]), ["loom", ""]);
+    assert_eq!(named(&records[2]), ["infer", "post_tool"]);
+    // The mode can be named.
+    let ran = dispatch(&[&hook[..], &["--mode", "shell_exec"]].concat());
+    assert!(ran.contains("exited 0"), "{ran}");
+}
+
+#[tokio::test]
+async fn a_contracts_own_event_has_the_command_as_it_is_written() {
+    let directory = directory();
+    let path = directory.path().join("reyn.yaml");
+    fs::write(&path, "hooks:\n- {on: turn_end, exec: [echo, a b]}\n").unwrap();
+    let config = format!("[[hooks_file]]\ncontract = \"reyn\"\npath = {path:?}\n");
+    let daemon = Daemon::with_hooks(&config).await;
+
+    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+
+    let [event] = &response.events[..] else {
+        panic!("{response:?}")
+    };
+    let event: serde_json::Value = serde_json::from_str(&event.json).unwrap();
+    assert_eq!(event["command"], "echo 'a b'");
+    let shown = command_line(&daemon, &["audit", "query", "--events"]);
+    assert!(shown.contains("shell_exec: echo 'a b'"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_contracts_own_event_names_the_turn_and_session_that_the_event_names() {
+    let hook = |contract: &str, point: &str| {
+        format!("[[hook]]\ncontract = {contract:?}\npoint = {point:?}\ncommand = \"pwd\"\n")
+    };
+    let config = [hook("infer", "post_tool"), hook("docker_agent", "stop")].concat();
+    let daemon = Daemon::with_hooks(&config).await;
+    let told = async |point: &str, event: serde_json::Value, turn, session: &str| {
+        let request = pb::DispatchRequest {
+            session_id: session.to_owned(),
+            turn,
+            ..at(point, &event)
+        };
+        let response = daemon.dispatch(request).await;
+        let event: serde_json::Value = serde_json::from_str(&response.events[0].json).unwrap();
+        event
+    };
+    let turn = async |event, turn| told("post_tool", event, turn, "").await["turn"].clone();
+    assert_eq!(turn(json!({"turn": 4}), None).await, 4);
+    assert_eq!(turn(json!({"turn": 4}), Some(7)).await, 4);
+    assert_eq!(turn(json!({}), Some(7)).await, 7);
+    assert_eq!(turn(json!({}), None).await, 0);
+    let session = async |event, known| told("stop", event, None, known).await["session"].clone();
+    assert_eq!(session(json!({"session_id": "own"}), "known").await, "own");
+    assert_eq!(session(json!({}), "known").await, "known");
+}
+
+#[tokio::test]
+async fn what_an_entry_with_write_paths_is_told_to_do_has_it_run() {
+    let directory = directory();
+    let path = directory.path().join("reyn.yaml");
+    let write = |more: &str| {
+        let hooks = format!(
+            "hooks:\n- {{on: turn_end, name: notes, exec: [sh, -c, 'echo x > out']{more}}}\n"
+        );
+        fs::write(&path, hooks).unwrap();
+    };
+    let file = format!("[[hooks_file]]\ncontract = \"reyn\"\npath = {path:?}\n");
+    write(", write_paths: [/srv/out]");
+    let daemon = Daemon::with_hooks(&file).await;
+    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+    let Some(End::Refused(refusal)) = &response.hooks[0].end else {
+        panic!("{response:?}")
+    };
+    let hint = "take them out of the entry, and have a rule of its `[[hooks_file]]` name a profile that grants them";
+    assert!(refusal.message.contains(hint), "{refusal:?}");
+
+    write("");
+    let rule = "[[hooks_file.rule]]\nname = \"notes\"\nprofile = \"workspace-rw\"\n";
+    let daemon = Daemon::with_hooks(&format!("{file}{rule}")).await;
+    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+    let Some(End::Ran(ran)) = &response.hooks[0].end else {
+        panic!("{response:?}")
+    };
+    assert_eq!(ran.outcome.unwrap().exit_code, Some(0), "{ran:?}");
+    let out = daemon.workspace().join("out");
+    assert_eq!(fs::read_to_string(out).unwrap(), "x\n");
+}
+
+#[tokio::test]
+async fn a_program_that_has_another_name_on_its_profiles_path_is_named_when_it_is_due_and_when_the_daemon_starts()
+ {
+    let directory = directory();
+    let name = "no-such-program-but-for-3";
+    let other = format!("{name}3");
+    let program = directory.path().join(&other);
+    fs::write(&program, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let setup = Setup {
+        config: format!(
+            "[[hook]]\ncontract = \"reyn\"\nmode = \"shell_exec\"\npoint = \"turn_end\"\ncommand = [{name:?}, \"x.py\"]\n\
+             profile = \"own\"\n"
+        ),
+        profiles: vec![(
+            "own".to_owned(),
+            format!(
+                "description = \"own\"\nextends = \"strict\"\n[environment]\npath = [{:?}]\n",
+                directory.path()
+            ),
+        )],
+        ..Setup::default()
+    };
+    let daemon = Daemon::with(setup).await;
+    let hint = format!("; there is `{other}`");
+
+    let response = daemon.dispatch(at("turn_end", &json!({}))).await;
+
+    let Some(End::Refused(refusal)) = &response.hooks[0].end else {
+        panic!("{response:?}")
+    };
+    assert!(refusal.message.ends_with(&hint), "{refusal:?}");
+    let log = daemon.log();
+    let warning = format!("`{name}` is not on the PATH of profile `own`{hint}");
+    assert!(log.contains(&warning), "{log}");
 }
 
 #[tokio::test]
@@ -1499,33 +1708,22 @@ async fn hooks_of_a_sequential_group_of_geminis_read_what_the_one_before_rewrote
 mod with_tools {
     use super::*;
 
-    #[tokio::test]
-    #[ignore = "needs script"]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "tests start the command line, never a hook"
-    )]
-    async fn who_dispatches_at_a_terminal_is_asked_there() {
-        let setup = Setup {
-            ask_for_consent: true,
-            config:
-                "[[hook]]\ncontract = \"loom\"\npoint = \"tool.pre\"\ncommand = \"echo allowed it\"\n"
-                    .to_owned(),
-            ..Setup::default()
-        };
-        let daemon = Daemon::with(setup).await;
-        let dispatch = format!(
-            "{} dispatch --connect {} --point tool.pre",
-            env!("CARGO_BIN_EXE_hookjail"),
-            daemon.path().join("sock").display()
-        );
-        let mut terminal = Command::new("script")
-            .args(["--quiet", "--return", "--command", &dispatch, "/dev/null"])
-            .current_dir(daemon.workspace())
+    const ASKED: &str =
+        "[[hook]]\ncontract = \"loom\"\npoint = \"tool.pre\"\ncommand = \"echo allowed it\"\n";
+
+    /// Returns a terminal in which a line of `sh` runs.
+    fn terminal(line: &str) -> Command {
+        let mut terminal = Command::new("script");
+        terminal
+            .args(["--quiet", "--return", "--command", line, "/dev/null"])
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stdout(Stdio::piped());
+        terminal
+    }
+
+    /// Answers with yes what is asked in a terminal, and sees the hook run.
+    fn is_asked_in(mut terminal: Command) {
+        let mut terminal = terminal.spawn().unwrap();
         let mut shown = terminal.stdout.take().unwrap();
         let mut text = Vec::new();
         while !String::from_utf8_lossy(&text).contains("[N]o: ") {
@@ -1541,5 +1739,59 @@ mod with_tools {
         let text = String::from_utf8_lossy(&text);
         assert!(text.contains("allowed it"), "{text}");
         assert_eq!(terminal.wait().unwrap().code(), Some(0), "{text}");
+    }
+
+    #[tokio::test]
+    #[ignore = "needs script"]
+    async fn who_dispatches_at_a_terminal_is_asked_there() {
+        let setup = Setup {
+            ask_for_consent: true,
+            config: ASKED.to_owned(),
+            ..Setup::default()
+        };
+        let daemon = Daemon::with(setup).await;
+        let dispatch = format!(
+            "{} dispatch --connect {} --point tool.pre",
+            crate::support::program().display(),
+            daemon.path().join("sock").display()
+        );
+        let mut terminal = terminal(&dispatch);
+        terminal.current_dir(daemon.workspace());
+        is_asked_in(terminal);
+    }
+
+    #[test]
+    #[ignore = "needs script"]
+    fn who_dispatches_at_a_terminal_without_a_daemon_is_asked_or_told_what_allows_it() {
+        let line = CommandLine::new();
+        let workspace = line.path().join("workspace");
+        fs::create_dir(&workspace).unwrap();
+        fs::set_permissions(&workspace, fs::Permissions::from_mode(0o755)).unwrap();
+        let config = line.path().join("hookjail.toml");
+        let paths = fs::read_to_string(&config).unwrap();
+        fs::write(&config, format!("{paths}{ASKED}")).unwrap();
+        let at = |rest: &str| {
+            let dispatch = format!(
+                "{} --config {} dispatch --private --point tool.pre {rest}",
+                crate::support::program().display(),
+                config.display()
+            );
+            let mut terminal = terminal(&dispatch);
+            terminal.current_dir(&workspace).env("HOME", line.path());
+            terminal.env_remove("HOOKJAIL_ACCEPT_HOOKS");
+            terminal
+        };
+        is_asked_in(at(""));
+        // Without stderr there is nobody who could be asked: the refusal has to say what allows it.
+        let output = at("2>/dev/null").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("refused, CONSENT_REQUIRED"), "{text}");
+        assert!(text.contains("hookjail consent allow"), "{text}");
+        // What is read by something else may be handed to a model.
+        let mut read = line.command(&["dispatch", "--private", "--point", "tool.pre"]);
+        let output = read.current_dir(&workspace).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("refused, CONSENT_REQUIRED"), "{text}");
+        assert!(!text.contains("consent allow"), "{text}");
     }
 }

@@ -3,6 +3,7 @@
 mod ask;
 
 use std::{
+    collections::BTreeSet,
     env,
     ffi::OsString,
     fs,
@@ -23,7 +24,7 @@ use super::{
     Context, Failure,
     assemble::Assembly,
     output, profile,
-    program::{resolve_name, resolve_script},
+    program::{resolve_name, resolve_script, spellings},
     run::directory,
     served,
     show::plain,
@@ -63,12 +64,7 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         within: Option<PathBuf>,
         /// The command
-        #[arg(
-            required = true,
-            trailing_var_arg = true,
-            allow_hyphen_values = true,
-            value_name = "CMD"
-        )]
+        #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
     /// Answer a pending question with "always": run the hook, and remember
@@ -104,13 +100,8 @@ enum Command {
     },
     /// Take a consent back
     Revoke {
-        /// The command, as `list` shows it or as words
-        #[arg(
-            required = true,
-            trailing_var_arg = true,
-            allow_hyphen_values = true,
-            value_name = "CMD"
-        )]
+        /// The command, as `list` shows it or as it was allowed
+        #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
         command: Vec<OsString>,
     },
     /// Show each question of a daemon as it comes, and answer it
@@ -405,6 +396,31 @@ fn import(config: &Config, context: &Context, file: &Path) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns the commands as which the allowlist may have what was typed like this: here, or for the directory of an entry.
+fn written(config: &Config, words: &[OsString]) -> Result<BTreeSet<String>, Failure> {
+    let list = Allowlist::load(&config.allowlist())?;
+    let scopes = list.entries().iter();
+    let scopes = scopes.filter_map(|entry| entry.working_dir_scope.clone());
+    let directories: BTreeSet<_> = scopes.chain(env::current_dir()).collect();
+    let directories: Vec<_> = directories.into_iter().collect();
+    let mut commands: Vec<_> = vec![words.to_vec()];
+    if let Some(root) = Assembly::root(config)? {
+        // There each profile has a name looked for in it.
+        for policy in Assembly::registry(config)?.iter() {
+            let view = View::of(Some(&root), &policy.files);
+            if let Ok(path) = Program::find(words, &policy.environment.path, view) {
+                let mut argv = words.to_vec();
+                argv[0] = path.into_os_string();
+                commands.push(argv);
+            }
+        }
+    }
+    let spelled = commands
+        .iter()
+        .flat_map(|argv| spellings(argv, &directories));
+    Ok(spelled.filter_map(|argv| command_line(&argv)).collect())
+}
+
 fn revoke(config: &Config, context: &Context, words: &[OsString]) -> Result<ExitCode, Failure> {
     // One word is the command as `list` shows it; it may be several words, quoted.
     let command = match words {
@@ -413,7 +429,10 @@ fn revoke(config: &Config, context: &Context, words: &[OsString]) -> Result<Exit
     };
     let command = command.ok_or_else(|| Failure::new("the command is not UTF-8"))?;
     let reyns = config.reyn_allowlist.as_deref();
-    let revoked = admission::revoke(&config.allowlist(), reyns, &command)?;
+    let mut revoked = 0;
+    for command in written(config, words)?.into_iter().chain([command.clone()]) {
+        revoked += admission::revoke(&config.allowlist(), reyns, &command)?;
+    }
     if context.json {
         output::json_line(&json!({ "command": command, "revoked": revoked }));
     } else {

@@ -49,6 +49,34 @@ pub fn names(command: &str, list: &[String]) -> bool {
     })
 }
 
+/// Says why an entry lets nothing through, whatever the command; `None` where it is a regular expression.
+pub fn fault(entry: &str) -> Option<&'static str> {
+    let is_one = !entry.is_empty() && compiled(&in_ascii(entry)).is_ok();
+    (!is_one).then_some("is no regular expression, and lets nothing through")
+}
+
+/// Says whether whatever an entry matches begins with one of a few words, whole. A variable or what sets one is none: what is
+/// started is another word then.
+pub fn names_programs(entry: &str) -> bool {
+    let Ok(parsed) = regex_syntax::parse(&format!("(?s:{})", in_ascii(entry))) else {
+        return false;
+    };
+    let mut beginnings = Extractor::new();
+    beginnings.limit_literal_len(LONGEST_BEGINNING);
+    let beginnings = beginnings.extract(&parsed);
+    let names_one = |beginning: &Literal| {
+        let bytes = beginning.as_bytes();
+        let end = bytes.iter().position(u8::is_ascii_whitespace);
+        // A beginning that is not all of it has to show where its word ends.
+        let word = &bytes[..end.unwrap_or(bytes.len())];
+        let is_whole = end.is_some() || beginning.is_exact();
+        is_whole && !word.is_empty() && !word.iter().any(|byte| b"$=".contains(byte))
+    };
+    beginnings
+        .literals()
+        .is_some_and(|all| !all.is_empty() && all.iter().all(names_one))
+}
+
 /// Returns what to do about a command that is not let through; empty if it is one clean command.
 pub fn hint(command: &str) -> &'static str {
     clean(command.trim()).err().unwrap_or_default()
@@ -325,37 +353,18 @@ fn ends_word(c: char) -> bool {
     c.is_ascii_whitespace() || "&();<>|".contains(c)
 }
 
+fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).build()
+}
+
 fn lets_through(entry: &str, command: &str) -> bool {
     if entry.is_empty() {
         return false;
     }
     let entry = in_ascii(entry);
-    let compiled = |pattern: &str| RegexBuilder::new(pattern).size_limit(SIZE_LIMIT).build();
     // By itself first: with a parenthesis too many it could reach out of what is put around it.
     let is_one = compiled(&entry).is_ok();
     is_one && compiled(&format!(r"\A(?s:{entry})\z")).is_ok_and(|whole| whole.is_match(command))
-}
-
-/// Says whether whatever an entry matches begins with one of a few words, whole. A variable or what sets one is none: what is
-/// started is another word then.
-fn names_programs(entry: &str) -> bool {
-    let Ok(parsed) = regex_syntax::parse(&format!("(?s:{})", in_ascii(entry))) else {
-        return false;
-    };
-    let mut beginnings = Extractor::new();
-    beginnings.limit_literal_len(LONGEST_BEGINNING);
-    let beginnings = beginnings.extract(&parsed);
-    let names_one = |beginning: &Literal| {
-        let bytes = beginning.as_bytes();
-        let end = bytes.iter().position(u8::is_ascii_whitespace);
-        // A beginning that is not all of it has to show where its word ends.
-        let word = &bytes[..end.unwrap_or(bytes.len())];
-        let is_whole = end.is_some() || beginning.is_exact();
-        is_whole && !word.is_empty() && !word.iter().any(|byte| b"$=".contains(byte))
-    };
-    beginnings
-        .literals()
-        .is_some_and(|all| !all.is_empty() && all.iter().all(names_one))
 }
 
 /// How much of the text that an entry's commands begin with is looked at, bytes.

@@ -236,7 +236,8 @@ fn openings(
     let paths = entry.field("write_paths");
     let paths = paths.map(|paths| paths.texts()).transpose()?;
     if paths.is_some_and(|paths| !paths.is_empty()) {
-        let why = "`write_paths` are not opened to a single hook; give it a profile with these grants in a `[[hook]]`";
+        let why = "`write_paths` are not opened to a single hook: take them out of the entry, and have a rule of its `[[hooks_file]]` \
+                   name a profile that grants them";
         file.warn(entry, why);
         return Ok((None, Some(why.to_owned())));
     }
