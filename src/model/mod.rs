@@ -13,5 +13,5 @@ pub use self::{
     field::InvalidField,
     hook::{Backing, Command, Event, Hook, Narrow, OnDisconnect, OnFailure},
     limit::OnOutputLimit,
-    name::{ProfileName, is_plain, is_sha256},
+    name::{ProfileName, check_name, is_plain, is_sha256},
 };

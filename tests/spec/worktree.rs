@@ -82,18 +82,25 @@ fn agent(directory: &Path, line: &str, rule: &str) -> String {
 
 #[tokio::test]
 async fn the_env_of_a_source_is_copied_under_a_profile_that_a_rule_grants() {
-    for (rule, copied) in [
-        ("worktree", Some("KEY=1\n".to_owned())),
-        ("workspace-rw", None),
-        ("", None),
+    for (rule, contract, copied) in [
+        ("worktree", pb::Contract::DockerAgent, true),
+        // It is then that of the hooks that are due.
+        ("worktree", pb::Contract::Unspecified, true),
+        ("workspace-rw", pb::Contract::DockerAgent, false),
+        ("", pb::Contract::DockerAgent, false),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let daemon = Daemon::with_hooks(&agent(directory.path(), COPY, rule)).await;
         let trees = Trees::below(&daemon.workspace());
+        let request = pb::DispatchRequest {
+            contract: contract.into(),
+            ..trees.made()
+        };
 
-        let response = dispatch(&daemon, trees.made()).await;
+        let response = dispatch(&daemon, request).await;
 
-        assert_eq!(trees.copied(), copied, "{rule}: {response:?}");
+        let copied = copied.then(|| "KEY=1\n".to_owned());
+        assert_eq!(trees.copied(), copied, "{rule}, {contract:?}: {response:?}");
     }
 }
 
