@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     admission::ConsentRule,
+    contract::{Members, text},
     hooks::Owner,
     pb::{self, hook_service_client::HookServiceClient},
     wire::json,
@@ -76,7 +77,7 @@ pub(super) struct Dispatch {
     /// Who opened the turn: `human` or `hook`, for reyn's loop valve
     #[arg(long, value_name = "WHO", value_parser = origin)]
     turn_origin: Option<pb::TurnOrigin>,
-    /// Binds ${workspace} [default: the current directory]
+    /// Binds ${workspace} [default: the event's `cwd`, else the current directory]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// Binds ${source} [default: the tree that the event says the worktree was made from]
@@ -131,8 +132,11 @@ impl Dispatch {
                 }
                 config.spawners = 1;
                 config.allowed_uids.clear();
+                let event = request.event.as_ref();
+                let told = event.and_then(|event| directory_of(&event.json));
                 let bound = [&request.workspace, &request.source].map(PathBuf::from);
-                let bound = bound.into_iter().filter(|path| path.is_absolute());
+                let bound = bound.into_iter().chain(told.map(PathBuf::from));
+                let bound = bound.filter(|path| path.is_absolute());
                 config.workspace_roots.named.extend(bound);
                 // What is typed is consented to; what a file says is not.
                 let consent = if config.registered.is_empty() {
@@ -176,8 +180,19 @@ impl Dispatch {
                 inline.push(typed(line));
             }
         }
-        let here = std::env::current_dir()?;
-        let workspace = directory(self.workspace.as_deref().unwrap_or(&here))?;
+        let event = event(self.event.as_deref())?;
+        let here = directory(&std::env::current_dir()?)?;
+        let workspace = match &self.workspace {
+            Some(named) => directory(named)?,
+            // Whoever serves this binds that one, or none: a hook is not to start in a tree that its event is not about.
+            None if directory_of(&event).is_some() => String::new(),
+            None => here.clone(),
+        };
+        let cwd = if self.workspace.is_some() {
+            workspace.clone()
+        } else {
+            here
+        };
         let source = self.source.as_deref().map(directory).transpose()?;
         let tool = pb::Tool {
             name: self.tool.clone(),
@@ -191,10 +206,10 @@ impl Dispatch {
         Ok(pb::DispatchRequest {
             agent: self.agent.clone(),
             contract: contract.into(),
-            cwd: workspace.clone(),
+            cwd,
             depth: context.surroundings.depth,
             event: Some(pb::Event {
-                json: event(self.event.as_deref())?.into(),
+                json: event.into(),
                 point: self.point.clone(),
                 raw: false,
             }),
@@ -224,6 +239,13 @@ impl Dispatch {
             ..pb::DispatchRequest::default()
         })
     }
+}
+
+/// Returns the directory that an event says it is about.
+fn directory_of(event: &[u8]) -> Option<String> {
+    let members = Members::of_event(event).ok()?;
+    let told = members.last("cwd").and_then(text);
+    told.filter(|told| !told.is_empty())
 }
 
 /// Makes a hook of a command line.
