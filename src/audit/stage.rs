@@ -18,7 +18,7 @@ use super::{
     writer::{Problem, Writer},
 };
 use crate::{
-    admission::{Call, Peer},
+    admission::{Call, Peer, allowlist::typed},
     contract::{Bearing, ContractEvent, End, EndKind, Entry, Json, Verdict},
     heavy,
     model::Command,
@@ -456,10 +456,13 @@ impl Audit {
                 refusal.redact(&self.redaction.get().redactor);
                 let (reason, mut message) = (refusal.reason.as_str(), refusal.message.clone());
                 // Here an operator reads, and nobody else.
-                if let Some(approve) = refusal.metadata.get("approve") {
+                if let Some(approve) = refusal.metadata.get_mut("approve") {
+                    // Only now: a value is not known by its escapes.
+                    *approve = typed(approve);
                     message.push_str(&format!("; to allow it: {approve}"));
                     let request = &about.request_id;
-                    tracing::warn!(reason, request, approve, "a hook that is not allowed");
+                    // To be typed as it stands, so without the quotes and escapes that a text gets here.
+                    tracing::warn!(reason, request, %approve, "a hook that is not allowed");
                 }
                 (reason, message, Answer::Refusal(refusal))
             }

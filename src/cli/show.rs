@@ -4,6 +4,7 @@ use std::{io, time::Duration};
 
 use super::{output, output::Style};
 use crate::{
+    model::is_unseen,
     pb,
     policy::units::{Size, Span},
 };
@@ -346,19 +347,10 @@ fn passed_over(line: &mut impl FnMut(&str, &str), confinement: &pb::Confinement)
 
 /// What others wrote must not steer the terminal, nor show in another order than it is in.
 pub(super) fn plain(text: &str) -> String {
-    let shown = |c: char| {
-        let invisible = matches!(
-            c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-                | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-                | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
-        );
-        if invisible || (c.is_control() && c != '\t') {
-            '\u{fffd}'
-        } else {
-            c
-        }
+    let shown = |c: char| match c {
+        '\t' => c,
+        c if is_unseen(c) => char::REPLACEMENT_CHARACTER,
+        c => c,
     };
     text.chars().map(shown).collect()
 }

@@ -8,10 +8,12 @@ pub(crate) mod json;
 mod limit;
 pub(crate) mod members;
 mod name;
+mod shown;
 
 pub use self::{
     field::InvalidField,
     hook::{Backing, Command, Event, Hook, Narrow, OnDisconnect, OnFailure},
     limit::OnOutputLimit,
     name::{ProfileName, check_name, is_plain, is_sha256},
+    shown::is_unseen,
 };
