@@ -19,7 +19,7 @@ use super::{
     output::Style,
     run::{UNCONFINED, contract, directory, event, parse_span},
     served,
-    show::{Refusals, plain},
+    show::{Refusals, may_be_hindered, plain, push_words, texts},
 };
 use crate::{
     admission::ConsentRule,
@@ -317,8 +317,8 @@ fn origin(text: &str) -> Result<pb::TurnOrigin, String> {
     }
 }
 
-/// Says what a failed hook leaves behind for whoever looks for the cause: why nothing is delivered, what it wrote to stderr last,
-/// what it was denied, or that this is not known.
+/// Says what a hook leaves behind for whoever looks for the cause of what it did: what it wrote to stderr last; of one that failed also
+/// why nothing is delivered, and what it was denied, or that this is not known.
 fn causes(hook: &pb::DispatchedHook) -> Vec<(&'static str, String)> {
     let verdict = hook.verdict.clone().unwrap_or_default();
     let ran = match &hook.end {
@@ -326,11 +326,9 @@ fn causes(hook: &pb::DispatchedHook) -> Vec<(&'static str, String)> {
         _ => None,
     };
     let outcome = ran.and_then(|ran| ran.outcome);
-    if !verdict.failed && outcome.is_none_or(|outcome| outcome.exit_code == Some(0)) {
-        return Vec::new();
-    }
+    let failed = verdict.failed || outcome.is_some_and(|outcome| outcome.exit_code != Some(0));
     let mut causes = Vec::new();
-    if !verdict.skip_reason.is_empty() {
+    if failed && !verdict.skip_reason.is_empty() {
         causes.push(("  skipped", verdict.skip_reason));
     }
     let Some(ran) = ran else {
@@ -345,16 +343,21 @@ fn causes(hook: &pb::DispatchedHook) -> Vec<(&'static str, String)> {
         .lines()
         .filter(|line| !line.trim().is_empty())
         .collect();
-    let last = lines.len().saturating_sub(STDERR_LINES);
+    // A script may go on where a command of it was refused something.
+    let shown = if failed { STDERR_LINES } else { 1 };
+    let last = lines.len().saturating_sub(shown);
     causes.extend(
         lines[last..]
             .iter()
             .map(|line| ("  stderr", (*line).to_owned())),
     );
+    if !failed {
+        return causes;
+    }
     let refused = Refusals {
         confinement: ran.confinement.as_ref(),
         denials: &ran.denials,
-        failed: true,
+        failed: may_be_hindered(ran),
         sources: &ran.denial_sources,
     };
     let learn = |options: &str| format!("hookjail learn {options}-- CMD");
@@ -416,6 +419,9 @@ fn show(response: &pb::DispatchResponse) {
     for context in &answer.additional_context {
         line("context", &format!("{context:?}"));
     }
+    for (label, text) in texts(&answer) {
+        line(label, &text);
+    }
     for warning in &answer.warnings {
         line("warning", &plain(warning));
     }
@@ -434,10 +440,7 @@ fn show(response: &pb::DispatchResponse) {
         );
     }
     for push in &response.pushes {
-        line(
-            "push",
-            &format!("wake={} message={:?}", push.wake, push.message),
-        );
+        line("push", &push_words(push));
     }
     output::stdout(text.as_bytes());
 }

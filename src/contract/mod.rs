@@ -49,7 +49,7 @@ pub use self::{
     verdict::{BlockedBy, ContractEvent, Decision, Json, Push, Skip, Verdict},
 };
 
-pub(crate) use self::report::plain;
+pub(crate) use self::{hindered::may_be_why, report::plain};
 pub(crate) use crate::model::members::{Members, text};
 
 /// Says whether a lifecycle point ends something, so that a hook there should outlive a client that goes away.
