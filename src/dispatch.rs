@@ -25,9 +25,10 @@ use crate::{
         variables::{Known, told},
     },
     model::{
-        Backing, Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, ProfileName,
+        Backing, Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, Peer,
+        ProfileName,
     },
-    pipeline::{Answer, Call, Pipeline, Purpose, Recorded},
+    pipeline::{Answer, Call, Pipeline, Purpose, Recorded, Rules},
     refusal::{Reason, Refusal},
     request::Request,
 };
@@ -63,7 +64,9 @@ pub struct Dispatch {
     pub require_confirmed: bool,
     /// Whose hooks.
     pub scope: Scope,
-    /// Binds `${source}`.
+    /// The session; empty = the one that the event tells of, under the contract of the hooks.
+    pub session: String,
+    /// Binds `${source}`; `None` = the tree that the event tells of, under the contract of the hooks.
     pub source: Option<PathBuf>,
     /// The wall time of the whole.
     pub timeout: Option<Duration>,
@@ -85,6 +88,8 @@ pub struct Dispatched {
     pub lifetime: Option<Lifetime>,
     /// Messages to deliver, in order.
     pub pushes: Vec<Push>,
+    /// The session that the request or the event tells of; may be empty.
+    pub session: String,
     /// The version of the contract; empty where no hook was due and none was named.
     pub version: &'static str,
 }
@@ -118,13 +123,14 @@ impl Reached {
 }
 
 impl Dispatched {
-    fn nothing(version: &'static str) -> Self {
+    fn nothing(session: String, version: &'static str) -> Self {
         Self {
             events: Vec::new(),
             folded: Folded::default(),
             hooks: Vec::new(),
             lifetime: None,
             pushes: Vec::new(),
+            session,
             version,
         }
     }
@@ -144,25 +150,46 @@ impl Dispatch {
         call: &Call,
     ) -> Result<Dispatched, Refusal> {
         let lists = Arc::clone(&hooks);
+        let (peer, rules) = (call.peer, pipeline.gate.rules());
         // Matchers take time by the length of what they look at, and a request brings both.
-        let look = move || (self.due(&hooks), self);
-        let (due, this) = heavy::beside(call.peer.uid, look).await;
-        this.reach_all(due?, lists.lists(), pipeline, call).await
+        let look = move || {
+            let due = self.due(&hooks)?;
+            let mode = self.spoken(&due)?;
+            Ok::<_, Refusal>((self.told(mode, &rules, peer), mode, due))
+        };
+        let (this, mode, due) = heavy::beside(call.peer.uid, look).await?;
+        this.reach_all(mode, due, lists.lists(), pipeline, call)
+            .await
+    }
+
+    /// Takes over what the event tells, under the contract of the hooks, where the request is silent.
+    fn told(mut self, mode: Option<Mode>, rules: &Rules, peer: Peer) -> Self {
+        let Some(mode) = mode else {
+            return self;
+        };
+        if self.session.is_empty() {
+            self.session = mode.session(&self.event).unwrap_or_default();
+        }
+        if self.source.is_none() {
+            self.source = source_of(mode, &self.event, rules, peer);
+        }
+        self
     }
 
     async fn reach_all(
         self,
+        mode: Option<Mode>,
         due: Vec<Registered>,
         lists: &Lists,
         pipeline: &Arc<Pipeline>,
         call: &Call,
     ) -> Result<Dispatched, Refusal> {
-        let Some(mode) = self.spoken(&due)? else {
-            return Ok(Dispatched::nothing(""));
+        let Some(mode) = mode else {
+            return Ok(Dispatched::nothing(self.session, ""));
         };
         mode.stop_at(&self.event.point)?;
         if due.is_empty() {
-            return Ok(Dispatched::nothing(mode.version()));
+            return Ok(Dispatched::nothing(self.session, mode.version()));
         }
         let due = self.in_order(mode, due, lists);
         let reached = self.reach(mode, due, pipeline, call).await;
@@ -183,6 +210,7 @@ impl Dispatch {
                 .collect(),
             folded,
             pushes: pushes.collect(),
+            session: self.session,
             version: mode.version(),
             hooks: reached,
             lifetime: mode.context_lifetime(&self.event.point),
@@ -368,10 +396,16 @@ impl Dispatch {
             profile: ProfileName::parse(hook.runs_under()),
             profile_granted: hook.profile_granted,
             require_confirmed: self.require_confirmed,
-            session: self.envelope.session.clone(),
+            session: self.session.clone(),
             timeout: hook.entry.timeout,
         }
     }
+}
+
+/// Returns the tree that an event says a worktree was made from, where it may be one's source.
+pub(crate) fn source_of(mode: Mode, event: &Event, rules: &Rules, peer: Peer) -> Option<PathBuf> {
+    let path = PathBuf::from(mode.source(event)?);
+    rules.may_bind(&path, &peer).then_some(path)
 }
 
 /// One hook whose turn it is.

@@ -22,6 +22,7 @@ use serde_json::{Map, Value};
 
 use super::digest::{Stamp, settled};
 use crate::{
+    model::is_unseen,
     policy::Policy,
     trusted::{self, Untrusted},
 };
@@ -72,8 +73,8 @@ impl Allowlist {
 
     /// Adds an entry to the file and returns the list as it is now.
     ///
-    /// It replaces entries for the same command under the same profile and in the same directory, and reyn's entries for
-    /// it, which know neither. Other writers are waited for; the file is whole at every moment, and on disk when this returns.
+    /// It replaces entries for the same command under the same profile and in the same directory, unless its words named other files
+    /// from where it started then, and reyn's entries for it, which know neither. Other writers are waited for; the file is whole at every moment, and on disk when this returns.
     ///
     /// # Errors
     ///
@@ -103,8 +104,9 @@ impl Allowlist {
         self.entries.retain(|old| {
             old.command != entry.command
                 || !old.is_reyns()
-                    && (&old.profile, &old.working_dir_scope)
+                    && ((&old.profile, &old.working_dir_scope)
                         != (&entry.profile, &entry.working_dir_scope)
+                        || old.starts_elsewhere(&entry))
         });
         self.entries.push(entry);
     }
@@ -321,6 +323,21 @@ impl Entry {
         self.digests.is_empty()
     }
 
+    /// Whether a word of the same command names another file of that name, because it starts elsewhere.
+    fn starts_elsewhere(&self, other: &Self) -> bool {
+        let named = |entry: &Self| -> Vec<PathBuf> {
+            let digests = entry.digests.iter();
+            let named = digests.filter(|digest| digest.role == Role::Argument);
+            named.map(|digest| PathBuf::from(&digest.path)).collect()
+        };
+        let (own, others) = (named(self), named(other));
+        let mut here = own.iter().filter(|path| !others.contains(path));
+        here.any(|here| {
+            let mut there = others.iter().filter(|path| !own.contains(path));
+            there.any(|there| there.file_name() == here.file_name())
+        })
+    }
+
     fn is_for(&self, working_dir: Option<&Path>, workspace: Option<&Path>) -> bool {
         let Some(scope) = &self.working_dir_scope else {
             return true;
@@ -513,6 +530,53 @@ impl AllowlistError {
 pub fn command_line(argv: &[OsString]) -> Option<String> {
     let words: Option<Vec<_>> = argv.iter().map(|word| word.to_str().map(quote)).collect();
     Some(words?.join(" "))
+}
+
+/// Writes a command, as [`command_line`] does, so that it can be shown in one line and typed as it stands: what is not seen becomes an
+/// escape in `$'…'`, which shells read back.
+#[must_use]
+pub fn typed(command: &str) -> String {
+    let mut out = String::with_capacity(command.len());
+    let mut rest = command;
+    while let Some(start) = rest.find(['\'', '"']) {
+        let (before, quoted) = rest.split_at(start);
+        out.push_str(before);
+        let (quote, inside) = quoted.split_at(1);
+        let Some(end) = inside.find(quote) else {
+            rest = quoted;
+            break;
+        };
+        if quote == "'" && inside[..end].contains(is_unseen) {
+            out.push_str(&escaped(&inside[..end]));
+        } else {
+            out.push_str(&quoted[..end + 2]);
+        }
+        rest = &inside[end + 1..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Quotes a word with escapes.
+fn escaped(word: &str) -> String {
+    let mut out = String::from("$'");
+    for c in word.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\\' => out.push_str("\\\\"),
+            c if is_unseen(c) => {
+                let mut bytes = [0; 4];
+                for byte in c.encode_utf8(&mut bytes).bytes() {
+                    out.push_str(&format!("\\x{byte:02x}"));
+                }
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('\'');
+    out
 }
 
 fn quote(word: &str) -> String {

@@ -148,8 +148,11 @@ pub(crate) struct Shown {
     command: String,
     digests: Vec<Digest>,
     profile: String,
-    within: Option<PathBuf>,
+    place: Option<Located>,
 }
+
+/// By which option of `consent allow` it is said where a command starts, and where.
+type Located = (&'static str, PathBuf);
 
 impl Shown {
     /// Refuses because nobody could be asked, or nobody answered.
@@ -160,7 +163,7 @@ impl Shown {
             unanswered(not_asked),
             &self.command,
             &self.digests,
-            (&self.profile, self.within.as_deref()),
+            (&self.profile, self.place.as_ref()),
         )
     }
 }
@@ -372,7 +375,7 @@ impl Consents {
                     command: case.command.to_owned(),
                     digests: case.program.digests.clone(),
                     profile: case.policy.name.to_string(),
-                    within: case.within().map(Path::to_owned),
+                    place: case.place(),
                 },
                 wait: operator.wait,
             }))),
@@ -591,7 +594,8 @@ impl Case<'_> {
     }
 
     fn refuse(&self, reason: Reason, why: &str) -> Refusal {
-        let terms = (self.policy.name.as_str(), self.within());
+        let place = self.place();
+        let terms = (self.policy.name.as_str(), place.as_ref());
         refuse(reason, why, self.command, &self.program.digests, terms)
     }
 
@@ -604,22 +608,25 @@ impl Case<'_> {
             && only_roots(&program.path, program.file()).is_some()
     }
 
-    /// Returns the directory for which the command has to be allowed where its words name code relative to it: elsewhere they name
-    /// other files, or none.
-    fn within(&self) -> Option<&Path> {
+    /// Returns where the command has to be said to start to be allowed, where its words name code relative to that: elsewhere they name
+    /// other files, or none. The consent is for that directory alone, where the run has nothing beyond it.
+    fn place(&self) -> Option<Located> {
         let hook = &self.request.hook;
         let directory = starts_in(self.policy, hook)?;
-        let is_scope = |directory: &Path| {
-            let workspace = hook.workspace.as_deref();
-            workspace.is_none_or(|workspace| workspace.starts_with(directory))
+        let relative = |digest: &&Digest| {
+            digest.role == Role::Argument && !self.command.contains(&digest.path)
         };
-        let is_relative = |digest: &Digest| {
-            digest.role == Role::Argument
-                && Path::new(&digest.path).starts_with(directory)
-                && !self.command.contains(&digest.path)
+        let mut relative = self.program.digests.iter().filter(relative).peekable();
+        relative.peek()?;
+        let is_below = relative.any(|digest| Path::new(&digest.path).starts_with(directory));
+        let workspace = hook.workspace.as_deref();
+        let is_scope = workspace.is_none_or(|workspace| workspace.starts_with(directory));
+        let option = if is_below && is_scope {
+            "--within"
+        } else {
+            "--working-dir"
         };
-        let mut digests = self.program.digests.iter();
-        (is_scope(directory) && digests.any(is_relative)).then_some(directory)
+        Some((option, directory.to_owned()))
     }
 }
 
@@ -643,11 +650,14 @@ fn refuse(
     why: &str,
     command: &str,
     digests: &[Digest],
-    (profile, within): (&str, Option<&Path>),
+    (profile, place): (&str, Option<&Located>),
 ) -> Refusal {
-    let within = within.and_then(|path| command_line(&[path.into()]));
-    let within = within.map_or_else(String::new, |path| format!(" --within {path}"));
-    let approve = format!("{ALLOW}--profile {profile}{within} -- {command}");
+    let place = place.and_then(|(option, path)| {
+        let path = command_line(&[path.into()])?;
+        Some(format!(" {option} {path}"))
+    });
+    let place = place.unwrap_or_default();
+    let approve = format!("{ALLOW}--profile {profile}{place} -- {command}");
     let digests = digests.iter().map(|d| format!("{}:{}", d.path, d.sha256));
     let digests: Vec<_> = digests.collect();
     Refusal::new(reason, why)

@@ -19,10 +19,11 @@ use super::{
     output::Style,
     run::{UNCONFINED, contract, directory, event, parse_span},
     served,
-    show::{Refusals, plain},
+    show::{Refusals, may_be_hindered, plain, push_words, texts},
 };
 use crate::{
     admission::ConsentRule,
+    contract::{Members, text},
     hooks::Owner,
     pb::{self, hook_service_client::HookServiceClient},
     wire::json,
@@ -79,7 +80,7 @@ pub(super) struct Dispatch {
     /// Who opened the turn: `human` or `hook`, for reyn's loop valve
     #[arg(long, value_name = "WHO", value_parser = origin)]
     turn_origin: Option<pb::TurnOrigin>,
-    /// Binds ${workspace} [default: the current directory]
+    /// Binds ${workspace} [default: the event's `cwd`, else the current directory]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// Binds ${source} [default: the tree that the event says the worktree was made from]
@@ -135,8 +136,11 @@ impl Dispatch {
                 }
                 config.spawners = 1;
                 config.allowed_uids.clear();
+                let event = request.event.as_ref();
+                let told = event.and_then(|event| directory_of(&event.json));
                 let bound = [&request.workspace, &request.source].map(PathBuf::from);
-                let bound = bound.into_iter().filter(|path| path.is_absolute());
+                let bound = bound.into_iter().chain(told.map(PathBuf::from));
+                let bound = bound.filter(|path| path.is_absolute());
                 config.workspace_roots.named.extend(bound);
                 // What is typed is consented to; what a file says is not.
                 let consent = if config.registered.is_empty() {
@@ -180,8 +184,19 @@ impl Dispatch {
                 inline.push(typed(line, &self.mode));
             }
         }
-        let here = std::env::current_dir()?;
-        let workspace = directory(self.workspace.as_deref().unwrap_or(&here))?;
+        let event = event(self.event.as_deref())?;
+        let here = directory(&std::env::current_dir()?)?;
+        let workspace = match &self.workspace {
+            Some(named) => directory(named)?,
+            // Whoever serves this binds that one, or none: a hook is not to start in a tree that its event is not about.
+            None if directory_of(&event).is_some() => String::new(),
+            None => here.clone(),
+        };
+        let cwd = if self.workspace.is_some() {
+            workspace.clone()
+        } else {
+            here
+        };
         let source = self.source.as_deref().map(directory).transpose()?;
         let tool = pb::Tool {
             name: self.tool.clone(),
@@ -195,10 +210,10 @@ impl Dispatch {
         Ok(pb::DispatchRequest {
             agent: self.agent.clone(),
             contract: contract.into(),
-            cwd: workspace.clone(),
+            cwd,
             depth: context.surroundings.depth,
             event: Some(pb::Event {
-                json: event(self.event.as_deref())?.into(),
+                json: event.into(),
                 point: self.point.clone(),
                 raw: false,
             }),
@@ -228,6 +243,13 @@ impl Dispatch {
             ..pb::DispatchRequest::default()
         })
     }
+}
+
+/// Returns the directory that an event says it is about.
+fn directory_of(event: &[u8]) -> Option<String> {
+    let members = Members::of_event(event).ok()?;
+    let told = members.last("cwd").and_then(text);
+    told.filter(|told| !told.is_empty())
 }
 
 /// Makes a hook of a command line.
@@ -304,8 +326,8 @@ fn origin(text: &str) -> Result<pb::TurnOrigin, String> {
     }
 }
 
-/// Says what a failed hook leaves behind for whoever looks for the cause: why nothing is delivered, what it wrote to stderr last,
-/// what it was denied, or that this is not known.
+/// Says what a hook leaves behind for whoever looks for the cause of what it did: what it wrote to stderr last; of one that failed also
+/// why nothing is delivered, and what it was denied, or that this is not known.
 fn causes(hook: &pb::DispatchedHook) -> Vec<(&'static str, String)> {
     let verdict = hook.verdict.clone().unwrap_or_default();
     let ran = match &hook.end {
@@ -313,11 +335,9 @@ fn causes(hook: &pb::DispatchedHook) -> Vec<(&'static str, String)> {
         _ => None,
     };
     let outcome = ran.and_then(|ran| ran.outcome);
-    if !verdict.failed && outcome.is_none_or(|outcome| outcome.exit_code == Some(0)) {
-        return Vec::new();
-    }
+    let failed = verdict.failed || outcome.is_some_and(|outcome| outcome.exit_code != Some(0));
     let mut causes = Vec::new();
-    if !verdict.skip_reason.is_empty() {
+    if failed && !verdict.skip_reason.is_empty() {
         causes.push(("  skipped", verdict.skip_reason));
     }
     let Some(ran) = ran else {
@@ -332,16 +352,21 @@ fn causes(hook: &pb::DispatchedHook) -> Vec<(&'static str, String)> {
         .lines()
         .filter(|line| !line.trim().is_empty())
         .collect();
-    let last = lines.len().saturating_sub(STDERR_LINES);
+    // A script may go on where a command of it was refused something.
+    let shown = if failed { STDERR_LINES } else { 1 };
+    let last = lines.len().saturating_sub(shown);
     causes.extend(
         lines[last..]
             .iter()
             .map(|line| ("  stderr", (*line).to_owned())),
     );
+    if !failed {
+        return causes;
+    }
     let refused = Refusals {
         confinement: ran.confinement.as_ref(),
         denials: &ran.denials,
-        failed: true,
+        failed: may_be_hindered(ran),
         sources: &ran.denial_sources,
     };
     let learn = |options: &str| format!("hookjail learn {options}-- CMD");
@@ -411,6 +436,9 @@ fn show(response: &pb::DispatchResponse) {
     for context in &answer.additional_context {
         line("context", &format!("{context:?}"));
     }
+    for (label, text) in texts(&answer) {
+        line(label, &text);
+    }
     for warning in &answer.warnings {
         line("warning", &plain(warning));
     }
@@ -425,10 +453,7 @@ fn show(response: &pb::DispatchResponse) {
         );
     }
     for push in &response.pushes {
-        line(
-            "push",
-            &format!("wake={} message={:?}", push.wake, push.message),
-        );
+        line("push", &push_words(push));
     }
     output::stdout(text.as_bytes());
 }

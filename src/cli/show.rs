@@ -4,6 +4,8 @@ use std::{io, time::Duration};
 
 use super::{output, output::Style};
 use crate::{
+    contract::{EndKind, may_be_why},
+    model::is_unseen,
     pb,
     policy::units::{Size, Span},
 };
@@ -51,29 +53,18 @@ pub(super) fn show(
     if !verdict.reason.is_empty() {
         line("reason", &plain(&verdict.reason));
     }
-    let rewritten = [
-        ("input", &verdict.updated_input_json),
-        ("result", &verdict.updated_output_json),
-        ("messages", &verdict.updated_messages_json),
-        ("summary", &verdict.summary),
-    ];
-    for (label, text) in rewritten {
-        if let Some(text) = text {
-            line(label, &format!("rewritten: {}", plain(text)));
-        }
-    }
     for text in &verdict.additional_context {
         line("context", &format!("{text:?}"));
+    }
+    for (label, text) in texts(&verdict) {
+        line(label, &text);
     }
     for text in &verdict.warnings {
         line("warning", &plain(text));
     }
     match &verdict.push {
         Some(push) => {
-            line(
-                "push",
-                &format!("wake={} message={:?}", push.wake, push.message),
-            );
+            line("push", &push_words(push));
         }
         None if !verdict.skip_reason.is_empty() => {
             line("push", &format!("none ({})", verdict.skip_reason))
@@ -83,7 +74,7 @@ pub(super) fn show(
     let refused = Refusals {
         confinement: response.confinement.as_ref(),
         denials: &response.denials,
-        failed: verdict.failed || outcome.exit_code != Some(0),
+        failed: may_be_hindered(response),
         sources: &response.denial_sources,
     };
     for words in refused.lines(learn) {
@@ -144,11 +135,76 @@ pub(super) fn show(
     output::stdout(text.as_bytes());
 }
 
+/// How many characters of a text are shown that may be long.
+const SHOWN: usize = 200;
+
+/// Returns what a verdict has beside its decision and its context, each with its label in one line.
+pub(super) fn texts(verdict: &pb::Verdict) -> Vec<(&'static str, String)> {
+    let rewritten = [
+        ("input", &verdict.updated_input_json),
+        ("result", &verdict.updated_output_json),
+        ("messages", &verdict.updated_messages_json),
+        ("summary", &verdict.summary),
+    ];
+    let rewritten = rewritten.into_iter().filter_map(|(label, text)| {
+        let text = shortened(&plain(text.as_deref()?));
+        Some((label, format!("rewritten: {text}")))
+    });
+    let said = [
+        ("to the user", &verdict.system_message),
+        ("stop reason", &verdict.stop_reason),
+    ];
+    let said = said.into_iter().filter(|(_, text)| !text.is_empty());
+    let said = said.map(|(label, text)| (label, shortened(&format!("{text:?}"))));
+    rewritten.chain(said).collect()
+}
+
+/// Says what is to be delivered.
+pub(super) fn push_words(push: &pb::Push) -> String {
+    let mut words = format!("wake={}", push.wake);
+    for (name, text) in [("name", &push.name), ("session", &push.session)] {
+        if !text.is_empty() {
+            words.push_str(&format!(" {name}={text:?}"));
+        }
+    }
+    words.push_str(&format!(" message={:?}", push.message));
+    words
+}
+
+/// Returns the beginning of a text that is longer than a line of it should be.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}… ({} bytes in all)", &text[..end], text.len()),
+    }
+}
+
+/// Whether what confinement refuses may be why a hook ended as it did. One that says no has not broken by that.
+pub(super) fn may_be_hindered(response: &pb::ExecuteResponse) -> bool {
+    let outcome = response.outcome.unwrap_or_default();
+    let verdict = response.verdict.clone().unwrap_or_default();
+    let stops = matches!(
+        verdict.decision(),
+        pb::Decision::Ask | pb::Decision::Block | pb::Decision::Deny
+    );
+    if !stops {
+        return verdict.failed || outcome.exit_code != Some(0);
+    }
+    let kind = match (outcome.kind(), outcome.exit_code) {
+        (pb::OutcomeKind::TimedOut, _) => EndKind::TimedOut,
+        (pb::OutcomeKind::ExecFailed, _) => EndKind::ExecFailed,
+        (_, Some(code)) => EndKind::Exited(code),
+        (_, None) => EndKind::Signaled(outcome.signal.unwrap_or_default()),
+    };
+    let stderr = [&response.stderr[..], &response.stderr_tail[..]].concat();
+    kind != EndKind::Exited(0) && may_be_why(kind, &stderr)
+}
+
 /// What is known of what confinement refused in a run.
 pub(super) struct Refusals<'a> {
     pub(super) confinement: Option<&'a pb::Confinement>,
     pub(super) denials: &'a [pb::Denial],
-    /// Whether the hook failed, so that somebody looks for why.
+    /// Whether the hook failed, and that may be why.
     pub(super) failed: bool,
     pub(super) sources: &'a [String],
 }
@@ -346,19 +402,10 @@ fn passed_over(line: &mut impl FnMut(&str, &str), confinement: &pb::Confinement)
 
 /// What others wrote must not steer the terminal, nor show in another order than it is in.
 pub(super) fn plain(text: &str) -> String {
-    let shown = |c: char| {
-        let invisible = matches!(
-            c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-                | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-                | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
-        );
-        if invisible || (c.is_control() && c != '\t') {
-            '\u{fffd}'
-        } else {
-            c
-        }
+    let shown = |c: char| match c {
+        '\t' => c,
+        c if is_unseen(c) => char::REPLACEMENT_CHARACTER,
+        c => c,
     };
     text.chars().map(shown).collect()
 }

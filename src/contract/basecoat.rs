@@ -168,6 +168,11 @@ impl Rules for Basecoat {
         }
     }
 
+    /// Its hooks are for every runtime's events.
+    fn session(&self) -> &'static [&'static str] {
+        &["sessionId", "session_id"]
+    }
+
     fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
         let budget = envelope.budget.map(|budget| {
             Json::from(

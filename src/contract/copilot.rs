@@ -122,6 +122,11 @@ impl Rules for Copilot {
         Defaults::shell("/bin/bash", "-c", TIMEOUT)
     }
 
+    /// Every point has two names, and so has the session.
+    fn session(&self) -> &'static [&'static str] {
+        &["sessionId", "session_id"]
+    }
+
     fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
         let tool = envelope.tool.as_ref();
         let name = tool.and_then(|tool| known(&tool.name));

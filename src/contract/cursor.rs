@@ -86,6 +86,10 @@ impl Rules for Cursor {
         }
     }
 
+    fn session(&self) -> &'static [&'static str] {
+        &["conversation_id", "session_id"]
+    }
+
     fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
         let is_at = |points: &[&str]| points.contains(&event.point.as_str());
         let session = is_at(&["sessionEnd", "sessionStart"]).then_some(&envelope.session);

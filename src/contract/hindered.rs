@@ -149,6 +149,16 @@ fn is_silent(verdict: &Verdict, end: &End<'_>) -> bool {
     }
 }
 
+/// Says whether confinement may be why a hook broke that ended so, though what it said is an answer.
+pub(crate) fn may_be_why(kind: EndKind, stderr: &[u8]) -> bool {
+    let end = End {
+        kind,
+        stderr,
+        ..End::default()
+    };
+    of_failure(&end).is_some()
+}
+
 /// Returns what speaks for confinement as the cause of a hook's failure.
 fn of_failure(end: &End<'_>) -> Option<&'static str> {
     match end.kind {

@@ -64,6 +64,10 @@ impl Rules for Loom {
         Defaults::shell("/bin/sh", "-c", TIMEOUT)
     }
 
+    fn session(&self) -> &'static [&'static str] {
+        &["sessionId"]
+    }
+
     fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
         let turn = envelope.turn.map(|turn| json!(turn).into());
         stdin::object("loom", event, "event", &[("turnIndex", turn)])

@@ -8,7 +8,7 @@ use std::{ffi::OsString, fmt, time::Duration};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use crate::model::{Event, InvalidField, OnFailure, members};
+use crate::model::{Event, InvalidField, OnFailure, check_name, members};
 
 mod basecoat;
 mod claude_code;
@@ -49,7 +49,7 @@ pub use self::{
     verdict::{BlockedBy, ContractEvent, Decision, Json, Push, Skip, Verdict},
 };
 
-pub(crate) use self::report::plain;
+pub(crate) use self::{hindered::may_be_why, report::plain};
 pub(crate) use crate::model::members::{Members, text};
 
 /// Says whether a lifecycle point ends something, so that a hook there should outlive a client that goes away.
@@ -173,6 +173,11 @@ trait Rules: Sync {
     /// Returns what matchers at a point look at.
     fn subject(&self, _point: &str) -> Subject {
         Subject::Tool
+    }
+
+    /// Returns the members by which an event tells its session, the one that counts first.
+    fn session(&self) -> &'static [&'static str] {
+        &["session_id"]
     }
 
     /// Returns the tree that an event says a worktree was made from.
@@ -408,6 +413,14 @@ impl Mode {
     /// Returns how long context stays valid that comes at a point; `None` where the contract does not say.
     pub fn context_lifetime(self, point: &str) -> Option<Lifetime> {
         self.rules().context_lifetime(point)
+    }
+
+    /// Returns the session that an event tells of, if that is one which a request could name.
+    pub fn session(self, event: &Event) -> Option<String> {
+        let members = Members::of_event(&event.json).ok()?;
+        let mut told = self.rules().session().iter();
+        let told = told.find_map(|name| members.last(name).and_then(text));
+        told.filter(|told| check_name("session_id", told).is_ok())
     }
 
     /// Returns the tree that an event says a worktree was made from.

@@ -29,6 +29,11 @@ impl Rules for Observe {
         }
     }
 
+    /// Nothing is read into an event.
+    fn session(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     fn stdin(&self, event: &Event, _envelope: &Envelope) -> Result<Bytes, InvalidField> {
         Ok(event.json.clone())
     }

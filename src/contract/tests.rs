@@ -30,6 +30,37 @@ fn words(text: &str) -> Result<Vec<OsString>, String> {
 }
 
 #[test]
+fn an_event_tells_its_session_by_the_contracts_own_member() {
+    let told = |mode: Mode, json| mode.session(&event("turn_end", json));
+    let session_id = r#"{"session_id":"b","sessionId":5}"#;
+    let both = r#"{"session_id":"b","sessionId":"a"}"#;
+    for mode in Mode::ALL {
+        let (one, other) = match mode {
+            Mode::Basecoat | Mode::Copilot => (Some("b"), Some("a")),
+            Mode::Loom => (None, Some("a")),
+            Mode::Observe => (None, None),
+            Mode::ClaudeCode
+            | Mode::Codex
+            | Mode::Cursor
+            | Mode::DockerAgent
+            | Mode::DockerAgentModel
+            | Mode::GeminiCli
+            | Mode::Infer
+            | Mode::ReynExec
+            | Mode::ReynPush => (Some("b"), Some("b")),
+        };
+        assert_eq!(told(mode, session_id).as_deref(), one, "{mode:?}");
+        assert_eq!(told(mode, both).as_deref(), other, "{mode:?}");
+        assert_eq!(told(mode, "[]"), None, "{mode:?}");
+        // No request could say that either.
+        let control = r#"{"session_id":"b\n","sessionId":"a\n","conversation_id":"c\n"}"#;
+        assert_eq!(told(mode, control), None, "{mode:?}");
+    }
+    let conversation = r#"{"session_id":"b","conversation_id":"c"}"#;
+    assert_eq!(told(Mode::Cursor, conversation).as_deref(), Some("c"));
+}
+
+#[test]
 fn served_modes_are_parsed_under_every_accepted_name() {
     for (contract, mode, parsed, name) in [
         ("observe", "", Mode::Observe, ""),

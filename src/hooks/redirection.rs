@@ -10,7 +10,7 @@ use super::{Action, Registered};
 use crate::{
     admission::shell_line,
     model::{Command, ProfileName},
-    policy::{Access, Place, Policy, Registry, WorkingDir},
+    policy::{Access, GrantSpec, Place, Policy, Registry, WorkingDir, explain::Remedy},
 };
 
 /// Warns of hooks whose command line names a file to write that their profile does not let them write.
@@ -22,9 +22,15 @@ pub fn warnings(hooks: &[Registered], profiles: &Registry) -> Vec<String> {
             .into_iter()
             .filter_map(|target| place(&target, hook, policy))
             .find(|place| !is_writable(place, policy))?;
+        let remedy = Remedy::Grants(vec![GrantSpec {
+            access: Access::WriteFile,
+            create: true,
+            optional: false,
+            place: place.clone(),
+        }]);
         Some(format!(
             "{}: `>` writes `{place}`, which profile `{}` does not let it: the shell then does not run the command; name a profile \
-             with `files.named = [{{ path = \"{place}\", access = \"write-file\", create = true }}]`",
+             with `{remedy}`",
             hook.source, policy.name
         ))
     };

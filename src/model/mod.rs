@@ -10,12 +10,14 @@ mod limit;
 pub(crate) mod members;
 mod name;
 mod peer;
+mod shown;
 
 pub use self::{
     consent::Consent,
     field::InvalidField,
     hook::{Backing, Command, Event, Hook, Narrow, OnDisconnect, OnFailure},
     limit::OnOutputLimit,
-    name::{ProfileName, is_plain, is_sha256},
+    name::{ProfileName, check_name, is_plain, is_sha256},
     peer::Peer,
+    shown::is_unseen,
 };

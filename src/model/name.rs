@@ -2,11 +2,34 @@
 
 use std::{fmt, os::unix::ffi::OsStrExt, path::Path};
 
+use super::InvalidField;
+
 /// Whether a path is absolute and has no component `.` or `..`: anything else could name another file than it seems to.
 pub fn is_plain(path: &Path) -> bool {
     let dots = |component: &[u8]| matches!(component, b"." | b"..");
     let mut components = path.as_os_str().as_bytes().split(|byte| *byte == b'/');
     path.is_absolute() && !components.any(dots)
+}
+
+/// The longest name, id or point.
+const NAME_BYTES: usize = 256;
+
+/// Checks a name, id or point of a request.
+///
+/// # Errors
+///
+/// Says what is wrong with it, as that of this field.
+pub fn check_name(field: &str, text: &str) -> Result<(), InvalidField> {
+    if text.len() > NAME_BYTES {
+        return Err(InvalidField::new(
+            field,
+            format!("is longer than {NAME_BYTES} bytes"),
+        ));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(InvalidField::new(field, "holds a control character"));
+    }
+    Ok(())
 }
 
 /// The name of a profile: 1 to 64 of `a-z 0-9 - _`, starting with a letter.

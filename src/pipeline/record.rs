@@ -6,6 +6,7 @@ use tokio::{sync::watch, time::timeout};
 
 use super::{Call, Ended, Interpreted};
 use crate::{
+    admission::allowlist::typed,
     audit::{
         CurrentRedaction, Problem, Redaction,
         chain::sha256,
@@ -245,10 +246,13 @@ impl Audit {
                 refusal.redact(&self.redaction.get().redactor);
                 let (reason, mut message) = (refusal.reason.as_str(), refusal.message.clone());
                 // Here an operator reads, and nobody else.
-                if let Some(approve) = refusal.metadata.get("approve") {
+                if let Some(approve) = refusal.metadata.get_mut("approve") {
+                    // Only now: a value is not known by its escapes.
+                    *approve = typed(approve);
                     message.push_str(&format!("; to allow it: {approve}"));
                     let request = &about.request_id;
-                    tracing::warn!(reason, request, approve, "a hook that is not allowed");
+                    // To be typed as it stands, so without the quotes and escapes that a text gets here.
+                    tracing::warn!(reason, request, %approve, "a hook that is not allowed");
                 }
                 (reason, message, Answer::Refusal(refusal))
             }

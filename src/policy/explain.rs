@@ -638,6 +638,14 @@ impl Reach {
         lacks: Vec<(&Located, FileRights)>,
         forbidden: &Forbidden,
     ) -> Remedy {
+        if operation == Operation::Write && target.kind == Kind::Missing && target.parent.exists() {
+            // A file that is made before the hook starts is less than the directory in which the hook could make it.
+            let lacking = FileRights::of(&[FileRight::WriteFile]);
+            let found = self.grants_for(vec![(&target.object, lacking)], &target.object, forbidden);
+            if let Ok((_, grants)) = found {
+                return Remedy::Grants(grants);
+            }
+        }
         let (extended, grants) = match self.grants_for(lacks, &target.object, forbidden) {
             Ok(found) => found,
             Err(remedy) => return remedy,
@@ -686,7 +694,8 @@ impl Reach {
                     own.display()
                 )));
             }
-            let is_directory = match Kind::at(path, true) {
+            let kind = Kind::at(path, true);
+            let is_directory = match kind {
                 Kind::Directory => true,
                 Kind::Missing | Kind::Unknown => {
                     !is_object || lacking.has(FileRight::ReadDirectory)
@@ -712,7 +721,8 @@ impl Reach {
             };
             let grant = GrantSpec {
                 access,
-                create: false,
+                // What is missing would have every run refused.
+                create: access == Access::WriteFile && kind == Kind::Missing,
                 optional: false,
                 place: Place::Path(path.to_owned()),
             };
@@ -958,13 +968,8 @@ impl fmt::Display for Remedy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Grants(grants) => {
-                let grants: Vec<_> = grants
-                    .iter()
-                    .map(|grant| {
-                        let path = toml::Value::String(grant.place.to_string());
-                        format!("{{ path = {path}, access = \"{}\" }}", grant.access)
-                    })
-                    .collect();
+                let entry = |grant: &GrantSpec| grant.entry(&grant.place.to_string());
+                let grants: Vec<_> = grants.iter().map(entry).collect();
                 write!(f, "files.named = [{}]", grants.join(", "))
             }
             Self::Never(why) => write!(f, "nothing can: {why}"),

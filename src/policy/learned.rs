@@ -316,15 +316,8 @@ impl fmt::Display for Draft {
         for (key, list) in lists {
             writeln!(f, "{key} = [")?;
             for grant in list {
-                let path = quoted(&self.references.spelled(&grant.place, grant.access));
-                write!(f, "    {{ path = {path}, access = \"{}\"", grant.access)?;
-                if grant.create {
-                    write!(f, ", create = true")?;
-                }
-                if grant.optional {
-                    write!(f, ", optional = true")?;
-                }
-                writeln!(f, " }},")?;
+                let path = self.references.spelled(&grant.place, grant.access);
+                writeln!(f, "    {},", grant.entry(&path))?;
             }
             writeln!(f, "]")?;
         }

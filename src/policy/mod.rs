@@ -117,6 +117,22 @@ pub struct GrantSpec {
     pub place: Place,
 }
 
+impl GrantSpec {
+    /// Returns the grant as a profile spells it, with its path as it is spelled there.
+    #[must_use]
+    pub fn entry(&self, path: &str) -> String {
+        let path = toml::Value::String(path.to_owned());
+        let mut entry = format!("{{ path = {path}, access = \"{}\"", self.access);
+        for (key, is_set) in [("create", self.create), ("optional", self.optional)] {
+            if is_set {
+                entry.push_str(&format!(", {key} = true"));
+            }
+        }
+        entry.push_str(" }");
+        entry
+    }
+}
+
 /// A path below the workspace that stays read-only.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ReadOnly {

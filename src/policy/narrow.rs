@@ -213,8 +213,10 @@ fn bind(policy: &Policy, bound: Bound<'_>) -> Result<Vec<GrantSpec>, Widened> {
             None if if_bound => continue,
             None => {
                 let problem = format!(
-                    "is not set, and profile `{}` grants `{}`",
-                    policy.name, grant.place
+                    "is not set, and profile `{}` grants `{}`; name it, on the command line by `--{} DIR`",
+                    policy.name,
+                    grant.place,
+                    field.trim_start_matches("hook.")
                 );
                 return Err(Widened::Unbound { field, problem });
             }

@@ -212,24 +212,48 @@ impl Denied {
         syscalls::name(self.number).map_or_else(|| self.number.to_string(), str::to_owned)
     }
 
-    /// Whether it is what the GNU C library asks on its own: a socket to the daemon that caches names, before it looks into `/etc`, and
-    /// one to the kernel that says what network interfaces there are. Whoever lists a directory, starts bash or npm does so, without
-    /// needing an answer; who then wants the network is denied other sockets.
+    /// Whether it is what C libraries, shells and basic tools ask on their own, and do without: or every hook that copies a file would
+    /// seem to have been refused something.
     #[must_use]
     pub fn is_incidental(&self) -> bool {
-        let Some([domain, kind, protocol, ..]) = self.arguments else {
+        let Some(arguments) = self.arguments else {
             return false;
         };
-        let is = |asked: i32, sort: i32| {
-            domain == u64::from(asked.cast_unsigned()) && kind == u64::from(sort.cast_unsigned())
-        };
-        let of_names = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        let of_interfaces = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        self.number == nr::socket
-            && (is(libc::AF_UNIX, of_names)
-                || is(libc::AF_NETLINK, of_interfaces)
-                    && protocol == u64::from(libc::NETLINK_ROUTE.cast_unsigned()))
+        match self.number {
+            nr::socket => is_socket_of_libc(arguments),
+            // `cp` asks whether the file system can have both files share their blocks, and copies them where it cannot.
+            nr::ioctl => word(arguments[1]) == FICLONE,
+            // bash asks how much a pipe holds, and writes a here-string or here-document to a file where it is not told.
+            nr::fcntl => word(arguments[1]) == libc::F_GETPIPE_SZ.cast_unsigned(),
+            _ => false,
+        }
     }
+}
+
+/// The request of `ioctl` by which a file takes over another's blocks.
+const FICLONE: u32 = 0x4004_9409;
+
+/// Returns as much of an argument as the kernel reads of it.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the kernel does not look at the upper half"
+)]
+const fn word(argument: u64) -> u32 {
+    argument as u32
+}
+
+/// Whether it is a socket that the GNU C library asks for on its own: one to the daemon that caches names, before it looks into `/etc`,
+/// and one to the kernel that says what network interfaces there are. Whoever lists a directory, starts bash or npm does so, without
+/// needing an answer; who then wants the network is denied other sockets.
+fn is_socket_of_libc([domain, kind, protocol, ..]: [u64; 6]) -> bool {
+    let is = |asked: i32, sort: i32| {
+        domain == u64::from(asked.cast_unsigned()) && kind == u64::from(sort.cast_unsigned())
+    };
+    let of_names = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let of_interfaces = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+    is(libc::AF_UNIX, of_names)
+        || is(libc::AF_NETLINK, of_interfaces)
+            && protocol == u64::from(libc::NETLINK_ROUTE.cast_unsigned())
 }
 
 /// What the hooks that run now were denied so far, by process group.
@@ -557,6 +581,41 @@ mod tests {
             (libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_NONBLOCK, 0),
         ] {
             assert!(is_denied(family, kind, protocol), "{family} {kind}");
+        }
+    }
+
+    #[test]
+    fn what_tools_ask_of_open_files_on_their_own_is_no_denial_and_other_requests_are() {
+        let is_denied = |number: u32, request: u64| {
+            let call = Denied {
+                arguments: Some([3, request, 4, 0, 0, 0]),
+                number,
+                times: 1,
+            };
+            let known = Known {
+                calls: vec![call],
+                ..Known::default()
+            };
+            known.is_denied()
+        };
+        // FICLONE, also with what the kernel does not look at; F_GETPIPE_SZ.
+        for (number, request) in [
+            (nr::ioctl, 0x4004_9409),
+            (nr::ioctl, 0xffff_ffff_4004_9409),
+            (nr::fcntl, 1032),
+        ] {
+            assert!(!is_denied(number, request), "{number} {request}");
+        }
+        // TIOCSTI; FICLONERANGE; F_SETPIPE_SZ; F_NOTIFY; either number at the other call.
+        for (number, request) in [
+            (nr::ioctl, 0x5412),
+            (nr::ioctl, 0x4020_940d),
+            (nr::fcntl, 1031),
+            (nr::fcntl, 1026),
+            (nr::ioctl, 1032),
+            (nr::fcntl, 0x4004_9409),
+        ] {
+            assert!(is_denied(number, request), "{number} {request}");
         }
     }
 

@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     admission::{Kept, digest::hash_file, only_roots},
-    model::InvalidField,
+    model::{InvalidField, is_plain},
     policy::{self, Access, rights::Rights},
     process::Pipes,
     refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
@@ -211,7 +211,17 @@ const MAX_NEIGHBOURS: usize = 4096;
 /// Refuses where the system lacks what it takes to look: `OVERLOADED`. A hook would miss what is there.
 fn around(task: Task<'_>, script: &Path, file: &File) -> Result<Around, Refusal> {
     let files = &task.policy.files;
-    let Some(own) = script.parent() else {
+    let peer = &task.caller;
+    let _as_peer = FileRights::of(peer.uid, peer.gid);
+    // What a link leads to by now may be another file.
+    let real = fs::canonicalize(script).ok();
+    let real = real.filter(|real| leads_to(real, file));
+    let script = match &real {
+        // What it goes up from holds nothing of it.
+        Some(real) if !is_plain(script) => real,
+        Some(_) | None => script,
+    };
+    let Some(own) = script.parent().filter(|_| is_plain(script)) else {
         return Ok(Around::default());
     };
     let granted = files.system.iter().chain(&files.named);
@@ -225,12 +235,9 @@ fn around(task: Task<'_>, script: &Path, file: &File) -> Result<Around, Refusal>
     let Some(top) = granted.min_by_key(|path| path.components().count()) else {
         return Ok(Around::default());
     };
-    let peer = &task.caller;
-    let _as_peer = FileRights::of(peer.uid, peer.gid);
-    let real = fs::canonicalize(script).ok();
-    // What a link leads to by now may be another file.
-    let real = real.filter(|real| real != script && real.starts_with(top) && leads_to(real, file));
-    let ways = [Some(script), real.as_deref()];
+    let real = real.as_deref();
+    let real = real.filter(|real| *real != script && real.starts_with(top));
+    let ways = [Some(script), real];
     let ways = || ways.into_iter().flatten();
     let directories = ways().flat_map(|way| way.ancestors().skip(1));
     let mut directories: Vec<_> = directories.filter(|it| it.starts_with(top)).collect();
@@ -258,7 +265,7 @@ fn around(task: Task<'_>, script: &Path, file: &File) -> Result<Around, Refusal>
     // Each is to be made after the one that it lies in.
     levels.reverse();
     Ok(Around {
-        file: below(real.as_deref().unwrap_or(script), top),
+        file: below(real.unwrap_or(script), top),
         link: real.is_some().then(|| below(script, top)),
         levels,
     })

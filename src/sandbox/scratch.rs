@@ -519,7 +519,9 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) => return Err(error.into()),
     }
     let top = open_directory(AT_FDCWD, path)?;
-    // What is moved here has names that nothing a hook made can have: the hook cannot write above its scratch directory.
+    // What is moved here has names that nothing can have that is here already: neither by a hook, which may have written here, nor
+    // by an earlier try that failed half way.
+    let own = Uuid::now_v7().simple();
     let mut moved = 0_u64;
     loop {
         let mut directories = Vec::new();
@@ -538,7 +540,7 @@ fn remove(path: &Path) -> io::Result<()> {
             for (inner, is_directory) in entries(&directory)? {
                 if is_directory {
                     moved += 1;
-                    let target = format!("moved-{moved}");
+                    let target = format!("moved-{own}-{moved}");
                     // A directory without write permission cannot be moved: its `..` would change.
                     fchmodat(
                         &directory,
@@ -670,6 +672,20 @@ mod tests {
             fs::read_to_string(outside.join("precious")).unwrap(),
             "kept"
         );
+    }
+
+    #[test]
+    fn a_run_is_removed_whatever_names_are_there_and_whatever_an_earlier_try_has_moved() {
+        let base = tempfile::tempdir().unwrap();
+        let run = base.path().join("run");
+        for name in ["a/b/c", "d/e/f", "moved-1/x/y", "moved-2/x/y"] {
+            fs::create_dir_all(run.join(name)).unwrap();
+        }
+        // What a try that fails half way leaves: it has moved what lay deeper, and one directory is where a name is.
+        let failing = run.join("a/b");
+        fs::rename(&failing, run.join("moved-3")).unwrap();
+        remove(&run).unwrap();
+        assert!(!run.exists());
     }
 
     #[test]

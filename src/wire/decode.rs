@@ -11,6 +11,7 @@ use crate::{
     contract::{Entry, Envelope, Mode, ends_something, native::base_coats},
     model::{
         Backing, Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, ProfileName,
+        check_name,
         event::{EventError, parse_event},
         is_plain,
     },
@@ -27,9 +28,6 @@ const ARGUMENT_BYTES: usize = 128 * 1024 - 1;
 
 /// Arguments and environment together: a quarter of the usual 8 MiB stack, with room for the pointers.
 const ARGUMENTS_BYTES: usize = 2 * 1024 * 1024 - 256 * 1024;
-
-/// The longest name, id or point.
-const NAME_BYTES: usize = 256;
 
 /// How many paths a request may narrow its profile to.
 const NARROWED_PATHS: usize = 32;
@@ -67,7 +65,7 @@ pub fn decode(message: pb::ExecuteRequest, limits: WireLimits) -> Result<Request
 
 /// Returns the caller's id of a request, or one made here.
 pub(super) fn id(given: &str) -> Result<String, Box<Malformed>> {
-    match name("request_id", given) {
+    match check_name("request_id", given) {
         Ok(()) if given.is_empty() => Ok(Uuid::now_v7().to_string()),
         Ok(()) => Ok(given.to_owned()),
         Err(field) => Err(Box::new(Malformed {
@@ -92,7 +90,7 @@ fn request(message: pb::ExecuteRequest, id: &str, limits: WireLimits) -> Result<
             .with("mode", contract.mode_name()));
     }
     let hook = hook(message.hook.unwrap_or_default())?;
-    name("session_id", &message.session_id)?;
+    check_name("session_id", &message.session_id)?;
     let profile = profile(&message.profile)?;
     let timeout = message.timeout.map(timeout).transpose()?;
     let on_disconnect = on_disconnect(message.on_disconnect, &event.point)?;
@@ -171,8 +169,8 @@ pub(super) fn named(contract: i32, event: Option<&pb::Event>) -> (&'static str, 
         Some(Mode::Basecoat) => base_coats(point),
         Some(_) | None => point,
     };
-    let is_one =
-        name("event.point", point).is_ok() && mode.is_none_or(|mode| mode.stop_at(point).is_ok());
+    let is_one = check_name("event.point", point).is_ok()
+        && mode.is_none_or(|mode| mode.stop_at(point).is_ok());
     let point = if is_one { point } else { "" };
     (mode.map_or("", Mode::contract_name), point.to_owned())
 }
@@ -246,7 +244,7 @@ fn apart(json: Bytes) -> Bytes {
 
 /// Takes an event that is not read by anybody but the hook, and need not be JSON.
 fn raw_event(message: pb::Event, limits: WireLimits) -> Result<Event, Refusal> {
-    name("event.point", &message.point)?;
+    check_name("event.point", &message.point)?;
     let size = message.json.len();
     if size > limits.event_bytes {
         return Err(too_large(size, limits.event_bytes));
@@ -266,7 +264,7 @@ fn too_large(size: usize, max: usize) -> Refusal {
 }
 
 pub(super) fn event(message: pb::Event, limits: WireLimits) -> Result<Event, Refusal> {
-    name("event.point", &message.point)?;
+    check_name("event.point", &message.point)?;
     let json = if message.json.is_empty() {
         Bytes::new()
     } else {
@@ -280,7 +278,7 @@ pub(super) fn event(message: pb::Event, limits: WireLimits) -> Result<Event, Ref
 }
 
 pub(super) fn hook(message: pb::Hook) -> Result<Hook, InvalidField> {
-    name("hook.name", &message.name)?;
+    check_name("hook.name", &message.name)?;
     let command = match (message.shell, message.argv.is_empty()) {
         (Some(_), false) => {
             return Err(InvalidField::new(
@@ -438,19 +436,6 @@ pub(super) fn timeout(duration: prost_types::Duration) -> Result<Duration, Inval
         return Err(field("is zero; leave it out for the default"));
     }
     Ok(timeout)
-}
-
-pub(super) fn name(field: &str, text: &str) -> Result<(), InvalidField> {
-    if text.len() > NAME_BYTES {
-        return Err(InvalidField::new(
-            field,
-            format!("is longer than {NAME_BYTES} bytes"),
-        ));
-    }
-    if text.chars().any(char::is_control) {
-        return Err(InvalidField::new(field, "holds a control character"));
-    }
-    Ok(())
 }
 
 pub(super) fn known<T, E>(value: Result<T, E>, field: &str) -> Result<T, InvalidField> {

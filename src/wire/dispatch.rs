@@ -19,7 +19,7 @@ use crate::{
     dispatch::{Dispatch, Dispatched, Reached},
     heavy,
     hooks::{Action, Configured, Filter, Matcher, Owner, Registered, Scope, valve},
-    model::{Event, InvalidField, OnDisconnect, Peer},
+    model::{Event, InvalidField, OnDisconnect, Peer, check_name},
     pb,
     pipeline::{About, Answer, Rules},
     policy::forbidden::Forbidden,
@@ -96,10 +96,7 @@ impl Hooks {
         let run = Box::pin(async move {
             let about = About::malformed(&call, &dispatch.id).at(contract, point);
             let id = dispatch.id.clone();
-            let (point, session) = (
-                dispatch.event.point.clone(),
-                dispatch.envelope.session.clone(),
-            );
+            let point = dispatch.event.point.clone();
             let is_new = Box::pin(pipeline.audit.is_new(&call, &id)).await;
             let dispatched = match is_new {
                 Ok(()) => dispatch.run(&pipeline, configured, &call).await,
@@ -111,8 +108,8 @@ impl Hooks {
                     // Only reyn has one.
                     let counts = dispatched.version.starts_with("reyn/");
                     let ends = point == "session_end";
-                    let state =
-                        counts.then(|| valve.count((call.peer.uid, session), human, wakes, ends));
+                    let session = (call.peer.uid, dispatched.session.clone());
+                    let state = counts.then(|| valve.count(session, human, wakes, ends));
                     if state.is_some_and(|state| state.exceeded) {
                         for push in &mut dispatched.pushes {
                             push.wake = false;
@@ -157,7 +154,7 @@ impl Hooks {
             ("agent", &message.agent),
             ("parent_session_id", &message.parent_session_id),
         ] {
-            decode::name(field, text)?;
+            check_name(field, text)?;
         }
         let contract = decode::known(pb::Contract::try_from(message.contract), "contract")?;
         let contract = decode::any_mode(contract);
@@ -188,7 +185,7 @@ impl Hooks {
             cwd: message.cwd,
             parent_session: message.parent_session_id,
             repository: message.repository,
-            session: message.session_id,
+            session: message.session_id.clone(),
             timestamp: Some(timestamp.unwrap_or_else(Timestamp::now)),
             tool: message
                 .tool
@@ -222,10 +219,8 @@ impl Hooks {
                 skills: scope.skills,
             },
             timeout: message.timeout.map(decode::timeout).transpose()?,
-            source: match decode::optional_path("source", message.source)? {
-                None => contract.and_then(|mode| source_of(mode, &event, &rules, peer)),
-                named => named,
-            },
+            session: message.session_id,
+            source: decode::optional_path("source", message.source)?,
             workspace: match decode::optional_path("workspace", message.workspace)? {
                 None => said(&event, &cwd, &rules, peer),
                 named => named,
@@ -239,13 +234,8 @@ impl Hooks {
 fn said(event: &Event, cwd: &str, rules: &Rules, peer: Peer) -> Option<PathBuf> {
     let members = Members::of_event(&event.json).ok()?;
     let said = members.last("cwd").and_then(text);
+    let said = said.filter(|said| !said.is_empty());
     let path = PathBuf::from(said.unwrap_or_else(|| cwd.to_owned()));
-    rules.may_bind(&path, &peer).then_some(path)
-}
-
-/// Returns the tree that an event says a worktree was made from, where it may be one's source.
-pub(super) fn source_of(mode: Mode, event: &Event, rules: &Rules, peer: Peer) -> Option<PathBuf> {
-    let path = PathBuf::from(mode.source(event)?);
     rules.may_bind(&path, &peer).then_some(path)
 }
 
@@ -329,7 +319,7 @@ fn tool(message: pb::Tool, limits: WireLimits) -> Result<Tool, Refusal> {
         let text = String::from_utf8_lossy(&checked);
         Ok::<_, Refusal>(Some(Json::checked(&text)))
     };
-    decode::name("tool.name", &message.name)?;
+    check_name("tool.name", &message.name)?;
     Ok(Tool {
         duration_ms: message.duration_ms,
         error: message.error,
@@ -353,6 +343,7 @@ fn response(id: String, dispatched: Dispatched, forbidden: &Forbidden) -> pb::Di
         hooks,
         lifetime,
         pushes,
+        session: _,
         version,
     } = dispatched;
     let hooks = hooks.iter().map(|hook| reached(hook, lifetime, forbidden));

@@ -6,6 +6,7 @@ use tonic::Status;
 
 use super::{axis_report, encode::passed_over_message, host::timestamp, status};
 use crate::{
+    admission::allowlist::typed,
     model::{
         OnOutputLimit,
         axis::{Axes, Axis, Coverage},
@@ -58,6 +59,9 @@ pub(super) fn refused(refusal: &Refusal, request_id: &str) -> Result<pb::Preview
         return Err(status::status(refusal, request_id));
     }
     let mut metadata = refusal.metadata.clone();
+    if let Some(approve) = metadata.get_mut("approve") {
+        *approve = typed(approve);
+    }
     metadata.insert("request_id".to_owned(), request_id.to_owned());
     Ok(pb::PreviewResponse {
         refusal: Some(pb::Refusal {

@@ -282,7 +282,7 @@ impl Hooks {
     }
 }
 
-/// Decodes a request, with the source that its event tells of where it names none.
+/// Decodes a request, with the session and the source that its event tells of where it names none.
 fn decoded(
     message: pb::ExecuteRequest,
     limits: WireLimits,
@@ -290,8 +290,12 @@ fn decoded(
     peer: Peer,
 ) -> Result<Box<request::Request>, Box<Malformed>> {
     let mut request = decode(message, limits)?;
+    if request.session.is_empty() {
+        request.session = request.contract.session(&request.event).unwrap_or_default();
+    }
     if request.hook.source.is_none() {
-        request.hook.source = dispatch::source_of(request.contract, &request.event, rules, peer);
+        request.hook.source =
+            crate::dispatch::source_of(request.contract, &request.event, rules, peer);
     }
     Ok(Box::new(request))
 }

@@ -505,6 +505,56 @@ async fn a_consent_within_a_directory_bounds_the_workspace_too() {
     }
 }
 
+#[tokio::test]
+async fn the_line_that_a_refusal_names_allows_a_script_wherever_the_hook_starts() {
+    let daemon = asking().await;
+    let hooks = daemon.workspace().join("hooks");
+    let deep = hooks.join("a directory");
+    fs::create_dir_all(&deep).unwrap();
+    for directory in [daemon.workspace(), hooks.clone(), deep.clone()] {
+        let script = directory.join("summarize.sh");
+        fs::write(
+            &script,
+            format!("#!/bin/sh\necho {}\n", directory.display()),
+        )
+        .unwrap();
+        fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    }
+    let workspace = daemon.workspace();
+    let cases = [
+        (None, "./summarize.sh", &workspace),
+        (Some(&hooks), "./summarize.sh", &hooks),
+        (Some(&deep), "./summarize.sh", &deep),
+        (Some(&deep), "../summarize.sh", &hooks),
+    ];
+    let request = |working_dir: Option<&PathBuf>, word| {
+        let mut request = pb::ExecuteRequest {
+            profile: "workspace-ro".to_owned(),
+            ..hook(["/bin/sh", "-c", word])
+        };
+        let hook = request.hook.as_mut().unwrap();
+        hook.workspace = workspace.display().to_string();
+        hook.working_dir = working_dir.map_or_else(String::new, |it| it.display().to_string());
+        request
+    };
+    for (working_dir, word, _) in cases {
+        let refusal = daemon.run(request(working_dir, word)).await.unwrap_err();
+        let approve = shlex::split(&metadata(&refusal, "approve")).unwrap();
+        let words: Vec<_> = approve.iter().skip(1).map(String::as_str).collect();
+        // From anywhere.
+        let mut allow = hookjail(&daemon.path().join("hookjail.toml"), &words);
+        let output = allow.current_dir("/").output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+    }
+    // What is allowed for one directory stays so when it is for another.
+    for (working_dir, word, ran_in) in cases {
+        let response = daemon.run(request(working_dir, word)).await;
+        let response = response.unwrap_or_else(|refusal| panic!("{working_dir:?}: {refusal:?}"));
+        let said = String::from_utf8_lossy(&response.stdout);
+        assert_eq!(said, format!("{}\n", ran_in.display()), "{working_dir:?}");
+    }
+}
+
 /// Makes a program of so many bytes that costs nothing on the disk.
 fn large_program(daemon: &Daemon, name: &str, bytes: u64) -> PathBuf {
     let path = daemon.outside(name);
@@ -1040,5 +1090,48 @@ mod as_root {
         assert_eq!(daemon.records(), ["started", "ended"]);
         let output = ask_as(NOBODY, &daemon, "sock", "doctor", &["--profile", "strict"]);
         assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+}
+
+mod with_tools {
+    use super::*;
+
+    #[tokio::test]
+    #[ignore = "needs bash"]
+    async fn the_line_in_the_log_allows_what_was_refused_whatever_the_command_holds() {
+        let daemon = asking().await;
+        for script in [
+            "echo one\necho two",
+            "printf '%s\\n' \"it's\"\n\techo \"a\\\\b\" # 'x'\n",
+            "echo \"$HOME\" 'single' `true`",
+            "echo '\u{202e}\u{1b}[2J'",
+        ] {
+            let request = sh("strict", script);
+            let before = daemon.log().len();
+            let refusal = daemon.run(request.clone()).await.unwrap_err();
+            assert_eq!(reason(&refusal), "CONSENT_REQUIRED");
+            let log = daemon.log().split_off(before);
+            let line = log.lines().find_map(|line| line.split_once(" approve="));
+            let (_, line) = line.unwrap_or_else(|| panic!("{log}"));
+            assert_eq!(line, metadata(&refusal, "approve"));
+
+            let program = crate::support::program();
+            let named = format!("hookjail() {{ '{}' \"$@\"; }}", program.display());
+            let output = Command::new("bash")
+                .args(["-c", &format!("{named}\n{line}")])
+                .output()
+                .unwrap();
+
+            assert!(output.status.success(), "{line}: {output:?}");
+            let response = daemon.run(request).await;
+            assert!(response.is_ok(), "{line}: {response:?}");
+        }
+        let listed = command_line(&daemon, &["consent", "list"]).stdout;
+        let listed = String::from_utf8(listed).unwrap();
+        assert!(!listed.contains('\u{fffd}'), "{listed}");
+        assert!(
+            listed.contains(r"/bin/sh -c $'echo one\necho two'"),
+            "{listed}"
+        );
     }
 }

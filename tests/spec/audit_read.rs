@@ -18,8 +18,8 @@ use sha2::{Digest, Sha256};
 use tonic::{Code, transport::Channel};
 
 use crate::{
-    support::{Daemon, Setup, at, hook, reason, sh},
-    witness::{NOBODY, SOON, ask_as, hookjail, until},
+    support::{Daemon, Setup, at, hook, inline, reason, sh},
+    witness::{NOBODY, SOON, ask_as, event, hookjail, until},
 };
 
 #[tokio::test]
@@ -213,6 +213,56 @@ async fn queries_find_the_same_in_the_files_and_at_the_daemon() {
     );
     let wrong = audit(&daemon, &["audit", "query", "--end", "finished"]);
     assert_eq!(wrong.code, 2, "{wrong:?}");
+}
+
+#[tokio::test]
+async fn records_are_found_by_the_session_that_only_the_event_tells() {
+    let daemon = Daemon::start().await;
+    let dispatch = |contract: pb::Contract, point: &str, event, named: &str| pb::DispatchRequest {
+        contract: contract.into(),
+        inline_hooks: vec![inline("guard", "true")],
+        session_id: named.to_owned(),
+        ..at(point, &event)
+    };
+    for request in [
+        dispatch(
+            pb::Contract::DockerAgent,
+            "turn_end",
+            json!({"session_id": "a"}),
+            "",
+        ),
+        dispatch(
+            pb::Contract::Loom,
+            "session.end",
+            json!({"sessionId": "b"}),
+            "",
+        ),
+        // What the request says counts first.
+        dispatch(
+            pb::Contract::DockerAgent,
+            "turn_end",
+            json!({"session_id": "c"}),
+            "d",
+        ),
+    ] {
+        daemon.dispatch(request).await;
+    }
+    let mut run = sh("strict", "exit 0");
+    run.contract = pb::Contract::ClaudeCode.into();
+    run.event = event(json!({"session_id": "e"}).to_string());
+    run.event.as_mut().unwrap().point = "Stop".to_owned();
+    daemon.run(run).await.unwrap();
+
+    for (session, expected) in [
+        ("a", vec![1, 2]),
+        ("b", vec![3, 4]),
+        ("c", vec![]),
+        ("d", vec![5, 6]),
+        ("e", vec![7, 8]),
+    ] {
+        let found = audit(&daemon, &["--json", "audit", "query", "--session", session]);
+        assert_eq!(sequences(&found), expected, "{session}: {found:?}");
+    }
 }
 
 #[tokio::test]

@@ -212,6 +212,18 @@ template_push = { message = "{{ nothing }}" }
         (1, false, false),
     ];
     assert_eq!(counts, expected);
+    // Where only the event tells the session, that is the one whose turns are counted.
+    for (session, expected) in [("s", 2), ("t", 1)] {
+        let told = pb::DispatchRequest {
+            turn_origin: pb::TurnOrigin::Hook.into(),
+            ..at(
+                "turn_end",
+                &json!({"user_text": "x", "session_id": session}),
+            )
+        };
+        let valve = daemon.dispatch(told).await.loop_valve.unwrap();
+        assert_eq!(valve.count, expected, "{session}");
+    }
     assert_eq!(daemon.records(), Vec::<String>::new());
 }
 

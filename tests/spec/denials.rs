@@ -15,7 +15,7 @@ use crate::{
     attempts::Probe,
     doors::{Denial, Door, doors},
     fail_closed::FakeKernel,
-    support::{Daemon, Setup, alone, needs_root, sh},
+    support::{Daemon, Setup, alone, hook, needs_root, sh},
 };
 
 /// Returns the calls that the daemon refused, as operation, axis and how often. What the audit log says comes with them where a
@@ -470,5 +470,29 @@ mod with_audit_log {
         assert_eq!(setpgid.len(), 1);
         assert_eq!((&*setpgid[0].source, setpgid[0].times), ("audit_log", 1));
         assert!(response.verdict.unwrap().sandbox_denied);
+    }
+}
+
+mod with_tools {
+    use super::*;
+
+    #[tokio::test]
+    #[ignore = "needs bash"]
+    async fn a_copy_and_a_here_string_are_no_denial() {
+        let daemon = Daemon::start().await;
+        let script = "echo x >one && cp one two && read -r line <<<text && [ \"$line\" = text ]";
+        let mut request = hook(["bash", "-c", script]);
+        request.profile = "workspace-rw".to_owned();
+        request.hook.as_mut().unwrap().workspace = daemon.workspace().display().to_string();
+
+        let response = daemon.run(request).await.unwrap();
+
+        assert_eq!(response.outcome.unwrap().exit_code, Some(0), "{response:?}");
+        assert!(daemon.workspace().join("two").exists());
+        let calls = denials(&response).into_iter().map(|(call, ..)| call);
+        let calls: Vec<_> = calls.collect();
+        assert!(calls.contains(&"ioctl".to_owned()), "{calls:?}");
+        assert!(calls.contains(&"fcntl".to_owned()), "{calls:?}");
+        assert!(!response.verdict.unwrap().sandbox_denied, "{calls:?}");
     }
 }

@@ -1184,11 +1184,17 @@ async fn the_command_line_says_of_a_hook_that_failed_what_may_be_why() {
     let is_observed = text.contains("denied    write");
     let told = "hookjail explain --profile workspace-ro path read PATH";
     assert!(is_observed || text.contains(told), "{text}");
-    let (_, text) = typed(&daemon, &of_docker_agent("session_end=echo fine >&2"));
+    // One that went on says what it said last, and no cause is looked for.
+    let line = "session_end=echo fine >&2; echo x >>/etc/agent.log; echo after >&2";
+    let (_, text) = typed(&daemon, &of_docker_agent(line));
+    assert!(text.contains("exited 0"), "{text}");
+    assert!(text.contains("stderr    after"), "{text}");
     assert!(
-        !text.contains("stderr") && !text.contains("denied"),
+        !text.contains("stderr    fine") && !text.contains("denied"),
         "{text}"
     );
+    let (_, text) = typed(&daemon, &of_docker_agent("session_end=true"));
+    assert!(!text.contains("stderr"), "{text}");
 
     let under = |profile: &str| {
         let hook = of_docker_agent("session_end=echo x >written");
@@ -1199,6 +1205,77 @@ async fn the_command_line_says_of_a_hook_that_failed_what_may_be_why() {
     assert!(!written.exists());
     under("workspace-rw");
     assert!(written.exists());
+}
+
+#[tokio::test]
+async fn a_hook_that_says_no_by_itself_is_not_said_to_have_been_refused_files() {
+    let daemon = Daemon::start().await;
+    let told = "not observed here";
+    for (contract, point, no) in [
+        ("docker-agent", "pre_tool_use", "echo no >&2; exit 2"),
+        ("claude-code", "PreToolUse", "echo no >&2; exit 2"),
+        ("loom", "tool.pre", "echo no >&2; exit 1"),
+    ] {
+        let typed = |line: &str| {
+            let hook = format!("{point}={line}");
+            typed(
+                &daemon,
+                &["--contract", contract, "--point", point, "--hook", &hook],
+            )
+        };
+        let (code, text) = typed(no);
+        assert_eq!(code, Some(2), "{contract}: {text}");
+        assert!(
+            text.contains("DENY") && !text.contains(told),
+            "{contract}: {text}"
+        );
+        // It may have wanted a file.
+        let (_, text) = typed(&format!("cat /etc/shadow; {no}"));
+        let is_observed = text.contains("denied    read");
+        assert!(is_observed || text.contains(told), "{contract}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn the_command_line_shows_what_an_answer_rewrites_and_says_to_the_user() {
+    let daemon = Daemon::start().await;
+    let shown = |contract: &str, point: &str, reply: serde_json::Value| {
+        let hook = format!("{point}=printf '%s' '{reply}'");
+        let words = ["--contract", contract, "--point", point, "--hook", &hook];
+        typed(&daemon, &words).1
+    };
+    let text = shown(
+        "docker-agent",
+        "pre_tool_use",
+        json!({"system_message": "look\nout", "hook_specific_output": {
+            "permission_decision": "allow",
+            "updated_input": {"timeout": 10, "rest": "x".repeat(500)},
+        }}),
+    );
+    let line = |label: &str| {
+        let mut lines = text.lines();
+        let found = lines.find(|line| line.starts_with(label));
+        found.unwrap_or_else(|| panic!("{label}: {text}"))
+    };
+    assert!(line("input").contains(r#"rewritten: {"#), "{text}");
+    assert!(
+        line("input").contains(" bytes in all)") && line("input").len() < 300,
+        "{text}"
+    );
+    assert!(line("to the user").ends_with(r#""look\nout""#), "{text}");
+    let text = shown(
+        "docker-agent",
+        "tool_response_transform",
+        json!({"hook_specific_output": {"updated_tool_response": "short"}}),
+    );
+    assert!(text.contains("result      rewritten: \"short\""), "{text}");
+
+    let hooks = "[[hook]]\nname = \"nudge\"\ncontract = \"reyn\"\nmode = \"shell_push\"\npoint = \"turn_end\"\n\
+                 command = [\"/bin/echo\", '{\"message\": \"again\", \"wake\": true, \"push_when\": true, \"session\": \"other\"}']\n";
+    let daemon = Daemon::with_hooks(hooks).await;
+    let (_, text) = typed(&daemon, &["--point", "turn_end"]);
+    let told = r#"push        wake=true name="nudge" session="other" message="again""#;
+    assert!(text.contains(told), "{text}");
 }
 
 #[tokio::test]

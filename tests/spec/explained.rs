@@ -1071,3 +1071,39 @@ fn explain_answers_on_the_command_line_by_the_operators_profiles() {
     // Nothing was asked of a daemon, and nothing was made.
     assert!(!root.join("state").exists() && !root.join("run").exists());
 }
+
+#[test]
+fn what_explain_says_of_a_file_that_is_missing_is_what_a_warning_says_and_allows_it() {
+    let line = CommandLine::new();
+    let root = line.path().canonicalize().unwrap();
+    let (config, profiles) = (root.join("hookjail.toml"), root.join("profiles"));
+    fs::create_dir(&profiles).unwrap();
+    fs::set_permissions(&profiles, fs::Permissions::from_mode(0o755)).unwrap();
+    let log = root.join("agent.log");
+    let mut text = fs::read_to_string(&config).unwrap();
+    let command = format!("echo x >>{}", log.display());
+    text.push_str(&format!(
+        "[profiles]\ndirs = [{profiles:?}]\n[[hook]]\ncontract = \"docker_agent\"\npoint = \"turn_end\"\ncommand = {command:?}\n"
+    ));
+    fs::write(&config, text).unwrap();
+    for operation in ["write", "truncate"] {
+        let told = line.run(&[
+            "explain",
+            "--json",
+            "path",
+            operation,
+            log.to_str().unwrap(),
+        ]);
+        let told = one_line(&told)["toAllow"].as_str().unwrap().to_owned();
+        let checked = line.run(&["hooks", "list"]);
+        let warned = String::from_utf8([checked.stdout, checked.stderr].concat()).unwrap();
+        assert!(warned.contains(&told), "{operation}: {told}: {warned}");
+        let profile = format!("description = \"x\"\nextends = \"strict\"\n{told}\n");
+        fs::write(profiles.join("logs.toml"), profile).unwrap();
+
+        let run = line.run(&["run", "--private", "--profile", "logs", "--", "/bin/true"]);
+
+        assert_eq!(run.status.code(), Some(0), "{operation}: {told}: {run:?}");
+        fs::remove_file(&log).unwrap();
+    }
+}

@@ -6,13 +6,17 @@ use std::{
     net::TcpListener,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
+    process::{Output, Stdio},
     thread,
 };
 
 use hookjail::pb::{self, dispatched_hook::End};
 use serde_json::json;
 
-use crate::support::{Daemon, Setup, at, sh};
+use crate::{
+    support::{Daemon, Setup, at, sh},
+    witness::{CommandLine, hookjail},
+};
 
 /// What an agent's file runs for a new working tree.
 const COPY: &str = r#"SRC=$(sed 's/.*"worktree_source_dir":"\([^"]*\)".*/\1/'); [ -f "$SRC/.env" ] && cp "$SRC/.env" .env; true"#;
@@ -82,19 +86,95 @@ fn agent(directory: &Path, line: &str, rule: &str) -> String {
 
 #[tokio::test]
 async fn the_env_of_a_source_is_copied_under_a_profile_that_a_rule_grants() {
-    for (rule, copied) in [
-        ("worktree", Some("KEY=1\n".to_owned())),
-        ("workspace-rw", None),
-        ("", None),
+    for (rule, contract, copied) in [
+        ("worktree", pb::Contract::DockerAgent, true),
+        // It is then that of the hooks that are due.
+        ("worktree", pb::Contract::Unspecified, true),
+        ("workspace-rw", pb::Contract::DockerAgent, false),
+        ("", pb::Contract::DockerAgent, false),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let daemon = Daemon::with_hooks(&agent(directory.path(), COPY, rule)).await;
         let trees = Trees::below(&daemon.workspace());
+        let request = pb::DispatchRequest {
+            contract: contract.into(),
+            ..trees.made()
+        };
 
-        let response = dispatch(&daemon, trees.made()).await;
+        let response = dispatch(&daemon, request).await;
 
-        assert_eq!(trees.copied(), copied, "{rule}: {response:?}");
+        let copied = copied.then(|| "KEY=1\n".to_owned());
+        assert_eq!(trees.copied(), copied, "{rule}, {contract:?}: {response:?}");
     }
+}
+
+/// Types a dispatch at the point in a directory, with an event on stdin.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test starts the command line itself, never a hook"
+)]
+fn typed(config: &Path, here: &Path, event: &serde_json::Value, words: &[&str]) -> Output {
+    let words = [&["dispatch", "--point", "worktree_create"], words].concat();
+    let mut command = hookjail(config, &words);
+    command.current_dir(here).stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(event.to_string().as_bytes()).unwrap();
+    drop(stdin);
+    child.wait_with_output().unwrap()
+}
+
+#[tokio::test]
+async fn a_typed_dispatch_works_in_the_tree_of_its_event_wherever_it_is_typed() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = "echo x >made; test -f made";
+    let daemon = Daemon::with_hooks(&agent(directory.path(), line, "workspace-rw")).await;
+    let trees = Trees::below(&daemon.workspace());
+    let (config, socket) = (
+        daemon.path().join("hookjail.toml"),
+        daemon.path().join("sock"),
+    );
+    let by_daemon = ["--connect", socket.to_str().unwrap()];
+    let named = [&by_daemon[..], &["--contract", "docker_agent"]].concat();
+    let hook = format!("worktree_create={line}");
+    let private = ["--private", "--contract", "docker_agent", "--hook", &hook];
+    let private = [&private[..], &["--profile", "workspace-rw"]].concat();
+    let alone = CommandLine::new();
+    let alone = alone.path().join("hookjail.toml");
+    let told = json!({"cwd": trees.tree, "worktree_source_dir": trees.source});
+    let elsewhere = [Path::new("/"), &trees.source];
+    // Where the event tells none, and where a person names one, that is not so.
+    let here = json!({"worktree_source_dir": trees.source});
+    let empty = json!({"cwd": ""});
+    let by_name = [&by_daemon[..], &["--workspace", "."]].concat();
+    for (config, words) in [
+        (&config, &by_daemon[..]),
+        (&config, &named),
+        (&alone, &private),
+    ] {
+        for here in elsewhere {
+            let output = typed(config, here, &told, words);
+            assert_eq!(output.status.code(), Some(0), "{output:?}");
+            assert!(!trees.source.join("made").exists(), "{words:?}: {output:?}");
+            fs::remove_file(trees.tree.join("made")).expect("it is made in the tree");
+        }
+    }
+    for (event, words) in [
+        (&here, &by_daemon[..]),
+        (&empty, &by_daemon),
+        (&told, &by_name),
+    ] {
+        let output = typed(&config, &trees.source, event, words);
+        assert!(!trees.tree.join("made").exists(), "{words:?}: {output:?}");
+        fs::remove_file(trees.source.join("made")).expect("it is made here");
+    }
+    // A tree that nobody may bind is none, and no other takes its place.
+    let absent = json!({"cwd": trees.tree.join("absent")});
+    let output = typed(&config, &trees.source, &absent, &by_daemon);
+    assert!(!trees.source.join("made").exists(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("--workspace DIR"), "{output:?}");
 }
 
 #[tokio::test]

@@ -565,6 +565,27 @@ fn entry(command: &str) -> Entry {
     }
 }
 
+#[test]
+fn a_command_that_is_shown_has_no_character_that_is_not_seen_and_means_what_it_did() {
+    for (words, expected) in [
+        (&["/bin/sh", "-c", "a b"][..], "/bin/sh -c 'a b'"),
+        (&["sh", "-c", "it's \"x\""], r#"sh -c 'it'"'"'s "x"'"#),
+        (
+            &["sh", "-c", "echo 'a\\'\n\tb\r", "c d"],
+            r#"sh -c 'echo '"'"'a\'"'"$'\n\tb\r' 'c d'"#,
+        ),
+        (&["a\u{1b}[2J\\n\u{202e}é"], r"$'a\x1b[2J\\n\xe2\x80\xaeé'"),
+        (&["'\n'"], r#"''"'"$'\n'"'"''"#),
+    ] {
+        let words: Vec<_> = words.iter().map(OsString::from).collect();
+        assert_eq!(typed(&command_line(&words).unwrap()), expected);
+    }
+    // What another wrote may be quoted in other ways, or not at all.
+    for other in ["a 'b", "a \"b'c\" 'd'", "é"] {
+        assert_eq!(typed(other), other);
+    }
+}
+
 mod as_root {
     use super::*;
 

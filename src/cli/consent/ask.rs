@@ -20,6 +20,7 @@ use super::super::{
     show::{axis_words, plain},
 };
 use crate::{
+    admission::allowlist::typed,
     pb::{self, consent_service_client::ConsentServiceClient, watch_response::News},
     wire::json,
 };
@@ -320,7 +321,7 @@ fn described(pending: &pb::PendingConsent) -> String {
         }
     };
     if pending.tool_name.is_empty() {
-        line("$", &style.strong(&plain(&pending.command)));
+        line("$", &style.strong(&plain(&typed(&pending.command))));
     } else {
         line("tool", &style.strong(&plain(&pending.tool_name)));
         line("input", &plain(&pending.tool_input_json));

@@ -32,7 +32,7 @@ use super::{
 use crate::{
     admission::{
         self as admission, OpenedFor, Program,
-        allowlist::{Allowlist, Entry, command_line},
+        allowlist::{Allowlist, Entry, command_line, typed},
         digest::DigestCache,
     },
     config::Config,
@@ -63,6 +63,10 @@ enum Command {
         /// Below which directory it counts [default: everywhere]
         #[arg(long, value_name = "DIR")]
         within: Option<PathBuf>,
+        /// Where the command starts: what it names relative to that is looked for there [default: the directory of --within, else the
+        /// current one]
+        #[arg(long, value_name = "DIR")]
+        working_dir: Option<PathBuf>,
         /// The command
         #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
         command: Vec<OsString>,
@@ -120,12 +124,14 @@ impl Consent {
                 profile,
                 until,
                 within,
+                working_dir,
                 command,
             } => {
+                let starts_in = working_dir.as_deref().map(directory).transpose()?;
                 let terms = Terms {
                     data,
                     profile,
-                    starts_in: None,
+                    starts_in: starts_in.map(PathBuf::from),
                     until,
                     within,
                 };
@@ -247,7 +253,7 @@ fn allow(
     if !context.json
         && let Some(first) = all.first()
     {
-        let (profile, command) = (&terms.profile, &first.entry.command);
+        let (profile, command) = (&terms.profile, typed(&first.entry.command));
         // Confinement can silence a guard without any sign, and only who allows it here can still look.
         let rehearsal = format!(
             "to see what confinement changes for a guard: hookjail run --as RUNTIME --rehearse --profile {profile} -- {command} <EVENT\n"
@@ -302,7 +308,7 @@ fn tell(context: &Context, profile: &str, bound: &Bound) {
         }));
         return;
     }
-    output::stdout(format!("allowed under profile {profile}: {command}\n").as_bytes());
+    output::stdout(format!("allowed under profile {profile}: {}\n", typed(command)).as_bytes());
     for digest in &entry.digests {
         let (role, sha256) = (digest.role.name(), &digest.sha256);
         output::stdout(format!("  {role:<12} {sha256}  {}\n", digest.path).as_bytes());
@@ -342,7 +348,7 @@ fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
         let data = entry.data.iter().map(|file| format!(" data {file}"));
         let line = format!(
             "{profile:<14} {}  since {}{}{}{}\n",
-            plain(&entry.command),
+            plain(&typed(&entry.command)),
             plain(&entry.approved_at),
             plain(&scope.unwrap_or_default()),
             end.unwrap_or_default(),
@@ -440,7 +446,7 @@ fn revoke(config: &Config, context: &Context, words: &[OsString]) -> Result<Exit
         if revoked == 0 {
             output::stderr(&format!(
                 "hookjail: nothing was allowed as `{}`; `hookjail consent list` shows what is",
-                plain(&command)
+                plain(&typed(&command))
             ));
         }
     }

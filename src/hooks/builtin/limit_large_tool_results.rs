@@ -53,8 +53,9 @@ pub(super) fn verdict(point: &str, event: &Members<'_>, results: Option<ResultsO
         None => (NOT_STORED.to_owned(), None),
     };
     let (bytes, lines) = (response.len(), response.lines().count());
+    let plural = if lines == 1 { "" } else { "s" };
     let notice = format!(
-        "Tool call result was too large ({bytes} bytes in {lines} lines; limits {BYTES} bytes and {LINES} lines). {place}\n\n\
+        "Tool call result was too large ({bytes} bytes in {lines} line{plural}; limits {BYTES} bytes and {LINES} lines). {place}\n\n\
          Showing the last {LINES} lines (up to {BYTES} bytes):\n\n{end}"
     );
     Verdict {

@@ -258,11 +258,13 @@ fn results_that_are_too_long_lose_their_beginning() {
     }
     let tail = |text: &str| text.split_once(":\n\n").unwrap().1.to_owned();
     let long = of(&"ab".repeat(25_601)).unwrap();
-    let notice = "Tool call result was too large (51202 bytes in 1 lines; limits 51200 bytes and 2000 lines). The full result is not stored; narrow \
+    let notice = "Tool call result was too large (51202 bytes in 1 line; limits 51200 bytes and 2000 lines). The full result is not stored; narrow \
                   the tool query to get the part you need.\n\nShowing the last 2000 lines (up to 51200 bytes):\n\nab";
     assert!(long.starts_with(notice), "{}", &long[..300]);
     assert_eq!(tail(&long).len(), 51_200);
-    assert_eq!(tail(&of(&lines(2001)).unwrap()), lines(2000));
+    let many = of(&lines(2001)).unwrap();
+    assert!(many.contains("(4002 bytes in 2001 lines; "), "{many}");
+    assert_eq!(tail(&many), lines(2000));
     let unended = format!("first\n{}x", lines(1999));
     assert_eq!(tail(&of(&unended).unwrap()), unended["first\n".len()..]);
     // No character is cut apart.

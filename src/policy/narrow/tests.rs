@@ -49,7 +49,9 @@ fn a_profile_that_needs_a_workspace_is_refused_without_one() {
         assert_eq!(refused.field(), "hook.workspace");
         assert_eq!(
             refused.to_string(),
-            format!("`hook.workspace` is not set, and profile `{name}` grants `${{workspace}}`")
+            format!(
+                "`hook.workspace` is not set, and profile `{name}` grants `${{workspace}}`; name it, on the command line by `--workspace DIR`"
+            )
         );
     }
 }

@@ -159,7 +159,7 @@ pub fn path(
         }
         Kind::Missing if !makes => {
             let grant = if answer.remedy.is_some() {
-                "; and a grant on what does not exist refuses every run"
+                "; and a grant on what does not exist refuses every run, unless it has `create`"
             } else {
                 ""
             };
