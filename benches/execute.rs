@@ -36,9 +36,9 @@ use std::{
 };
 
 use hookjail::{
-    admission::{ConsentRule, Operator},
     cli::Assembly,
     config::{Config, Surroundings},
+    consent::{ConsentRule, Operator},
     hooks::valve::{OnLimit, Valve},
     pb::{self, hook_service_client::HookServiceClient},
     wire::{Incoming, Server, WireLimits},

@@ -15,8 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hookjail::audit::{
-    journal::{Fsync, Journal, Settings},
+use hookjail::journal::{
+    append::{Fsync, Journal, Settings},
     record::{Peer, Record, Refused},
 };
 use tempfile::TempDir;

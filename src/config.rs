@@ -16,7 +16,6 @@ use self::{
     written::{Infer, Written},
 };
 use crate::{
-    audit::{Capture, journal::Settings},
     hooks::{
         Registered,
         http::{Egress, decide},
@@ -25,11 +24,12 @@ use crate::{
         read::{InferLists, Switches},
         valve::OnLimit,
     },
+    journal::{Capture, append::Settings},
     model::ProfileName,
     policy::{References, WorkspaceRoots},
     redact::secret::Registration,
     sandbox::{Order, Runtime},
-    trusted::{self, Untrusted},
+    util::trusted_file::{self, Untrusted},
 };
 
 mod audit;
@@ -552,7 +552,7 @@ fn listing(written: Infer, append: &str) -> Result<Listing, ConfigProblem> {
 }
 
 fn read(path: &Path) -> Result<String, ConfigProblem> {
-    let mut file = trusted::open(path, File::options().read(true))?;
+    let mut file = trusted_file::open(path, File::options().read(true))?;
     let mut text = String::new();
     file.read_to_string(&mut text)?;
     Ok(text)

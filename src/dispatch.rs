@@ -13,12 +13,11 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::{
-    admission::pending::{Question, Subject},
+    consent::pending::{Question, Subject},
     contract::{
         AgentMode, ContractEvent, Course, Decision, End, EndKind, Entry, Envelope, Folded,
         Lifetime, Members, Mode, Moment, Push, Skip, Stop, Verdict, text,
     },
-    heavy,
     hooks::{
         Action, Configured, Lists, Occasion, Registered, Scope,
         http::Denied,
@@ -31,6 +30,7 @@ use crate::{
     pipeline::{Answer, Call, Pipeline, Purpose, Recorded, Rules},
     refusal::{Reason, Refusal},
     request::Request,
+    util::heavy,
 };
 
 mod builtin;

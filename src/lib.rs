@@ -11,20 +11,17 @@
 //! [`pipeline::Confined`]; a reply can be encoded only from [`pipeline::Recorded`].
 //! "Ran unannounced", "ran unconfined" and "answered unaudited" do not compile (`tests/compile-fail.md`).
 
-pub mod admission;
-pub mod audit;
 pub mod cli;
 pub mod config;
+pub mod consent;
 pub mod contract;
-pub mod current;
 pub mod dispatch;
-mod heavy;
 pub mod hooks;
+pub mod journal;
 pub mod model;
 pub mod pb;
 pub mod pipeline;
 pub mod policy;
-pub mod presence;
 pub mod process;
 pub mod redact;
 pub mod refusal;
@@ -32,10 +29,8 @@ pub mod request;
 pub mod root;
 pub mod sandbox;
 pub mod schema;
-pub mod shares;
 pub mod sys;
-mod trusted;
-mod turns;
+pub mod util;
 mod weaken;
 pub mod wire;
 mod workspace;

@@ -7,7 +7,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 use crate::{
-    admission::allowlist::Allowlist, audit::record::Line, config, policy::profile::ProfileFile,
+    config, consent::allowlist::Allowlist, journal::record::Line, policy::profile::ProfileFile,
 };
 
 /// A file, or a line of one.

@@ -10,10 +10,10 @@ use std::{
 #[cfg(target_os = "linux")]
 use crate::sandbox::Observer;
 use crate::{
-    admission::{ConsentRule, Operator, allowlist::command_line},
-    audit::{Redaction, journal::Journal},
     config::{Config, Surroundings},
+    consent::{ConsentRule, Operator, allowlist::command_line},
     hooks::Results,
+    journal::{Redaction, append::Journal},
     model::ProfileName,
     pipeline::{Audit, Configuration, Gate, GateParts, OperatorHook, Pipeline, Rules},
     policy::{Registry, forbidden::Forbidden},

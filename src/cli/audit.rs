@@ -16,14 +16,14 @@ use tonic::{Status, Streaming};
 
 use super::{Context, Failure, client, output, output::Style, show::plain};
 use crate::{
-    audit::{
+    contract,
+    journal::{
         query::{End, Filter, Matcher, Told},
         read::Reader,
         record::EventLine,
         stats::{By, Group, Stats},
         verify::{Tail, Verified, VerifyError, verify_file, verify_journal},
     },
-    contract,
     pb::{self, audit_service_client::AuditServiceClient},
 };
 

@@ -22,7 +22,7 @@ use super::{
     show::{Refusals, may_be_hindered, plain, push_words, texts},
 };
 use crate::{
-    admission::ConsentRule,
+    consent::ConsentRule,
     contract::{Members, text},
     hooks::Owner,
     pb::{self, hook_service_client::HookServiceClient},

@@ -32,8 +32,8 @@ use super::{
     show::{denial_words, outcome_words, plain},
 };
 use crate::{
-    admission::ConsentRule,
     config::Config,
+    consent::ConsentRule,
     contract::{Envelope, native::Runtime},
     model::{Event, Narrow, ProfileName},
     pb::{self, hook_service_client::HookServiceClient},

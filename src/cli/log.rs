@@ -7,7 +7,7 @@ use std::{
 
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::{audit::CurrentRedaction, redact::Cut};
+use crate::{journal::CurrentRedaction, redact::Cut};
 
 /// Writes to stderr what is left of each line. Until it is told what to follow, nothing was read that could be secret.
 #[derive(Clone, Debug, Default)]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::Failure;
-use crate::admission::is_interpreter;
+use crate::consent::is_interpreter;
 
 /// The program was found but could not be executed.
 pub(super) const NOT_EXECUTABLE: u8 = 126;

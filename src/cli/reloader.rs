@@ -9,13 +9,13 @@ use super::{
     assemble::{Assembly, confirm_all},
 };
 use crate::{
-    admission::allowlist::Allowlist,
     config::Config,
-    current::Current,
+    consent::allowlist::Allowlist,
     hooks::{self, Configured, Lists, Registered, load::Loaded, lookup, redirection},
     pipeline::Pipeline,
     policy::Registry,
     refusal::{Reason, Refusal, chain},
+    util::swap::Current,
     wire::{Reload, Reloaded},
 };
 

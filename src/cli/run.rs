@@ -25,8 +25,8 @@ use super::{
     show::{plain, show, show_preview},
 };
 use crate::{
-    admission::ConsentRule,
     config::Config,
+    consent::ConsentRule,
     contract::is_spelled,
     pb::{self, hook_service_client::HookServiceClient},
     policy::units::Span,

@@ -21,14 +21,12 @@ use super::{
     reloader::{Reloader, registered},
 };
 use crate::{
-    admission::allowlist::Allowlist,
     config::Config,
-    current::Current,
+    consent::allowlist::Allowlist,
     hooks::valve::Valve,
-    presence::Presence,
     refusal::lacking,
-    shares::Shares,
     sys::{self, Keeper},
+    util::{presence::Presence, shares::Shares, swap::Current},
     wire::{Incoming, Server, Steering, WireLimits},
 };
 

@@ -26,10 +26,10 @@ use tower::service_fn;
 
 use super::{Context, Failure, assemble::Assembly, client, output};
 use crate::{
-    admission::ConsentRule,
     config::Config,
-    current::Current,
+    consent::ConsentRule,
     hooks::{Configured, valve::Valve},
+    util::swap::Current,
     wire::{Incoming, ServeError, Server, WireLimits},
 };
 

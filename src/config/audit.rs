@@ -9,9 +9,9 @@ use super::{
     written::{AuditEntry, Captured},
 };
 use crate::{
-    audit::{
+    journal::{
         Capture,
-        journal::{Fsync, Settings},
+        append::{Fsync, Settings},
     },
     policy::units::Span,
 };

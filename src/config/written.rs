@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    audit::journal::Settings,
     hooks::{read::CONTRACTS as READ, valve::OnLimit},
+    journal::append::Settings,
     policy::units::{Size, Span},
     sandbox::{BackendName, DEFAULT_UID_RANGE, RuntimeKind},
 };

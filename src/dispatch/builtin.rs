@@ -8,12 +8,11 @@ use tokio::{task, time::timeout};
 
 use crate::{
     contract::{Mode, Verdict},
-    heavy,
     hooks::{Builtin, Payload, ResultsOf, Save, Scene},
     pipeline::{Call, Pipeline},
     refusal::Refusal,
     request::Request,
-    turns::Turns,
+    util::{heavy, turns::Turns},
 };
 
 /// How many look at files at once.

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     contract::{AgentMode, infer_gate},
-    trusted,
+    util::trusted_file,
 };
 
 /// What only looks; let through in every mode where nobody says otherwise.
@@ -120,7 +120,7 @@ impl Listing {
     pub fn load(&self) -> Result<Lists, LoadError> {
         let of_file = match &self.file {
             Some(path) => {
-                let opened = trusted::open(path, File::options().read(true));
+                let opened = trusted_file::open(path, File::options().read(true));
                 let text = opened.and_then(|file| Ok(bounded(file)?));
                 let text = text.map_err(|cause| LoadError::Open {
                     cause,

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     model::{Command, ProfileName},
-    trusted::{self, Untrusted},
+    util::trusted_file::{self, Untrusted},
 };
 
 /// A file of hooks that the operator names.
@@ -105,7 +105,7 @@ pub fn peek(path: &Path) -> io::Result<String> {
 }
 
 fn text(file: &HooksFile) -> Result<Option<String>, LoadError> {
-    let opened = trusted::open(&file.path, File::options().read(true));
+    let opened = trusted_file::open(&file.path, File::options().read(true));
     let read = opened.and_then(|opened| Ok(bounded(opened)?));
     match read {
         Ok(text) => Ok(Some(text)),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
 use crate::{
-    admission::allowlist::command_line,
+    consent::allowlist::command_line,
     contract::{AgentMode, CommandStyle, Entry, Equality, Members, Mode, Tool},
     model::{Command, InvalidField, ProfileName},
 };

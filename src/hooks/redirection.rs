@@ -8,7 +8,7 @@ use std::{
 
 use super::{Action, Registered};
 use crate::{
-    admission::shell_line,
+    consent::shell_line,
     model::{Command, ProfileName},
     policy::{Access, GrantSpec, Place, Policy, Registry, WorkingDir, explain::Remedy},
 };

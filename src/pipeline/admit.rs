@@ -16,24 +16,23 @@ use tokio_util::sync::CancellationToken;
 
 use super::call::{Call, Purpose, early};
 use crate::{
-    admission::{
+    consent::{
         ConsentRule, Consents, Opened, OpenedFor, Program,
         allowlist::command_line,
-        consent::{ALLOW, Asking, Case, Decree, Shown, Unhashed},
+        decide::{ALLOW, Asking, Case, Decree, Shown, Unhashed},
         hashing::{Hashing, UNALLOWED_BYTES},
         interpreter,
         pending::Decided,
-        places::{Full, Place, Places},
     },
     contract::{CommandStyle, Defaults},
-    current::Current,
     model::{Command, Consent, Hook, InvalidField, Peer, ProfileName, is_plain},
+    pipeline::places::{Full, Place, Places},
     policy::{GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden, starts_in},
     refusal::{Reason, Refusal, Stop, canceled},
     request::Request,
     sandbox::{BackendName, Sandbox},
-    shares::Shares,
     sys::FileRights,
+    util::{shares::Shares, swap::Current},
 };
 
 /// How many hooks may lead to another: one that starts a runtime that runs hooks comes back here, and must end some time.

@@ -7,16 +7,16 @@ use super::{
     record::{Audit, hex, known, unavailable},
 };
 use crate::{
-    admission::allowlist::Digest,
-    audit::{
+    consent::allowlist::Digest,
+    journal::{
         Redaction,
         chain::sha256,
         record::{self, AxisLine, Record},
     },
-    heavy,
     process::Chunk,
     refusal::{Reason, Refusal, Stop, canceled},
     sandbox::{PassedOver, Task},
+    util::heavy,
 };
 
 /// A plan whose start record is written.

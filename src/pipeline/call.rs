@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::{model::Peer, process::Chunk, shares::Share};
+use crate::{model::Peer, process::Chunk, util::shares::Share};
 
 /// How much earlier than the caller's own timer a run ends, so that the answer still arrives: the server library answers
 /// for us once that timer has fired. What comes after the deadline is the tree's end, its last output and the end record,

@@ -7,10 +7,9 @@ use nix::errno::Errno;
 
 use super::Ended;
 use crate::{
-    admission::allowlist::command_line,
-    audit::{Redaction, Shown, record},
-    contract::End as ContractEnd,
-    contract::{Bearing, ContractEvent, EndKind, Entry, Verdict},
+    consent::allowlist::command_line,
+    contract::{Bearing, ContractEvent, End as ContractEnd, EndKind, Entry, Verdict},
+    journal::{Redaction, Shown, record},
     model::Command,
     process::{Captured, Cause},
     redact::{MARKER_BYTES, Redactor},

@@ -4,6 +4,7 @@ mod admit;
 mod announce;
 mod call;
 mod interpret;
+mod places;
 mod plan;
 mod preview;
 mod record;
@@ -21,11 +22,11 @@ pub use self::{
 };
 
 use crate::{
-    heavy,
     hooks::Results,
     refusal::{Refusal, Stop},
     request::Request,
     sandbox::Sandbox,
+    util::heavy,
 };
 
 /// What every request goes through.

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, time::Duration};
 
 use super::{Admitted, Plan};
-use crate::{admission::allowlist::Digest, model::Consent, refusal::Stop};
+use crate::{consent::allowlist::Digest, model::Consent, refusal::Stop};
 
 /// A request, taken as far as it goes without anything being announced or started.
 ///

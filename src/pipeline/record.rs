@@ -6,22 +6,22 @@ use tokio::{sync::watch, time::timeout};
 
 use super::{Call, Ended, Interpreted};
 use crate::{
-    admission::allowlist::typed,
-    audit::{
+    consent::allowlist::typed,
+    contract::Json,
+    journal::{
         CurrentRedaction, Problem, Redaction,
+        append::{Appended, Journal},
         chain::sha256,
         earlier::Earlier,
-        journal::{Appended, Journal},
         record::{self, Record},
         writer::Writer,
     },
-    contract::Json,
-    heavy,
     model::{Command, Peer},
     process::Captured,
     refusal::{Reason, Refusal, Stop, chain},
     request::Request,
     sandbox::End,
+    util::heavy,
 };
 
 /// The journal as the pipeline uses it: while an end could not be written, no run is announced.

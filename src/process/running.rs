@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     model::OnOutputLimit,
-    shares::Share,
     sys::{self, Process, Reaped, WaitStatus, Watched, exited},
+    util::shares::Share,
 };
 
 /// How long the end of an output may be away once the tree is dead. Nothing of the run is left by then, so this only runs out

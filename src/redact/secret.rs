@@ -11,7 +11,7 @@ use std::{
 
 use regex::bytes::Regex;
 
-use crate::trusted::{self, Untrusted};
+use crate::util::trusted_file::{self, Untrusted};
 
 /// The shortest value: what is shorter would be found in texts that have nothing to do with it.
 pub const MIN_BYTES: usize = 8;
@@ -186,7 +186,7 @@ impl Registration {
 
 /// Reads a file without the line break at its end.
 fn content(path: &Path) -> Result<Vec<u8>, SecretProblem> {
-    let file = trusted::open_own_or_roots(path, File::options().read(true));
+    let file = trusted_file::open_own_or_roots(path, File::options().read(true));
     let file = file.map_err(|source| SecretProblem::Untrusted {
         path: path.to_owned(),
         source,

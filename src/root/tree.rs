@@ -10,7 +10,7 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use crate::trusted::{self, Untrusted};
+use crate::util::trusted_file::{self, Untrusted};
 
 /// How digests are written: `sha256:` and 64 hexadecimal digits.
 const PREFIX: &str = "sha256:";
@@ -84,7 +84,7 @@ fn enter(hasher: &mut Sha256, tree: &Path, path: &Path) -> Result<Vec<PathBuf>, 
         text(hasher, name.as_os_str().as_bytes());
     };
     if found.is_dir() {
-        trusted::check_own_or_roots(&found)?;
+        trusted_file::check_own_or_roots(&found)?;
         head(b'd', &found);
         let entries = fs::read_dir(path)?.map(|entry| Ok(entry?.path()));
         let mut below = entries.collect::<io::Result<Vec<_>>>()?;
@@ -92,7 +92,7 @@ fn enter(hasher: &mut Sha256, tree: &Path, path: &Path) -> Result<Vec<PathBuf>, 
         return Ok(below);
     }
     if found.is_file() {
-        let mut file = trusted::open_own_or_roots(path, OpenOptions::new().read(true))?;
+        let mut file = trusted_file::open_own_or_roots(path, OpenOptions::new().read(true))?;
         let found = file.metadata()?;
         head(b'f', &found);
         content(hasher, &mut file, found.len())?;

@@ -27,12 +27,14 @@ use super::{
 use crate::{
     model::Peer,
     policy::Files,
-    presence::Presence,
     process::{self, Deadlines, Hold, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
     root::{Root, View},
     sys::Keeper,
-    turns::{Turn, Turns},
+    util::{
+        presence::Presence,
+        turns::{Turn, Turns},
+    },
 };
 
 /// How long the set-up of a hook may keep others waiting: it takes some milliseconds, unless something hangs.

@@ -27,7 +27,7 @@ use super::{
     task::Task,
 };
 use crate::{
-    admission::{Kept, digest::hash_file, only_roots},
+    consent::{Kept, digest::hash_file, only_roots},
     model::{InvalidField, is_plain},
     policy::{self, Access, rights::Rights},
     process::Pipes,

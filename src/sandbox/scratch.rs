@@ -25,8 +25,8 @@ use uuid::Uuid;
 
 use super::host;
 use crate::{
-    presence::Presence,
     sys::{BY_NAME, Identity, keep_writers_out},
+    util::presence::Presence,
 };
 
 /// The start of the name of every instance's directory.

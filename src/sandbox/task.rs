@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Opened, Prepared};
 use crate::{
-    admission::Program,
+    consent::Program,
     model::Peer,
     policy::{Policy, environment::Variables},
 };

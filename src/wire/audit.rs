@@ -16,7 +16,7 @@ use super::{
     status::fault,
 };
 use crate::{
-    audit::{
+    journal::{
         query::{End, Filter, Matcher, Told},
         read::Reader,
     },
@@ -24,8 +24,7 @@ use crate::{
     pb::{self, audit_service_server::AuditService},
     pipeline::Pipeline,
     refusal::{Reason, Refusal},
-    shares::Share,
-    turns::Turns,
+    util::{shares::Share, turns::Turns},
 };
 
 /// `hookjail.v1.AuditService` over a pipeline's journal.

@@ -19,7 +19,7 @@ use tonic::transport::server::{Connected, UdsConnectInfo};
 use crate::{
     model::Peer,
     pipeline::Pipeline,
-    shares::{Share, Shares},
+    util::shares::{Share, Shares},
 };
 
 /// How long a client may take for the preface of HTTP/2. From then on it is asked for signs of life.

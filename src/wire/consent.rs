@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status};
 
 use super::{axis_report, decode, host::timestamp, service::peer, status};
 use crate::{
-    admission::{
+    consent::{
         Consents, OpenedFor, Program,
         allowlist::{Digest, Entry, Role, command_line},
         pending::{Asked, Decided, Decision, Listening, News, Question, Subject},

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::encode::{Cut, Told, axis_message};
 use crate::{
-    audit::record::OutcomeKind,
+    journal::record::OutcomeKind,
     pb,
     pipeline::{Interpreted, Plan},
     policy::{explain::Reach, forbidden::Forbidden, rights::FileRight},

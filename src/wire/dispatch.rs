@@ -17,13 +17,13 @@ use crate::{
         AgentMode, Budget, Envelope, Json, Lifetime, Members, Mode, Tool, native::base_coats, text,
     },
     dispatch::{Dispatch, Dispatched, Reached},
-    heavy,
     hooks::{Action, Configured, Filter, Matcher, Owner, Registered, Scope, valve},
     model::{Event, InvalidField, OnDisconnect, Peer, check_name},
     pb,
     pipeline::{About, Answer, Rules},
     policy::forbidden::Forbidden,
     refusal::Refusal,
+    util::heavy,
 };
 
 /// How many hooks one dispatch may bring. Each has an expression to compile, whose size is bounded.

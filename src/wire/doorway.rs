@@ -24,7 +24,7 @@ use crate::{
     model::Peer,
     pipeline::{About, Pipeline},
     refusal::{Reason, Refusal},
-    shares::{Share, Shares},
+    util::shares::{Share, Shares},
 };
 
 /// How long a message may take from its headers to its last byte.
@@ -468,7 +468,7 @@ mod tests {
     use http_body::Body as _;
 
     use super::*;
-    use crate::shares::Shares;
+    use crate::util::shares::Shares;
 
     /// A message of which nothing comes.
     struct Silent;

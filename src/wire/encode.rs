@@ -5,8 +5,8 @@ use tonic::Status;
 
 use super::{denials::denials, status};
 use crate::{
-    audit::record::OutcomeKind,
     contract::{BlockedBy, ContractEvent, Decision, Json, Lifetime, Push, Reminder, Verdict},
+    journal::record::OutcomeKind,
     model::axis::{Axis, Coverage, Demand},
     pb,
     pipeline::{Answer, Ended, Interpreted, Recorded, Redacted, usage},

@@ -6,7 +6,7 @@ use tonic::Status;
 
 use super::{axis_report, encode::passed_over_message, host::timestamp, status};
 use crate::{
-    admission::allowlist::typed,
+    consent::allowlist::typed,
     model::{
         OnOutputLimit,
         axis::{Axes, Axis, Coverage},
@@ -110,7 +110,7 @@ fn admitted(admission: &Admission, response: &mut pb::PreviewResponse) {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     admission.consent.name().clone_into(&mut response.consent);
-    let file = |digest: &crate::admission::allowlist::Digest| pb::HashedFile {
+    let file = |digest: &crate::consent::allowlist::Digest| pb::HashedFile {
         path: digest.path.clone(),
         role: digest.role.name().to_owned(),
         sha256: digest.sha256.clone(),

@@ -11,7 +11,7 @@ use crate::{
     pipeline::{Pipeline, Rules},
     policy::Policy,
     refusal::{Reason, Refusal},
-    turns::Turns,
+    util::turns::Turns,
 };
 
 /// `hookjail.v1.SandboxService` over a pipeline.

@@ -16,10 +16,10 @@ use tonic_types::StatusExt;
 
 use super::status;
 use crate::{
-    audit::RETENTION,
+    journal::RETENTION,
     pb,
     refusal::{Reason, Refusal},
-    shares::{Share, Shares},
+    util::shares::{Share, Shares},
 };
 
 /// How many bytes of answers are kept at most, divided among the uids of those that asked.

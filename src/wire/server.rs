@@ -36,16 +36,15 @@ use super::{
     unreadable::ReadableLayer,
 };
 use crate::{
-    audit::Problem,
-    current::Current,
     hooks::{Configured, valve::Valve},
+    journal::Problem,
     pb::{
         self, admin_service_server::AdminServiceServer, audit_service_server::AuditServiceServer,
         consent_service_server::ConsentServiceServer, hook_service_server::HookServiceServer,
         sandbox_service_server::SandboxServiceServer,
     },
     pipeline::Pipeline,
-    presence::Presence,
+    util::{presence::Presence, swap::Current},
 };
 
 /// How long clients may take to fetch their answers once everything else has ended.

@@ -27,17 +27,15 @@ use super::{
     status,
 };
 use crate::{
-    audit::conflict,
-    current::Current,
-    heavy,
     hooks::{Configured, valve::Valve},
+    journal::conflict,
     model::{InvalidField, OnDisconnect, Peer},
     pb::{self, hook_service_server::HookService},
     pipeline::{About, Call, Pipeline, Purpose, Recorded, Rules},
     process::{Chunk, Stream as Output},
     refusal::{Reason, Refusal},
     request,
-    shares::Share,
+    util::{heavy, shares::Share, swap::Current},
 };
 
 /// The answer to a request. Boxed: futures keep room for one from the beginning.

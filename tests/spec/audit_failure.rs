@@ -19,7 +19,7 @@ use std::{
 };
 
 use hookjail::{
-    audit::verify::verify_journal,
+    journal::verify::verify_journal,
     pb::{self, sandbox_service_client::SandboxServiceClient},
 };
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use hookjail::{
-    audit::verify::{Break, VerifyError, verify_file},
+    journal::verify::{Break, VerifyError, verify_file},
     pb,
 };
 use serde_json::json;

@@ -20,7 +20,7 @@ use std::{
     process::Command,
 };
 
-use hookjail::{admission::digest::hash_file, pb};
+use hookjail::{consent::digest::hash_file, pb};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -3,8 +3,8 @@
 use std::{fs, path::Path, process::Command};
 
 use hookjail::{
-    audit::record::Line,
     config::{Config, ConfigProblem, Surroundings},
+    journal::record::Line,
     pb,
     policy::profile::{ProfileCause, ProfileFile},
     schema::Form,
@@ -396,7 +396,7 @@ fn an_allowlist_as_it_is_written_has_its_form_and_the_command_line_prints_every_
     ] {
         assert!(!validator.is_valid(&wrong), "{wrong}");
         let read =
-            serde_json::from_value::<Vec<hookjail::admission::allowlist::Entry>>(wrong.clone());
+            serde_json::from_value::<Vec<hookjail::consent::allowlist::Entry>>(wrong.clone());
         assert!(read.is_err(), "{wrong}");
     }
 

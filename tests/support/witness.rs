@@ -19,7 +19,7 @@ use std::{
 };
 
 use hookjail::{
-    audit::{read::Reader, verify::verify_journal},
+    journal::{read::Reader, verify::verify_journal},
     pb,
 };
 use nix::fcntl::{AT_FDCWD, Flock, RenameFlags, renameat2};

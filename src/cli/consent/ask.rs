@@ -20,7 +20,7 @@ use super::super::{
     show::{axis_words, plain},
 };
 use crate::{
-    admission::allowlist::typed,
+    consent::allowlist::typed,
     pb::{self, consent_service_client::ConsentServiceClient, watch_response::News},
     wire::json,
 };

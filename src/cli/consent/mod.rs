@@ -30,12 +30,12 @@ use super::{
     show::plain,
 };
 use crate::{
-    admission::{
+    config::Config,
+    consent::{
         self as admission, OpenedFor, Program,
         allowlist::{Allowlist, Entry, command_line, typed},
         digest::DigestCache,
     },
-    config::Config,
     pb,
     root::View,
 };

@@ -33,8 +33,8 @@ use super::{
     thin::{THIN, WHOLE},
 };
 use crate::{
-    admission::allowlist::Allowlist,
     config::Config,
+    consent::allowlist::Allowlist,
     contract::{
         CommandStyle,
         native::{Runtime, Stakes},

@@ -23,7 +23,7 @@ use crate::{
         read::{Origin, ReadError, Switches, read},
     },
     model::json,
-    trusted,
+    util::trusted_file,
 };
 
 /// What a file is called beside which it is kept as it was.
@@ -376,7 +376,7 @@ impl SettingsFile {
             ));
         }
         let replace = |path: &Path, text: &str| {
-            trusted::replace(path, text.as_bytes(), before.mode() & 0o777)?;
+            trusted_file::replace(path, text.as_bytes(), before.mode() & 0o777)?;
             // Under root it is another's, and stays it.
             let after = path.metadata()?;
             let user = (after.uid() != before.uid()).then_some(before.uid());

@@ -15,7 +15,7 @@ use http::HeaderName;
 pub use self::url::Url;
 use super::{Action, Payload, Registered, load::Loaded};
 use crate::{
-    admission::only_roots,
+    consent::only_roots,
     model::{Backing, Command, ProfileName},
     policy::environment::is_name,
     redact::secret::Registration,

@@ -21,7 +21,7 @@ use super::{Absent, inside};
 use crate::{
     policy::Limits,
     sandbox::Evidence,
-    trusted::{self, Untrusted},
+    util::trusted_file::{self, Untrusted},
 };
 
 /// What a group of ours must be able to limit.
@@ -61,7 +61,7 @@ pub(super) fn prepare(parent: &Path) -> Result<(), Absent> {
     };
     let found = fs::metadata(parent).map_err(Untrusted::from);
     found
-        .and_then(|found| trusted::check_own_or_roots(&found))
+        .and_then(|found| trusted_file::check_own_or_roots(&found))
         .map_err(|error| {
             absent(format!(
                 "the control group `{shown}` cannot be used: {error}"

@@ -30,7 +30,7 @@ use crate::{
     model::axis::Coverage,
     policy::{Metadata, Network, Policy},
     root::RootSpec,
-    trusted,
+    util::trusted_file,
 };
 
 /// Which command line a runtime understands.
@@ -87,16 +87,18 @@ impl Runtime {
     ///
     /// Says what is wrong with it: missing, or another user than root or the daemon's own can change it.
     fn open(&self) -> Result<File, Absent> {
-        trusted::open_own_or_roots(&self.path, OpenOptions::new().read(true)).map_err(|error| {
-            let path = self.path.display();
-            Absent {
-                fix: format!(
-                    "install `{}` at `{path}`, or name another with `container.runtime`",
-                    self.kind.name()
-                ),
-                why: format!("the container runtime `{path}` cannot be used: {error}"),
-            }
-        })
+        trusted_file::open_own_or_roots(&self.path, OpenOptions::new().read(true)).map_err(
+            |error| {
+                let path = self.path.display();
+                Absent {
+                    fix: format!(
+                        "install `{}` at `{path}`, or name another with `container.runtime`",
+                        self.kind.name()
+                    ),
+                    why: format!("the container runtime `{path}` cannot be used: {error}"),
+                }
+            },
+        )
     }
 }
 

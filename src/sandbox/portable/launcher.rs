@@ -29,7 +29,7 @@ use super::{
     witness,
 };
 use crate::{
-    admission::{
+    consent::{
         self,
         allowlist::{Digest, Role},
         only_roots,

@@ -4,16 +4,15 @@
 
 pub mod allowlist;
 mod approved;
-pub(crate) mod consent;
+pub(crate) mod decide;
 pub mod digest;
 pub(crate) mod hashing;
 pub(crate) mod interpreter;
 pub mod pending;
-pub(crate) mod places;
 mod program;
 
 pub use self::{
-    consent::{ConsentRule, Consents, Operator, revoke},
+    decide::{ConsentRule, Consents, Operator, revoke},
     program::{Kept, Opened, OpenedFor, Program, Script},
 };
 

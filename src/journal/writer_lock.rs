@@ -12,7 +12,7 @@ use nix::{
 };
 use uuid::Uuid;
 
-use crate::trusted::{self, Untrusted};
+use crate::util::trusted_file::{self, Untrusted};
 
 /// The mark of one writer, held by this process: its own, or that of a writer that died.
 ///
@@ -35,7 +35,7 @@ impl Mark {
             path: path.clone(),
             cause,
         };
-        let file = trusted::open(&path, OpenOptions::new().write(true).create_new(true))
+        let file = trusted_file::open(&path, OpenOptions::new().write(true).create_new(true))
             .map_err(failed)?;
         let held = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|(_, errno)| failed(io::Error::from(errno).into()))?;
@@ -110,7 +110,7 @@ fn take(path: &Path) -> Result<Option<Flock<File>>, MarkError> {
         path: path.to_owned(),
         cause,
     };
-    let file = match trusted::open(path, OpenOptions::new().write(true)) {
+    let file = match trusted_file::open(path, OpenOptions::new().write(true)) {
         Ok(file) => file,
         Err(Untrusted::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => return Err(failed(cause)),

@@ -22,8 +22,8 @@ use super::{
     record::{OutcomeKind, Peer},
 };
 use crate::{
-    heavy,
     refusal::{Reason, Refusal, chain},
+    util::heavy,
 };
 
 /// How long an id stands for what was run under it, from its last record or answer on.

@@ -26,13 +26,13 @@ use self::{
 use super::{
     chain::{Link, MAX_LINE_BYTES},
     files,
-    instance::{Mark, MarkError},
     read::Reader,
     record::{Interrupted, Record},
+    writer_lock::{Mark, MarkError},
 };
 use crate::{
     refusal::chain,
-    trusted::{self, Untrusted},
+    util::trusted_file::{self, Untrusted},
 };
 
 pub use self::sync::Fsync;
@@ -89,7 +89,7 @@ impl Journal {
     pub fn open(dir: &Path, settings: Settings) -> Result<Self, JournalError> {
         let instances = dir.join(INSTANCES);
         for path in [dir, &instances] {
-            trusted::directory(path).map_err(|source| JournalError::Untrusted {
+            trusted_file::directory(path).map_err(|source| JournalError::Untrusted {
                 path: path.to_owned(),
                 source,
             })?;
@@ -446,7 +446,7 @@ fn hold(lock: &Arc<File>, path: &Path) -> Result<Held, JournalError> {
 }
 
 fn open_file(path: &Path, options: &mut OpenOptions) -> Result<File, JournalError> {
-    trusted::open(path, options).map_err(|source| JournalError::Untrusted {
+    trusted_file::open(path, options).map_err(|source| JournalError::Untrusted {
         path: path.to_owned(),
         source,
     })

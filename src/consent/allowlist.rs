@@ -24,7 +24,7 @@ use super::digest::{Stamp, settled};
 use crate::{
     model::is_unseen,
     policy::Policy,
-    trusted::{self, Untrusted},
+    util::trusted_file::{self, Untrusted},
 };
 
 /// The consents as the file held them when it was read.
@@ -48,7 +48,7 @@ impl Allowlist {
     /// Fails if somebody else could write the file, or if it is not a list of entries. (reyn takes a broken file for an
     /// empty one; here the operator gets to know.)
     pub fn load(path: &Path) -> Result<Self, AllowlistError> {
-        let mut file = match trusted::open(path, OpenOptions::new().read(true)) {
+        let mut file = match trusted_file::open(path, OpenOptions::new().read(true)) {
             Ok(file) => file,
             Err(Untrusted::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Self::default());
@@ -189,9 +189,9 @@ impl Allowlist {
             source,
         };
         let directory = directory(path);
-        trusted::directory(directory).map_err(|source| untrusted(directory, source))?;
+        trusted_file::directory(directory).map_err(|source| untrusted(directory, source))?;
         let lock = beside(path, "lock");
-        let file = trusted::open(&lock, OpenOptions::new().write(true).create(true))
+        let file = trusted_file::open(&lock, OpenOptions::new().write(true).create(true))
             .map_err(|source| untrusted(&lock, source))?;
         let held = Flock::lock(file, FlockArg::LockExclusive)
             .map_err(|(_, errno)| AllowlistError::unusable("lock", &lock, errno.into()))?;

@@ -12,12 +12,12 @@ use std::{
 use super::{
     Appended, Fsync, INSTANCES, JournalError, Settings, WriteLine, open_file, write_whole,
 };
-use crate::audit::{
+use crate::journal::{
     chain::{Head, Link, MAX_LINE_BYTES},
     files::{self, Identity, Older, line_start},
-    instance::Mark,
-    noted::{Note, NoteFile, Noted},
+    head::{Note, NoteFile, Noted},
     record::{Lost, Record, Torn},
+    writer_lock::Mark,
 };
 use crate::sys;
 

@@ -11,7 +11,7 @@ use std::{
 use super::{
     chain::MAX_LINE_BYTES,
     files::{self, Identity, LIVE, Older, line_start, settled},
-    noted::Note,
+    head::Note,
 };
 
 /// A place in a journal.

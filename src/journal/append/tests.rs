@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    audit::{
+    journal::{
         files::Older,
         record::{Command, Ended, Lost, OutcomeKind, Peer, Refused, Started, Stream, Torn, Usage},
         verify::{Break, BrokenAt, Tail, Verified, VerifyError, verify_journal},
@@ -1010,7 +1010,7 @@ fn marks(dir: &TempDir) -> usize {
     fs::read_dir(dir.path().join("instances")).unwrap().count()
 }
 
-pub(in crate::audit) fn started(run: &str) -> Record {
+pub(in crate::journal) fn started(run: &str) -> Record {
     Record::Started(Box::new(Started {
         run_id: run.into(),
         request_sha256: None,
@@ -1040,7 +1040,7 @@ pub(in crate::audit) fn started(run: &str) -> Record {
         axes: crate::model::axis::Axis::ALL
             .map(|axis| {
                 let coverage = crate::model::axis::Coverage::Enforced { by: "landlock" };
-                crate::audit::record::AxisLine::new(
+                crate::journal::record::AxisLine::new(
                     axis,
                     crate::model::axis::Demand::Required,
                     &coverage,
@@ -1082,11 +1082,11 @@ fn ended(run: &str) -> Record {
     }))
 }
 
-pub(in crate::audit) fn refused(message: &str) -> Record {
+pub(in crate::journal) fn refused(message: &str) -> Record {
     refusal(message, None)
 }
 
-pub(in crate::audit) fn refused_run(run_id: &str) -> Record {
+pub(in crate::journal) fn refused_run(run_id: &str) -> Record {
     refusal("a step failed", Some(run_id.to_owned()))
 }
 

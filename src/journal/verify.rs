@@ -9,7 +9,7 @@ use std::{
 use super::{
     chain::{Head, Link, MAX_LINE_BYTES},
     files::{self, Older, settled},
-    noted::{Note, Noted},
+    head::{Note, Noted},
 };
 
 /// A chain that holds.

@@ -21,7 +21,7 @@ use similar::{
 
 use super::allowlist::Allowlist;
 use crate::model::is_sha256;
-use crate::trusted;
+use crate::util::trusted_file;
 
 /// The largest text that is kept.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
@@ -57,7 +57,7 @@ impl Approved {
         (profile, digest): (&str, &str),
         list: &Allowlist,
     ) -> io::Result<()> {
-        trusted::directory(&self.directory).map_err(io::Error::other)?;
+        trusted_file::directory(&self.directory).map_err(io::Error::other)?;
         self.drop_unnamed(list)?;
         self.write(digest, profile)?;
         for (script, sha256) in scripts {
@@ -69,7 +69,7 @@ impl Approved {
     }
 
     fn write(&self, sha256: &str, text: &str) -> io::Result<()> {
-        trusted::replace(&self.directory.join(sha256), text.as_bytes(), 0o600)
+        trusted_file::replace(&self.directory.join(sha256), text.as_bytes(), 0o600)
     }
 
     /// Returns what changed in a profile since the one with this digest was approved, as a unified diff; empty where that is
@@ -97,7 +97,7 @@ impl Approved {
             return None;
         }
         let path = self.directory.join(sha256);
-        let mut file = trusted::open(&path, OpenOptions::new().read(true)).ok()?;
+        let mut file = trusted_file::open(&path, OpenOptions::new().read(true)).ok()?;
         let mut text = String::new();
         file.read_to_string(&mut text).ok()?;
         Some(text)

@@ -15,7 +15,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{chain::sha256, files};
-use crate::trusted::{self, Untrusted};
+use crate::util::trusted_file::{self, Untrusted};
 
 /// Where a chain ended.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -63,7 +63,7 @@ impl NoteFile {
     pub(super) fn open(directory: &Path) -> Result<Self, Untrusted> {
         let options = &mut OpenOptions::new();
         let path = directory.join(files::NOTED);
-        trusted::open(&path, options.read(true).write(true).create(true)).map(Self)
+        trusted_file::open(&path, options.read(true).write(true).create(true)).map(Self)
     }
 
     pub(super) fn read(&self) -> io::Result<Note> {

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::record::{self, Kept, Record};
 use crate::{
-    current::Current,
     process::Captured,
     redact::{Cut, Redactor},
+    util::swap::Current,
 };
 
 /// The registered secrets, and what of events and output the journal keeps.

@@ -4,7 +4,7 @@ use std::{future::pending, panic::resume_unwind, sync::LazyLock};
 
 use tokio::task::spawn_blocking;
 
-use crate::turns::Turns;
+use crate::util::turns::Turns;
 
 /// Work on fewer bytes is done at once: handing it over would take about as long.
 const LARGE: usize = 256 * 1024;

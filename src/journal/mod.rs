@@ -1,6 +1,6 @@
 //! The journal: what was started, what became of it, and what was refused.
 //!
-//! [`record`] says what is written down, [`journal`] writes it, [`mod@read`] reads it, [`verify`] checks that nobody
+//! [`record`] says what is written down, [`append`] writes it, [`mod@read`] reads it, [`verify`] checks that nobody
 //! changed it since. Event bodies and hook output are written down only where the operator says so, and never whole; their
 //! sizes and digests are, and numbers and short words by names that the contract has for measures. Environment values are not. Registered secrets are taken out of all of it first.
 //!
@@ -41,12 +41,11 @@
 //! writer holds an `flock` on `instances/<instance>.lock` while it lives. A mark that nobody holds belonged to a writer
 //! that died: the next one to start writes an `interrupted` record for each run it left open, and removes the mark.
 
+pub mod append;
 pub(crate) mod chain;
 pub(crate) mod earlier;
 mod files;
-mod instance;
-pub mod journal;
-mod noted;
+mod head;
 pub mod query;
 pub mod read;
 pub mod record;
@@ -54,6 +53,7 @@ mod redaction;
 pub mod stats;
 pub mod verify;
 pub(crate) mod writer;
+mod writer_lock;
 
 pub use self::{
     earlier::{RETENTION, conflict},

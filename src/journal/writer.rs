@@ -15,7 +15,7 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::{
-    journal::{Appended, Journal, JournalError},
+    append::{Appended, Journal, JournalError},
     record::Record,
 };
 use crate::refusal::chain;
@@ -348,7 +348,7 @@ mod tests {
     use tempfile::tempdir;
 
     use super::*;
-    use crate::audit::journal::tests::{refused, refused_run, started};
+    use crate::journal::append::tests::{refused, refused_run, started};
 
     fn entry(record: Record) -> Entry {
         Entry {
@@ -364,8 +364,11 @@ mod tests {
         let directory = tempdir().unwrap();
         let (tell, problem) = watch::channel(None);
         let mut thread = WriterThread {
-            journal: Journal::open(directory.path(), crate::audit::journal::Settings::default())
-                .unwrap(),
+            journal: Journal::open(
+                directory.path(),
+                crate::journal::append::Settings::default(),
+            )
+            .unwrap(),
             late: VecDeque::new(),
             open: HashSet::new(),
             tell,

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     refusal::{Fault, Reason, Refusal, Stop},
-    turns::Turns,
+    util::turns::Turns,
 };
 
 /// What is hashed at once, without another thread: it takes less time than handing it over and back does under load.
