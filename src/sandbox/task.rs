@@ -32,6 +32,10 @@ pub struct Task<'a> {
     /// The program, opened.
     pub(crate) program: &'a Program,
     /// Where it starts; `None` = in its scratch directory.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "mounts and containers alone are told a path")
+    )]
     pub(crate) starts_in: Option<&'a Path>,
     /// What is written to its stdin.
     pub(crate) stdin: &'a Bytes,
