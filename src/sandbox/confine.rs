@@ -111,7 +111,7 @@ pub struct Setup {
 
 /// A hook that runs confined as ordered.
 ///
-/// Only [`Sandbox::start`] makes one, from a child that executed the hook after its report covered the task. Dropping it kills the
+/// Only `Sandbox::start` makes one, from a child that executed the hook after its report covered the task. Dropping it kills the
 /// tree.
 #[derive(Debug)]
 #[must_use]

@@ -1,6 +1,6 @@
 //! Confinement: asks backends what they enforce here, has it proved, and starts hooks under it.
 //!
-//! Only [`Sandbox::start`] makes a [`StartedHook`], from a child that executed the hook after its report covered the task.
+//! Only `Sandbox::start` makes a [`StartedHook`], from a child that executed the hook after its report covered the task.
 //! Nothing in a request can turn a report that is short into a run.
 //!
 //! How hooks are started, and by what confined, differs from system to system: `linux` and, for all others, `portable` have
