@@ -15,7 +15,7 @@ use crate::{
     },
     process::Chunk,
     refusal::{Reason, Refusal, Stop, canceled},
-    sandbox::{PassedOver, Task},
+    sandbox::{HookTask, PassedOver},
     util::heavy,
 };
 
@@ -36,7 +36,7 @@ impl Announced {
     }
 
     /// Returns what a sandbox is to start.
-    pub(super) fn task(&self) -> Task<'_> {
+    pub(super) fn task(&self) -> HookTask<'_> {
         self.plan.task()
     }
 

@@ -14,10 +14,9 @@ use crate::{
         Policy,
         environment::Variables,
         narrow::{Bound, narrow},
-        starts_in,
     },
     refusal::{Reason, Refusal, Stop},
-    sandbox::{Asked, Confirmation, Opened, PassedOver, Prepared, Sandbox, Selected, Task},
+    sandbox::{Asked, Confirmation, HookTask, Opened, PassedOver, Prepared, Sandbox, Selected},
 };
 
 /// Everything that is decided about a run before it is announced.
@@ -88,7 +87,7 @@ impl Plan {
         let environment = Variables::resolve(&policy, &request.hook, request.depth)?;
         let opened = Opened::of(
             sandbox.places(),
-            &prepared.mechanism,
+            &prepared,
             &policy,
             Asked {
                 hook: &request.hook,
@@ -114,9 +113,9 @@ impl Plan {
     }
 
     /// Returns what a sandbox is to start.
-    pub(super) fn task(&self) -> Task<'_> {
+    pub(super) fn task(&self) -> HookTask<'_> {
         let call = &self.admitted.call;
-        Task {
+        HookTask {
             caller: call.peer,
             cancel: &call.cancel,
             deadline: self.deadline,
@@ -125,7 +124,6 @@ impl Plan {
             policy: &self.policy,
             prepared: &self.prepared,
             program: &self.admitted.program,
-            starts_in: starts_in(&self.policy, &self.admitted.request.hook),
             stdin: &self.stdin,
         }
     }

@@ -1,14 +1,15 @@
-//! What a backend is: it asks the host and translates policies. It starts nothing.
+//! What a backend is: it asks the host, translates policies, and starts children confined by them.
 
-use std::fmt;
+use std::{fmt, pin::Pin};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Mechanism;
+use super::{confine::Started, host::FilterSpec, runner::Runner, task::Task};
 use crate::{
     model::axis::{Axes, Axis, Coverage, Demand},
     policy::Policy,
+    refusal::Stop,
 };
 
 /// A backend's name.
@@ -202,15 +203,17 @@ pub(super) const fn is_claimed(axis: Axis) -> bool {
     }
 }
 
-/// A policy, translated: what each axis gets, and by what means.
+/// A policy, translated: what each axis gets, and what else is to be known of that.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     /// Only [`Prepared::covering`] fills it in, so that nobody claims what is not theirs.
     axes: Axes<Coverage>,
     /// Who does it.
     pub backend: BackendName,
-    /// How.
-    pub mechanism: Mechanism,
+    /// Which filters its hooks are under; `None` = none.
+    pub filters: Option<FilterSpec>,
+    /// The Landlock ABI that it uses; 0 where it does not use Landlock.
+    pub landlock_abi: u32,
 }
 
 impl Prepared {
@@ -223,7 +226,6 @@ impl Prepared {
         policy: &Policy,
         backend: BackendName,
         claims: Claims,
-        mechanism: Mechanism,
     ) -> Result<Self, Unenforceable> {
         let axes = claims.axes();
         let uncovered = axes.iter().find_map(|(axis, coverage)| {
@@ -239,9 +241,18 @@ impl Prepared {
             None => Ok(Self {
                 axes,
                 backend,
-                mechanism,
+                filters: None,
+                landlock_abi: 0,
             }),
         }
+    }
+
+    /// Says which filters its hooks are under, and for which Landlock ABI; 0 = without Landlock.
+    #[must_use]
+    pub const fn with_filters(mut self, filters: FilterSpec, landlock_abi: u32) -> Self {
+        self.filters = Some(filters);
+        self.landlock_abi = landlock_abi;
+        self
     }
 
     /// Returns what is done about each axis.
@@ -257,7 +268,10 @@ impl Prepared {
     }
 }
 
-/// A mechanism that confines: asks the host once, translates policies, runs nothing.
+/// What comes of [`Backend::start`].
+pub type Starting<'a> = Pin<Box<dyn Future<Output = Result<Started, Stop>> + Send + 'a>>;
+
+/// A mechanism that confines: asks the host once, translates policies, starts children.
 ///
 /// `docs/backends.md` says what it takes to write one.
 pub trait Backend: fmt::Debug + Send + Sync {
@@ -271,10 +285,23 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Says what is missing and how to get it.
     fn probe(&self) -> Result<Host, Absent>;
 
-    /// Translates a policy into means.
+    /// Translates a policy.
     ///
     /// # Errors
     ///
     /// Names a required axis that it cannot enforce on this host.
     fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable>;
+
+    /// Starts a child as its task's policy says, which [`Backend::prepare`] has translated.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where any part of confinement cannot be had or seen; then nothing of a hook has run, or its tree is dead and the
+    /// refusal says `released`.
+    fn start<'a>(&'a self, runner: &'a Runner, task: Task<'a>) -> Starting<'a>;
+
+    /// Whether it limits the number of tasks by a means of its own, so that the self-test tries that under it.
+    fn counts_tasks(&self) -> bool {
+        false
+    }
 }

@@ -3,8 +3,8 @@
 use std::{
     fmt, io,
     num::NonZero,
-    os::fd::OwnedFd,
     path::PathBuf,
+    pin::Pin,
     sync::Arc,
     thread::available_parallelism,
     time::{Duration, Instant},
@@ -15,19 +15,19 @@ use tokio::time::timeout_at;
 #[cfg(target_os = "linux")]
 use super::observe::Observer;
 use super::{
-    Backend, InstanceDir, Order,
+    Backend, BackendName, InstanceDir, Order,
     confirm::Confirmations,
     grants::KnownPlaces,
-    host::{Identities, Known, Launcher, Lease, Observed, Started},
+    host::{Identities, Known, Lease, Observed, Until},
     litter::{Litter, RunResources},
-    means::{Execution, pipes},
-    scratch::RunDir,
-    task::Task,
+    means::Execution,
+    runner::Runner,
+    task::{Action, HookTask, Task},
 };
 use crate::{
     model::Peer,
     policy::Files,
-    process::{self, Deadlines, Hold, Pipes, Supervision},
+    process::{self, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
     root::{Root, View},
     sys::Keeper,
@@ -75,14 +75,12 @@ pub struct SandboxParts {
 pub struct Sandbox {
     pub(super) confirmations: Confirmations,
     /// Before `litter`: what dead runs still occupy is left to that.
-    deadlines: Deadlines,
-    pub(super) launcher: Launcher,
+    pub(super) runner: Runner,
     /// Before `parts`: its directories lie in the instance's.
     pub(super) litter: Litter,
     pub(super) parts: SandboxParts,
     /// The starts of hooks, of which few at the same time are as fast as many: who has many does not keep another's waiting.
     setups: Turns,
-    places: KnownPlaces,
 }
 
 /// Something that was seen in one run.
@@ -123,15 +121,21 @@ pub struct StartedHook {
     turn: Turn,
 }
 
-/// What a hook is given, by whatever it is confined.
-pub(super) struct Given<'a> {
-    pub(super) directory: &'a RunDir,
-    pub(super) execution: Execution,
-    /// What no other run gets before all of this one is dead.
-    pub(super) kept: Arc<RunResources>,
-    pub(super) pipes: Pipes,
-    /// The hook's ends of them.
-    pub(super) stdio: [OwnedFd; 3],
+/// What a backend made of a task.
+#[derive(Debug)]
+pub enum Started {
+    /// Of a hook.
+    Hook(Released),
+    /// Of a self-test: what each attempt returned. Their child is gone.
+    Probed(Vec<Option<isize>>),
+}
+
+/// A hook that was released under the confinement of its task.
+#[derive(Debug)]
+pub struct Released {
+    pub(super) observed: Observed,
+    pub(super) setup: Setup,
+    pub(super) start: Start,
 }
 
 /// How a released child began.
@@ -140,7 +144,27 @@ pub(super) enum Start {
     /// Confinement held, but the program could not be executed.
     ExecFailed(i32),
     /// It runs.
-    Running(Box<Started>),
+    Running(Box<dyn RunningHook>),
+}
+
+/// A hook that runs. Dropping it kills the tree.
+pub(super) trait RunningHook: fmt::Debug + Send {
+    /// Feeds the event and waits for the end of the whole tree.
+    ///
+    /// # Errors
+    ///
+    /// The container that it ran in did not say how it ended.
+    fn run_to_end(self: Box<Self>, supervision: Supervision) -> Finish;
+}
+
+/// A run until the death of its tree.
+pub(super) type Finish = Pin<Box<dyn Future<Output = Result<process::Ended, Stop>> + Send>>;
+
+impl RunningHook for process::Running {
+    fn run_to_end(self: Box<Self>, supervision: Supervision) -> Finish {
+        let running = *self;
+        Box::pin(async { Ok(running.finish(supervision).await) })
+    }
 }
 
 /// The end of a hook, whatever it was.
@@ -182,7 +206,7 @@ impl StartedHook {
         } = self;
         let end = match end {
             Start::ExecFailed(errno) => Err(errno),
-            Start::Running(started) => Ok(started.finish(supervision)),
+            Start::Running(started) => Ok(started.run_to_end(supervision)),
         };
         async move {
             let end = match end {
@@ -209,15 +233,12 @@ impl Sandbox {
     /// Fails where children could not be looked at.
     pub fn new(mut parts: SandboxParts) -> io::Result<Self> {
         parts.keeper.note_in(Arc::clone(parts.instance.groups()));
-        let launcher = Launcher::new(&parts)?;
         let processors = available_parallelism().map_or(1, NonZero::get);
         let at_once = (4 * processors).max(2 * parts.spawners);
         Ok(Self {
             confirmations: Confirmations::default(),
-            deadlines: Deadlines::start(Arc::clone(&parts.keeper))?,
-            launcher,
+            runner: Runner::new(&mut parts)?,
             litter: Litter::start()?,
-            places: KnownPlaces::new(parts.root.take()),
             setups: Turns::new(at_once, at_once * 3 / 4),
             parts,
         })
@@ -245,17 +266,17 @@ impl Sandbox {
 
     /// Returns the places of the system that stay open between runs.
     pub const fn places(&self) -> &KnownPlaces {
-        &self.places
+        &self.runner.places
     }
 
     /// Returns whose files the paths of a hook are that is granted these.
     pub fn view<'a>(&'a self, files: &'a Files) -> View<'a> {
-        View::of(self.places.root(), files)
+        View::of(self.places().root(), files)
     }
 
     /// Whether hooks find another system than the host's.
     pub const fn has_root(&self) -> bool {
-        self.places.root().is_some()
+        self.places().root().is_some()
     }
 
     /// Whether hooks get a uid of their own, so that the daemon opens files with more rights than they have.
@@ -269,7 +290,7 @@ impl Sandbox {
     ///
     /// Refuses where any part of confinement cannot be had or proved; then nothing of the hook has run, except where the
     /// kernel's own word about the released child differs from the task: then the tree is dead.
-    pub(crate) async fn start(&self, task: Task<'_>) -> Result<StartedHook, Stop> {
+    pub(crate) async fn start(&self, task: HookTask<'_>) -> Result<StartedHook, Stop> {
         let caller = task.caller.uid;
         let turn = async {
             self.litter.room(caller).await;
@@ -283,9 +304,14 @@ impl Sandbox {
             () = task.cancel.cancelled() => return Err(canceled().into()),
         };
         // Boxed, and not made before: thousands may wait for their turn.
-        let (end, observed, run, setup) = turn.spend(SETUP, Box::pin(self.set_up(task))).await?;
+        let (released, run) = turn.spend(SETUP, Box::pin(self.set_up(task))).await?;
+        let Released {
+            observed,
+            setup,
+            start,
+        } = released;
         Ok(StartedHook {
-            end,
+            end: start,
             observed,
             run,
             setup,
@@ -293,11 +319,9 @@ impl Sandbox {
         })
     }
 
-    async fn set_up(
-        &self,
-        task: Task<'_>,
-    ) -> Result<(Start, Observed, Arc<RunResources>, Setup), Stop> {
-        let caller = task.caller.uid;
+    /// Makes what a hook needs of its own, and has its backend start it.
+    async fn set_up(&self, hook: HookTask<'_>) -> Result<(Released, Arc<RunResources>), Stop> {
+        let caller = hook.caller.uid;
         let lease = self.lease(caller)?;
         let identity = lease.as_ref().map(Lease::identity);
         let directory = self
@@ -307,28 +331,41 @@ impl Sandbox {
             .map_err(|e| Fault::new("cannot make a scratch directory", e))?;
         let run = Arc::new(self.litter.of_run(caller, directory, lease));
         let directory = run.directory();
-        let (stdio, pipes) = pipes(task.stdin).map_err(|e| Fault::new("cannot make pipes", e))?;
-        let execution = Execution::of(task, directory, identity)?;
-        let given = Given {
+        let task = Task {
+            action: Action::Execute(Execution::of(hook, directory, identity)?),
             directory,
-            execution,
-            kept: Arc::clone(&run),
-            pipes,
-            stdio,
+            grants: hook.opened.grants.iter().collect(),
+            identity,
+            kept: hook.opened.kept.as_ref(),
+            policy: hook.policy,
+            resources: Arc::clone(&run) as _,
+            stdin: hook.stdin.clone(),
+            until: Until {
+                cancel: hook.cancel.clone(),
+                deadline: hook.deadline,
+            },
+            working_dir: hook.opened.working_dir.as_ref(),
         };
-        let (start, observed, setup) = self.launch(task, given, identity).await?;
-        Ok((start, observed, run, setup))
+        let backend = self.backend(hook.prepared.backend)?;
+        match backend.start(&self.runner, task).await? {
+            Started::Hook(released) => Ok((released, run)),
+            Started::Probed(_) => {
+                Err(Fault::new("cannot start a hook", "attempts were made instead").into())
+            }
+        }
     }
 
-    /// Takes a place in the table of what dies with the daemon, for a process group that keeps this from being used again.
-    pub(super) fn hold(
-        &self,
-        kept: Option<Arc<dyn fmt::Debug + Send + Sync>>,
-    ) -> Result<Hold, Refusal> {
-        self.deadlines.hold(kept).ok_or_else(|| {
-            let message = "no more hooks can be watched at once; ask again later";
-            Refusal::new(Reason::Overloaded, message)
-        })
+    /// Returns a backend of this sandbox.
+    fn backend(&self, name: BackendName) -> Result<&dyn Backend, Fault> {
+        let mut backends = self.parts.backends.iter().map(AsRef::as_ref);
+        backends
+            .find(|backend| backend.name() == name)
+            .ok_or_else(|| {
+                Fault::new(
+                    "cannot start a hook",
+                    format!("no backend is named `{name}`"),
+                )
+            })
     }
 
     /// Takes a uid for a hook of a caller; `None` where hooks run as the daemon's own user.

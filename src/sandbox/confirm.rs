@@ -7,23 +7,28 @@ use std::{
     collections::HashMap,
     io,
     sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    Backend, BackendName, Mechanism, Prepared, Sandbox,
+    Backend, BackendName, Noop, Prepared, Sandbox, Started,
     backend::is_claimed,
     grants::OpenGrant,
     ground::{Check, Effect, Ground, seen},
-    host::Lease,
+    host::{Lease, Until},
     litter::RunResources,
     nesting::{CONTROL_FAILS, Cause},
+    scratch::RunDir,
+    task::{Action, Task},
 };
 use crate::{
     model::axis::{Axes, Axis, Coverage},
-    policy::{Limits, Policy},
+    policy::{Limits, Metadata, Network, Policy, Spawn},
     refusal::{Fault, Reason, Refusal, Stop, chain, unless_lacking},
     sys::Attempt,
     weaken,
@@ -145,6 +150,9 @@ impl AxisProof {
     }
 }
 
+/// How long one child of a self-test may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// How the name of an attempt ends that was made without confinement.
 const UNCONFINED: &str = ", unconfined";
 
@@ -256,12 +264,33 @@ fn lacked(checks: &[Check], results: &[Option<isize>]) -> Result<(), Refusal> {
     })
 }
 
+/// What a child of the self-test is started on. Dropped in this order.
+struct Site {
+    ground: Ground,
+    lease: Option<Lease>,
+    resources: RunResources,
+}
+
+impl Site {
+    fn directory(&self) -> &RunDir {
+        self.resources.directory()
+    }
+}
+
 fn not_made(error: io::Error) -> Fault {
     Fault::new("cannot make a directory for the self-test", error)
 }
 
-/// A profile's digest, and who enforces it by what means, narrowed; and whether something stays read-only.
-type Key = (String, BackendName, Mechanism, bool);
+/// What is proved once: a profile on a backend, as far as requests narrow it in ways that a self-test can see.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Key {
+    backend: BackendName,
+    keeps: bool,
+    metadata: Metadata,
+    network: Network,
+    profile_digest: String,
+    spawn: Spawn,
+}
 
 type Proved = Result<Arc<Confirmation>, Arc<Unconfirmed>>;
 
@@ -313,7 +342,7 @@ impl Sandbox {
             .cells
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .retain(|(digest, ..), _| digest != profile_digest);
+            .retain(|key, _| key.profile_digest != profile_digest);
     }
 
     /// Returns the backends of a policy in the operator's order.
@@ -360,7 +389,10 @@ impl Sandbox {
                 return passed_over(None, refusal);
             }
         };
-        match self.confirm(policy, profile_digest, &prepared).await {
+        match self
+            .confirm(backend, policy, profile_digest, &prepared)
+            .await
+        {
             Ok(confirmation) => Standing::Serves(Box::new((prepared, confirmation))),
             Err(unconfirmed) => {
                 let mut message = format!(
@@ -385,7 +417,13 @@ impl Sandbox {
     }
 
     /// Returns the confirmation of a policy; runs the self-test if it has not run yet.
-    async fn confirm(&self, policy: &Policy, profile_digest: &str, prepared: &Prepared) -> Proved {
+    async fn confirm(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        profile_digest: &str,
+        prepared: &Prepared,
+    ) -> Proved {
         // Where nothing is claimed, nothing can be confirmed; every reply says so.
         if !prepared.confines() || weaken::lacks("proof", "self-test") {
             return Ok(Arc::new(Confirmation::now(Vec::new())));
@@ -396,19 +434,19 @@ impl Sandbox {
                 .cells
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            let mechanism = prepared.mechanism.clone();
-            let keeps = !policy.files.read_only.is_empty();
-            let key = (
-                profile_digest.to_owned(),
-                prepared.backend,
-                mechanism,
-                keeps,
-            );
+            let key = Key {
+                backend: prepared.backend,
+                keeps: !policy.files.read_only.is_empty(),
+                metadata: policy.metadata,
+                network: policy.network,
+                profile_digest: profile_digest.to_owned(),
+                spawn: policy.spawn,
+            };
             Arc::clone(cells.entry(key).or_default())
         };
         // A failure is not remembered: its cause may pass, and until it does every run is refused.
         let proved = cell.get_or_try_init(|| async {
-            let confirmation = self.prove(policy, prepared).await;
+            let confirmation = self.prove(backend, policy, prepared).await;
             confirmation.map(Arc::new).map_err(Arc::new)
         });
         proved.await.cloned()
@@ -416,6 +454,7 @@ impl Sandbox {
 
     async fn prove(
         &self,
+        backend: &dyn Backend,
         policy: &Policy,
         prepared: &Prepared,
     ) -> Result<Confirmation, Unconfirmed> {
@@ -433,7 +472,7 @@ impl Sandbox {
             why: format!("the self-test could not be made: {}", chain(&stop)),
         };
         // Large, and nested deep.
-        let proofs = Box::pin(self.legs(policy, prepared)).await;
+        let proofs = Box::pin(self.legs(backend, policy, prepared)).await;
         let proofs = proofs.map_err(broke)?;
         let failed = unproved(prepared.axes(), &proofs).map(|(axis, why)| {
             let proof = proofs.iter().find(|proof| proof.axis == axis);
@@ -466,32 +505,18 @@ impl Sandbox {
     }
 
     /// Makes every attempt twice and compares.
-    async fn legs(&self, policy: &Policy, prepared: &Prepared) -> Result<Vec<AxisProof>, Stop> {
+    async fn legs(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        prepared: &Prepared,
+    ) -> Result<Vec<AxisProof>, Stop> {
         let lease = self.lease(nix::unistd::geteuid().as_raw())?;
-        let identity = lease.as_ref().map(Lease::identity);
-        let instance = &self.parts.instance;
+        let own_uid = lease.is_some();
 
-        let resources = self.test_directory(lease.as_ref())?;
-        let directory = resources.directory();
-        let ground = Ground::lay(
-            policy,
-            directory,
-            (instance.canary_denied(), instance.canary_granted()),
-            identity,
-        )
-        .map_err(not_made)?;
-        let free = ground.attempts(policy, prepared.axes(), identity.is_some());
-        let free_prepared = Mechanism::Unconfined;
-        let unconfined = self
-            .make_attempts(
-                policy,
-                &free_prepared,
-                directory,
-                &ground,
-                lease.as_ref(),
-                free.attempts,
-            )
-            .await?;
+        let site = self.site(policy, lease.as_ref())?;
+        let free = site.ground.attempts(policy, prepared.axes(), own_uid);
+        let unconfined = self.probe_on(&site, &Noop, policy, free.attempts).await?;
         lacked(&free.checks, &unconfined)?;
         // The effect must show too, or its absence under confinement would prove nothing.
         let controls: Vec<(bool, String)> = free
@@ -503,31 +528,16 @@ impl Sandbox {
                 (worked, check.seen(&unconfined))
             })
             .collect();
-        drop((ground, resources));
+        drop(site);
 
-        let resources = self.test_directory(lease.as_ref())?;
-        let directory = resources.directory();
-        let ground = Ground::lay(
-            policy,
-            directory,
-            (instance.canary_denied(), instance.canary_granted()),
-            identity,
-        )
-        .map_err(not_made)?;
-        let mut confined = ground.attempts(policy, prepared.axes(), identity.is_some());
+        let site = self.site(policy, lease.as_ref())?;
+        let ground = &site.ground;
+        let mut confined = ground.attempts(policy, prepared.axes(), own_uid);
         let checks = confined.checks;
         confined.attempts.push(ground.descriptor());
         let results = self
-            .make_attempts(
-                policy,
-                &prepared.mechanism,
-                directory,
-                &ground,
-                lease.as_ref(),
-                confined.attempts,
-            )
+            .probe_on(&site, backend, policy, confined.attempts)
             .await?;
-
         lacked(&checks, &results)?;
 
         let mut proofs: Vec<AxisProof> = Axis::ALL
@@ -594,9 +604,7 @@ impl Sandbox {
             });
         }
         if let Coverage::Enforced { .. } = prepared.axes().pids {
-            let (control, deny) = self
-                .count_tasks(policy, &prepared.mechanism, lease.as_ref())
-                .await?;
+            let (control, deny) = self.count_tasks(backend, policy, lease.as_ref()).await?;
             let proof = proofs.iter_mut().find(|proof| proof.axis == Axis::Pids);
             if let Some(proof) = proof {
                 proof.control.push(control);
@@ -604,9 +612,7 @@ impl Sandbox {
             }
         }
         if let Coverage::Enforced { .. } = prepared.axes().memory {
-            let (control, deny) = self
-                .use_memory(policy, &prepared.mechanism, lease.as_ref())
-                .await?;
+            let (control, deny) = self.use_memory(backend, policy, lease.as_ref()).await?;
             let proof = proofs.iter_mut().find(|proof| proof.axis == Axis::Memory);
             if let Some(proof) = proof {
                 proof.control.extend(control);
@@ -616,34 +622,78 @@ impl Sandbox {
         Ok(proofs)
     }
 
-    /// Has a child make one attempt, on a ground of its own.
-    async fn make_attempt(
+    /// Has a child make one attempt, on a site of its own.
+    async fn probe_once(
         &self,
+        backend: &dyn Backend,
         policy: &Policy,
-        mechanism: &Mechanism,
         lease: Option<&Lease>,
         attempt: Attempt,
     ) -> Result<Option<isize>, Stop> {
+        let site = self.site(policy, lease)?;
+        let results = self.probe_on(&site, backend, policy, vec![attempt]).await?;
+        Ok(results.first().copied().flatten())
+    }
+
+    /// Lays out what a child of the self-test is started on.
+    fn site(&self, policy: &Policy, lease: Option<&Lease>) -> Result<Site, Stop> {
         let identity = lease.map(Lease::identity);
         let instance = &self.parts.instance;
         let resources = self.test_directory(lease)?;
-        let directory = resources.directory();
-        let (denied, granted) = (instance.canary_denied(), instance.canary_granted());
-        let ground =
-            Ground::lay(policy, directory, (denied, granted), identity).map_err(not_made)?;
-        let attempts = vec![attempt];
-        let results = self
-            .make_attempts(policy, mechanism, directory, &ground, lease, attempts)
-            .await?;
-        Ok(results.first().copied().flatten())
+        let canaries = (instance.canary_denied(), instance.canary_granted());
+        let ground = Ground::lay(policy, resources.directory(), canaries, identity);
+        Ok(Site {
+            ground: ground.map_err(not_made)?,
+            lease: lease.cloned(),
+            resources,
+        })
+    }
+
+    /// Has a child make attempts under a backend; returns what came of each.
+    async fn probe_on(
+        &self,
+        site: &Site,
+        backend: &dyn Backend,
+        policy: &Policy,
+        attempts: Vec<Attempt>,
+    ) -> Result<Vec<Option<isize>>, Stop> {
+        let confines = backend.name().confines();
+        let grants = match confines {
+            true => self.granted(policy, &site.ground)?,
+            false => Vec::new(),
+        };
+        let fault = |e| Fault::new("cannot open the self-test's files", e);
+        let kept = (confines && !policy.files.read_only.is_empty()).then(|| site.ground.kept());
+        let kept = kept.transpose().map_err(fault)?;
+        let task = Task {
+            action: Action::Probe(attempts),
+            directory: site.directory(),
+            grants: grants.iter().collect(),
+            identity: site.lease.as_ref().map(Lease::identity),
+            kept: kept.as_ref(),
+            policy,
+            resources: Arc::new(site.lease.clone()),
+            stdin: Bytes::new(),
+            until: Until {
+                cancel: CancellationToken::new(),
+                deadline: Instant::now() + PROBE_TIMEOUT,
+            },
+            working_dir: None,
+        };
+        match backend.start(&self.runner, task).await? {
+            Started::Probed(results) => Ok(results),
+            Started::Hook(_) => {
+                Err(Fault::new("cannot make attempts", "a hook was started instead").into())
+            }
+        }
     }
 
     /// Uses memory within a limit and beyond it. The limit is smaller than any profile's, so that the attempt without it takes
     /// little of the host's; each run reads back its own.
     async fn use_memory(
         &self,
+        backend: &dyn Backend,
         policy: &Policy,
-        mechanism: &Mechanism,
         lease: Option<&Lease>,
     ) -> Result<([Leg; 2], Leg), Stop> {
         const LIMIT: usize = 64 * 1024 * 1024;
@@ -654,13 +704,13 @@ impl Sandbox {
             },
             ..policy.clone()
         };
-        let used = async |mechanism, bytes| {
+        let used = async |backend: &dyn Backend, bytes| {
             let attempt = Attempt::use_memory(bytes);
-            self.make_attempt(&limited, mechanism, lease, attempt).await
+            self.probe_once(backend, &limited, lease, attempt).await
         };
-        let within = used(mechanism, LIMIT / 4).await?;
-        let unconfined = used(&Mechanism::Unconfined, LIMIT / 4 * 5).await?;
-        let beyond = used(mechanism, LIMIT / 4 * 5).await;
+        let within = used(backend, LIMIT / 4).await?;
+        let unconfined = used(&Noop, LIMIT / 4 * 5).await?;
+        let beyond = used(backend, LIMIT / 4 * 5).await;
         let leg = |attempt: String, held, observed| Leg {
             attempt,
             held,
@@ -690,11 +740,14 @@ impl Sandbox {
     /// runner's is the same without them, and holds only where the child's uid is nobody else's.
     async fn count_tasks(
         &self,
+        backend: &dyn Backend,
         policy: &Policy,
-        mechanism: &Mechanism,
         lease: Option<&Lease>,
     ) -> Result<(Leg, Leg), Stop> {
-        let mechanism = mechanism.that_counts_tasks();
+        let backend = match backend.counts_tasks() {
+            true => backend,
+            false => &Noop,
+        };
         let start = async |tasks| {
             let limits = Limits {
                 tasks,
@@ -702,9 +755,10 @@ impl Sandbox {
             };
             let limited = Policy {
                 limits,
+                spawn: Spawn::Processes,
                 ..policy.clone()
             };
-            self.make_attempt(&limited, &mechanism, lease, Attempt::fork())
+            self.probe_once(backend, &limited, lease, Attempt::fork())
                 .await
         };
         // The child itself is the first. Within is what the profile allows: others may have run under the uid a moment ago.
@@ -724,7 +778,7 @@ impl Sandbox {
     }
 
     /// Opens what a self-test's confined child is granted.
-    pub(super) fn granted(&self, policy: &Policy, ground: &Ground) -> Result<Vec<OpenGrant>, Stop> {
+    fn granted(&self, policy: &Policy, ground: &Ground) -> Result<Vec<OpenGrant>, Stop> {
         let mut opened = self.places().open_system(&policy.files)?;
         let own = ground.grants(policy);
         opened.extend(own.map_err(|e| Fault::new("cannot open the self-test's files", e))?);

@@ -15,7 +15,7 @@ use nix::{
     unistd::geteuid,
 };
 
-use super::{Mechanism, host::LACKING, read_only::Kept};
+use super::{Prepared, host::LACKING, read_only::Kept, task::WorkingDir};
 use crate::{
     model::{Hook, InvalidField, Peer},
     policy::{Access, Files, GrantSpec, Place, Policy, rights::Rights, starts_in},
@@ -32,7 +32,7 @@ pub struct Opened {
     /// What stays read-only among them.
     pub(super) kept: Option<Kept>,
     /// Where the hook starts; `None` = in its scratch directory.
-    pub(super) working_dir: Option<Arc<OwnedFd>>,
+    pub(super) working_dir: Option<WorkingDir>,
 }
 
 impl Opened {
@@ -48,13 +48,13 @@ impl Opened {
     /// directory lies in no grant (`INVALID_REQUEST`).
     pub fn of(
         known: &KnownPlaces,
-        mechanism: &Mechanism,
+        prepared: &Prepared,
         policy: &Policy,
         asked: Asked<'_>,
     ) -> Result<Self, Refusal> {
         let working_dir = starts_in(policy, asked.hook);
         let workspace = asked.hook.workspace.as_deref();
-        let kept = match workspace.filter(|_| *mechanism != Mechanism::Unconfined) {
+        let kept = match workspace.filter(|_| prepared.confines()) {
             None => None,
             Some(workspace) => {
                 let _as_caller = FileRights::of(asked.peer.uid, asked.peer.gid);
@@ -63,15 +63,19 @@ impl Opened {
         };
         Ok(Self {
             kept,
-            grants: if *mechanism == Mechanism::Unconfined {
-                Vec::new()
-            } else {
+            grants: if prepared.confines() {
                 known.open_all(&policy.files, asked)?
+            } else {
+                Vec::new()
             },
             working_dir: working_dir
                 .map(|path| {
                     let _as_caller = FileRights::of(asked.peer.uid, asked.peer.gid);
-                    open_working_dir(path, &policy.files, known.root())
+                    let opened = open_working_dir(path, &policy.files, known.root())?;
+                    Ok::<_, Refusal>(WorkingDir {
+                        opened,
+                        path: path.to_owned(),
+                    })
                 })
                 .transpose()?,
         })
@@ -95,6 +99,10 @@ pub struct Asked<'a> {
 #[derive(Debug)]
 pub(super) struct OpenGrant {
     /// Where it was found.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "Seatbelt asks the kernel for names")
+    )]
     pub path: PathBuf,
     /// How it may be used.
     pub rights: Rights,

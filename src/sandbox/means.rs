@@ -24,10 +24,15 @@ use tokio::{net::unix::pipe, task::block_in_place};
 use super::{
     grants::{self, OpenGrant},
     scratch::{Around, Copied, Level, RunDir},
-    task::Task,
+    task::HookTask,
 };
 use crate::{
-    consent::{Kept, digest::hash_file, only_roots},
+    consent::{
+        Kept, Program,
+        allowlist::{Digest, Role},
+        digest::hash_file,
+        only_roots,
+    },
     model::{InvalidField, is_plain},
     policy::{self, Access, rights::Rights},
     process::Pipes,
@@ -36,12 +41,19 @@ use crate::{
 };
 
 /// What is executed.
+#[derive(Debug)]
 pub(super) struct Execution {
     pub(super) argv: Vec<CString>,
     pub(super) environment: Vec<CString>,
     /// The files of its own, which must be granted.
     pub(super) own: Vec<OpenGrant>,
-    /// The one of them that is executed, opened for reading.
+    /// Where the one of them lies that is executed.
+    pub(super) path: PathBuf,
+    /// That one, opened for reading.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "other systems execute no descriptor")
+    )]
     pub(super) program: File,
 }
 
@@ -52,7 +64,7 @@ impl Execution {
     ///
     /// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
     pub(super) fn of(
-        task: Task<'_>,
+        task: HookTask<'_>,
         directory: &RunDir,
         identity: Option<Identity>,
     ) -> Result<Self, Stop> {
@@ -116,7 +128,13 @@ impl Execution {
             let path = program.executable_path().to_owned();
             (path, keep(&program.executable, "program")?)
         };
-        own.push(of_its_own(path, keep(&executable, "program")?));
+        own.push(of_its_own(path.clone(), keep(&executable, "program")?));
+        // Other systems execute no descriptor.
+        let path = if cfg!(target_os = "linux") || program.kept == Kept::ByCopy {
+            path
+        } else {
+            by_path(program, &executable, directory)?
+        };
         let no_nul = |bytes: Vec<u8>, field: &str| {
             CString::new(bytes)
                 .map_err(|_| Stop::from(InvalidField::new(field, "holds a NUL byte")))
@@ -140,9 +158,27 @@ impl Execution {
             argv,
             environment,
             own,
+            path,
             program: executable,
         })
     }
+}
+
+/// Returns a path by which exactly this program is executed: its own where nobody but root can put another there, else a copy's.
+fn by_path(program: &Program, executable: &File, directory: &RunDir) -> Result<PathBuf, Stop> {
+    let by_interpreter = |digest: &Digest| digest.role == Role::Interpreter;
+    let named = match program.argv.first() {
+        Some(interpreter) if program.digests.iter().any(by_interpreter) => Path::new(interpreter),
+        _ => &program.path,
+    };
+    if let Some(path) = only_roots(named, executable) {
+        return Ok(path);
+    }
+    let sha256 = program.executable_sha256();
+    let around = Around::default();
+    let executable = &program.executable;
+    let (copied, _) = copy(directory, "program", executable, named, sha256, &around)?;
+    Ok(copied.path)
 }
 
 fn of_its_own(path: PathBuf, file: File) -> OpenGrant {
@@ -163,7 +199,7 @@ fn keep(file: &File, kind: &str) -> Result<File, Fault> {
 /// # Errors
 ///
 /// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
-pub(super) fn copy(
+fn copy(
     directory: &RunDir,
     kind: &str,
     file: &File,
@@ -209,7 +245,7 @@ const MAX_NEIGHBOURS: usize = 4096;
 /// # Errors
 ///
 /// Refuses where the system lacks what it takes to look: `OVERLOADED`. A hook would miss what is there.
-fn around(task: Task<'_>, script: &Path, file: &File) -> Result<Around, Refusal> {
+fn around(task: HookTask<'_>, script: &Path, file: &File) -> Result<Around, Refusal> {
     let files = &task.policy.files;
     let peer = &task.caller;
     let _as_peer = FileRights::of(peer.uid, peer.gid);

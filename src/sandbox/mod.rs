@@ -35,6 +35,7 @@ mod pools;
 #[cfg(not(target_os = "linux"))]
 pub mod portable;
 mod read_only;
+mod runner;
 mod scratch;
 pub mod seatbelt;
 mod task;
@@ -48,25 +49,28 @@ use self::linux as host;
 #[cfg(not(target_os = "linux"))]
 use self::portable as host;
 #[cfg(not(target_os = "linux"))]
-pub use self::portable::{Identities, Known, Mechanism, Runtime, RuntimeKind, backend};
+pub use self::portable::{Identities, Known, Runtime, RuntimeKind, backend};
 #[cfg(target_os = "linux")]
 pub use self::{
     attest::Status,
     container::{Container, Runtime, RuntimeKind},
     denials::{Blocked, Denied, Known},
     identity::Identities,
-    linux::{Mechanism, backend},
+    linux::backend,
     observe::{Observer, Seen},
 };
 pub use self::{
-    backend::{Absent, Backend, BackendName, Claims, Host, Prepared, Unenforceable},
-    confine::{End, EndedHook, Evidence, Sandbox, SandboxParts, Setup, StartedHook},
+    backend::{Absent, Backend, BackendName, Claims, Host, Prepared, Starting, Unenforceable},
+    confine::{
+        End, EndedHook, Evidence, Released, Sandbox, SandboxParts, Setup, Started, StartedHook,
+    },
     confirm::{AxisProof, Confirmation, Leg, PassedOver, Selected, Standing, Unconfirmed},
     grants::{Asked, KnownPlaces, Opened},
     noop::Noop,
     order::Order,
+    runner::Runner,
     scratch::InstanceDir,
-    task::Task,
+    task::{HookTask, Task},
 };
 
 /// The range used where the configuration names none. Distributions give out 0 to 65535 to people and services, systemd

@@ -1,6 +1,9 @@
 //! No confinement. Named by operators only, says so on every axis, and is never confirmed.
 
-use super::{Absent, Backend, BackendName, Claims, Host, Mechanism, Prepared, Unenforceable};
+use super::{
+    Absent, Backend, BackendName, Claims, Host, Prepared, Unenforceable, backend::Starting, host,
+    runner::Runner, task::Task,
+};
 use crate::policy::Policy;
 
 /// The backend that confines nothing.
@@ -17,7 +20,11 @@ impl Backend for Noop {
     }
 
     fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable> {
-        Prepared::covering(policy, self.name(), Claims::NONE, Mechanism::Unconfined)
+        Prepared::covering(policy, self.name(), Claims::NONE)
+    }
+
+    fn start<'a>(&'a self, runner: &'a Runner, task: Task<'a>) -> Starting<'a> {
+        Box::pin(host::start_unconfined(runner, task))
     }
 }
 

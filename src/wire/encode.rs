@@ -119,7 +119,7 @@ fn response(
 fn denial_sources(ended: &Ended) -> Vec<String> {
     let calls = ended.setup.asks.then_some("seccomp");
     let plan = ended.announced.plan();
-    let killed = plan.prepared.mechanism.kills().then_some("sigsys");
+    let killed = plan.prepared.filters.map(|_| "sigsys");
     let logged = ended.setup.logged.then_some("audit_log");
     let sources = calls.into_iter().chain(killed).chain(logged);
     sources.map(str::to_owned).collect()
@@ -189,7 +189,7 @@ fn confinement(ended: &Ended) -> pb::Confinement {
         backend: plan.prepared.backend.as_str().to_owned(),
         confirmed: ended.setup.confirmed,
         evidence: ended.setup.evidence.iter().map(evidence).collect(),
-        landlock_abi: plan.prepared.mechanism.landlock_abi(),
+        landlock_abi: plan.prepared.landlock_abi,
         passed_over: plan.passed_over.iter().map(passed_over_message).collect(),
         profile: plan.policy.name.to_string(),
         profile_digest: plan.admitted.policy.digest.clone(),

@@ -20,7 +20,6 @@ use crate::{
         starts_in,
     },
     refusal::{Fault, Reason, Refusal, Stop, chain},
-    sandbox::Mechanism,
 };
 
 /// Whether a refusal is what a preview answers with, and not a status: the request makes sense, and its caller may ask.
@@ -128,8 +127,7 @@ fn planned(plan: &Plan) -> Result<pb::PreviewResponse, Fault> {
     let policy = &plan.policy;
     let hook = &plan.admitted.request.hook;
     let names = plan.environment.names().into_iter();
-    let mechanism = &plan.prepared.mechanism;
-    let confines = *mechanism != Mechanism::Unconfined;
+    let confines = plan.prepared.confines();
     let grants = if confines { grants(plan)? } else { Vec::new() };
     let axes = plan.prepared.axes().iter();
     Ok(pb::PreviewResponse {
@@ -138,10 +136,10 @@ fn planned(plan: &Plan) -> Result<pb::PreviewResponse, Fault> {
                 .map(|(axis, coverage)| axis_report(axis, coverage, *policy.demands.of(axis)))
                 .collect(),
             backend: plan.prepared.backend.as_str().to_owned(),
-            confirmed: plan.prepared.confines(),
-            landlock_abi: mechanism.landlock_abi(),
+            confirmed: confines,
+            landlock_abi: plan.prepared.landlock_abi,
             passed_over: plan.passed_over.iter().map(passed_over_message).collect(),
-            unconfined: !plan.prepared.confines(),
+            unconfined: !confines,
             ..pb::Confinement::default()
         }),
         environment_names: names

@@ -7,9 +7,9 @@ use crate::{
     model::{ProfileName, axis::Demand},
     policy::{Metadata, Network, Registry, Spawn},
     sandbox::{
-        Absent, Claims, DEFAULT_UID_RANGE, Host, Identities, InstanceDir, Noop, Order,
-        SandboxParts, Unenforceable,
-        linux::{FilterSpec, Landlock},
+        Absent, Claims, DEFAULT_UID_RANGE, Host, Identities, InstanceDir, Noop, Order, Runner,
+        SandboxParts, Starting, Unenforceable,
+        linux::{self, FilterSpec, Landlock},
     },
     sys::Keeper,
 };
@@ -58,7 +58,11 @@ impl Backend for Idle {
     fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable> {
         let mut claims = Claims::NONE;
         claim(&mut claims, self.0);
-        Prepared::covering(policy, self.name(), claims, Mechanism::Unconfined)
+        Prepared::covering(policy, self.name(), claims)
+    }
+
+    fn start<'a>(&'a self, runner: &'a Runner, task: Task<'a>) -> Starting<'a> {
+        Box::pin(linux::start_unconfined(runner, task))
     }
 }
 
@@ -87,9 +91,16 @@ impl Backend for Lax {
         if let Some(axis) = self.also {
             claim(&mut claims, axis);
         }
-        let mut spec = FilterSpec::of(policy, landlock_abi);
+        Prepared::covering(policy, self.name(), claims)
+    }
+
+    fn start<'a>(&'a self, runner: &'a Runner, task: Task<'a>) -> Starting<'a> {
+        let Ok(Host { landlock_abi }) = self.probe() else {
+            panic!("these tests need Landlock");
+        };
+        let mut spec = FilterSpec::of(task.policy, landlock_abi);
         (self.open)(&mut spec);
-        Prepared::covering(policy, self.name(), claims, Mechanism::Landlock(spec))
+        Box::pin(async move { linux::start(runner, self.name(), Some(&spec), task).await })
     }
 }
 

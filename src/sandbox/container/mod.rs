@@ -21,9 +21,8 @@ use std::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub(super) use self::start::{Came, Running, Start, What};
 use super::{
-    Absent, Backend, BackendName, Claims, Host, Mechanism, Prepared, Unenforceable,
+    Absent, Backend, BackendName, Claims, Host, Prepared, Runner, Starting, Task, Unenforceable,
     linux::{FilterSpec, NEWEST_ABI, by_deadline, memory, pids},
 };
 use crate::{
@@ -188,14 +187,27 @@ impl Backend for Container {
     }
 
     fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable> {
-        let mechanism = Mechanism::Container(ContainerSpec {
-            // What is not mounted cannot be reached, so that no filter needs to stand in for a missing right.
-            filters: FilterSpec {
-                mounts: false,
-                ..FilterSpec::of(policy, NEWEST_ABI)
-            },
+        let prepared = Prepared::covering(policy, self.name(), self.claims(policy))?;
+        Ok(prepared.with_filters(filters(policy), 0))
+    }
+
+    fn start<'a>(&'a self, runner: &'a Runner, task: Task<'a>) -> Starting<'a> {
+        let spec = ContainerSpec {
+            filters: filters(task.policy),
             runtime: Arc::clone(&self.runtime),
-        });
-        Prepared::covering(policy, self.name(), self.claims(policy), mechanism)
+        };
+        Box::pin(async move { start::start(runner, &spec, task).await })
+    }
+
+    fn counts_tasks(&self) -> bool {
+        self.runtime.control_group.is_some()
+    }
+}
+
+/// Returns the filters in a container: what is not mounted cannot be reached, so that none needs to stand in for a missing right.
+const fn filters(policy: &Policy) -> FilterSpec {
+    FilterSpec {
+        mounts: false,
+        ..FilterSpec::of(policy, NEWEST_ABI)
     }
 }

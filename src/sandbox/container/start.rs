@@ -3,7 +3,6 @@
 use std::{
     env,
     ffi::CString,
-    fmt,
     fs::{self, File, Permissions},
     io,
     os::{
@@ -39,16 +38,19 @@ use crate::{
     model::axis::Axis,
     policy::{Limits, Network},
     process::{self, Captured, Cause, Hold, Pipes, Supervision},
-    refusal::{Fault, Reason, Refusal, Stop, canceled},
+    refusal::{Fault, Reason, Refusal, Stop, canceled, lacking},
     root::Root,
     sandbox::{
-        Evidence, Sandbox, attest,
-        grants::OpenGrant,
-        linux::{Launched, Until, launch, limits, note, why_stopped},
-        means::pipes,
-        scratch::RunDir,
+        BackendName, Evidence, Released, Runner, Setup, Started, Task, attest,
+        confine::{Finish, RunningHook, Start},
+        linux::{
+            Launched, Observed, launch, limits, note, step_failed, unseen as unwatched, why_stopped,
+        },
+        means::{Execution, pipes},
+        read_only::Kept,
+        task::Action,
     },
-    sys::{self, Action, Identity, Job, JobParts, LogFlags, Reaped, Step, WaitStatus},
+    sys::{self, Attempt, Identity, Job, JobParts, LogFlags, Reaped, Step, WaitStatus},
 };
 
 /// How long the last words of a container that has ended, and the runtime's own clearing up, may take.
@@ -68,41 +70,9 @@ const KILLED: Option<Reaped> = Some(Reaped {
 /// How much of what a runtime prints is kept.
 const RUNTIMES_WORDS: usize = 4 * 1024;
 
-/// Everything that a run in a container depends on.
-pub(in crate::sandbox) struct Start<'a> {
-    pub(in crate::sandbox) directory: &'a RunDir,
-    /// What is granted beside the scratch directory and the canary.
-    pub(in crate::sandbox) grants: Vec<&'a OpenGrant>,
-    /// What is mounted on top of them, so that it stays read-only.
-    pub(in crate::sandbox) read_only: Vec<OpenGrant>,
-    pub(in crate::sandbox) identity: Option<Identity>,
-    /// What no other run gets before all of this one is dead.
-    pub(in crate::sandbox) kept: Arc<dyn fmt::Debug + Send + Sync>,
-    pub(in crate::sandbox) limits: &'a Limits,
-    pub(in crate::sandbox) spec: &'a ContainerSpec,
-    pub(in crate::sandbox) stdio: [OwnedFd; 3],
-    pub(in crate::sandbox) until: Until,
-    pub(in crate::sandbox) what: What,
-    pub(in crate::sandbox) working_dir: &'a Path,
-}
-
-/// What is done in a container.
-pub(in crate::sandbox) enum What {
-    /// A self-test.
-    Attempt(Vec<sys::Described>),
-    /// A hook.
-    Execute {
-        argv: Vec<CString>,
-        environment: Vec<CString>,
-        /// What is executed, as it was admitted.
-        file: Arc<OwnedFd>,
-        program: PathBuf,
-    },
-}
-
 /// A container whose first process has done its task, or has released the hook.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Contained {
+struct Contained {
     channel: UnixStream,
     /// The container's first process.
     first: OwnedFd,
@@ -133,7 +103,7 @@ struct Called {
 
 /// A container in which a hook runs. Dropping it ends the container.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Running {
+struct Running {
     channel: UnixStream,
     group: Option<Group>,
     runtime: Box<process::Running>,
@@ -141,8 +111,8 @@ pub(in crate::sandbox) struct Running {
     _words: Pipes,
 }
 
-/// What came of a task.
-pub(in crate::sandbox) enum Came {
+/// What the first process of a container made of its task.
+enum Outcome {
     /// Of each attempt what it returned.
     Attempted(Vec<Option<isize>>),
     /// The hook is released: the errno where it could not be executed, and what was seen of it.
@@ -152,57 +122,102 @@ pub(in crate::sandbox) enum Came {
 /// A container ended and did not say how its hook did.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the container ended without saying how the hook did (its runtime: {0:?})")]
-pub(in crate::sandbox) struct Gone(Option<WaitStatus>);
+struct Gone(Option<WaitStatus>);
 
-impl Sandbox {
+/// Starts a child in a container.
+///
+/// # Errors
+///
+/// Refuses where the container cannot be made, is not as ordered, or does not answer by the deadline: `BACKEND_UNCONFIRMED`.
+pub(super) async fn start(
+    runner: &Runner,
+    spec: &ContainerSpec,
+    task: Task<'_>,
+) -> Result<Started, Stop> {
+    let (stdio, pipes) = pipes(&task.stdin).map_err(|e| Fault::new("cannot make pipes", e))?;
+    // Large, and nested deep.
+    let (contained, outcome) = Box::pin(Call { runner, spec }.contain(&task, stdio)).await?;
+    let released = Instant::now();
+    let (errno, evidence) = match outcome {
+        Outcome::Attempted(results) => {
+            contained.end().await;
+            return Ok(Started::Probed(results));
+        }
+        Outcome::Released { errno, evidence } => (errno, evidence),
+    };
+    // Nobody asks about the calls of a container.
+    let observed = Observed::by(runner.launcher.pools.denials.of(contained.runtime.pid));
+    let start = if errno == 0 {
+        let running = contained
+            .watch(pipes)
+            .map_err(|e| unwatched("the released hook's container cannot be watched", &e))?;
+        Start::Running(Box::new(running))
+    } else {
+        contained.end().await;
+        if lacking(&io::Error::from_raw_os_error(errno)).is_some() {
+            return Err(step_failed(BackendName::Container, Step::Release, errno).into());
+        }
+        Start::ExecFailed(errno)
+    };
+    Ok(Started::Hook(Released {
+        observed,
+        setup: Setup {
+            asks: false,
+            confirmed: true,
+            evidence,
+            logged: false,
+            released,
+        },
+        start,
+    }))
+}
+
+/// By what a container is made.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    runner: &'a Runner,
+    spec: &'a ContainerSpec,
+}
+
+impl Call<'_> {
     /// Makes a container and has its first process carry out a task in it.
-    ///
-    /// # Errors
-    ///
-    /// Refuses where the container cannot be made, is not as ordered, or does not answer by the deadline: `BACKEND_UNCONFIRMED`.
-    pub(in crate::sandbox) async fn contain(
-        &self,
-        start: Start<'_>,
-    ) -> Result<(Contained, Came), Stop> {
+    async fn contain(
+        self,
+        task: &Task<'_>,
+        stdio: [OwnedFd; 3],
+    ) -> Result<(Contained, Outcome), Stop> {
+        let Self { spec, .. } = self;
         let fault = |e: io::Error| Fault::new("cannot prepare a container", e);
-        let until = start.until.clone();
-        let (cancel, deadline) = (until.cancel.clone(), until.deadline);
-        let home = start.directory.own("container").map_err(fault)?;
-        let (listener, socket) = listen(&home, start.identity).map_err(fault)?;
-        let scratch = start.directory.scratch();
-        let mut binds = self.binds(&start, &home, &socket)?;
-        if start.spec.runtime.kind == RuntimeKind::Podman {
+        let (cancel, deadline) = (&task.until.cancel, task.until.deadline);
+        let home = task.directory.own("container").map_err(fault)?;
+        let (listener, socket) = listen(&home, task.identity).map_err(fault)?;
+        let scratch = task.directory.scratch();
+        let mut binds = self.binds(task, &home, &socket)?;
+        if spec.runtime.kind == RuntimeKind::Podman {
             for (source, target) in podman::lay(&home, &binds).map_err(fault)? {
                 binds.push(own(&source, target, false, false)?);
             }
         }
         binds.sort_by(|a, b| Path::new(&a.target).cmp(Path::new(&b.target)));
         let id = format!("hookjail-{}", uuid::Uuid::now_v7().simple());
-        let parent = start.spec.runtime.control_group.as_deref();
+        let parent = spec.runtime.control_group.as_deref();
         let bundle = Bundle {
             binds,
             cgroups_path: parent.and_then(|parent| group::of_runtime(parent, &id)),
-            identity: start.identity,
-            network: start.spec.filters.network,
+            identity: task.identity,
+            network: spec.filters.network,
             own: (geteuid().as_raw(), getegid().as_raw()),
             scratch: utf8(&scratch)?,
-            scratch_bytes: start.limits.file_size,
+            scratch_bytes: task.policy.limits.file_size,
         };
         lay(&home, &bundle).map_err(fault)?;
-        let order = self.order(&start, &bundle).map_err(fault)?;
-        let Start {
-            identity,
-            kept,
-            spec,
-            stdio,
-            ..
-        } = start;
-        let group = parent.map(|parent| Group::make(parent, start.limits));
+        let order = self.order(task, &bundle).map_err(fault)?;
+        let group = parent.map(|parent| Group::make(parent, &task.policy.limits));
         let group = group.transpose().map_err(|error| {
             Refusal::failed("a control group cannot be made", &error, unconfirmed)
         })?;
         let command = Command::of(&spec.runtime, &bundle, &home, &id)?;
-        let runtime = self.call(&spec.runtime, command, kept, until).await?;
+        let runtime = self.call(command, task).await?;
         let exit = match runtime.watch() {
             Ok(exit) => exit,
             Err(error) => {
@@ -223,13 +238,13 @@ impl Sandbox {
             if cancel.is_cancelled() {
                 return Err(Some(canceled().into()));
             }
-            let conversation = self.converse(talk, &order, stdio, identity, group.as_ref());
+            let conversation = self.converse(talk, &order, stdio, task.identity, group.as_ref());
             conversation.await.map_err(Some)
         })
         .await;
         let stop = match (made, talk) {
             (Ok(Ok(mut came)), Some(Talk { channel, first, .. })) => {
-                if let (Came::Released { evidence, .. }, Some(root)) =
+                if let (Outcome::Released { evidence, .. }, Some(root)) =
                     (&mut came, &spec.runtime.root)
                 {
                     let observed = root.digest.to_string();
@@ -263,13 +278,13 @@ impl Sandbox {
 
     /// Has the first process of a container carry out an order, up to the hook's release.
     async fn converse(
-        &self,
+        self,
         talk: &mut Talk,
         order: &Order,
         stdio: [OwnedFd; 3],
         identity: Option<Identity>,
         group: Option<&Group>,
-    ) -> Result<Came, Stop> {
+    ) -> Result<Outcome, Stop> {
         let fault = |e: io::Error| Fault::new("cannot give an order to a container", e);
         let (pid, uid) = (talk.pid, talk.uid);
         let mut evidence = look_at_container(pid, uid, identity, order.filters.network)
@@ -289,16 +304,16 @@ impl Sandbox {
             unconfirmed(format!("the container's first process is gone: {error}"))
         })?;
         let came = match answer {
-            Answer::Attempted(results) => Came::Attempted(results),
+            Answer::Attempted(results) => Outcome::Attempted(results),
             Answer::Released { errno, filters } => {
-                let filters = self.launcher.pools.own_filters() + filters;
+                let filters = self.runner.launcher.pools.own_filters() + filters;
                 let seen = look_at_hook(pid, errno, filters).map_err(|why| {
                     let message = format!("the released child is not as planned: {why}");
                     unconfirmed(message)
                 })?;
                 evidence.extend(seen);
                 talk.channel.write_all(&[0]).await.map_err(fault)?;
-                Came::Released { errno, evidence }
+                Outcome::Released { errno, evidence }
             }
             Answer::Refused(why) => {
                 let message = format!("the container is not as ordered: {why}");
@@ -316,13 +331,7 @@ impl Sandbox {
     }
 
     /// Starts a runtime, which makes a container and ends with it.
-    async fn call(
-        &self,
-        runtime: &Runtime,
-        command: Command,
-        kept: Arc<dyn fmt::Debug + Send + Sync>,
-        until: Until,
-    ) -> Result<Called, Stop> {
+    async fn call(self, command: Command, task: &Task<'_>) -> Result<Called, Stop> {
         let fault = |e: io::Error| Fault::new("cannot start the container runtime", e);
         let Command {
             argv,
@@ -331,9 +340,9 @@ impl Sandbox {
             working_dir,
         } = command;
         let (stdio, words) = pipes(&bytes::Bytes::new()).map_err(fault)?;
-        let hold = self.hold(Some(kept))?;
+        let hold = self.runner.hold(Some(Arc::clone(&task.resources)))?;
         let job = Job::new(JobParts {
-            action: Action::Execute {
+            action: sys::Action::Execute {
                 argv,
                 environment,
                 program: program.into(),
@@ -352,14 +361,14 @@ impl Sandbox {
         })
         .map_err(|_| Fault::new("cannot prepare a child", "it has no filter to be too long"))?;
         let job = Arc::new(job);
-        let pool = self.launcher.pools.of_operators_programs()?;
+        let pool = self.runner.launcher.pools.of_operators_programs()?;
         let Launched {
             armed,
             canceled,
             hold,
             pid,
             pidfd,
-        } = launch(&pool.pool, &job, hold, until).await?;
+        } = launch(&pool.pool, &job, hold, task.until.clone()).await?;
         let (step, errno) = (job.report().step(), job.report().errno());
         let called = Called {
             hold,
@@ -376,7 +385,7 @@ impl Sandbox {
             called.end().await;
             let what = format!(
                 "the container runtime `{}` could not be started (step `{}`)",
-                runtime.path.display(),
+                self.spec.runtime.path.display(),
                 step.name(),
             );
             return Err(stopped(what, errno).into());
@@ -385,7 +394,7 @@ impl Sandbox {
     }
 
     /// Returns what is mounted, sorted by where.
-    fn binds(&self, start: &Start<'_>, home: &Path, socket: &Path) -> Result<Vec<Bind>, Stop> {
+    fn binds(self, task: &Task<'_>, home: &Path, socket: &Path) -> Result<Vec<Bind>, Stop> {
         let fault = |e: io::Error| Fault::new("cannot look at what a container is to have", e);
         let program =
             own_program().map_err(|why| unconfirmed(why).with("fix", "restart the daemon"))?;
@@ -396,10 +405,12 @@ impl Sandbox {
             own(socket, inside::SOCKET, false, true)?,
             own(&devices, "/dev", false, false)?,
         ];
-        let canary = self.granted_canary();
-        let root = self.places().root();
-        let on_top = start.read_only.iter().map(|grant| (grant, true));
-        let grants = start.grants.iter().copied().chain([&canary]);
+        let canary = self.runner.granted_canary();
+        let root = self.runner.places.root();
+        let read_only = task.kept.map_or_else(|| Ok(Vec::new()), Kept::grants);
+        let read_only = read_only.map_err(|e| Fault::new("cannot open what stays read-only", e))?;
+        let on_top = read_only.iter().map(|grant| (grant, true));
+        let grants = task.granted().chain([&canary]);
         for (grant, is_on_top) in grants.map(|grant| (grant, false)).chain(on_top) {
             let (executable, writable) = Bind::uses(grant.rights);
             let found = fstat(&grant.target).map_err(|errno| fault(errno.into()))?;
@@ -428,17 +439,19 @@ impl Sandbox {
         Ok(binds)
     }
 
-    fn order(&self, start: &Start<'_>, bundle: &Bundle<'_>) -> io::Result<Order> {
-        let instance = &self.parts.instance;
-        let task = match &start.what {
-            What::Attempt(attempts) => ContainerTask::Attempt(attempts.clone()),
-            What::Execute {
+    fn order(self, task: &Task<'_>, bundle: &Bundle<'_>) -> io::Result<Order> {
+        let ordered = match &task.action {
+            Action::Probe(attempts) => {
+                ContainerTask::Attempt(attempts.iter().map(Attempt::describe).collect())
+            }
+            Action::Execute(Execution {
                 argv,
                 environment,
-                file,
+                own: _,
+                path,
                 program,
-            } => {
-                let found = fstat(file)?;
+            }) => {
+                let found = fstat(program)?;
                 ContainerTask::Execute {
                     argv: argv.clone(),
                     environment: environment.clone(),
@@ -446,18 +459,20 @@ impl Sandbox {
                         device: found.st_dev,
                         number: found.st_ino,
                     },
-                    program: packed(program)?,
+                    program: packed(path)?,
                 }
             }
         };
+        let scratch = task.directory.scratch();
+        let working_dir = task.working_dir.map_or(&scratch, |named| &named.path);
         Ok(Order {
-            canary_denied: packed(instance.canary_denied())?,
-            canary_granted: packed(instance.canary_granted())?,
+            canary_denied: packed(&self.runner.denied)?,
+            canary_granted: packed(&self.runner.granted)?,
             expected: bundle.expected()?,
-            filters: start.spec.filters,
-            limits: limits(&with_first(start.limits), start.identity),
-            task,
-            working_dir: packed(start.working_dir)?,
+            filters: self.spec.filters,
+            limits: limits(&with_first(&task.policy.limits), task.identity),
+            task: ordered,
+            working_dir: packed(working_dir)?,
         })
     }
 }
@@ -666,7 +681,7 @@ impl Contained {
     /// # Errors
     ///
     /// Returns the error of registering the runtime's process with ours; the container is then killed.
-    pub(in crate::sandbox) fn watch(self, pipes: Pipes) -> io::Result<Running> {
+    fn watch(self, pipes: Pipes) -> io::Result<Running> {
         let Self {
             channel,
             first,
@@ -688,13 +703,8 @@ impl Contained {
         })
     }
 
-    /// Returns the process group of the runtime.
-    pub(in crate::sandbox) const fn group(&self) -> i32 {
-        self.runtime.pid
-    }
-
     /// Ends a container in which nothing runs.
-    pub(in crate::sandbox) async fn end(self) {
+    async fn end(self) {
         drop(self.channel);
         self.runtime.end().await;
         remove(self.group).await;
@@ -707,10 +717,7 @@ impl Running {
     /// # Errors
     ///
     /// The container ended without saying.
-    pub(in crate::sandbox) async fn finish(
-        self,
-        supervision: Supervision,
-    ) -> Result<process::Ended, Gone> {
+    async fn finish(self, supervision: Supervision) -> Result<process::Ended, Gone> {
         let Self {
             mut channel,
             group,
@@ -746,6 +753,16 @@ impl Running {
             cause,
             leader,
             ..ended
+        })
+    }
+}
+
+impl RunningHook for Running {
+    fn run_to_end(self: Box<Self>, supervision: Supervision) -> Finish {
+        let running = *self;
+        Box::pin(async {
+            let gone = |gone| Fault::new("cannot tell how a hook ended", gone).into();
+            running.finish(supervision).await.map_err(gone)
         })
     }
 }

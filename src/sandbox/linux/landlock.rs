@@ -10,14 +10,17 @@ use landlock::{
     RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
 };
 
-use super::FilterSpec;
+use super::{FilterSpec, launcher::start};
 use crate::{
-    model::axis::Coverage,
+    model::axis::{Axis, Coverage},
     policy::{
         Metadata, Network, Policy, Spawn,
         rights::{FileRight, FileRights, Rights},
     },
-    sandbox::{Absent, Backend, BackendName, Claims, Host, Mechanism, Prepared, Unenforceable},
+    refusal::Fault,
+    sandbox::{
+        Absent, Backend, BackendName, Claims, Host, Prepared, Runner, Starting, Task, Unenforceable,
+    },
     sys, weaken,
 };
 
@@ -66,13 +69,22 @@ impl Backend for Landlock {
 
     fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable> {
         let landlock_abi = self.abi.map_err(|errno| Unenforceable {
-            axis: crate::model::axis::Axis::Read,
+            axis: Axis::Read,
             backend: self.name(),
             gap: absent(errno).why,
         })?;
-        let spec = FilterSpec::of(policy, landlock_abi);
         let claims = self.claims(policy, landlock_abi);
-        Prepared::covering(policy, self.name(), claims, Mechanism::Landlock(spec))
+        let prepared = Prepared::covering(policy, self.name(), claims)?;
+        let filters = FilterSpec::of(policy, landlock_abi);
+        Ok(prepared.with_filters(filters, landlock_abi))
+    }
+
+    fn start<'a>(&'a self, runner: &'a Runner, task: Task<'a>) -> Starting<'a> {
+        Box::pin(async move {
+            let absent = |errno| Fault::new("cannot confine a child", absent(errno));
+            let spec = FilterSpec::of(task.policy, self.abi.map_err(absent)?);
+            start(runner, self.name(), Some(&spec), task).await
+        })
     }
 }
 

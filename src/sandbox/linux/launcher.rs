@@ -6,7 +6,6 @@ use std::{
     io,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
-    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -19,37 +18,31 @@ use tokio::{
     sync::oneshot,
     time::{sleep_until, timeout},
 };
-use tokio_util::sync::CancellationToken;
 
-use super::{FilterSpec, Grant, Lease, Pool, Until, can_log, log_flags, nesting::of_step, ruleset};
+use super::{FilterSpec, Grant, Pool, Until, can_log, log_flags, nesting::of_step, ruleset};
 use crate::{
     model::{InvalidField, axis::Axis},
-    policy::{Access, Limits, Policy, rights::Rights},
-    process::{self, Armed, Hold, Kill, Pipes, Running, Supervision},
+    policy::{Limits, rights::Rights},
+    process::{self, Armed, Hold, Kill, Pipes, Running},
     refusal::{Fault, Reason, Refusal, Stop, canceled, lacking},
     sandbox::{
-        BackendName, Evidence, Mechanism, Sandbox, SandboxParts, Setup, Status, Task,
+        BackendName, Evidence, Released, Runner, SandboxParts, Setup, Started, Status, Task,
         audit_log::{AuditLog, Mark},
-        confine::{Given, Start},
-        container::{self, Came, ContainerSpec, What},
+        confine::Start,
         denials::{Denials, Known, Notes},
         grants::OpenGrant,
-        ground::Ground,
         means::{Execution, pipes, scratch_fd},
         nesting::Cause,
-        pools::Pools,
+        pools::{LoadedPool, Pools},
         read_only::Kept,
-        scratch::RunDir,
+        task::Action,
     },
     sys::{
-        Action, Attempt, Bind, Canaries, Found, Identity, Job, JobParts, Launch, LogFlags, Note,
+        self, Attempt, Bind, Canaries, Found, Identity, Job, JobParts, Launch, LogFlags, Note,
         Overdue, OwnIds, ReadOnly, Report, Step,
     },
     weaken,
 };
-
-/// How long one child of a self-test may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How many timers and queued signals a hook may have. The kernel counts them for each user, so that a hook with the daemon's
 /// would otherwise leave none for the user's other processes.
@@ -66,15 +59,6 @@ pub(in crate::sandbox) struct Launcher {
     pub(in crate::sandbox) pools: Pools,
 }
 
-/// A hook that runs.
-#[derive(Debug)]
-pub(in crate::sandbox) enum Started {
-    /// As a child.
-    Child(Running),
-    /// In a container.
-    Contained(container::Running),
-}
-
 /// Takes note of what a run is denied, until its tree is dead.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Observed {
@@ -89,27 +73,12 @@ struct Reading {
     since: Option<Mark>,
 }
 
-/// A run until the death of its tree.
-type Finish = Pin<Box<dyn Future<Output = Result<process::Ended, Stop>> + Send>>;
-
-impl Started {
-    /// Feeds the event and waits for the end of the whole tree.
-    ///
-    /// # Errors
-    ///
-    /// The container that it ran in did not say how it ended.
-    pub(in crate::sandbox) fn finish(self, supervision: Supervision) -> Finish {
-        match self {
-            Self::Child(running) => Box::pin(async { Ok(running.finish(supervision).await) }),
-            Self::Contained(running) => Box::pin(async {
-                let gone = |gone| Fault::new("cannot tell how a hook ended", gone).into();
-                running.finish(supervision).await.map_err(gone)
-            }),
-        }
-    }
-}
-
 impl Observed {
+    /// Takes notes, without the audit log.
+    pub(in crate::sandbox) const fn by(notes: Notes) -> Self {
+        Self { log: None, notes }
+    }
+
     /// Returns all that is known of a run whose tree is dead. `asks` says whether the filters left what they refuse to the
     /// daemon.
     pub(in crate::sandbox) async fn known(self, asks: bool) -> Known {
@@ -192,255 +161,214 @@ impl Launcher {
         })
     }
 
-    /// Returns the audit log if it says anything about the runs of a plan.
-    fn audit_log_for(&self, task: Task<'_>) -> Option<&Arc<AuditLog>> {
-        let Mechanism::Landlock(spec) = &task.prepared.mechanism else {
-            return None;
-        };
+    /// Returns the audit log if it says anything about hooks under filters.
+    fn audit_log_for(&self, filters: Option<&FilterSpec>) -> Option<&Arc<AuditLog>> {
         let log = self.audit_log.as_ref();
-        log.filter(|_| can_log(spec))
+        log.filter(|_| filters.is_some_and(can_log))
     }
 }
 
-impl Sandbox {
-    /// Starts the planned hook by its mechanism.
-    pub(in crate::sandbox) async fn launch(
-        &self,
-        task: Task<'_>,
-        given: Given<'_>,
-        identity: Option<Identity>,
-    ) -> Result<(Start, Observed, Setup), Stop> {
-        // Before the start, or what is uncertain about its first moments would not count.
-        let log = self.launcher.audit_log_for(task).map(|log| Reading {
-            since: log.mark(),
-            log: Arc::clone(log),
-        });
-        let (start, notes, setup) = match &task.prepared.mechanism {
-            Mechanism::Container(spec) => {
-                self.start_in_container(task, spec, given, identity).await?
-            }
-            Mechanism::Landlock(spec) => {
-                self.start_child(task, Some(spec), given, identity).await?
-            }
-            Mechanism::Unconfined => self.start_child(task, None, given, identity).await?,
-        };
-        Ok((start, Observed { log, notes }, setup))
+/// Starts a child of this process, under filters and a Landlock domain or, for want of `filters`, unconfined.
+///
+/// # Errors
+///
+/// Refuses where a part of its confinement cannot be had or is not seen; then it is dead.
+pub(in crate::sandbox) async fn start(
+    runner: &Runner,
+    backend: BackendName,
+    filters: Option<&FilterSpec>,
+    task: Task<'_>,
+) -> Result<Started, Stop> {
+    let is_probe = matches!(task.action, Action::Probe(_));
+    // Before the start, or what is uncertain about its first moments would not count.
+    let log = runner.launcher.audit_log_for(filters);
+    let log = log.filter(|_| !is_probe).map(|log| Reading {
+        since: log.mark(),
+        log: Arc::clone(log),
+    });
+    let pool = runner.launcher.pools.of_hooks(filters)?;
+    let (stdio, pipes) = pipes(&task.stdin).map_err(|e| Fault::new("cannot make pipes", e))?;
+    let hold = runner.hold(Some(Arc::clone(&task.resources)))?;
+    let expected = Expected {
+        backend,
+        filters: filters.map(|_| pool.filters),
+        identity: task.identity,
+        keeps: task.kept.is_some(),
+    };
+    let until = task.until.clone();
+    let job = Arc::new(job(
+        runner,
+        filters,
+        task,
+        (&pool, &hold, log.is_some()),
+        stdio,
+    )?);
+    let launched = launch(&pool.pool, &job, hold, until.clone()).await?;
+    let child = Child {
+        expected,
+        job,
+        pid: launched.pid,
+        until,
+    };
+    if is_probe {
+        return child.results(launched, pipes).await.map(Started::Probed);
     }
-
-    async fn start_in_container(
-        &self,
-        task: Task<'_>,
-        spec: &ContainerSpec,
-        given: Given<'_>,
-        identity: Option<Identity>,
-    ) -> Result<(Start, Notes, Setup), Stop> {
-        let Given {
-            directory,
-            execution,
-            kept,
-            pipes,
-            stdio,
-        } = given;
-        let scratch = directory.scratch();
-        let started = task.starts_in;
-        let Execution {
-            argv,
-            environment,
-            own,
-            program,
-        } = execution;
-        let path = own.last().map(|own| own.path.clone()).unwrap_or_default();
-        // Large, and nested deep.
-        let read_only = task
-            .opened
-            .kept
-            .as_ref()
-            .map_or_else(|| Ok(Vec::new()), Kept::grants);
-        let read_only = read_only.map_err(|e| Fault::new("cannot open what stays read-only", e))?;
-        let contained = Box::pin(self.contain(container::Start {
-            directory,
-            read_only,
-            grants: task.opened.grants.iter().chain(&own).collect(),
-            identity,
-            kept,
-            limits: &task.policy.limits,
-            spec,
-            stdio,
-            until: Until {
-                cancel: task.cancel.clone(),
-                deadline: task.deadline,
-            },
-            what: What::Execute {
-                argv,
-                environment,
-                file: Arc::new(program.into()),
-                program: path,
-            },
-            working_dir: started.unwrap_or(&scratch),
-        }));
-        let (contained, came) = contained.await?;
-        let released = Instant::now();
-        let (errno, evidence) = match came {
-            Came::Released { errno, evidence } => (errno, evidence),
-            Came::Attempted(_) => {
-                return Err(Fault::new("cannot start a hook", "attempts were made instead").into());
-            }
-        };
-        let setup = Setup {
-            asks: false,
-            logged: false,
-            confirmed: true,
+    let notes = runner.launcher.pools.denials.of(child.pid);
+    let logged = log.is_some();
+    let (start, evidence, released) = child.released(launched, pipes).await?;
+    Ok(Started::Hook(Released {
+        observed: Observed { log, notes },
+        setup: Setup {
+            asks: pool.asks,
+            confirmed: filters.is_some(),
             evidence,
+            logged,
             released,
-        };
-        // Nobody asks about the calls of a container.
-        let notes = self.launcher.pools.denials.of(contained.group());
-        if errno != 0 {
-            contained.end().await;
-            if lacking(&io::Error::from_raw_os_error(errno)).is_some() {
-                return Err(step_failed(task.prepared.backend, Step::Release, errno).into());
-            }
-            return Ok((Start::ExecFailed(errno), notes, setup));
-        }
-        let running = contained
-            .watch(pipes)
-            .map_err(|e| unseen("the released hook's container cannot be watched", &e))?;
-        Ok((
-            Start::Running(Box::new(Started::Contained(running))),
-            notes,
-            setup,
-        ))
-    }
+        },
+        start,
+    }))
+}
 
-    /// Starts a child of this process, under filters and a Landlock domain or under none.
-    async fn start_child(
-        &self,
-        task: Task<'_>,
-        spec: Option<&FilterSpec>,
-        given: Given<'_>,
-        identity: Option<Identity>,
-    ) -> Result<(Start, Notes, Setup), Stop> {
-        let Given {
-            directory,
-            execution,
-            kept,
-            pipes,
-            stdio,
-        } = given;
-        let pool = self.launcher.pools.of_hooks(spec)?;
-        let scratch = scratch_fd(directory)?;
-        let Execution {
+/// Prepares everything that a child takes to confine itself and to do what it is for.
+fn job(
+    runner: &Runner,
+    filters: Option<&FilterSpec>,
+    task: Task<'_>,
+    (pool, hold, logged): (&LoadedPool, &Hold, bool),
+    stdio: [OwnedFd; 3],
+) -> Result<Job, Stop> {
+    let identity = task.identity;
+    let scratch = scratch_fd(task.directory)?;
+    let ruleset = filters
+        .map(|spec| ruleset_with(runner, spec, task.granted(), &scratch))
+        .transpose()?;
+    let (path, working_dir) = match task.working_dir {
+        Some(named) => (named.path.clone(), Arc::clone(&named.opened)),
+        None => (task.directory.scratch(), scratch),
+    };
+    let read_only = filters.and(task.kept);
+    let read_only = read_only
+        .map(|kept| read_only_of(kept, (&path, &working_dir), identity))
+        .transpose()?
+        .flatten();
+    let action = match task.action {
+        Action::Execute(Execution {
             argv,
             environment,
-            own,
+            own: _,
+            path: _,
             program,
-        } = execution;
-        let granted = task.opened.grants.iter().chain(&own);
-        let ruleset = spec
-            .map(|spec| self.ruleset_with(spec, granted, &scratch))
-            .transpose()?;
-        drop(own);
-        let started = task.starts_in;
-        let started = started.map_or_else(|| directory.scratch(), Path::to_owned);
-        let working_dir = task.opened.working_dir.clone().unwrap_or(scratch);
-        let kept_read_only = task.opened.kept.as_ref();
-        let read_only = kept_read_only
-            .map(|kept| read_only_of(kept, (&started, &working_dir), identity))
-            .transpose()?
-            .flatten();
-        let hold = self.hold(Some(kept))?;
-        let logged = self.launcher.audit_log_for(task).is_some();
-        let parts = JobParts {
-            action: Action::Execute {
-                argv,
-                environment,
-                program: program.into(),
-            },
-            canaries: ruleset.is_some().then(|| self.canaries()).transpose()?,
-            closing: pool.closing.clone(),
-            group: Some(hold.entry()),
-            identity,
-            limits: limits(&task.policy.limits, identity),
-            log: spec.map_or_else(LogFlags::default, |spec| log_flags(spec, logged)),
-            note: note(&hold, identity, spec.is_some()),
-            read_only,
-            ruleset,
-            stdio,
-            working_dir,
-        };
-        let job = Job::new(parts)
-            .map_err(|_| Fault::new("cannot prepare a child", "its closing filter is too long"))?;
-        let job = Arc::new(job);
-        let until = Until {
-            cancel: task.cancel.clone(),
-            deadline: task.deadline,
-        };
-        let launched = launch(&pool.pool, &job, hold, until.clone()).await?;
-        let pid = launched.pid;
-        let notes = self.launcher.pools.denials.of(pid);
-        let report = job.report();
+        }) => sys::Action::Execute {
+            argv,
+            environment,
+            program: program.into(),
+        },
+        Action::Probe(attempts) => sys::Action::Attempt(attempts),
+    };
+    let parts = JobParts {
+        action,
+        canaries: ruleset.is_some().then(|| canaries(runner)).transpose()?,
+        closing: pool.closing.clone(),
+        group: Some(hold.entry()),
+        identity,
+        limits: limits(&task.policy.limits, identity),
+        log: filters.map_or_else(LogFlags::default, |spec| log_flags(spec, logged)),
+        note: note(hold, identity, filters.is_some()),
+        read_only,
+        ruleset,
+        stdio,
+        working_dir,
+    };
+    let too_long = |_| Fault::new("cannot prepare a child", "its closing filter is too long");
+    Ok(Job::new(parts).map_err(too_long)?)
+}
+
+/// What the kernel has to say of a child once it is released.
+#[derive(Debug)]
+struct Expected {
+    backend: BackendName,
+    /// How many filters it is under; `None` = it is unconfined.
+    filters: Option<u32>,
+    identity: Option<Identity>,
+    /// Whether something stays read-only.
+    keeps: bool,
+}
+
+/// A child and what it is to be.
+#[derive(Debug)]
+struct Child {
+    expected: Expected,
+    job: Arc<Job>,
+    pid: i32,
+    until: Until,
+}
+
+impl Child {
+    /// Takes charge of a hook that was launched, once its confinement was seen. Returns how it began, what was seen, and when.
+    async fn released(
+        self,
+        launched: Launched,
+        pipes: Pipes,
+    ) -> Result<(Start, Vec<Evidence>, Instant), Stop> {
+        let report = self.job.report();
+        let backend = self.expected.backend;
         let executed = report.step() == Step::Release && report.errno() == 0;
         let running = launched.watch(pipes).map_err(|e| match executed {
             true => unseen("the released child cannot be watched", &e).into(),
             false => Stop::from(Fault::new("cannot watch the child", e)),
         })?;
         let released = Instant::now();
-        let setup = |evidence| Setup {
-            asks: pool.asks,
-            logged,
-            confirmed: task.prepared.confines(),
-            evidence,
-            released,
-        };
-
+        let mut evidence = evidence_of(&self.job);
         if !executed {
             let killed = running.abort().await;
-            let errno = io::Error::from_raw_os_error(report.errno());
-            if report.step() == Step::Release && lacking(&errno).is_none() {
-                let start = Start::ExecFailed(report.errno());
-                return Ok((start, notes, setup(evidence_of(&job))));
-            }
             let (step, errno) = (report.step(), report.errno());
+            let lacks = lacking(&io::Error::from_raw_os_error(errno)).is_some();
+            if step == Step::Release && !lacks {
+                return Ok((Start::ExecFailed(errno), evidence, released));
+            }
             return Err(match killed && errno == 0 {
-                true => too_late(&until, step).into(),
-                false => step_failed(task.prepared.backend, step, errno).into(),
+                true => too_late(&self.until, step).into(),
+                false => step_failed(backend, step, errno).into(),
             });
         }
-        let mut evidence = evidence_of(&job);
-        match self.attest(pid, task, identity, (pool.filters, report)) {
+        match self.expected.attest(self.pid, report) {
             Ok(seen) => evidence.extend(seen),
             Err(why) => {
                 running.abort().await;
                 return Err(unseen("the released child is not as planned", &why).into());
             }
         }
-        Ok((
-            Start::Running(Box::new(Started::Child(running))),
-            notes,
-            setup(evidence),
-        ))
+        Ok((Start::Running(Box::new(running)), evidence, released))
     }
 
-    pub(in crate::sandbox) fn canaries(&self) -> Result<Canaries, Stop> {
-        let c_string = |path: &Path| {
-            CString::new(path.as_os_str().as_bytes())
-                .map_err(|e| Fault::new("instance directory has a NUL byte", e))
-        };
-        let instance = &self.parts.instance;
-        Ok(Canaries {
-            denied: c_string(instance.canary_denied())?,
-            granted: c_string(instance.canary_granted())?,
-        })
+    /// Waits for the end of a self-test's child. Returns what its attempts came to.
+    async fn results(self, launched: Launched, pipes: Pipes) -> Result<Vec<Option<isize>>, Stop> {
+        let running = launched
+            .watch(pipes)
+            .map_err(|e| Fault::new("cannot watch the self-test's child", e))?;
+        let leader = running.wait(self.until.deadline).await;
+        let report = self.job.report();
+        if leader.is_none() || !report.did(Step::Release) {
+            let (step, errno) = (report.step(), report.errno());
+            let what = format!("the self-test's child stopped at step `{}`", step.name());
+            let refusal = stopped(step, errno, &what).with("step", step.name());
+            let axis = if matches!(step, Step::CanaryDenied | Step::CanaryGranted) {
+                Some(Axis::Read)
+            } else {
+                (step == Step::ReadOnly).then_some(Axis::Write)
+            };
+            return Err(match axis {
+                Some(axis) => refusal.with("axis", axis.name()).into(),
+                None => refusal.into(),
+            });
+        }
+        Ok(self.job.attempts().iter().map(Attempt::result).collect())
     }
+}
 
-    /// Compares the kernel's word about a child with the plan. Returns what was seen, or what differs.
-    fn attest(
-        &self,
-        pid: i32,
-        task: Task<'_>,
-        identity: Option<Identity>,
-        (filters, report): (u32, &Report),
-    ) -> Result<Vec<Evidence>, Unattested> {
+impl Expected {
+    /// Compares the kernel's word about a child with what it is to be. Returns what was seen, or what differs.
+    fn attest(&self, pid: i32, report: &Report) -> Result<Vec<Evidence>, Unattested> {
         if weaken::lacks("proof", "attestation") {
             return Ok(Vec::new());
         }
@@ -449,7 +377,7 @@ impl Sandbox {
             check: "uid",
             observed: status.uids[1].to_string(),
         }];
-        if let Some(identity) = identity
+        if let Some(identity) = self.identity
             && (status.uids != [identity.uid; 4] || !status.bounding_set_empty)
         {
             return Err(Unattested::Differs(format!(
@@ -457,7 +385,7 @@ impl Sandbox {
                 status.uids, identity.uid
             )));
         }
-        if task.opened.kept.is_some() {
+        if self.keeps {
             if !report.did(Step::ReadOnly) {
                 return Err(Unattested::Differs("nothing was kept read-only".to_owned()));
             }
@@ -474,7 +402,7 @@ impl Sandbox {
             check: "capabilities",
             observed: "none".to_owned(),
         });
-        if task.prepared.mechanism != Mechanism::Unconfined {
+        if let Some(filters) = self.filters {
             if !status.no_new_privs {
                 return Err(Unattested::Differs("NoNewPrivs is 0".to_owned()));
             }
@@ -495,153 +423,42 @@ impl Sandbox {
         }
         Ok(seen)
     }
+}
 
-    /// Returns the file that every confined run is granted.
-    pub(in crate::sandbox) fn granted_canary(&self) -> OpenGrant {
+fn canaries(runner: &Runner) -> Result<Canaries, Stop> {
+    let c_string = |path: &Path| {
+        CString::new(path.as_os_str().as_bytes())
+            .map_err(|e| Fault::new("instance directory has a NUL byte", e))
+    };
+    Ok(Canaries {
+        denied: c_string(&runner.denied)?,
+        granted: c_string(&runner.granted)?,
+    })
+}
+
+/// Makes a ruleset of grants, the run's scratch directory and the granted canary.
+fn ruleset_with<'a>(
+    runner: &Runner,
+    spec: &FilterSpec,
+    opened: impl IntoIterator<Item = &'a OpenGrant>,
+    scratch: &Arc<OwnedFd>,
+) -> Result<OwnedFd, Stop> {
+    let of_run = [
         OpenGrant {
-            path: self.parts.instance.canary_granted().to_owned(),
-            rights: Rights::File(Access::Read),
-            target: Arc::clone(self.parts.instance.canary_granted_open()),
-        }
-    }
-
-    /// Makes a ruleset of grants, the run's scratch directory and the granted canary.
-    pub(in crate::sandbox) fn ruleset_with<'a>(
-        &self,
-        spec: &FilterSpec,
-        opened: impl IntoIterator<Item = &'a OpenGrant>,
-        scratch: &Arc<OwnedFd>,
-    ) -> Result<OwnedFd, Stop> {
-        let of_run = [
-            OpenGrant {
-                path: PathBuf::new(),
-                rights: Rights::Scratch,
-                target: Arc::clone(scratch),
-            },
-            self.granted_canary(),
-        ];
-        let mut grants: Vec<_> = opened.into_iter().map(as_grant).collect();
-        grants.extend(of_run.iter().map(as_grant));
-        ruleset(spec, &grants).map_err(|error| {
-            Refusal::failed("Landlock refuses the ruleset", &error, |message| {
-                Refusal::new(Reason::BackendUnconfirmed, message).with("axis", "read")
-            })
-            .into()
+            path: PathBuf::new(),
+            rights: Rights::Scratch,
+            target: Arc::clone(scratch),
+        },
+        runner.granted_canary(),
+    ];
+    let mut grants: Vec<_> = opened.into_iter().map(as_grant).collect();
+    grants.extend(of_run.iter().map(as_grant));
+    ruleset(spec, &grants).map_err(|error| {
+        Refusal::failed("Landlock refuses the ruleset", &error, |message| {
+            Refusal::new(Reason::BackendUnconfirmed, message).with("axis", "read")
         })
-    }
-
-    /// Has a child under a mechanism make attempts; returns what came of each.
-    pub(in crate::sandbox) async fn make_attempts(
-        &self,
-        policy: &Policy,
-        mechanism: &Mechanism,
-        directory: &RunDir,
-        ground: &Ground,
-        lease: Option<&Lease>,
-        attempts: Vec<Attempt>,
-    ) -> Result<Vec<Option<isize>>, Stop> {
-        let identity = lease.map(Lease::identity);
-        let kept = lease.map(|lease| Arc::new(lease.clone()));
-        let until = Until {
-            cancel: CancellationToken::new(),
-            deadline: Instant::now() + PATIENCE,
-        };
-        let (stdio, pipes) =
-            pipes(&bytes::Bytes::new()).map_err(|e| Fault::new("cannot make pipes", e))?;
-        let spec = match mechanism {
-            Mechanism::Container(spec) => {
-                let grants = self.granted(policy, ground)?;
-                let scratch = directory.scratch();
-                let fault = |e| Fault::new("cannot open the self-test's files", e);
-                let read_only = match policy.files.read_only.is_empty() {
-                    true => Vec::new(),
-                    false => ground
-                        .kept()
-                        .and_then(|kept| kept.grants())
-                        .map_err(fault)?,
-                };
-                // Large, and these are nested deep.
-                let contained = Box::pin(self.contain(container::Start {
-                    directory,
-                    read_only,
-                    grants: grants.iter().collect(),
-                    identity,
-                    kept: kept.map_or_else(|| Arc::new(()) as _, |kept| kept as _),
-                    limits: &policy.limits,
-                    spec,
-                    stdio,
-                    until,
-                    what: What::Attempt(attempts.iter().map(Attempt::describe).collect()),
-                    working_dir: &scratch,
-                }));
-                let (contained, came) = contained.await?;
-                contained.end().await;
-                return match came {
-                    Came::Attempted(results) => Ok(results),
-                    Came::Released { .. } => {
-                        Err(Fault::new("cannot make attempts", "a hook was started instead").into())
-                    }
-                };
-            }
-            Mechanism::Landlock(spec) => Some(spec),
-            Mechanism::Unconfined => None,
-        };
-        let pool = self.launcher.pools.of_hooks(spec)?;
-        let scratch = scratch_fd(directory)?;
-        let ruleset = match spec {
-            Some(spec) => {
-                let opened = self.granted(policy, ground)?;
-                Some(self.ruleset_with(spec, &opened, &scratch)?)
-            }
-            None => None,
-        };
-        let read_only = match spec {
-            Some(spec) if spec.mounts => {
-                let fault = |e| Fault::new("cannot open the self-test's files", e);
-                let kept = ground.kept().map_err(fault)?;
-                read_only_of(&kept, (&directory.scratch(), &scratch), identity)?
-            }
-            Some(_) | None => None,
-        };
-        let hold = self.hold(kept.map(|kept| kept as _))?;
-        let job = Job::new(JobParts {
-            action: Action::Attempt(attempts),
-            canaries: ruleset.is_some().then(|| self.canaries()).transpose()?,
-            closing: pool.closing.clone(),
-            group: Some(hold.entry()),
-            identity,
-            limits: limits(&policy.limits, identity),
-            log: spec.map_or_else(LogFlags::default, |spec| log_flags(spec, false)),
-            note: note(&hold, identity, spec.is_some()),
-            read_only,
-            ruleset,
-            stdio,
-            working_dir: scratch,
-        })
-        .map_err(|_| Fault::new("cannot prepare a child", "its closing filter is too long"))?;
-        let job = Arc::new(job);
-        let launched = launch(&pool.pool, &job, hold, until).await?;
-        let running = launched
-            .watch(pipes)
-            .map_err(|e| Fault::new("cannot watch the self-test's child", e))?;
-        let leader = running.wait(Instant::now() + PATIENCE).await;
-        let report = job.report();
-        if leader.is_none() || !report.did(Step::Release) {
-            let (step, errno) = (report.step(), report.errno());
-            let what = format!("the self-test's child stopped at step `{}`", step.name());
-            let refusal = stopped(step, errno, &what).with("step", step.name());
-            let axis = if matches!(step, Step::CanaryDenied | Step::CanaryGranted) {
-                Some(Axis::Read)
-            } else {
-                (step == Step::ReadOnly).then_some(Axis::Write)
-            };
-            return Err(match axis {
-                Some(axis) => refusal.with("axis", axis.name()).into(),
-                None => refusal.into(),
-            });
-        }
-        Ok(job.attempts().iter().map(Attempt::result).collect())
-    }
+        .into()
+    })
 }
 
 /// Why the kernel's word about a child does not confirm it.
@@ -654,7 +471,7 @@ enum Unattested {
 }
 
 /// Refuses because of a released child that could not be looked at, or is not as it must be. Its tree is dead.
-fn unseen(what: &str, error: &(dyn Error + 'static)) -> Refusal {
+pub(in crate::sandbox) fn unseen(what: &str, error: &(dyn Error + 'static)) -> Refusal {
     Refusal::failed(what, error, |message| {
         Refusal::new(Reason::BackendUnconfirmed, message)
     })
@@ -829,7 +646,7 @@ pub(in crate::sandbox) fn why_stopped(errno: i32) -> String {
 }
 
 /// Says why a child stopped before its exec.
-fn step_failed(backend: BackendName, step: Step, errno: i32) -> Refusal {
+pub(in crate::sandbox) fn step_failed(backend: BackendName, step: Step, errno: i32) -> Refusal {
     let error = io::Error::from_raw_os_error(errno);
     // Without an errno it was killed, wherever it was.
     if step == Step::WorkingDirectory && errno != 0 {

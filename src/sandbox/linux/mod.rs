@@ -17,8 +17,6 @@ pub mod syscalls;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 pub use self::filter::Passing;
 use self::{
     filter::CompileError,
@@ -32,66 +30,22 @@ pub use self::{
 };
 pub(super) use self::{
     landlock::{by_deadline, memory, pids},
-    launcher::{Launched, Launcher, Observed, Started, launch, limits, note, why_stopped},
+    launcher::{
+        Launched, Launcher, Observed, launch, limits, note, start, step_failed, unseen, why_stopped,
+    },
     left_running::{Found, groups_of, kill_left, processes},
     nesting::of_filters,
 };
 use super::{
-    Backend, BackendName, Noop,
-    container::{Container, ContainerSpec, Runtime},
+    Backend, BackendName, Noop, Runner, Started, Task,
+    container::{Container, Runtime},
 };
 pub(super) use super::{
     denials::Known,
     identity::{Identities, Lease},
 };
 pub use crate::policy::rights::Rights;
-use crate::{policy::Spawn, sys};
-
-/// How a child is confined.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum Mechanism {
-    /// A container, and seccomp filters in it.
-    Container(ContainerSpec),
-    /// A Landlock domain and stacked seccomp filters.
-    Landlock(FilterSpec),
-    /// Not at all.
-    Unconfined,
-}
-
-impl Mechanism {
-    /// Returns the Landlock ABI that it is for; 0 where it does not use Landlock.
-    pub const fn landlock_abi(&self) -> u32 {
-        match self {
-            Self::Landlock(spec) => spec.landlock_abi,
-            Self::Container(_) | Self::Unconfined => 0,
-        }
-    }
-
-    /// Returns what limits the number of tasks, with filters that let some be made, or without any.
-    pub(in crate::sandbox) fn that_counts_tasks(&self) -> Self {
-        match self {
-            Self::Container(spec) if spec.runtime.control_group.is_some() => {
-                let filters = FilterSpec {
-                    spawn: Spawn::Processes,
-                    ..spec.filters
-                };
-                Self::Container(ContainerSpec {
-                    filters,
-                    runtime: Arc::clone(&spec.runtime),
-                })
-            }
-            Self::Container(_) | Self::Landlock(_) | Self::Unconfined => Self::Unconfined,
-        }
-    }
-
-    /// Whether a call that no hook needs kills who makes it.
-    pub const fn kills(&self) -> bool {
-        match self {
-            Self::Container(_) | Self::Landlock(_) => true,
-            Self::Unconfined => false,
-        }
-    }
-}
+use crate::{refusal::Stop, sys};
 
 /// A device that every system has and no shipped profile grants.
 pub(super) const UNGRANTED_DEVICE: &str = "/dev/full";
@@ -101,6 +55,15 @@ pub(super) const OUTBOUND_HAS_UNIX_SOCKETS: bool = false;
 
 /// Directories that shipped profiles grant and this system does not have.
 pub(super) const LACKING: &[&str] = &[];
+
+/// Starts a child that nothing confines.
+///
+/// # Errors
+///
+/// Refuses where it cannot be started.
+pub(super) async fn start_unconfined(runner: &Runner, task: Task<'_>) -> Result<Started, Stop> {
+    start(runner, BackendName::Noop, None, task).await
+}
 
 /// Returns a backend, if Linux has it. `own_uid` says whether each hook gets a uid of its own; what makes containers is there
 /// where the configuration names it.

@@ -2,12 +2,13 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use super::Mechanism;
+use super::launcher::start;
 use crate::{
     model::axis::Axes,
-    policy::{Metadata, Network, Policy, Spawn},
+    policy::Policy,
     sandbox::{
-        Absent, Backend, BackendName, Claims, Host, Prepared, Unenforceable,
+        Absent, Backend, BackendName, Claims, Host, Prepared, Runner, Starting, Task,
+        Unenforceable,
         seatbelt::{self, SANDBOX_EXEC},
     },
 };
@@ -15,17 +16,6 @@ use crate::{
 /// Confines by `sandbox-exec`.
 #[derive(Clone, Copy, Debug)]
 pub struct Seatbelt;
-
-/// What of a profile is not paths.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct SeatbeltSpec {
-    /// Whether metadata can be changed.
-    pub metadata: Metadata,
-    /// Which network there is.
-    pub network: Network,
-    /// What can be started.
-    pub spawn: Spawn,
-}
 
 impl Backend for Seatbelt {
     fn name(&self) -> BackendName {
@@ -46,12 +36,11 @@ impl Backend for Seatbelt {
     }
 
     fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable> {
-        let mechanism = Mechanism::Seatbelt(SeatbeltSpec {
-            metadata: policy.metadata,
-            network: policy.network,
-            spawn: policy.spawn,
-        });
-        Prepared::covering(policy, self.name(), claims(policy), mechanism)
+        Prepared::covering(policy, self.name(), claims(policy))
+    }
+
+    fn start<'a>(&'a self, runner: &'a Runner, task: Task<'a>) -> Starting<'a> {
+        Box::pin(start(runner, true, task))
     }
 }
 

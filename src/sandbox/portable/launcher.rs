@@ -11,7 +11,7 @@ use std::{
     },
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use nix::{
@@ -24,38 +24,29 @@ use nix::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Known, Lease, Mechanism, attempts,
-    start::{self, Line, Started, Until, not_executed},
+    Known, attempts,
+    start::{self, Line, Until, not_executed},
     witness,
 };
 use crate::{
-    consent::{
-        self,
-        allowlist::{Digest, Role},
-        only_roots,
-    },
     model::OnOutputLimit,
-    policy::{Access, Limits, Policy, rights::Rights},
+    policy::{Limits, Policy},
     process::{Hold, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop},
     sandbox::{
-        Evidence, Sandbox, SandboxParts, Setup, Task,
-        confine::{Given, Start},
+        Evidence, Released, Runner, SandboxParts, Setup, Started, Task,
+        confine::Start,
         grants::OpenGrant,
-        ground::Ground,
-        means::{Execution, copy, pipes, scratch_fd},
+        means::{Execution, pipes, scratch_fd},
         read_only::Kept,
-        scratch::{Around, RunDir},
         seatbelt::{
             self, Generated, Granted, Places, SANDBOX_EXEC,
             witness::{Order, Proof},
         },
+        task::Action,
     },
-    sys::{self, Attempt, BY_NAME, Identity, Links, open_beneath},
+    sys::{self, Attempt, BY_NAME, Links, open_beneath},
 };
-
-/// How long one child of a self-test may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How much of what a self-test's child says is kept.
 const WORDS: usize = 64 * 1024;
@@ -98,223 +89,229 @@ impl Launcher {
     }
 }
 
-impl Sandbox {
-    /// Starts the planned hook by its mechanism.
-    pub(in crate::sandbox) async fn launch(
-        &self,
-        task: Task<'_>,
-        given: Given<'_>,
-        _identity: Option<Identity>,
-    ) -> Result<(Start, Observed, Setup), Stop> {
-        let Given {
-            directory,
-            execution,
+/// Starts a child: under a Seatbelt profile of its policy, or unconfined.
+///
+/// # Errors
+///
+/// Refuses where a part of its confinement cannot be had or is not seen; then it is dead.
+pub(super) async fn start(
+    runner: &Runner,
+    is_confined: bool,
+    task: Task<'_>,
+) -> Result<Started, Stop> {
+    match &task.action {
+        Action::Execute(_) => hook(runner, is_confined, task).await.map(Started::Hook),
+        Action::Probe(_) => probe(runner, is_confined, task).await.map(Started::Probed),
+    }
+}
+
+/// Starts a hook.
+async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Released, Stop> {
+    let Task {
+        action,
+        directory,
+        grants,
+        kept,
+        policy,
+        resources,
+        stdin,
+        until,
+        working_dir,
+        identity: _,
+    } = task;
+    let Action::Execute(execution) = action else {
+        return Err(Fault::new("cannot start a hook", "attempts are to be made").into());
+    };
+    let (stdio, pipes) = pipes(&stdin).map_err(|e| Fault::new("cannot make pipes", e))?;
+    let scratch = scratch_fd(directory)?;
+    let Execution {
+        argv,
+        environment,
+        own,
+        path: program,
+        program: _,
+    } = execution;
+    let what = What {
+        argv,
+        environment,
+        hold: runner.hold(Some(resources))?,
+        limits: limits(&policy.limits),
+        pipes,
+        program,
+        stdio,
+        working_dir: working_dir.map(|named| Arc::clone(&named.opened)),
+    };
+    let (begun, proof) = if is_confined {
+        let canary = runner.granted_canary();
+        // The program itself is the last, and named beside these.
+        let own = own.split_last().map_or(&[][..], |(_, own)| own);
+        let reach = Reach {
+            closed: runner.launcher.closed(),
+            granted: grants,
             kept,
-            pipes,
-            stdio,
-        } = given;
-        let program = executed(task, &execution, directory)?;
-        let scratch = scratch_fd(directory)?;
-        let Execution {
-            argv,
-            environment,
-            own,
-            program: _,
-        } = execution;
-        let what = What {
-            argv,
-            environment,
-            hold: self.hold(Some(kept))?,
-            limits: limits(&task.policy.limits),
-            pipes,
-            program,
-            stdio,
-            working_dir: task.opened.working_dir.clone(),
+            own: own.iter().chain([&canary]).collect(),
+            scratch,
         };
-        let until = Until {
-            cancel: task.cancel.clone(),
-            deadline: task.deadline,
-        };
-        let (begun, proof) = match &task.prepared.mechanism {
-            Mechanism::Seatbelt(_) => {
-                let canary = self.granted_canary();
-                // The program itself is the last, and named beside these.
-                let own = own.split_last().map_or(&[][..], |(_, own)| own);
-                let reach = Reach {
-                    closed: self.launcher.closed(),
-                    granted: &task.opened.grants,
-                    kept: task.opened.kept.as_ref(),
-                    own: own.iter().chain([&canary]).collect(),
-                    scratch,
-                };
-                let confined = self.start_confined(task.policy, what, reach, until);
-                let (begun, proof) = confined.await?;
-                (begun, Some(proof))
-            }
-            Mechanism::Unconfined => {
-                let begun = self.start_unconfined(what, scratch, until).await?;
-                (begun, None)
-            }
-        };
-        let start = match begun {
-            Ok(started) => Start::Running(Box::new(started)),
-            Err(errno) => Start::ExecFailed(errno as i32),
-        };
-        Ok((start, Observed(()), setup(proof.as_ref())))
-    }
+        let (begun, proof) = start_confined(runner, policy, what, reach, until).await?;
+        (begun, Some(proof))
+    } else {
+        (start_unconfined(what, scratch, until).await?, None)
+    };
+    let start = match begun {
+        Ok(running) => Start::Running(Box::new(running)),
+        Err(errno) => Start::ExecFailed(errno as i32),
+    };
+    Ok(Released {
+        observed: Observed(()),
+        setup: setup(proof.as_ref()),
+        start,
+    })
+}
 
-    /// Has a child under a mechanism make attempts; returns what came of each. The child is this program once more.
-    pub(in crate::sandbox) async fn make_attempts(
-        &self,
-        policy: &Policy,
-        mechanism: &Mechanism,
-        directory: &RunDir,
-        ground: &Ground,
-        _lease: Option<&Lease>,
-        attempts: Vec<Attempt>,
-    ) -> Result<Vec<Option<isize>>, Stop> {
-        let broken = |error: io::Error| Fault::new("cannot make attempts", error);
-        let program = self.launcher.this.path()?.to_owned();
-        let asked = serde_json::to_vec(&attempts).map_err(|e| broken(e.into()))?;
-        let (stdio, pipes) = pipes(&asked.into()).map_err(broken)?;
-        let scratch = scratch_fd(directory)?;
-        let what = What {
-            argv: vec![
-                c_string(program.as_os_str())?,
-                c_string(attempts::COMMAND.as_ref())?,
-            ],
-            environment: Vec::new(),
-            hold: self.hold(None)?,
-            limits: limits(&policy.limits),
-            pipes,
-            program: program.clone(),
-            stdio,
-            working_dir: None,
+/// Makes the attempts of a self-test; returns what came of each. Their child is this program once more.
+async fn probe(
+    runner: &Runner,
+    is_confined: bool,
+    task: Task<'_>,
+) -> Result<Vec<Option<isize>>, Stop> {
+    let Task {
+        action,
+        directory,
+        grants,
+        kept,
+        policy,
+        resources,
+        until,
+        ..
+    } = task;
+    let Action::Probe(attempts) = action else {
+        return Err(Fault::new("cannot make attempts", "a hook is to be started").into());
+    };
+    let broken = |error: io::Error| Fault::new("cannot make attempts", error);
+    let program = runner.launcher.this.path()?.to_owned();
+    let asked = serde_json::to_vec(&attempts).map_err(|e| broken(e.into()))?;
+    let (stdio, pipes) = pipes(&asked.into()).map_err(broken)?;
+    let scratch = scratch_fd(directory)?;
+    let what = What {
+        argv: vec![
+            c_string(program.as_os_str())?,
+            c_string(attempts::COMMAND.as_ref())?,
+        ],
+        environment: Vec::new(),
+        hold: runner.hold(Some(resources))?,
+        limits: limits(&policy.limits),
+        pipes,
+        program: program.clone(),
+        stdio,
+        working_dir: None,
+    };
+    let deadline = until.deadline;
+    let begun = if is_confined {
+        let canary = runner.granted_canary();
+        let reach = Reach {
+            // What these attempts are made on lies in the daemon's own: by their being closed nothing would be shown.
+            closed: Vec::new(),
+            granted: grants,
+            kept,
+            own: vec![&canary],
+            scratch,
         };
-        let deadline = Instant::now() + PATIENCE;
-        let until = Until {
-            cancel: CancellationToken::new(),
-            deadline,
-        };
-        let kept = match policy.files.read_only.is_empty() {
-            true => None,
-            false => Some(ground.kept().map_err(broken)?),
-        };
-        let begun = match mechanism {
-            Mechanism::Seatbelt(_) => {
-                let canary = self.granted_canary();
-                let reach = Reach {
-                    // What these attempts are made on lies in the daemon's own: by their being closed nothing would be shown.
-                    closed: Vec::new(),
-                    granted: &self.granted(policy, ground)?,
-                    kept: kept.as_ref(),
-                    own: vec![&canary],
-                    scratch,
-                };
-                let (begun, _proof) = self.start_confined(policy, what, reach, until).await?;
-                begun
-            }
-            Mechanism::Unconfined => self.start_unconfined(what, scratch, until).await?,
-        };
-        let started = begun.map_err(|errno| not_executed(&program, errno))?;
-        let supervision = Supervision {
-            cancel: CancellationToken::new(),
-            chunks: None,
-            deadline,
-            memory: None,
-            on_output_limit: OnOutputLimit::Kill,
-            output_bytes: WORDS,
-        };
-        // Large, and nested deep.
-        let ended = Box::pin(started.finish(supervision)).await?;
-        let results: Option<Vec<isize>> = serde_json::from_slice(&ended.stdout.head)
-            .ok()
-            .filter(|results: &Vec<isize>| results.len() == attempts.len());
-        match results {
-            Some(results) => Ok(results.into_iter().map(Some).collect()),
-            None => {
-                let words = String::from_utf8_lossy(&ended.stderr.head);
-                let message = format!(
-                    "the self-test's child ended without its results: {}",
-                    words.trim()
-                );
-                Err(Refusal::new(Reason::BackendUnconfirmed, message).into())
-            }
+        let (begun, _proof) = start_confined(runner, policy, what, reach, until).await?;
+        begun
+    } else {
+        start_unconfined(what, scratch, until).await?
+    };
+    let running = begun.map_err(|errno| not_executed(&program, errno))?;
+    let supervision = Supervision {
+        cancel: CancellationToken::new(),
+        chunks: None,
+        deadline,
+        memory: None,
+        on_output_limit: OnOutputLimit::Kill,
+        output_bytes: WORDS,
+    };
+    // Large, and nested deep.
+    let ended = Box::pin(running.finish(supervision)).await;
+    results(&ended.stdout.head, &ended.stderr.head, &attempts)
+}
+
+/// Reads what the self-test's child said of its attempts.
+fn results(stdout: &[u8], stderr: &[u8], attempts: &[Attempt]) -> Result<Vec<Option<isize>>, Stop> {
+    let results: Option<Vec<isize>> = serde_json::from_slice(stdout)
+        .ok()
+        .filter(|results: &Vec<isize>| results.len() == attempts.len());
+    match results {
+        Some(results) => Ok(results.into_iter().map(Some).collect()),
+        None => {
+            let words = String::from_utf8_lossy(stderr);
+            let message = format!(
+                "the self-test's child ended without its results: {}",
+                words.trim()
+            );
+            Err(Refusal::new(Reason::BackendUnconfirmed, message).into())
         }
     }
+}
 
-    async fn start_unconfined(
-        &self,
-        what: What,
-        scratch: Arc<OwnedFd>,
-        until: Until,
-    ) -> Result<Result<Started, Errno>, Stop> {
-        let start = sys::Start {
-            argv: what.argv,
-            environment: what.environment,
-            group: what.hold.entry(),
-            kept: Vec::new(),
-            limits: what.limits,
-            program: c_string(what.program.as_os_str())?,
-            stdio: what.stdio,
-            working_dir: what.working_dir.unwrap_or(scratch),
-        };
-        start::unconfined(start, what.pipes, what.hold, until).await
-    }
+async fn start_unconfined(
+    what: What,
+    scratch: Arc<OwnedFd>,
+    until: Until,
+) -> Result<Result<start::Started, Errno>, Stop> {
+    let start = sys::Start {
+        argv: what.argv,
+        environment: what.environment,
+        group: what.hold.entry(),
+        kept: Vec::new(),
+        limits: what.limits,
+        program: c_string(what.program.as_os_str())?,
+        stdio: what.stdio,
+        working_dir: what.working_dir.unwrap_or(scratch),
+    };
+    start::unconfined(start, what.pipes, what.hold, until).await
+}
 
-    /// Has `sandbox-exec` execute this program, and this the other one once it has seen that it is confined.
-    async fn start_confined(
-        &self,
-        policy: &Policy,
-        what: What,
-        reach: Reach<'_>,
-        until: Until,
-    ) -> Result<(Result<Started, Errno>, Proof), Stop> {
-        let (this, program) = (
-            name_at(self.launcher.this.path()?)?,
-            name_at(&what.program)?,
-        );
-        let generated = reach.profile(policy, &this, &program)?;
-        let line = Line::new().map_err(|e| Fault::new("cannot make pipes", e))?;
-        let [order, report] = line.arguments();
-        let instance = &self.parts.instance;
-        let arguments: [&OsStr; 5] = [
-            witness::COMMAND.as_ref(),
-            order.as_ref(),
-            report.as_ref(),
-            instance.canary_granted().as_ref(),
-            instance.canary_denied().as_ref(),
-        ];
-        let argv = generated.command(&this, arguments);
-        let argv = argv.iter().map(|argument| c_string(argument));
-        let start = sys::Start {
-            argv: argv.collect::<Result<_, _>>()?,
-            // The hook's is in the order.
-            environment: Vec::new(),
-            group: what.hold.entry(),
-            kept: Vec::new(),
-            limits: what.limits,
-            program: c_string(SANDBOX_EXEC.as_ref())?,
-            stdio: what.stdio,
-            working_dir: what.working_dir.unwrap_or(reach.scratch),
-        };
-        let order = Order {
-            argv: what.argv,
-            environment: what.environment,
-            program: c_string(program.as_os_str())?,
-        };
-        start::witnessed(start, line, &order, what.pipes, what.hold, until).await
-    }
-
-    /// Returns the file that every confined run is granted.
-    fn granted_canary(&self) -> OpenGrant {
-        let instance = &self.parts.instance;
-        OpenGrant {
-            path: instance.canary_granted().to_owned(),
-            rights: Rights::File(Access::Read),
-            target: Arc::clone(instance.canary_granted_open()),
-        }
-    }
+/// Has `sandbox-exec` execute this program, and this the other one once it has seen that it is confined.
+async fn start_confined(
+    runner: &Runner,
+    policy: &Policy,
+    what: What,
+    reach: Reach<'_>,
+    until: Until,
+) -> Result<(Result<start::Started, Errno>, Proof), Stop> {
+    let (this, program) = (
+        name_at(runner.launcher.this.path()?)?,
+        name_at(&what.program)?,
+    );
+    let generated = reach.profile(policy, &this, &program)?;
+    let line = Line::new().map_err(|e| Fault::new("cannot make pipes", e))?;
+    let [order, report] = line.arguments();
+    let arguments: [&OsStr; 5] = [
+        witness::COMMAND.as_ref(),
+        order.as_ref(),
+        report.as_ref(),
+        runner.granted.as_ref(),
+        runner.denied.as_ref(),
+    ];
+    let argv = generated.command(&this, arguments);
+    let argv = argv.iter().map(|argument| c_string(argument));
+    let start = sys::Start {
+        argv: argv.collect::<Result<_, _>>()?,
+        // The hook's is in the order.
+        environment: Vec::new(),
+        group: what.hold.entry(),
+        kept: Vec::new(),
+        limits: what.limits,
+        program: c_string(SANDBOX_EXEC.as_ref())?,
+        stdio: what.stdio,
+        working_dir: what.working_dir.unwrap_or(reach.scratch),
+    };
+    let order = Order {
+        argv: what.argv,
+        environment: what.environment,
+        program: c_string(program.as_os_str())?,
+    };
+    start::witnessed(start, line, &order, what.pipes, what.hold, until).await
 }
 
 impl Launcher {
@@ -384,7 +381,7 @@ struct What {
 /// What a program reaches under a Seatbelt profile.
 struct Reach<'a> {
     closed: Vec<PathBuf>,
-    granted: &'a [OpenGrant],
+    granted: Vec<&'a OpenGrant>,
     kept: Option<&'a Kept>,
     own: Vec<&'a OpenGrant>,
     scratch: Arc<OwnedFd>,
@@ -403,7 +400,8 @@ impl Reach<'_> {
                 rights: grant.rights,
             })
         };
-        let granted: Vec<_> = self.granted.iter().map(named).collect::<Result<_, _>>()?;
+        let granted = self.granted.iter().map(|granted| named(granted));
+        let granted: Vec<_> = granted.collect::<Result<_, _>>()?;
         let own = self.own.iter().map(|own| named(own));
         let kept = self.kept.map_or_else(|| Ok(Vec::new()), kept_of)?;
         let places = Places {
@@ -469,34 +467,6 @@ fn setup(proof: Option<&Proof>) -> Setup {
         logged: false,
         released: Instant::now(),
     }
-}
-
-/// Returns the path of what is executed: a file's own where nobody but root can put another there, else a copy's. Nothing here
-/// executes a descriptor.
-fn executed(task: Task<'_>, execution: &Execution, directory: &RunDir) -> Result<PathBuf, Stop> {
-    let program = task.program;
-    if program.kept == consent::Kept::ByCopy {
-        let copied = execution.own.last().map(|own: &OpenGrant| own.path.clone());
-        return Ok(copied.unwrap_or_default());
-    }
-    let by_interpreter = |digest: &Digest| digest.role == Role::Interpreter;
-    let named = match program.argv.first() {
-        Some(interpreter) if program.digests.iter().any(by_interpreter) => Path::new(interpreter),
-        _ => &program.path,
-    };
-    if let Some(path) = only_roots(named, &execution.program) {
-        return Ok(path);
-    }
-    let sha256 = program.executable_sha256();
-    let (copied, _) = copy(
-        directory,
-        "program",
-        &program.executable,
-        named,
-        sha256,
-        &Around::default(),
-    )?;
-    Ok(copied.path)
 }
 
 /// Returns what the child sets by `setrlimit`; never above the daemon's own hard limits. Memory is not among them: no limit on

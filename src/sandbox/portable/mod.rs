@@ -17,42 +17,25 @@ use std::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use self::backend::{Seatbelt, SeatbeltSpec};
+pub use self::backend::Seatbelt;
 pub(super) use self::{
     launcher::{Launcher, Observed},
-    start::Started,
+    start::Until,
 };
-use super::{Backend, BackendName, Noop};
-use crate::{root::RootSpec, sys::Identity};
+use super::{Backend, BackendName, Noop, Runner, Started, Task};
+use crate::{refusal::Stop, root::RootSpec, sys::Identity};
 
-/// How a child is confined.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum Mechanism {
-    /// By a Seatbelt profile.
-    Seatbelt(SeatbeltSpec),
-    /// Not at all.
-    Unconfined,
-}
+/// The filters of a hook: there are none here.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum FilterSpec {}
 
-impl Mechanism {
-    /// Returns the Landlock ABI that it is for, and nothing here is for one.
-    pub const fn landlock_abi(&self) -> u32 {
-        match self {
-            Self::Seatbelt(_) | Self::Unconfined => 0,
-        }
-    }
-
-    /// Returns what limits the number of tasks: nothing of a mechanism's.
-    pub(in crate::sandbox) const fn that_counts_tasks(&self) -> Self {
-        Self::Unconfined
-    }
-
-    /// Whether a call that no hook needs kills who makes it: such a call fails.
-    pub const fn kills(&self) -> bool {
-        match self {
-            Self::Seatbelt(_) | Self::Unconfined => false,
-        }
-    }
+/// Starts a child that nothing confines.
+///
+/// # Errors
+///
+/// Refuses where it cannot be started.
+pub(super) async fn start_unconfined(runner: &Runner, task: Task<'_>) -> Result<Started, Stop> {
+    launcher::start(runner, false, task).await
 }
 
 /// A device that every system has and no shipped profile grants.
@@ -162,7 +145,7 @@ impl Identities {
 }
 
 /// A uid in use by one run: there is none.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Lease(Infallible);
 
 impl Lease {

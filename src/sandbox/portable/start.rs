@@ -25,9 +25,12 @@ use crate::{
     model::OnOutputLimit,
     process::{self, Hold, Kill, Pipes, Running, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
-    sandbox::seatbelt::{
-        SANDBOX_EXEC,
-        witness::{Order, Proof, Seen, Unproved, outcome},
+    sandbox::{
+        confine::{Finish, RunningHook},
+        seatbelt::{
+            SANDBOX_EXEC,
+            witness::{Order, Proof, Seen, Unproved, outcome},
+        },
     },
     sys,
 };
@@ -49,15 +52,15 @@ impl Started {
     }
 
     /// Feeds the event and waits for the end of the whole process group.
-    ///
-    /// # Errors
-    ///
-    /// Never; on Linux a container may end without a word.
-    pub(in crate::sandbox) async fn finish(
-        self,
-        supervision: Supervision,
-    ) -> Result<process::Ended, Stop> {
-        Ok(self.0.finish(supervision).await)
+    pub(super) async fn finish(self, supervision: Supervision) -> process::Ended {
+        self.0.finish(supervision).await
+    }
+}
+
+impl RunningHook for Started {
+    fn run_to_end(self: Box<Self>, supervision: Supervision) -> Finish {
+        let running = *self;
+        Box::pin(async { Ok(running.finish(supervision).await) })
     }
 }
 
@@ -207,11 +210,11 @@ pub(super) fn not_executed(path: &Path, errno: Errno) -> Refusal {
 
 /// When a program is not to be started any more.
 #[derive(Clone, Debug)]
-pub(super) struct Until {
+pub(in crate::sandbox) struct Until {
     /// When nobody wants it any more.
-    pub(super) cancel: CancellationToken,
+    pub(in crate::sandbox) cancel: CancellationToken,
     /// When it is too late.
-    pub(super) deadline: Instant,
+    pub(in crate::sandbox) deadline: Instant,
 }
 
 impl Until {
