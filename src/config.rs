@@ -638,7 +638,7 @@ mod tests {
             config.socket,
             Some(PathBuf::from("/run/user/1/hookjail/hookjail.sock"))
         );
-        assert_eq!(config.backends.default, [BackendName::Landlock]);
+        assert_eq!(config.backends.default, [BackendName::LANDLOCK]);
         assert!(config.backends.profiles.is_empty());
     }
 

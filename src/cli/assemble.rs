@@ -178,7 +178,7 @@ impl Assembly {
             ))?;
         }
         let named = config.backends.named();
-        if named.contains(&BackendName::Noop) {
+        if named.contains(&BackendName::NOOP) {
             tracing::warn!("backend `noop` is configured: hooks that it runs are UNCONFINED");
         }
         let backends = named

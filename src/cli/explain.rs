@@ -202,7 +202,7 @@ impl Explain {
         if config
             .backends
             .of(&policy.line)
-            .contains(&BackendName::Noop)
+            .contains(&BackendName::NOOP)
         {
             notes.push(
                 "backend `noop` is configured: a hook that it runs is not confined at all"

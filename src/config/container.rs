@@ -26,13 +26,13 @@ pub(super) fn read(
         root_digest,
         runtime,
     } = written;
-    if let (Some(_), Some(systems)) = (&runtime, BackendName::Container.elsewhere()) {
+    if let (Some(_), Some(systems)) = (&runtime, BackendName::CONTAINER.elsewhere()) {
         let problem = format!("is set, and only {systems} has the backend `container`");
         return Err(key("container.runtime", problem));
     }
     let root = self::root(root, root_digest, order)?;
     let Some(path) = runtime else {
-        if order.named().contains(&BackendName::Container) {
+        if order.named().contains(&BackendName::CONTAINER) {
             return Err(key(
                 "container.runtime",
                 "is not set, and a list of backends names `container`: name an OCI runtime, such as \"/usr/bin/crun\"",
@@ -111,7 +111,7 @@ fn root(
         key("container.root_digest", problem)
     })?;
     let mut others = order.named().into_iter();
-    if let Some(other) = others.find(|name| *name != BackendName::Container) {
+    if let Some(other) = others.find(|name| *name != BackendName::CONTAINER) {
         let problem = format!(
             "is set, and a list of backends names `{}`, under which hooks find the host's files under the same names: have lists name `container` alone",
             other.as_str()

@@ -1,9 +1,9 @@
 //! What a backend is: it asks the host, translates policies, and starts children confined by them.
 
-use std::{fmt, pin::Pin};
+use std::{borrow::Cow, fmt, pin::Pin};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::{confine::Started, host::FilterSpec, runner::Runner, task::Task};
 use crate::{
@@ -13,64 +13,109 @@ use crate::{
 };
 
 /// A backend's name.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum BackendName {
-    /// A container, made by an OCI runtime; named by operators only.
-    Container,
-    /// Landlock and seccomp.
-    Landlock,
-    /// No confinement at all; named by operators only.
-    Noop,
-    /// A Seatbelt profile, on macOS.
-    Seatbelt,
-}
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct BackendName(&'static str);
+
+/// Every backend, the systems that have it (empty = all), and what it does in a few words. A new one is a folder and a line here.
+const BACKENDS: [(BackendName, &str, &str); 4] = [
+    (
+        BackendName::CONTAINER,
+        "Linux",
+        "A container, made by an OCI runtime; named by operators only.",
+    ),
+    (BackendName::LANDLOCK, "Linux", "Landlock and seccomp."),
+    (
+        BackendName::NOOP,
+        "",
+        "No confinement at all; named by operators only.",
+    ),
+    (
+        BackendName::SEATBELT,
+        "macOS",
+        "A Seatbelt profile, on macOS.",
+    ),
+];
 
 impl BackendName {
+    /// Containers, made by an OCI runtime.
+    pub const CONTAINER: Self = Self("container");
+    /// Landlock and seccomp.
+    pub const LANDLOCK: Self = Self("landlock");
+    /// No confinement at all.
+    pub const NOOP: Self = Self("noop");
+    /// Seatbelt profiles.
+    pub const SEATBELT: Self = Self("seatbelt");
+
     /// The backends of an operator who names none, in order. None where nothing confines: what does not is for the operator to
     /// name.
     pub const DEFAULT_ORDER: &[Self] = if cfg!(target_os = "linux") {
-        &[Self::Landlock]
+        &[Self::LANDLOCK]
     } else if cfg!(target_os = "macos") {
-        &[Self::Seatbelt]
+        &[Self::SEATBELT]
     } else {
         &[]
     };
 
+    /// Names a backend that is in no list, for a test.
+    #[cfg(test)]
+    pub(super) const fn of_test(name: &'static str) -> Self {
+        Self(name)
+    }
+
     /// Parses a name as configuration spells it.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Container, Self::Landlock, Self::Noop, Self::Seatbelt]
-            .into_iter()
-            .find(|name| name.as_str() == text)
+        let names = BACKENDS.map(|(name, ..)| name);
+        names.into_iter().find(|name| name.0 == text)
     }
 
     /// Whether it confines at all.
-    pub const fn confines(self) -> bool {
-        match self {
-            Self::Container | Self::Landlock | Self::Seatbelt => true,
-            Self::Noop => false,
-        }
+    pub fn confines(self) -> bool {
+        self != Self::NOOP
     }
 
     /// Returns the systems that have it, for people; `None` where this one does.
-    pub const fn elsewhere(self) -> Option<&'static str> {
-        match self {
-            Self::Container | Self::Landlock if cfg!(target_os = "linux") => None,
-            Self::Container | Self::Landlock => Some("Linux"),
-            Self::Seatbelt if cfg!(target_os = "macos") => None,
-            Self::Seatbelt => Some("macOS"),
-            Self::Noop => None,
-        }
+    pub fn elsewhere(self) -> Option<&'static str> {
+        let (_, systems, _) = BACKENDS.into_iter().find(|(name, ..)| *name == self)?;
+        let is_here = match systems {
+            "Linux" => cfg!(target_os = "linux"),
+            "macOS" => cfg!(target_os = "macos"),
+            _ => true,
+        };
+        (!is_here).then_some(systems)
     }
 
     /// Returns the name as configuration, replies and records spell it.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Container => "container",
-            Self::Landlock => "landlock",
-            Self::Noop => "noop",
-            Self::Seatbelt => "seatbelt",
-        }
+        self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for BackendName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| {
+            let names = BACKENDS.map(|(name, ..)| format!("`{name}`")).join(", ");
+            D::Error::custom(format!("unknown variant `{text}`, expected one of {names}"))
+        })
+    }
+}
+
+impl Serialize for BackendName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0)
+    }
+}
+
+impl JsonSchema for BackendName {
+    fn schema_name() -> Cow<'static, str> {
+        "BackendName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let known = BACKENDS.map(|(name, _, does)| {
+            json_schema!({ "const": name.0, "description": does, "type": "string" })
+        });
+        json_schema!({ "description": "A backend's name.", "oneOf": known })
     }
 }
 

@@ -12,7 +12,7 @@ pub struct Noop;
 
 impl Backend for Noop {
     fn name(&self) -> BackendName {
-        BackendName::Noop
+        BackendName::NOOP
     }
 
     fn probe(&self) -> Result<Host, Absent> {

@@ -45,23 +45,24 @@ mod tests {
 
     #[test]
     fn the_nearest_of_a_line_that_has_a_list_decides() {
-        use BackendName::{Landlock, Noop};
+        const LANDLOCK: BackendName = BackendName::LANDLOCK;
+        const NOOP: BackendName = BackendName::NOOP;
         let order = Order {
-            default: vec![Landlock],
+            default: vec![LANDLOCK],
             profiles: BTreeMap::from([
-                (name("base"), vec![Landlock, Noop]),
-                (name("child"), vec![Noop]),
+                (name("base"), vec![LANDLOCK, NOOP]),
+                (name("child"), vec![NOOP]),
             ]),
         };
         let of = |line: &[&str]| {
             let line: Vec<_> = line.iter().map(|text| name(text)).collect();
             order.of(&line).to_vec()
         };
-        assert_eq!(of(&["other"]), [Landlock]);
-        assert_eq!(of(&["base"]), [Landlock, Noop]);
-        assert_eq!(of(&["child", "base"]), [Noop]);
-        assert_eq!(of(&["grandchild", "child", "base"]), [Noop]);
-        assert_eq!(of(&["sibling", "base"]), [Landlock, Noop]);
-        assert_eq!(order.named(), [Landlock, Noop]);
+        assert_eq!(of(&["other"]), [LANDLOCK]);
+        assert_eq!(of(&["base"]), [LANDLOCK, NOOP]);
+        assert_eq!(of(&["child", "base"]), [NOOP]);
+        assert_eq!(of(&["grandchild", "child", "base"]), [NOOP]);
+        assert_eq!(of(&["sibling", "base"]), [LANDLOCK, NOOP]);
+        assert_eq!(order.named(), [LANDLOCK, NOOP]);
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Told 
     let plan = ended.announced.plan();
     // In a container nobody asks about calls, and there is no Landlock to refuse anything.
     let filters = plan.prepared.filters;
-    let filters = filters.filter(|_| plan.prepared.backend == BackendName::Landlock);
+    let filters = filters.filter(|_| plan.prepared.backend == BackendName::LANDLOCK);
     let Some(spec) = filters else {
         return Told {
             cut: false,

@@ -145,12 +145,12 @@ const fn consequence(axis: Axis) -> &'static str {
 }
 
 /// Returns the one thing that closes a gap; empty where this version has none.
-const fn fix(axis: Axis) -> &'static str {
+fn fix(axis: Axis) -> &'static str {
     match axis {
         Axis::Pids => {
             "run the daemon as root: each hook then has a uid of its own and a limit on it; or have containers made below a control group (`container.control_group`)"
         }
-        Axis::Memory if BackendName::Container.elsewhere().is_none() => {
+        Axis::Memory if BackendName::CONTAINER.elsewhere().is_none() => {
             "have containers made below a control group (`container.control_group`)"
         }
         Axis::Cpu

@@ -1,14 +1,25 @@
-use std::{fs, os::unix::fs::PermissionsExt, sync::Arc};
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::fs::PermissionsExt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
 
 use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    model::{ProfileName, axis::Demand},
-    policy::{Metadata, Network, Registry, Spawn},
+    consent::{OpenedFor, Program, digest::DigestCache},
+    model::{OnOutputLimit, Peer, ProfileName, axis::Demand},
+    policy::{Metadata, Network, Registry, Spawn, environment::Variables},
+    process::Supervision,
+    root::View,
     sandbox::{
-        Absent, Claims, DEFAULT_UID_RANGE, Host, Identities, InstanceDir, Noop, Order, Runner,
-        SandboxParts, Starting, Unenforceable,
+        Absent, Claims, DEFAULT_UID_RANGE, End, HookTask, Host, Identities, InstanceDir, Noop,
+        Opened, Order, Runner, SandboxParts, Starting, Unenforceable,
         linux::{self, FilterSpec, Landlock},
     },
     sys::Keeper,
@@ -48,7 +59,7 @@ struct Idle(Axis);
 
 impl Backend for Idle {
     fn name(&self) -> BackendName {
-        BackendName::Landlock
+        BackendName::LANDLOCK
     }
 
     fn probe(&self) -> Result<Host, Absent> {
@@ -104,8 +115,38 @@ impl Backend for Lax {
     }
 }
 
+/// A backend as somebody adds one: it does what another does, and counts.
+#[derive(Debug)]
+struct Counting {
+    started: Arc<AtomicUsize>,
+    other: Landlock,
+}
+
+impl Backend for Counting {
+    fn name(&self) -> BackendName {
+        BackendName::of_test("counting")
+    }
+
+    fn probe(&self) -> Result<Host, Absent> {
+        self.other.probe()
+    }
+
+    fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable> {
+        let Ok(Host { landlock_abi }) = self.probe() else {
+            panic!("these tests need Landlock");
+        };
+        let claims = self.other.claims(policy, landlock_abi);
+        Prepared::covering(policy, self.name(), claims)
+    }
+
+    fn start<'a>(&'a self, runner: &'a Runner, task: Task<'a>) -> Starting<'a> {
+        self.started.fetch_add(1, Ordering::Relaxed);
+        self.other.start(runner, task)
+    }
+}
+
 /// An axis, and what leaves it open.
-type Opened = (Axis, fn(&mut FilterSpec));
+type Gap = (Axis, fn(&mut FilterSpec));
 
 /// A shipped profile, with every axis only wanted: no claim is needed to serve it.
 fn wanting(name: &str) -> Policy {
@@ -121,8 +162,8 @@ fn own_uids() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// Has one backend confirmed by real children.
-async fn stand(backend: impl Backend + 'static, policy: &Policy) -> Standing {
+/// Makes a sandbox of one backend.
+fn sandbox(backend: impl Backend + 'static) -> (Sandbox, TempDir) {
     let directory: TempDir = tempfile::tempdir().unwrap();
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o711)).unwrap();
     let name = backend.name();
@@ -143,8 +184,13 @@ async fn stand(backend: impl Backend + 'static, policy: &Policy) -> Standing {
         own: Vec::new(),
         read_audit_log: false,
         spawners: 1,
-    })
-    .unwrap();
+    });
+    (sandbox.unwrap(), directory)
+}
+
+/// Has one backend confirmed by real children.
+async fn stand(backend: impl Backend + 'static, policy: &Policy) -> Standing {
+    let (sandbox, _directory) = sandbox(backend);
     let mut standings = sandbox.survey(policy).await;
     assert_eq!(standings.len(), 1);
     standings.remove(0)
@@ -194,7 +240,7 @@ async fn a_backend_that_leaves_one_axis_open_is_caught_on_it() {
     };
     let policy = wanting("strict");
     assert!(stand(lax(|_| {}), &policy).await.serves());
-    let opened: [Opened; 3] = [
+    let opened: [Gap; 3] = [
         (Axis::Network, |spec| spec.network = Network::Outbound),
         (Axis::Spawn, |spec| spec.spawn = Spawn::Processes),
         (Axis::Metadata, |spec| spec.metadata = Metadata::Change),
@@ -221,6 +267,79 @@ async fn a_backend_that_claims_more_than_it_enforces_is_caught_on_what_it_adds()
         let (on, why) = caught(stand(lax, &wanting("strict")).await);
         assert_eq!(on, Some(axis), "{why}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_is_all_that_its_four_functions_say() {
+    let started = Arc::new(AtomicUsize::new(0));
+    let (sandbox, directory) = sandbox(Counting {
+        started: Arc::clone(&started),
+        other: Landlock::new(own_uids()),
+    });
+    let policy = wanting("strict");
+    let selected = sandbox.select(&policy, &policy.digest).await.unwrap();
+    assert_eq!(selected.prepared.backend.as_str(), "counting");
+    let of_self_test = started.load(Ordering::Relaxed);
+    assert!(of_self_test > 0);
+
+    let outside = directory.path().join("outside");
+    let line = format!(
+        "read -r event; echo \"$event\"; echo x > here && echo made; echo x > {}",
+        outside.display()
+    );
+    let argv = ["/bin/sh", "-c", &line].map(OsString::from);
+    let host = View::of(None, &policy.files);
+    let program = Program::open(
+        argv[0].clone().into(),
+        &argv,
+        &[],
+        None,
+        OpenedFor::Oneself,
+        host,
+    );
+    let program = program
+        .unwrap()
+        .hash(&DigestCache::default(), &AtomicBool::new(false));
+    let program = program.unwrap();
+    let (cancel, deadline) = (CancellationToken::new(), Instant::now() + PROBE_TIMEOUT);
+    let hook = sandbox
+        .start(HookTask {
+            caller: Peer {
+                gid: nix::unistd::getegid().as_raw(),
+                pid: None,
+                uid: nix::unistd::geteuid().as_raw(),
+            },
+            cancel: &cancel,
+            deadline,
+            environment: &Variables::default(),
+            opened: &Opened {
+                grants: sandbox.places().open_system(&policy.files).unwrap(),
+                ..Opened::default()
+            },
+            policy: &policy,
+            prepared: &selected.prepared,
+            program: &program,
+            stdin: &Bytes::from_static(b"the event\n"),
+        })
+        .await
+        .unwrap();
+    let supervision = Supervision {
+        cancel: cancel.clone(),
+        chunks: None,
+        deadline,
+        memory: None,
+        on_output_limit: OnOutputLimit::Kill,
+        output_bytes: 1024,
+    };
+    let ended = hook.finish(supervision).await.unwrap();
+    let End::Ran(ran) = ended.end else {
+        panic!("{ended:?}");
+    };
+    // What it may not do failed; the rest is the positive control.
+    assert_eq!(ran.stdout.head, b"the event\nmade\n", "{ran:?}");
+    assert!(!outside.exists());
+    assert!(ended.setup.confirmed);
+    assert_eq!(started.load(Ordering::Relaxed), of_self_test + 1);
 }
 
 #[test]

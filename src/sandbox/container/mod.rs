@@ -165,7 +165,7 @@ impl Container {
 
 impl Backend for Container {
     fn name(&self) -> BackendName {
-        BackendName::Container
+        BackendName::CONTAINER
     }
 
     fn probe(&self) -> Result<Host, Absent> {

@@ -155,7 +155,7 @@ pub(super) async fn start(
     } else {
         contained.end().await;
         if lacking(&io::Error::from_raw_os_error(errno)).is_some() {
-            return Err(step_failed(BackendName::Container, Step::Release, errno).into());
+            return Err(step_failed(BackendName::CONTAINER, Step::Release, errno).into());
         }
         Start::ExecFailed(errno)
     };

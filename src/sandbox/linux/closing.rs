@@ -4,8 +4,6 @@
 //! difference, because one call forgotten would be a hole nothing else shows. Every run pays for every instruction of
 //! it, so it says nothing the inherited filters say already, the check of the architecture included.
 
-use libc::sock_filter;
-
 use super::{
     arguments::ArgTest,
     assembler::{Assembler, Compare, Place},
@@ -14,49 +12,7 @@ use super::{
     setup::{SetupNeeds, remaining},
     syscalls,
 };
-use crate::weaken;
-
-/// The closing filter of one profile, to be completed with the hook's process id where it needs that.
-#[derive(Clone, Debug)]
-pub struct Closing {
-    own_group_slots: Vec<usize>,
-    own_pid_slots: Vec<usize>,
-    program: Vec<sock_filter>,
-}
-
-impl Closing {
-    /// Returns the program. Until [`Closing::fill_in`], it takes the hook for process 0, which no process is.
-    #[must_use]
-    pub fn program(&self) -> &[sock_filter] {
-        &self.program
-    }
-
-    /// Returns which instructions take `(-pid) as u32` as their operand `k`.
-    #[must_use]
-    pub fn own_group_slots(&self) -> &[usize] {
-        &self.own_group_slots
-    }
-
-    /// Returns which instructions take the hook's process id as their operand `k`.
-    #[must_use]
-    pub fn own_pid_slots(&self) -> &[usize] {
-        &self.own_pid_slots
-    }
-
-    /// Fills in the process id of the hook. Allocates nothing and cannot fail, so a child may call it on its copy.
-    pub fn fill_in(&mut self, pid: u32) {
-        let slots = self.own_pid_slots.iter().map(|&slot| (slot, pid));
-        for (slot, operand) in slots.chain(
-            self.own_group_slots
-                .iter()
-                .map(|&slot| (slot, pid.wrapping_neg())),
-        ) {
-            if let Some(instruction) = self.program.get_mut(slot) {
-                instruction.k = operand;
-            }
-        }
-    }
-}
+use crate::{sys::Closing, weaken};
 
 /// Returns the closing filter: what the set-up needs minus what `spec` allows the hook.
 ///

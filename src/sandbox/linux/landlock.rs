@@ -57,7 +57,7 @@ impl Landlock {
 
 impl Backend for Landlock {
     fn name(&self) -> BackendName {
-        BackendName::Landlock
+        BackendName::LANDLOCK
     }
 
     fn probe(&self) -> Result<Host, Absent> {

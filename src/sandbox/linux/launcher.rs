@@ -711,12 +711,12 @@ mod tests {
     #[test]
     fn a_child_that_was_killed_while_set_up_is_said_to_have_been_wherever_it_was() {
         for step in [Step::WorkingDirectory, Step::Landlock, Step::CanaryDenied] {
-            let refusal = step_failed(BackendName::Landlock, step, 0);
+            let refusal = step_failed(BackendName::LANDLOCK, step, 0);
             assert_eq!(refusal.reason, Reason::BackendUnconfirmed);
             assert!(refusal.message.contains("it was killed"), "{refusal}");
         }
         // The positive control: with an errno it is the request's directory.
-        let refusal = step_failed(BackendName::Landlock, Step::WorkingDirectory, libc::EACCES);
+        let refusal = step_failed(BackendName::LANDLOCK, Step::WorkingDirectory, libc::EACCES);
         assert_eq!(refusal.reason, Reason::InvalidRequest);
     }
 
@@ -724,13 +724,13 @@ mod tests {
     fn a_step_that_fails_for_want_of_something_is_no_word_about_confinement() {
         for step in [Step::WorkingDirectory, Step::Landlock, Step::Release] {
             for errno in [libc::EAGAIN, libc::EMFILE, libc::ENFILE, libc::ENOMEM] {
-                let refusal = step_failed(BackendName::Landlock, step, errno);
+                let refusal = step_failed(BackendName::LANDLOCK, step, errno);
                 assert_eq!(refusal.reason, Reason::Overloaded, "{refusal}");
                 let refusal = stopped(step, errno, "a self-test's child");
                 assert_eq!(refusal.reason, Reason::Overloaded, "{refusal}");
             }
         }
-        let refusal = step_failed(BackendName::Landlock, Step::Landlock, libc::E2BIG);
+        let refusal = step_failed(BackendName::LANDLOCK, Step::Landlock, libc::E2BIG);
         assert_eq!(refusal.reason, Reason::BackendUnconfirmed);
     }
 }

@@ -62,7 +62,7 @@ pub(super) const LACKING: &[&str] = &[];
 ///
 /// Refuses where it cannot be started.
 pub(super) async fn start_unconfined(runner: &Runner, task: Task<'_>) -> Result<Started, Stop> {
-    start(runner, BackendName::Noop, None, task).await
+    start(runner, BackendName::NOOP, None, task).await
 }
 
 /// Returns a backend, if Linux has it. `own_uid` says whether each hook gets a uid of its own; what makes containers is there
@@ -73,10 +73,10 @@ pub fn backend(
     own_uid: bool,
 ) -> Option<Box<dyn Backend>> {
     match name {
-        BackendName::Container => Some(Box::new(Container::new(runtime?, own_uid))),
-        BackendName::Landlock => Some(Box::new(Landlock::new(own_uid))),
-        BackendName::Noop => Some(Box::new(Noop)),
-        BackendName::Seatbelt => None,
+        BackendName::CONTAINER => Some(Box::new(Container::new(runtime?, own_uid))),
+        BackendName::LANDLOCK => Some(Box::new(Landlock::new(own_uid))),
+        BackendName::NOOP => Some(Box::new(Noop)),
+        _ => None,
     }
 }
 
@@ -133,11 +133,6 @@ pub fn compile(
         mounts: spec.mounts,
     };
     let closing = closing::closing(spec, &needs)?;
-    let closing = sys::Closing {
-        own_group_slots: closing.own_group_slots().to_vec(),
-        own_pid_slots: closing.own_pid_slots().to_vec(),
-        program: closing.program().to_vec(),
-    };
     let (mut programs, passing) = match asking {
         Asking::Nothing | Asking::Refused => (filter::inherited(spec, &needs)?, None),
         Asking::Observed => {

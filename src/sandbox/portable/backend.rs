@@ -19,7 +19,7 @@ pub struct Seatbelt;
 
 impl Backend for Seatbelt {
     fn name(&self) -> BackendName {
-        BackendName::Seatbelt
+        BackendName::SEATBELT
     }
 
     fn probe(&self) -> Result<Host, Absent> {

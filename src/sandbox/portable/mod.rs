@@ -59,11 +59,10 @@ pub fn backend(
     _own_uid: bool,
 ) -> Option<Box<dyn Backend>> {
     match name {
-        BackendName::Container | BackendName::Landlock => None,
-        BackendName::Noop => Some(Box::new(Noop)),
+        BackendName::NOOP => Some(Box::new(Noop)),
         // Its launcher is compiled on every system of this set.
-        BackendName::Seatbelt if cfg!(target_os = "macos") => Some(Box::new(Seatbelt)),
-        BackendName::Seatbelt => None,
+        BackendName::SEATBELT if cfg!(target_os = "macos") => Some(Box::new(Seatbelt)),
+        _ => None,
     }
 }
 

@@ -355,28 +355,10 @@ fn close_fds(job: &Job) -> Result<(), i32> {
     .map(drop)
 }
 
-/// Copies the program to the stack, puts this task's own ids into it, and loads it.
+/// Loads the program of this task, from the stack.
 fn load_closing(closing: &Closing, flags: u32) -> Result<(), i32> {
     let pid = call(libc::SYS_getpid, [0; 6])? as u32;
-    let mut program = [libc::sock_filter {
-        code: 0,
-        jt: 0,
-        jf: 0,
-        k: 0,
-    }; Closing::MAX];
-    for (target, instruction) in program.iter_mut().zip(&closing.program) {
-        *target = *instruction;
-    }
-    for slot in &closing.own_pid_slots {
-        if let Some(instruction) = program.get_mut(*slot) {
-            instruction.k = pid;
-        }
-    }
-    for slot in &closing.own_group_slots {
-        if let Some(instruction) = program.get_mut(*slot) {
-            instruction.k = pid.wrapping_neg();
-        }
-    }
+    let mut program = closing.of_process(pid);
     // Job::new has checked the length against MAX, which fits.
     let filter = libc::sock_fprog {
         len: closing.program.len() as u16,

@@ -156,6 +156,31 @@ pub struct Closing {
 impl Closing {
     /// The longest closing program: the child copies it to its stack, since it cannot allocate.
     pub const MAX: usize = 256;
+
+    /// Returns the program of a process: with its id where that is needed. Allocates nothing and cannot fail, so that a child calls
+    /// it.
+    pub fn of_process(&self, pid: u32) -> [libc::sock_filter; Self::MAX] {
+        const NOTHING: libc::sock_filter = libc::sock_filter {
+            code: 0,
+            jt: 0,
+            jf: 0,
+            k: 0,
+        };
+        let mut program = [NOTHING; Self::MAX];
+        for (target, instruction) in program.iter_mut().zip(&self.program) {
+            *target = *instruction;
+        }
+        let groups = self
+            .own_group_slots
+            .iter()
+            .map(|slot| (slot, pid.wrapping_neg()));
+        for (slot, operand) in groups.chain(self.own_pid_slots.iter().map(|slot| (slot, pid))) {
+            if let Some(instruction) = program.get_mut(*slot) {
+                instruction.k = operand;
+            }
+        }
+        program
+    }
 }
 
 /// What the child does once it is confined.

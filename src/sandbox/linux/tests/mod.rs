@@ -3,7 +3,7 @@
 mod interpreter;
 mod model;
 
-use std::thread;
+use std::{slice, thread};
 
 use libc::sock_filter;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ use self::{
     model::{PID, SHARED_WITH_HOOKS, Vectors, expected, needs, satisfying, specs},
 };
 use super::{
-    closing::{Closing, closing},
+    closing::closing,
     filter::{ALLOWLIST, OBSERVED, ask_instead_of_refusing, inherited, observing},
     rules::{FilterSpec, Rule, rule},
     setup::SetupNeeds,
@@ -75,7 +75,7 @@ fn an_observed_call_goes_on_where_the_table_lets_it_and_nowhere_else() {
     for_every_spec(|spec, needs| {
         let (mut programs, passing) = observing(spec, needs).unwrap();
         ask_instead_of_refusing(&mut programs[ALLOWLIST]);
-        programs.push(closed(spec, needs).program().to_vec());
+        programs.push(closed(spec, needs));
         for nr in (0..1024).chain(FAR) {
             let rule = rule(spec, nr);
             let observed = OBSERVED.contains(&nr);
@@ -190,7 +190,7 @@ fn closing_filter_leaves_nothing_of_the_set_up_open() {
                     expected,
                     "call {nr} {args:x?} under {spec:?}"
                 );
-                let alone = verdict(&[closing.program().to_vec()], &call);
+                let alone = verdict(slice::from_ref(&closing), &call);
                 assert_eq!(
                     alone, expected,
                     "closing filter alone, call {nr} {args:x?} under {spec:?}"
@@ -316,7 +316,7 @@ fn kernel_accepts_the_shape_of_every_program() {
 #[test]
 fn closing_filter_is_short_because_every_run_loads_it() {
     for_every_spec(|spec, needs| {
-        let length = closed(spec, needs).program().len();
+        let length = closed(spec, needs).len();
         let limit = if spec.landlock_abi < 6 { 38 } else { 28 };
         let limit = if needs.mounts { limit + 12 } else { limit };
         assert!(
@@ -330,10 +330,7 @@ fn closing_filter_is_short_because_every_run_loads_it() {
 fn process_id_is_asked_for_only_where_landlock_cannot_scope_signals() {
     for_every_spec(|spec, needs| {
         let closing = closing(spec, needs).unwrap();
-        let slots = (
-            closing.own_pid_slots().len(),
-            closing.own_group_slots().len(),
-        );
+        let slots = (closing.own_pid_slots.len(), closing.own_group_slots.len());
         assert_eq!(
             slots,
             if spec.landlock_abi < 6 {
@@ -364,7 +361,7 @@ fn signals_reach_nobody_before_the_process_id_is_filled_in() {
                 args: [target, 9, 9, 0, 0, 0],
                 nr,
             };
-            assert_ne!(run(closing.program(), &call), libc::SECCOMP_RET_ALLOW);
+            assert_ne!(run(&closing.program, &call), libc::SECCOMP_RET_ALLOW);
         }
     }
 }
@@ -428,14 +425,13 @@ fn calls() -> impl Strategy<Value = Vec<(u32, [u64; 6])>> {
 
 fn composed(spec: &FilterSpec, needs: &SetupNeeds) -> Vec<Vec<sock_filter>> {
     let mut programs = inherited(spec, needs).unwrap();
-    programs.push(closed(spec, needs).program().to_vec());
+    programs.push(closed(spec, needs));
     programs
 }
 
-fn closed(spec: &FilterSpec, needs: &SetupNeeds) -> Closing {
-    let mut closing = closing(spec, needs).unwrap();
-    closing.fill_in(PID);
-    closing
+fn closed(spec: &FilterSpec, needs: &SetupNeeds) -> Vec<sock_filter> {
+    let closing = closing(spec, needs).unwrap();
+    closing.of_process(PID)[..closing.program.len()].to_vec()
 }
 
 /// Checks every combination of profile and set-up, on two threads.
