@@ -31,12 +31,11 @@ use crate::{
     },
     sandbox::{
         Backend, BackendName,
-        linux::{
-            FilterSpec, Landlock, NEWEST_ABI,
-            explain::{
-                self as kernel, Enforcer, Explanation, Transport, Verdict, number, parse_arguments,
-            },
+        explain::{
+            self as kernel, Enforcer, Explanation, Transport, Verdict, number, parse_arguments,
         },
+        landlock::{Landlock, NEWEST_ABI},
+        seccomp::FilterSpec,
     },
 };
 

@@ -45,8 +45,8 @@ use crate::{
         narrow::{Bound, narrow},
     },
     sandbox::{
-        Backend, Observer, Seen,
-        linux::{Landlock, NEWEST_ABI, explain as kernel},
+        Backend, Observer, Seen, explain as kernel,
+        landlock::{Landlock, NEWEST_ABI},
     },
 };
 

@@ -3,7 +3,7 @@
 //!
 //! Two steps. [`Target::locate`] and [`Reach::locate`] look at the file system, because a grant is an inode and not a
 //! text; [`Reach::decide`] is pure. Rights that no rule can say anything about (file permissions, what a system call
-//! filter refuses) are not asked here: [`crate::sandbox::linux::explain`] puts both together.
+//! filter refuses) are not asked here: [`crate::sandbox::explain`] puts both together.
 
 use std::{
     fmt, fs, io,

@@ -5,11 +5,14 @@ use std::{borrow::Cow, fmt, pin::Pin};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use super::{confine::Started, host::FilterSpec, runner::Runner, task::Task};
 use crate::{
     model::axis::{Axes, Axis, Coverage, Demand},
     policy::Policy,
     refusal::Stop,
+    sandbox::{
+        host::FilterSpec,
+        run::{Started, runner::Runner, task::Task},
+    },
 };
 
 /// A backend's name.
@@ -58,7 +61,7 @@ impl BackendName {
 
     /// Names a backend that is in no list, for a test.
     #[cfg(test)]
-    pub(super) const fn of_test(name: &'static str) -> Self {
+    pub(in crate::sandbox) const fn of_test(name: &'static str) -> Self {
         Self(name)
     }
 
@@ -231,7 +234,7 @@ impl Claims {
 }
 
 /// Whether an axis is a backend's to claim; the others are the runner's.
-pub(super) const fn is_claimed(axis: Axis) -> bool {
+pub(in crate::sandbox) const fn is_claimed(axis: Axis) -> bool {
     match axis {
         Axis::Environment | Axis::Output | Axis::Time => false,
         Axis::Cpu

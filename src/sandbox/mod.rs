@@ -6,39 +6,25 @@
 //! How hooks are started, and by what confined, differs from system to system: `linux` and, for all others, `portable` have
 //! it under the same names. Both are `host` to the rest.
 
-#[cfg(target_os = "linux")]
-mod attest;
-#[cfg(target_os = "linux")]
-mod audit_log;
 mod backend;
-mod confine;
-mod confirm;
 #[cfg(target_os = "linux")]
 pub mod container;
 #[cfg(target_os = "linux")]
-mod denials;
-mod grants;
-mod ground;
+pub mod explain;
 #[cfg(target_os = "linux")]
-mod identity;
+pub mod landlock;
 #[cfg(target_os = "linux")]
-pub mod linux;
-mod litter;
-mod means;
+mod linux;
 mod nesting;
 mod noop;
-#[cfg(target_os = "linux")]
-mod observe;
 mod order;
-#[cfg(target_os = "linux")]
-mod pools;
 #[cfg(not(target_os = "linux"))]
 pub mod portable;
-mod read_only;
-mod runner;
-mod scratch;
+mod run;
 pub mod seatbelt;
-mod task;
+#[cfg(target_os = "linux")]
+pub mod seccomp;
+mod selftest;
 #[cfg(test)]
 mod tests;
 
@@ -50,27 +36,29 @@ use self::linux as host;
 use self::portable as host;
 #[cfg(not(target_os = "linux"))]
 pub use self::portable::{Identities, Known, Runtime, RuntimeKind, backend};
-#[cfg(target_os = "linux")]
-pub use self::{
-    attest::Status,
-    container::{Container, Runtime, RuntimeKind},
-    denials::{Blocked, Denied, Known},
-    identity::Identities,
-    linux::backend,
-    observe::{Observer, Seen},
-};
 pub use self::{
     backend::{Absent, Backend, BackendName, Claims, Host, Prepared, Starting, Unenforceable},
-    confine::{
-        End, EndedHook, Evidence, Released, Sandbox, SandboxParts, Setup, Started, StartedHook,
-    },
-    confirm::{AxisProof, Confirmation, Leg, PassedOver, Selected, Standing, Unconfirmed},
-    grants::{Asked, KnownPlaces, Opened},
     noop::Noop,
     order::Order,
-    runner::Runner,
-    scratch::InstanceDir,
-    task::{HookTask, Task},
+    run::{
+        End, EndedHook, Evidence, Released, Sandbox, SandboxParts, Setup, Started, StartedHook,
+        grants::{Asked, KnownPlaces, Opened},
+        runner::Runner,
+        scratch::InstanceDir,
+        task::{HookTask, Task},
+    },
+    selftest::{AxisProof, Confirmation, Leg, PassedOver, Selected, Standing, Unconfirmed},
+};
+#[cfg(target_os = "linux")]
+pub use self::{
+    container::{Container, Runtime, RuntimeKind},
+    linux::backend,
+    run::{
+        denials::{Blocked, Denied, Known},
+        identity::Identities,
+        observe::{Observer, Seen},
+        proc_status::Status,
+    },
 };
 
 /// The range used where the configuration names none. Distributions give out 0 to 65535 to people and services, systemd

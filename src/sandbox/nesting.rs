@@ -4,14 +4,14 @@ use crate::refusal::{Reason, Refusal};
 
 /// What is around the daemon, and what an operator can do about it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Cause {
-    pub(super) fix: &'static str,
-    pub(super) why: &'static str,
+pub(in crate::sandbox) struct Cause {
+    pub(in crate::sandbox) fix: &'static str,
+    pub(in crate::sandbox) why: &'static str,
 }
 
 impl Cause {
     /// Refuses because of it: what failed, why, and the fix.
-    pub(super) fn refusal(cause: Option<Self>, failed: &str) -> Refusal {
+    pub(in crate::sandbox) fn refusal(cause: Option<Self>, failed: &str) -> Refusal {
         let Some(Self { fix, why }) = cause else {
             return Refusal::new(Reason::BackendUnconfirmed, failed);
         };
@@ -20,7 +20,7 @@ impl Cause {
 }
 
 /// An attempt of the self-test that fails without confinement too: whatever refuses it would hide that hookjail does not.
-pub(super) const CONTROL_FAILS: Cause = Cause {
+pub(in crate::sandbox) const CONTROL_FAILS: Cause = Cause {
     fix: "allow it to hookjail in the filter, service or container around it",
     why: "it fails without confinement too, which shows nothing",
 };

@@ -1,10 +1,14 @@
 //! No confinement. Named by operators only, says so on every axis, and is never confirmed.
 
-use super::{
-    Absent, Backend, BackendName, Claims, Host, Prepared, Unenforceable, backend::Starting, host,
-    runner::Runner, task::Task,
+use crate::{
+    policy::Policy,
+    sandbox::{
+        Absent, Backend, BackendName, Claims, Host, Prepared, Unenforceable,
+        backend::Starting,
+        host,
+        run::{runner::Runner, task::Task},
+    },
 };
-use crate::policy::Policy;
 
 /// The backend that confines nothing.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::BackendName;
-use crate::model::ProfileName;
+use crate::{model::ProfileName, sandbox::BackendName};
 
 /// The operator's lists of backends, each in order of preference and without one that is named twice.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -2,17 +2,17 @@
 
 use std::{fs, path::Path};
 
-use super::{
-    Backend, Container, Noop, Runtime, RuntimeKind,
-    linux::{Landlock, NEWEST_ABI},
-    seatbelt,
-};
 use crate::{
     model::{
         ProfileName,
         axis::{Axes, Axis, Coverage, Demand},
     },
     policy::{Policy, Registry},
+    sandbox::{
+        Backend, Container, Noop, Runtime, RuntimeKind,
+        landlock::{Landlock, NEWEST_ABI},
+        seatbelt,
+    },
 };
 
 /// Between these the table stands.

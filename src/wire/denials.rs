@@ -9,8 +9,8 @@ use crate::{
     pipeline::{Interpreted, Plan},
     policy::{explain::Reach, forbidden::Forbidden, rights::FileRight},
     sandbox::{
-        self, BackendName,
-        linux::{FilterSpec, explain, rules},
+        self, BackendName, explain,
+        seccomp::{FilterSpec, rules},
     },
     sys::FileRights,
 };

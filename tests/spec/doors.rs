@@ -1,4 +1,4 @@
-//! Every system call that the profiles without network deny, and how: the table of `src/sandbox/linux/rules.rs`, written
+//! Every system call that the profiles without network deny, and how: the table of `src/sandbox/seccomp/rules.rs`, written
 //! down a second time, by name. Each is called as a hook, and once without hookjail, where the kernel must answer otherwise.
 
 use std::{collections::BTreeMap, path::Path};
@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 use hookjail::{
     pb,
     policy::{Metadata, Network, Spawn},
-    sandbox::linux::{
+    sandbox::seccomp::{
         FilterSpec,
         rules::{Rule, rule},
         syscalls,

@@ -26,12 +26,11 @@ use hookjail::{
         forbidden::Forbidden,
         narrow::{Bound, narrow},
     },
-    sandbox::linux::{
-        FilterSpec,
+    sandbox::{
         explain::{
             self, Arguments, Explanation, Transport, Verdict, call, called, number, parse_arguments,
         },
-        syscalls,
+        seccomp::{FilterSpec, syscalls},
     },
 };
 use nix::errno::Errno;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use hookjail::{
     policy::{Metadata, Network, Spawn},
-    sandbox::linux::{
+    sandbox::seccomp::{
         FilterSpec,
         rules::{Rule, rule},
         syscalls,

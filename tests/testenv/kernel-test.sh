@@ -73,7 +73,7 @@ fi
 # The table of this architecture's calls, against its C library's numbers, and the rules.
 if [ -e unit ]; then
   chmod 755 unit
-  ./unit sandbox::linux::syscalls sandbox::linux::rules >unit.out 2>&1 && grep -q ' passed; 0 failed' unit.out || wrong "the unit tests"
+  ./unit sandbox::seccomp::syscalls sandbox::seccomp::rules >unit.out 2>&1 && grep -q ' passed; 0 failed' unit.out || wrong "the unit tests"
   if [ $failed = 0 ]; then echo "  $(grep '^test result' unit.out)"; else cat unit.out; fi
 fi
 

@@ -8,21 +8,21 @@ use std::{ffi::CString, path::Path};
 
 use serde_json::{Value, json};
 
-use super::{
-    channel::{Expected, Inode, packed},
-    inside,
-};
 use crate::{
     policy::{Access, Network, rights::Rights},
+    sandbox::container::{
+        channel::{Expected, Inode, packed},
+        inside,
+    },
     sys::Identity,
 };
 
 /// Where the container's own processes are seen.
-pub(super) const PROC: &str = "/proc";
+pub(in crate::sandbox) const PROC: &str = "/proc";
 
 /// What kind of file is mounted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Kind {
+pub(in crate::sandbox) enum Kind {
     Device,
     Directory,
     File,
@@ -30,7 +30,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// Returns the kind that a mode stands for.
-    pub(super) const fn of(mode: u32) -> Self {
+    pub(in crate::sandbox) const fn of(mode: u32) -> Self {
         match mode & libc::S_IFMT {
             libc::S_IFBLK | libc::S_IFCHR => Self::Device,
             libc::S_IFDIR => Self::Directory,
@@ -41,37 +41,37 @@ impl Kind {
 
 /// One place of the host that is mounted into a container.
 #[derive(Clone, Debug)]
-pub(super) struct Bind {
-    pub(super) executable: bool,
-    pub(super) inode: Inode,
-    pub(super) kind: Kind,
+pub(in crate::sandbox) struct Bind {
+    pub(in crate::sandbox) executable: bool,
+    pub(in crate::sandbox) inode: Inode,
+    pub(in crate::sandbox) kind: Kind,
     /// Where it lies on the host.
-    pub(super) source: String,
+    pub(in crate::sandbox) source: String,
     /// Where it lies in the container.
-    pub(super) target: String,
-    pub(super) writable: bool,
+    pub(in crate::sandbox) target: String,
+    pub(in crate::sandbox) writable: bool,
 }
 
 /// Everything that a container's configuration depends on.
 #[derive(Debug)]
-pub(super) struct Bundle<'a> {
+pub(in crate::sandbox) struct Bundle<'a> {
     /// Sorted: what lies below another comes after it.
-    pub(super) binds: Vec<Bind>,
+    pub(in crate::sandbox) binds: Vec<Bind>,
     /// Where a runtime that wants a control group of its own makes it.
-    pub(super) cgroups_path: Option<String>,
+    pub(in crate::sandbox) cgroups_path: Option<String>,
     /// Whose rights; `None` = those of the daemon's own user, in a user namespace.
-    pub(super) identity: Option<Identity>,
-    pub(super) network: Network,
+    pub(in crate::sandbox) identity: Option<Identity>,
+    pub(in crate::sandbox) network: Network,
     /// The daemon's own user and group.
-    pub(super) own: (u32, u32),
-    pub(super) scratch: &'a str,
+    pub(in crate::sandbox) own: (u32, u32),
+    pub(in crate::sandbox) scratch: &'a str,
     /// How much the scratch directory holds, bytes.
-    pub(super) scratch_bytes: u64,
+    pub(in crate::sandbox) scratch_bytes: u64,
 }
 
 impl Bind {
     /// Whether rights come to executing and to writing.
-    pub(super) const fn uses(rights: Rights) -> (bool, bool) {
+    pub(in crate::sandbox) const fn uses(rights: Rights) -> (bool, bool) {
         match rights {
             Rights::Directory(access) | Rights::File(access) => match access {
                 Access::Execute => (true, false),
@@ -103,7 +103,7 @@ impl Bind {
 
 impl Bundle<'_> {
     /// Returns what the runtime reads as `config.json`.
-    pub(super) fn config(&self) -> Value {
+    pub(in crate::sandbox) fn config(&self) -> Value {
         let user = self.user();
         let proc = json!({
             "destination": PROC,
@@ -147,7 +147,7 @@ impl Bundle<'_> {
     }
 
     /// Returns whose rights the container's processes have, as it names them.
-    pub(super) fn user(&self) -> Identity {
+    pub(in crate::sandbox) fn user(&self) -> Identity {
         // Runtimes want the one user that can be mapped to be root in there. It has no capability.
         self.identity.unwrap_or(Identity { gid: 0, uid: 0 })
     }
@@ -179,7 +179,7 @@ impl Bundle<'_> {
     }
 
     /// Returns where something is mounted on the container's root itself, and whether it is a directory.
-    pub(super) fn places(&self) -> impl Iterator<Item = (&str, bool)> {
+    pub(in crate::sandbox) fn places(&self) -> impl Iterator<Item = (&str, bool)> {
         let lies_in_another = |target: &str| {
             self.binds
                 .iter()
@@ -195,7 +195,7 @@ impl Bundle<'_> {
     }
 
     /// Returns what the first process of the container must find.
-    pub(super) fn expected(&self) -> std::io::Result<Vec<Expected>> {
+    pub(in crate::sandbox) fn expected(&self) -> std::io::Result<Vec<Expected>> {
         let binds = self.binds.iter().map(|bind| {
             Ok(Expected {
                 executable: bind.executable,

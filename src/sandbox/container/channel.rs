@@ -13,7 +13,7 @@ use std::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::{
-    sandbox::linux::FilterSpec,
+    sandbox::seccomp::FilterSpec,
     sys::{Described, Reaped},
 };
 
@@ -22,27 +22,27 @@ const LONGEST: usize = 32 * 1024 * 1024;
 
 /// A file by what it is, whatever its name leads to.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(super) struct Inode {
-    pub(super) device: u64,
-    pub(super) number: u64,
+pub(in crate::sandbox) struct Inode {
+    pub(in crate::sandbox) device: u64,
+    pub(in crate::sandbox) number: u64,
 }
 
 /// A place that must be in the container.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(super) struct Expected {
+pub(in crate::sandbox) struct Expected {
     /// Whether programs may be executed there.
-    pub(super) executable: bool,
+    pub(in crate::sandbox) executable: bool,
     /// What the path must lead to; `None` = something of the container's own.
-    pub(super) inode: Option<Inode>,
+    pub(in crate::sandbox) inode: Option<Inode>,
     /// Where.
-    pub(super) path: CString,
+    pub(in crate::sandbox) path: CString,
     /// Whether anything may be written there.
-    pub(super) writable: bool,
+    pub(in crate::sandbox) writable: bool,
 }
 
 /// What the first process does once it has found the container as ordered.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) enum ContainerTask {
+pub(in crate::sandbox) enum ContainerTask {
     /// Has a child make system calls: a self-test.
     Attempt(Vec<Described>),
     /// Has a child execute a program.
@@ -56,25 +56,25 @@ pub(super) enum ContainerTask {
 
 /// What the first process of a container is to do.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Order {
+pub(in crate::sandbox) struct Order {
     /// A file of the daemon's that must not be there.
-    pub(super) canary_denied: CString,
+    pub(in crate::sandbox) canary_denied: CString,
     /// A file that must open.
-    pub(super) canary_granted: CString,
+    pub(in crate::sandbox) canary_granted: CString,
     /// What must be mounted, and nothing else.
-    pub(super) expected: Vec<Expected>,
+    pub(in crate::sandbox) expected: Vec<Expected>,
     /// What the child's filters depend on.
-    pub(super) filters: FilterSpec,
+    pub(in crate::sandbox) filters: FilterSpec,
     /// Resource limits of the child.
-    pub(super) limits: Vec<(u32, u64)>,
-    pub(super) task: ContainerTask,
+    pub(in crate::sandbox) limits: Vec<(u32, u64)>,
+    pub(in crate::sandbox) task: ContainerTask,
     /// Where the child starts.
-    pub(super) working_dir: CString,
+    pub(in crate::sandbox) working_dir: CString,
 }
 
 /// What the first process of a container answers.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) enum Answer {
+pub(in crate::sandbox) enum Answer {
     /// The attempts of a self-test were made: what each returned, and nothing for those that the child did not come to.
     Attempted(Vec<Option<isize>>),
     /// The hook has ended. The last answer.
@@ -91,7 +91,7 @@ pub(super) enum Answer {
 }
 
 /// Returns a message as it goes over the socket: its length as four bytes, and JSON.
-pub(super) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
+pub(in crate::sandbox) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4];
     serde_json::to_writer(&mut bytes, message)?;
     let length = u32::try_from(bytes.len() - 4).map_err(io::Error::other)?;
@@ -104,7 +104,7 @@ pub(super) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
 /// # Errors
 ///
 /// `InvalidData` where no message is as long.
-pub(super) fn length(bytes: [u8; 4]) -> io::Result<usize> {
+pub(in crate::sandbox) fn length(bytes: [u8; 4]) -> io::Result<usize> {
     let length = usize::try_from(u32::from_le_bytes(bytes)).unwrap_or(usize::MAX);
     if length > LONGEST {
         return Err(io::ErrorKind::InvalidData.into());
@@ -117,7 +117,7 @@ pub(super) fn length(bytes: [u8; 4]) -> io::Result<usize> {
 /// # Errors
 ///
 /// `InvalidData` where it is not what was expected.
-pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
+pub(in crate::sandbox) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
     Ok(serde_json::from_slice(bytes)?)
 }
 
@@ -126,11 +126,11 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
 /// # Errors
 ///
 /// `InvalidInput` where it holds a NUL byte.
-pub(super) fn packed(path: &Path) -> io::Result<CString> {
+pub(in crate::sandbox) fn packed(path: &Path) -> io::Result<CString> {
     Ok(CString::new(path.as_os_str().as_bytes())?)
 }
 
 /// Returns the path that a message carries.
-pub(super) fn path(packed: &CString) -> &Path {
+pub(in crate::sandbox) fn path(packed: &CString) -> &Path {
     Path::new(OsStr::from_bytes(packed.to_bytes()))
 }

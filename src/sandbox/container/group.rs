@@ -17,10 +17,12 @@ use nix::{
 };
 use uuid::Uuid;
 
-use super::{Absent, inside};
 use crate::{
     policy::Limits,
-    sandbox::Evidence,
+    sandbox::{
+        Evidence,
+        container::{Absent, inside},
+    },
     util::trusted_file::{self, Untrusted},
 };
 
@@ -51,7 +53,7 @@ pub(in crate::sandbox) struct Group {
 /// # Errors
 ///
 /// Says what is missing: a group of version 2 that others cannot change, one of the controllers, the right to use them.
-pub(super) fn prepare(parent: &Path) -> Result<(), Absent> {
+pub(in crate::sandbox) fn prepare(parent: &Path) -> Result<(), Absent> {
     let shown = parent.display();
     let absent = |why: String| Absent {
         fix: format!(
@@ -97,7 +99,7 @@ pub(super) fn prepare(parent: &Path) -> Result<(), Absent> {
 
 /// Removes the groups that killed daemons left, and runtimes with them. What cannot be removed is reported and left: a runtime of
 /// another daemon may still be in a group of its own, which nobody locks.
-pub(super) fn sweep(parent: &Path) {
+pub(in crate::sandbox) fn sweep(parent: &Path) {
     let look = lock(parent, FlockArg::LockExclusive)
         .and_then(|making| Ok((making, fs::read_dir(parent)?)));
     let (_making, entries) = match look {
@@ -124,7 +126,7 @@ pub(super) fn sweep(parent: &Path) {
 
 /// Returns how a runtime is to name the group that it makes for a container of this id, so that a later daemon finds what a
 /// killed runtime left; `None` where it could not name one there.
-pub(super) fn of_runtime(parent: &Path, id: &str) -> Option<String> {
+pub(in crate::sandbox) fn of_runtime(parent: &Path, id: &str) -> Option<String> {
     let below = parent.strip_prefix(HIERARCHY).ok()?;
     Some(format!("/{}/{id}", below.to_str()?))
 }
@@ -139,7 +141,7 @@ impl Group {
     /// # Errors
     ///
     /// Returns the error of making it or of setting a limit.
-    pub(super) fn make(parent: &Path, limits: &Limits) -> io::Result<Self> {
+    pub(in crate::sandbox) fn make(parent: &Path, limits: &Limits) -> io::Result<Self> {
         let path = parent.join(format!("{PREFIX}{}", Uuid::now_v7().simple()));
         let lock = {
             // Nobody sweeps away what is just being made.
@@ -172,7 +174,7 @@ impl Group {
     /// # Errors
     ///
     /// Says what is not as planned.
-    pub(super) fn admit(&self, pid: i32) -> Result<Vec<Evidence>, String> {
+    pub(in crate::sandbox) fn admit(&self, pid: i32) -> Result<Vec<Evidence>, String> {
         let shown = self.path.display();
         self.set("cgroup.procs", &pid.to_string())
             .map_err(|error| format!("it cannot be put into `{shown}`: {error}"))?;
@@ -205,7 +207,7 @@ impl Group {
     }
 
     /// Whether the kernel ended what was in it because it needed more memory than it may.
-    pub(super) fn ran_out_of_memory(&self) -> bool {
+    pub(in crate::sandbox) fn ran_out_of_memory(&self) -> bool {
         let events = self.get("memory.events").unwrap_or_default();
         let count = |line: &str| line.strip_prefix("oom_kill ")?.parse::<u64>().ok();
         events

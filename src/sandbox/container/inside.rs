@@ -24,26 +24,28 @@ use nix::{
     unistd::{dup2_stderr, dup2_stdin, dup2_stdout, setsid},
 };
 
-use super::{
-    channel::{self, Answer, ContainerTask, Expected, Inode, Order, path},
-    mounts,
-};
 use crate::{
-    sandbox::linux::{self, Filters, Pool},
+    sandbox::{
+        container::{
+            channel::{self, Answer, ContainerTask, Expected, Inode, Order, path},
+            mounts,
+        },
+        seccomp::{self, Filters, Pool},
+    },
     sys::{self, Action, Attempt, Job, JobParts, Launch, LogFlags, Step},
 };
 
 /// Where the socket lies in every container.
-pub(super) const SOCKET: &str = "/.hookjail/socket";
+pub(in crate::sandbox) const SOCKET: &str = "/.hookjail/socket";
 
 /// Where this program lies in every container.
-pub(super) const PROGRAM: &str = "/.hookjail/init";
+pub(in crate::sandbox) const PROGRAM: &str = "/.hookjail/init";
 
 /// What the program is called with as the first process of a container.
-pub(super) const ARGUMENT: &str = "container-init";
+pub(in crate::sandbox) const ARGUMENT: &str = "container-init";
 
 /// Its threads: the one that waits, the one that starts the hook, and the one that watches for the daemon's end.
-pub(super) const TASKS: u64 = 3;
+pub(in crate::sandbox) const TASKS: u64 = 3;
 
 /// Nothing could be said to the daemon.
 const UNHEARD: u8 = 125;
@@ -112,7 +114,8 @@ fn examine(order: &Order) -> io::Result<()> {
 fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::Result<()> {
     let Filters {
         closing, inherited, ..
-    } = linux::compile(&order.filters, false, linux::Asking::Nothing).map_err(io::Error::other)?;
+    } = seccomp::compile(&order.filters, false, seccomp::Asking::Nothing)
+        .map_err(io::Error::other)?;
     let filters = u32::try_from(inherited.programs.len() + 1).map_err(io::Error::other)?;
     let (pool, _) = Pool::start(1, inherited, false)?;
     let directory = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
@@ -196,7 +199,7 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
 }
 
 /// Starts a child, and waits until it has been released or has failed.
-pub(super) fn launch(pool: &Pool, job: &Arc<Job>) -> io::Result<(i32, OwnedFd)> {
+pub(in crate::sandbox) fn launch(pool: &Pool, job: &Arc<Job>) -> io::Result<(i32, OwnedFd)> {
     let launched = pool
         .launch(Arc::clone(job), None)
         .map_err(io::Error::other)?;
@@ -239,7 +242,7 @@ fn send(daemon: &mut UnixStream, answer: &Answer) -> io::Result<()> {
 }
 
 impl Inode {
-    pub(super) fn of(file: &fs::Metadata) -> Self {
+    pub(in crate::sandbox) fn of(file: &fs::Metadata) -> Self {
         Self {
             device: file.dev(),
             number: file.ino(),

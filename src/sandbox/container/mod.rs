@@ -21,14 +21,16 @@ use std::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{
-    Absent, Backend, BackendName, Claims, Host, Prepared, Runner, Starting, Task, Unenforceable,
-    linux::{FilterSpec, NEWEST_ABI, by_deadline, memory, pids},
-};
 use crate::{
     model::axis::Coverage,
     policy::{Metadata, Network, Policy},
     root::RootSpec,
+    sandbox::{
+        Absent, Backend, BackendName, Claims, Host, Prepared, Runner, Starting, Task,
+        Unenforceable,
+        landlock::{NEWEST_ABI, by_deadline, memory, pids},
+        seccomp::FilterSpec,
+    },
     util::trusted_file,
 };
 

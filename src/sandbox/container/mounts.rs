@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
+use crate::sandbox::container::{
     bundle::PROC,
     channel::{Expected, path},
 };
@@ -28,7 +28,7 @@ struct Mount {
 /// # Errors
 ///
 /// Names the first mount that is too much or allows too much, or the place that is not mounted.
-pub(super) fn examine(mountinfo: &str, expected: &[Expected]) -> Result<(), String> {
+pub(in crate::sandbox) fn examine(mountinfo: &str, expected: &[Expected]) -> Result<(), String> {
     let mounts: Vec<Mount> = mountinfo
         .lines()
         .map(|line| parse(line).ok_or_else(|| format!("`{line}` is no line of mountinfo")))

@@ -17,18 +17,20 @@ use std::{
 
 use nix::sys::resource::{Resource, getrlimit};
 
-use super::{
-    bundle::{Bind, Bundle, Kind},
-    inside, start,
-};
 use crate::{
     policy::Network,
-    sandbox::linux::{Pool, Stacked},
+    sandbox::{
+        container::{
+            bundle::{Bind, Bundle, Kind},
+            inside, start,
+        },
+        seccomp::{Pool, Stacked},
+    },
     sys::{self, Action, Job, JobParts, LogFlags, WaitStatus},
 };
 
 /// What this program is called with to run Podman.
-pub(super) const ARGUMENT: &str = "container-engine";
+pub(in crate::sandbox) const ARGUMENT: &str = "container-engine";
 
 /// Podman could not be started.
 const UNSTARTED: u8 = 126;
@@ -47,7 +49,7 @@ const STORAGE: &str =
 const SEPARATORS: [char; 4] = [',', ':', '=', '"'];
 
 /// Whether a path can be named on Podman's command line, which knows no quoting.
-pub(super) fn can_name(path: &str) -> bool {
+pub(in crate::sandbox) fn can_name(path: &str) -> bool {
     !path
         .chars()
         .any(|c| SEPARATORS.contains(&c) || c.is_control())
@@ -109,7 +111,10 @@ fn await_all(command: &[OsString]) -> io::Result<i32> {
 }
 
 /// Makes what Podman reads, and the empty places that take its own; returns what is mounted there, where nothing else is.
-pub(super) fn lay(home: &Path, binds: &[Bind]) -> io::Result<Vec<(PathBuf, &'static str)>> {
+pub(in crate::sandbox) fn lay(
+    home: &Path,
+    binds: &[Bind],
+) -> io::Result<Vec<(PathBuf, &'static str)>> {
     for name in ["state", "state/hooks"] {
         start::directory(&home.join(name))?;
     }
@@ -137,7 +142,7 @@ pub(super) fn lay(home: &Path, binds: &[Bind]) -> io::Result<Vec<(PathBuf, &'sta
 }
 
 /// Returns Podman's environment: nothing of the daemon's, and no configuration but what is laid here.
-pub(super) fn environment(home: &str) -> Vec<String> {
+pub(in crate::sandbox) fn environment(home: &str) -> Vec<String> {
     vec![
         format!("HOME={home}/state"),
         format!("CONTAINERS_CONF={home}/containers.conf"),
@@ -146,7 +151,7 @@ pub(super) fn environment(home: &str) -> Vec<String> {
 }
 
 /// Returns the command line of a container.
-pub(super) fn arguments(bundle: &Bundle<'_>, home: &str, id: &str) -> Vec<String> {
+pub(in crate::sandbox) fn arguments(bundle: &Bundle<'_>, home: &str, id: &str) -> Vec<String> {
     let network = match bundle.network {
         Network::None => "none",
         // The host's own, which the filters narrow to what a profile may have.
@@ -247,7 +252,7 @@ fn mount(bind: &Bind) -> String {
 }
 
 /// Returns the command line of [`attend`].
-pub(super) fn attended(engine: &Path, arguments: Vec<String>) -> Vec<String> {
+pub(in crate::sandbox) fn attended(engine: &Path, arguments: Vec<String>) -> Vec<String> {
     let own = ["hookjail".to_owned(), ARGUMENT.to_owned()];
     let engine = engine.display().to_string();
     own.into_iter().chain([engine]).chain(arguments).collect()

@@ -26,29 +26,32 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    ContainerSpec, Runtime, RuntimeKind,
-    bundle::{Bind, Bundle, Kind},
-    channel::{self, Answer, ContainerTask, Inode, Order, packed},
-    group::{self, Group},
-    inside, podman,
-};
 use crate::{
-    model::OnOutputLimit,
-    model::axis::Axis,
+    model::{OnOutputLimit, axis::Axis},
     policy::{Limits, Network},
     process::{self, Captured, Cause, Hold, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled, lacking},
     root::Root,
     sandbox::{
-        BackendName, Evidence, Released, Runner, Setup, Started, Task, attest,
-        confine::{Finish, RunningHook, Start},
-        linux::{
-            Launched, Observed, launch, limits, note, step_failed, unseen as unwatched, why_stopped,
+        BackendName, Evidence, Released, Runner, Setup, Started, Task,
+        container::{
+            ContainerSpec, Runtime, RuntimeKind,
+            bundle::{Bind, Bundle, Kind},
+            channel::{self, Answer, ContainerTask, Inode, Order, packed},
+            group::{self, Group},
+            inside, podman,
         },
-        means::{Execution, pipes},
-        read_only::Kept,
-        task::Action,
+        run::{
+            Finish, RunningHook, Start,
+            child::{
+                Launched, Observed, launch, limits, note, step_failed, unseen as unwatched,
+                why_stopped,
+            },
+            child_spec::{Execution, pipes},
+            proc_status::Status,
+            read_only::Kept,
+            task::Action,
+        },
     },
     sys::{self, Attempt, Identity, Job, JobParts, LogFlags, Reaped, Step, WaitStatus},
 };
@@ -129,7 +132,7 @@ struct Gone(Option<WaitStatus>);
 /// # Errors
 ///
 /// Refuses where the container cannot be made, is not as ordered, or does not answer by the deadline: `BACKEND_UNCONFIRMED`.
-pub(super) async fn start(
+pub(in crate::sandbox) async fn start(
     runner: &Runner,
     spec: &ContainerSpec,
     task: Task<'_>,
@@ -828,7 +831,7 @@ fn make_place(root: &Path, below: &Path, is_directory: bool) -> io::Result<()> {
 }
 
 /// Makes a directory that a hook can pass, if it is not there.
-pub(super) fn directory(path: &Path) -> io::Result<()> {
+pub(in crate::sandbox) fn directory(path: &Path) -> io::Result<()> {
     match fs::create_dir(path) {
         // Whatever the umask.
         Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o755)),
@@ -844,8 +847,7 @@ fn look_at_container(
     identity: Option<Identity>,
     network: Network,
 ) -> Result<Vec<Evidence>, String> {
-    let status =
-        attest::Status::of(pid).map_err(|error| format!("its status cannot be read: {error}"))?;
+    let status = Status::of(pid).map_err(|error| format!("its status cannot be read: {error}"))?;
     let planned = identity.map_or_else(|| geteuid().as_raw(), |identity| identity.uid);
     if uid != planned || status.uids != [planned; 4] {
         return Err(format!("uids {:?} instead of {planned}", status.uids));
@@ -891,8 +893,7 @@ fn look_at_hook(first: i32, errno: i32, filters: u32) -> Result<Vec<Evidence>, S
     let pid = child_of(first)
         .map_err(|error| format!("its process cannot be found: {error}"))?
         .ok_or("it has no process")?;
-    let status =
-        attest::Status::of(pid).map_err(|error| format!("its status cannot be read: {error}"))?;
+    let status = Status::of(pid).map_err(|error| format!("its status cannot be read: {error}"))?;
     if !status.no_capabilities || !status.no_new_privs {
         return Err("it has capabilities, or NoNewPrivs is 0".to_owned());
     }
@@ -920,7 +921,7 @@ fn child_of(pid: i32) -> io::Result<Option<i32>> {
 }
 
 /// Returns the path of this program, if what lies there is still what runs.
-pub(super) fn own_program() -> Result<PathBuf, String> {
+pub(in crate::sandbox) fn own_program() -> Result<PathBuf, String> {
     let path = env::current_exe()
         .map_err(|error| format!("this program's own path cannot be read: {error}"))?;
     let same = |found: fs::Metadata| {

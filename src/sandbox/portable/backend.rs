@@ -2,13 +2,13 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use super::launcher::start;
 use crate::{
     model::axis::Axes,
     policy::Policy,
     sandbox::{
         Absent, Backend, BackendName, Claims, Host, Prepared, Runner, Starting, Task,
         Unenforceable,
+        portable::launcher::start,
         seatbelt::{self, SANDBOX_EXEC},
     },
 };

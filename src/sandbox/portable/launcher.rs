@@ -23,11 +23,6 @@ use nix::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Known, attempts,
-    start::{self, Line, Until, not_executed},
-    witness,
-};
 use crate::{
     model::OnOutputLimit,
     policy::{Limits, Policy},
@@ -35,15 +30,22 @@ use crate::{
     refusal::{Fault, Reason, Refusal, Stop},
     sandbox::{
         Evidence, Released, Runner, SandboxParts, Setup, Started, Task,
-        confine::Start,
-        grants::OpenGrant,
-        means::{Execution, pipes, scratch_fd},
-        read_only::Kept,
+        portable::{
+            Known, attempts,
+            start::{self, Line, Until, not_executed},
+            witness,
+        },
+        run::{
+            Start,
+            child_spec::{Execution, pipes, scratch_fd},
+            grants::OpenGrant,
+            read_only::Kept,
+            task::Action,
+        },
         seatbelt::{
             self, Generated, Granted, Places, SANDBOX_EXEC,
             witness::{Order, Proof},
         },
-        task::Action,
     },
     sys::{self, Attempt, BY_NAME, Links, open_beneath},
 };
@@ -94,7 +96,7 @@ impl Launcher {
 /// # Errors
 ///
 /// Refuses where a part of its confinement cannot be had or is not seen; then it is dead.
-pub(super) async fn start(
+pub(in crate::sandbox) async fn start(
     runner: &Runner,
     is_confined: bool,
     task: Task<'_>,

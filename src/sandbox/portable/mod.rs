@@ -18,12 +18,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub use self::backend::Seatbelt;
-pub(super) use self::{
+pub(in crate::sandbox) use self::{
     launcher::{Launcher, Observed},
     start::Until,
 };
-use super::{Backend, BackendName, Noop, Runner, Started, Task};
-use crate::{refusal::Stop, root::RootSpec, sys::Identity};
+use crate::{
+    refusal::Stop,
+    root::RootSpec,
+    sandbox::{Backend, BackendName, Noop, Runner, Started, Task},
+    sys::Identity,
+};
 
 /// The filters of a hook: there are none here.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -34,19 +38,22 @@ pub enum FilterSpec {}
 /// # Errors
 ///
 /// Refuses where it cannot be started.
-pub(super) async fn start_unconfined(runner: &Runner, task: Task<'_>) -> Result<Started, Stop> {
+pub(in crate::sandbox) async fn start_unconfined(
+    runner: &Runner,
+    task: Task<'_>,
+) -> Result<Started, Stop> {
     launcher::start(runner, false, task).await
 }
 
 /// A device that every system has and no shipped profile grants.
-pub(super) const UNGRANTED_DEVICE: &str = "/dev/zero";
+pub(in crate::sandbox) const UNGRANTED_DEVICE: &str = "/dev/zero";
 
 /// Whether a hook that has the network can make Unix sockets too: Seatbelt does not tell them apart where it refuses the
 /// call, and the system's resolver is asked by one.
-pub(super) const OUTBOUND_HAS_UNIX_SOCKETS: bool = true;
+pub(in crate::sandbox) const OUTBOUND_HAS_UNIX_SOCKETS: bool = true;
 
 /// Directories that shipped profiles grant and this system does not have.
-pub(super) const LACKING: &[&str] = if cfg!(target_os = "macos") {
+pub(in crate::sandbox) const LACKING: &[&str] = if cfg!(target_os = "macos") {
     &["/lib"]
 } else {
     &[]
@@ -91,7 +98,7 @@ impl RuntimeKind {
 }
 
 /// Says nothing of process ids: there is nothing here by which a process could be told from another with its number.
-pub(super) const fn groups_of(_directory: &Path) -> io::Result<String> {
+pub(in crate::sandbox) const fn groups_of(_directory: &Path) -> io::Result<String> {
     Ok(String::new())
 }
 
@@ -100,7 +107,7 @@ pub(super) const fn groups_of(_directory: &Path) -> io::Result<String> {
 /// # Errors
 ///
 /// Never.
-pub(super) const fn kill_left(_directory: &Path, _groups: &Path) -> io::Result<usize> {
+pub(in crate::sandbox) const fn kill_left(_directory: &Path, _groups: &Path) -> io::Result<usize> {
     Ok(0)
 }
 

@@ -26,7 +26,7 @@ use crate::{
     process::{self, Hold, Kill, Pipes, Running, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
     sandbox::{
-        confine::{Finish, RunningHook},
+        run::{Finish, RunningHook},
         seatbelt::{
             SANDBOX_EXEC,
             witness::{Order, Proof, Seen, Unproved, outcome},
@@ -52,7 +52,7 @@ impl Started {
     }
 
     /// Feeds the event and waits for the end of the whole process group.
-    pub(super) async fn finish(self, supervision: Supervision) -> process::Ended {
+    pub(in crate::sandbox) async fn finish(self, supervision: Supervision) -> process::Ended {
         self.0.finish(supervision).await
     }
 }
@@ -65,7 +65,7 @@ impl RunningHook for Started {
 }
 
 /// Starts a child that nothing confines. An errno is that of the exec, or of a step before.
-pub(super) async fn unconfined(
+pub(in crate::sandbox) async fn unconfined(
     start: sys::Start,
     pipes: Pipes,
     hold: Hold,
@@ -83,14 +83,14 @@ struct Channel {
 
 /// Both ends of the pipes between the daemon and a witness.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(in crate::sandbox) struct Line {
     channel: Channel,
     order: OwnedFd,
     report: OwnedFd,
 }
 
 impl Line {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(in crate::sandbox) fn new() -> io::Result<Self> {
         let (order, order_write) = sys::pipe()?;
         let (report_read, report) = sys::pipe()?;
         for end in [&order_write, &report_read] {
@@ -108,7 +108,7 @@ impl Line {
     }
 
     /// Returns the numbers that the witness's ends have, as its arguments: that of the order, that of the report.
-    pub(super) fn arguments(&self) -> [String; 2] {
+    pub(in crate::sandbox) fn arguments(&self) -> [String; 2] {
         [&self.order, &self.report].map(|fd| fd.as_raw_fd().to_string())
     }
 }
@@ -119,7 +119,7 @@ impl Line {
 /// # Errors
 ///
 /// Refuses where `sandbox-exec` could not be executed, or the confinement was not seen: `BACKEND_UNCONFIRMED`.
-pub(super) async fn witnessed(
+pub(in crate::sandbox) async fn witnessed(
     mut start: sys::Start,
     line: Line,
     order: &Order,
@@ -203,7 +203,7 @@ async fn unproved(why: Unproved, running: Running) -> Refusal {
 }
 
 /// Refuses because what confines a hook, or tests that, could not be executed.
-pub(super) fn not_executed(path: &Path, errno: Errno) -> Refusal {
+pub(in crate::sandbox) fn not_executed(path: &Path, errno: Errno) -> Refusal {
     let message = format!("`{}` could not be executed: {errno}", path.display());
     Refusal::new(Reason::BackendUnconfirmed, message)
 }

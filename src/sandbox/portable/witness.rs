@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What it is called on the command line.
-pub(super) const COMMAND: &str = "witness";
+pub(in crate::sandbox) const COMMAND: &str = "witness";
 
 /// What it needs to know before it may know what the hook is.
 #[derive(Debug, clap::Args)]

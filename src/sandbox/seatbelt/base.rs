@@ -7,11 +7,13 @@
 //!
 //! No profile of the system's is imported: what those allow changes from release to release, and nobody here would know.
 
-use super::rules::{Filter, Operation, Rule, Section, Value};
-use crate::policy::{Network, Spawn};
+use crate::{
+    policy::{Network, Spawn},
+    sandbox::seatbelt::rules::{Filter, Operation, Rule, Section, Value},
+};
 
 /// Operations that `(deny default)` does not cover on every release.
-pub(super) fn stragglers() -> Section {
+pub(in crate::sandbox) fn stragglers() -> Section {
     let rule = Rule::deny(
         &[
             Operation::FileMapExecutable,
@@ -25,7 +27,7 @@ pub(super) fn stragglers() -> Section {
 }
 
 /// What the loader and libSystem read before a program's first line.
-pub(super) fn system() -> Section {
+pub(in crate::sandbox) fn system() -> Section {
     Section::new(
         "what programs need to start at all",
         vec![
@@ -68,7 +70,7 @@ pub(super) fn system() -> Section {
 }
 
 /// What a process may do to itself, and, where a run has several, to the others of the run.
-pub(super) fn processes(spawn: Spawn) -> Section {
+pub(in crate::sandbox) fn processes(spawn: Spawn) -> Section {
     let about = &[Operation::ProcessInfo, Operation::Signal];
     let rules = match spawn {
         Spawn::Processes => vec![
@@ -84,7 +86,7 @@ pub(super) fn processes(spawn: Spawn) -> Section {
 }
 
 /// Outbound TCP and UDP, and whom the system's library asks for names and certificates.
-pub(super) fn outbound() -> Section {
+pub(in crate::sandbox) fn outbound() -> Section {
     Section::new(
         "outbound IPv4 and IPv6",
         vec![
@@ -117,7 +119,7 @@ pub(super) fn outbound() -> Section {
 }
 
 /// What stays closed whatever stands before it.
-pub(super) fn closed(network: Network, spawn: Spawn) -> Section {
+pub(in crate::sandbox) fn closed(network: Network, spawn: Spawn) -> Section {
     let mut rules = vec![
         // Rules are about paths: a second name for a file, or a copy that shares its blocks, would be another path.
         Rule::deny(
@@ -185,7 +187,7 @@ pub(super) fn closed(network: Network, spawn: Spawn) -> Section {
 }
 
 /// The daemon's own. What is the run's own in it stands below.
-pub(super) fn daemons_own(closed: Vec<Filter>) -> Section {
+pub(in crate::sandbox) fn daemons_own(closed: Vec<Filter>) -> Section {
     let mut operations = vec![
         Operation::FileMapExecutable,
         Operation::FileReadData,
@@ -201,7 +203,7 @@ pub(super) fn daemons_own(closed: Vec<Filter>) -> Section {
 }
 
 /// What stays read-only, and what keeps its name so that nothing else can take its place.
-pub(super) fn kept(read_only: Vec<Filter>, names: Vec<Filter>) -> Section {
+pub(in crate::sandbox) fn kept(read_only: Vec<Filter>, names: Vec<Filter>) -> Section {
     let entries = [Operation::FileWriteCreate, Operation::FileWriteUnlink];
     let mut rules = Vec::new();
     if !read_only.is_empty() {

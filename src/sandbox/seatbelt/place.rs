@@ -52,7 +52,7 @@ pub struct Granted {
 }
 
 impl Granted {
-    pub(super) fn check(&self) -> Result<(), Inexpressible> {
+    pub(in crate::sandbox) fn check(&self) -> Result<(), Inexpressible> {
         match self.rights {
             // What such a grant says about entries is nothing, and a rule about all below would say it.
             Rights::Directory(Access::WriteFile) => {
@@ -118,7 +118,7 @@ pub enum Problem {
 }
 
 /// Whether a rule can be about a path, and be about nothing else.
-pub(super) fn check(path: &Path) -> Result<(), Inexpressible> {
+pub(in crate::sandbox) fn check(path: &Path) -> Result<(), Inexpressible> {
     problem(path.as_os_str()).map_or(Ok(()), |problem| Err(Inexpressible::new(path, problem)))
 }
 

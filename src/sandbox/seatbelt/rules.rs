@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::place::{self, Inexpressible};
+use crate::sandbox::seatbelt::place::{self, Inexpressible};
 
 /// Something of a run that a profile names without knowing it: `(param "KEY")`.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -22,7 +22,7 @@ impl Parameter {
     /// # Errors
     ///
     /// No rule could, or it would match more.
-    pub(super) fn new(key: String, path: &Path) -> Result<Self, Inexpressible> {
+    pub(in crate::sandbox) fn new(key: String, path: &Path) -> Result<Self, Inexpressible> {
         place::check(path)?;
         Ok(Self {
             key,
@@ -41,7 +41,7 @@ impl Parameter {
 
 /// A path in a rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Value {
+pub(in crate::sandbox) enum Value {
     /// Of this run.
     Parameter(String),
     /// Of every Mac.
@@ -49,7 +49,7 @@ pub(super) enum Value {
 }
 
 impl Value {
-    pub(super) fn of(parameter: &Parameter) -> Self {
+    pub(in crate::sandbox) fn of(parameter: &Parameter) -> Self {
         Self::Parameter(parameter.key.clone())
     }
 
@@ -67,7 +67,7 @@ impl Value {
 
 /// What a rule decides about. `*` stands for all operations that begin so.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Operation {
+pub(in crate::sandbox) enum Operation {
     AppleEvents,
     Default,
     FileClone,
@@ -113,7 +113,7 @@ pub(super) enum Operation {
 
 impl Operation {
     /// Changing what a file is beside its content.
-    pub(super) const METADATA: [Self; 6] = [
+    pub(in crate::sandbox) const METADATA: [Self; 6] = [
         Self::FileWriteAcl,
         Self::FileWriteFlags,
         Self::FileWriteMode,
@@ -171,7 +171,7 @@ impl Operation {
 
 /// What an operation must be about for a rule to match.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Filter {
+pub(in crate::sandbox) enum Filter {
     /// All of these.
     All(Vec<Self>),
     /// A service of the system, by its name.
@@ -230,7 +230,7 @@ enum Decision {
 
 /// One rule. Without filters it is about everything; with several, about what any of them matches.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Rule {
+pub(in crate::sandbox) struct Rule {
     decision: Decision,
     errno: Option<&'static str>,
     filters: Vec<Filter>,
@@ -238,7 +238,7 @@ pub(super) struct Rule {
 }
 
 impl Rule {
-    pub(super) fn allow(operations: &[Operation], filters: Vec<Filter>) -> Self {
+    pub(in crate::sandbox) fn allow(operations: &[Operation], filters: Vec<Filter>) -> Self {
         Self {
             decision: Decision::Allow,
             errno: None,
@@ -247,7 +247,7 @@ impl Rule {
         }
     }
 
-    pub(super) fn deny(operations: &[Operation], filters: Vec<Filter>) -> Self {
+    pub(in crate::sandbox) fn deny(operations: &[Operation], filters: Vec<Filter>) -> Self {
         Self {
             decision: Decision::Deny,
             ..Self::allow(operations, filters)
@@ -255,7 +255,7 @@ impl Rule {
     }
 
     /// What is refused fails with this instead of `EPERM`.
-    pub(super) fn with_errno(mut self, errno: &'static str) -> Self {
+    pub(in crate::sandbox) fn with_errno(mut self, errno: &'static str) -> Self {
         self.errno = Some(errno);
         self
     }
@@ -290,19 +290,19 @@ impl Rule {
 
 /// Rules that belong together.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Section {
+pub(in crate::sandbox) struct Section {
     rules: Vec<Rule>,
     what: &'static str,
 }
 
 impl Section {
-    pub(super) const fn new(what: &'static str, rules: Vec<Rule>) -> Self {
+    pub(in crate::sandbox) const fn new(what: &'static str, rules: Vec<Rule>) -> Self {
         Self { rules, what }
     }
 }
 
 /// Writes a profile that allows nothing but what the sections do.
-pub(super) fn text(sections: &[Section]) -> String {
+pub(in crate::sandbox) fn text(sections: &[Section]) -> String {
     let mut text = String::from("(version 1)\n");
     Rule::deny(&[Operation::Default], Vec::new()).write(&mut text);
     for section in sections {
@@ -337,7 +337,7 @@ fn call(name: &str, arguments: impl FnOnce(&mut String), text: &mut String) {
 }
 
 /// Writes a string of the language. What is written so is in this program or a key: printable ASCII; a test shows it.
-pub(super) fn quote(content: &str, text: &mut String) {
+pub(in crate::sandbox) fn quote(content: &str, text: &mut String) {
     text.push('"');
     for character in content.chars() {
         if matches!(character, '"' | '\\') {

@@ -1,10 +1,10 @@
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
 
-use super::{rules::quote, *};
 use crate::{
     model::ProfileName,
     policy::Registry,
     refusal::{Reason, Refusal},
+    sandbox::seatbelt::{rules::quote, *},
 };
 
 fn strict() -> Policy {

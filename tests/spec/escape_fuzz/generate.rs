@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use hookjail::sandbox::linux::{
+use hookjail::sandbox::seccomp::{
     FilterSpec,
     arguments::{ArgTest, Wanted},
     rules::{Rule, rule},

@@ -11,7 +11,7 @@ use std::{
 
 use hookjail::{
     policy::{Access, References, Registry},
-    sandbox::linux::syscalls::nr,
+    sandbox::seccomp::syscalls::nr,
 };
 use proptest::{
     prelude::*,

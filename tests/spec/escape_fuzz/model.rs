@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hookjail::{
     policy::{Access, Files, GrantSpec, Metadata, Network, Place, Policy, Spawn},
-    sandbox::linux::{
+    sandbox::seccomp::{
         FilterSpec,
         arguments::{ArgTest, Wanted},
         rules::{Rule, rule},

@@ -1,0 +1,647 @@
+//! What the kernel will say to a hook: the table of system calls and the grants, asked instead of enforced.
+//!
+//! The answers come from [`rule`], of which the filters are made, and from [`Reach`], which reads the table that rulesets
+//! are built from. Nothing here knows a second copy of either.
+
+mod names;
+
+use std::fmt;
+
+use self::names::{constants, parameters};
+use crate::{
+    policy::{
+        explain::{Decision, How, Kind, Operation, Reach, Remedy, Target},
+        forbidden::Forbidden,
+        rights::FileRights,
+    },
+    sandbox::{
+        landlock,
+        seccomp::{
+            FilterSpec,
+            arguments::{ArgTest, Wanted, Width},
+            rules::{ACCESS_MODE, Rule, is_about_paths, rule},
+            syscalls::{self, nr},
+        },
+    },
+};
+
+/// Returns the rights that Landlock of an ABI decides about; what it does not know, nobody refuses on its account.
+pub fn handled(landlock_abi: u32) -> FileRights {
+    landlock::handled(landlock_abi)
+}
+
+/// What the kernel says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verdict {
+    /// Confinement does not refuse it.
+    Allowed,
+    /// It is allowed with some of the arguments that were left open.
+    Depends,
+    /// It ends the hook with SIGSYS.
+    Killed,
+    /// It fails with this errno.
+    Refused(i32),
+}
+
+/// Who says it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Enforcer {
+    /// The rules on files.
+    Landlock,
+    /// The filters on system calls.
+    Seccomp,
+    /// What is mounted for the hook.
+    Mounts,
+}
+
+impl fmt::Display for Enforcer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Landlock => "landlock",
+            Self::Seccomp => "seccomp",
+            Self::Mounts => "mounts",
+        })
+    }
+}
+
+/// An answer, with its reason.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Explanation {
+    /// Who decides.
+    pub by: Enforcer,
+    /// What the answer does not say, or depends on.
+    pub notes: Vec<String>,
+    /// The smallest change of a profile that would allow it; none where it is allowed.
+    pub remedy: Option<Remedy>,
+    /// Why, in words.
+    pub rule: String,
+    /// The answer.
+    pub verdict: Verdict,
+}
+
+impl Explanation {
+    fn new(by: Enforcer, verdict: Verdict, rule: impl Into<String>) -> Self {
+        Self {
+            by,
+            notes: Vec::new(),
+            remedy: None,
+            rule: rule.into(),
+            verdict,
+        }
+    }
+
+    fn with_remedy(self, remedy: Remedy) -> Self {
+        Self {
+            remedy: Some(remedy),
+            ..self
+        }
+    }
+
+    fn noting(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
+        self
+    }
+}
+
+/// Returns what becomes of an operation on a path.
+pub fn path(
+    spec: &FilterSpec,
+    reach: &Reach,
+    forbidden: &Forbidden,
+    operation: Operation,
+    target: &Target,
+    destination: Option<&Target>,
+) -> Explanation {
+    let (number, arguments) = call_of(operation);
+    let answer = match called(spec, number, &arguments).verdict {
+        Verdict::Allowed => by_grants(reach, forbidden, operation, target, destination),
+        // The filters come before everything that looks at the path.
+        verdict @ (Verdict::Depends | Verdict::Killed | Verdict::Refused(_)) => {
+            let name = syscalls::name(number).unwrap_or_default();
+            let rule = format!("no rule lets a hook call `{name}`");
+            Explanation::new(Enforcer::Seccomp, verdict, rule).with_remedy(match operation {
+                Operation::Metadata => Remedy::Setting("metadata", "change"),
+                Operation::Truncate => Remedy::Never(
+                    "this kernel's Landlock does not know truncation; open the file to write with O_TRUNC".to_owned(),
+                ),
+                Operation::Create
+                | Operation::Execute
+                | Operation::Link
+                | Operation::List
+                | Operation::MakeDevice
+                | Operation::MakeDirectory
+                | Operation::MakeFifo
+                | Operation::MakeLink
+                | Operation::MakeSocket
+                | Operation::Read
+                | Operation::Remove
+                | Operation::RemoveDirectory
+                | Operation::Rename
+                | Operation::See
+                | Operation::Write => {
+                    Remedy::Never(format!("no profile opens `{name}` to a hook"))
+                }
+            })
+        }
+    };
+    let shown = target.path().display();
+    let makes = matches!(
+        operation,
+        Operation::Create
+            | Operation::MakeDevice
+            | Operation::MakeDirectory
+            | Operation::MakeFifo
+            | Operation::MakeLink
+            | Operation::MakeSocket
+    );
+    match target.kind() {
+        Kind::Unknown => answer.noting(format!(
+            "`{shown}` cannot be examined from here, so it is judged by its path alone; a link leads elsewhere"
+        )),
+        Kind::Missing if operation == Operation::Write => {
+            answer.noting(format!("`{shown}` does not exist, so it is asked whether it can be made"))
+        }
+        Kind::Missing if !makes => {
+            let grant = if answer.remedy.is_some() {
+                "; and a grant on what does not exist refuses every run, unless it has `create`"
+            } else {
+                ""
+            };
+            answer.noting(format!(
+                "`{shown}` does not exist: as long as that is so, the kernel says so, whatever the policy{grant}"
+            ))
+        }
+        Kind::Block
+        | Kind::Char
+        | Kind::Directory
+        | Kind::Fifo
+        | Kind::File
+        | Kind::Link
+        | Kind::Socket
+            if makes =>
+        {
+            answer.noting(format!("`{shown}` exists already, so it cannot be made"))
+        }
+        Kind::Block
+        | Kind::Char
+        | Kind::Directory
+        | Kind::Fifo
+        | Kind::File
+        | Kind::Link
+        | Kind::Missing
+        | Kind::Socket => answer,
+    }
+}
+
+fn by_grants(
+    reach: &Reach,
+    forbidden: &Forbidden,
+    operation: Operation,
+    target: &Target,
+    destination: Option<&Target>,
+) -> Explanation {
+    match reach.decide(operation, target, destination, forbidden) {
+        Decision::Allowed { .. } if operation == Operation::See => {
+            let rule = "Landlock does not look at it: which files exist, their sizes, modes and times are visible";
+            Explanation::new(Enforcer::Landlock, Verdict::Allowed, rule)
+        }
+        Decision::Allowed { .. } if operation == Operation::Metadata => {
+            let rule = "the profile has `metadata = \"change\"`: as far as the hook's user may, in its grants or not";
+            Explanation::new(Enforcer::Seccomp, Verdict::Allowed, rule)
+        }
+        Decision::Allowed { by } => {
+            let by: Vec<_> = by.iter().map(ToString::to_string).collect();
+            Explanation::new(Enforcer::Landlock, Verdict::Allowed, by.join("; "))
+        }
+        Decision::Refused(refused) => {
+            let (by, errno) = match refused.how {
+                How::MountPoint => (Enforcer::Mounts, libc::EBUSY),
+                How::NotBetween(_) => (Enforcer::Landlock, libc::EXDEV),
+                How::NotGranted(_) => (Enforcer::Landlock, libc::EACCES),
+                How::OtherMount => (Enforcer::Mounts, libc::EXDEV),
+                How::ReadOnly => (Enforcer::Mounts, libc::EROFS),
+            };
+            let rule = refused.to_string();
+            Explanation::new(by, Verdict::Refused(errno), rule).with_remedy(refused.remedy)
+        }
+    }
+}
+
+/// Returns the call by which programs do something with a path; arguments that no rule looks at are left open, and a mode is
+/// an ordinary one.
+fn call_of(operation: Operation) -> (u32, Arguments) {
+    const MODE: Option<u64> = Some(0o644);
+    let open = |flags: i32| {
+        let flags = Some(u64::from(flags.cast_unsigned()));
+        (nr::openat, [None, None, flags, MODE, None, None])
+    };
+    let call = |number| (number, Arguments::default());
+    match operation {
+        Operation::Create => open(libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL),
+        Operation::Execute => call(nr::execve),
+        Operation::Link => call(nr::linkat),
+        Operation::List => open(libc::O_RDONLY | libc::O_DIRECTORY),
+        // A socket gets its path by `bind`, which needs a socket first; neither is for hooks.
+        Operation::MakeSocket => call(nr::bind),
+        Operation::MakeDevice | Operation::MakeFifo => call(nr::mknodat),
+        Operation::MakeDirectory => call(nr::mkdirat),
+        Operation::MakeLink => call(nr::symlinkat),
+        Operation::Metadata => (nr::fchmodat, [None, None, MODE, None, None, None]),
+        Operation::Read => open(libc::O_RDONLY),
+        Operation::Remove | Operation::RemoveDirectory => call(nr::unlinkat),
+        Operation::Rename => (nr::renameat2, [None, None, None, None, Some(0), None]),
+        Operation::See => call(nr::newfstatat),
+        Operation::Truncate => call(nr::truncate),
+        Operation::Write => open(libc::O_WRONLY),
+    }
+}
+
+/// How another host is spoken to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// Returns what becomes of an attempt to speak to another host.
+pub fn host(spec: &FilterSpec, transport: Transport) -> Explanation {
+    let (kind, words) = match transport {
+        Transport::Tcp => (libc::SOCK_STREAM, "TCP"),
+        Transport::Udp => (libc::SOCK_DGRAM, "UDP"),
+    };
+    let number = |value: libc::c_int| Some(u64::from(value.cast_unsigned()));
+    let verdicts = [libc::AF_INET, libc::AF_INET6].map(|family| {
+        let socket = [number(family), number(kind), Some(0), None, None, None];
+        called(spec, nr::socket, &socket).verdict
+    });
+    let connect = called(spec, nr::connect, &Arguments::default()).verdict;
+    let refused = verdicts
+        .into_iter()
+        .chain([connect])
+        .find(|verdict| *verdict != Verdict::Allowed);
+    match refused {
+        Some(verdict) => Explanation::new(
+            Enforcer::Seccomp,
+            verdict,
+            "the profile has `network = \"none\"`: no socket of any family",
+        )
+        .with_remedy(Remedy::Setting("network", "outbound")),
+        None => {
+            let rule = format!(
+                "the profile has `network = \"outbound\"`: {words} to any host and port, over IPv4 and IPv6"
+            );
+            Explanation::new(Enforcer::Seccomp, Verdict::Allowed, rule)
+                .noting("nobody may listen or bind, and hosts and ports are not told apart")
+                .noting("a name must be found first: that takes files of `/etc` and whoever answers for names")
+        }
+    }
+}
+
+/// The arguments of a call, as far as they are known.
+pub type Arguments = [Option<u64>; 6];
+
+/// What a rule makes of a call whose arguments may not all be known.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Called {
+    /// The answer.
+    pub verdict: Verdict,
+    /// For [`Verdict::Depends`]: what must still hold, in each of the ways that are left.
+    pub ways: Vec<Vec<ArgTest>>,
+}
+
+/// Returns what the filters say to a call.
+pub fn called(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Called {
+    let plain = |verdict| Called {
+        verdict,
+        ways: Vec::new(),
+    };
+    let ways = match rule(spec, number) {
+        Rule::Allow => return plain(Verdict::Allowed),
+        Rule::Errno(errno) => return plain(Verdict::Refused(errno)),
+        Rule::Kill => return plain(Verdict::Killed),
+        Rule::AllowWhen(ways) => ways,
+    };
+    let decided = |test: &ArgTest| {
+        let argument = arguments.get(usize::from(test.index)).copied().flatten();
+        argument.and_then(|argument| test.passes(argument))
+    };
+    let left: Vec<Vec<ArgTest>> = ways
+        .into_iter()
+        .filter(|way| !way.iter().any(|test| decided(test) == Some(false)))
+        .map(|way| {
+            way.into_iter()
+                .filter(|test| decided(test).is_none())
+                .collect()
+        })
+        .collect();
+    if left.iter().any(Vec::is_empty) {
+        plain(Verdict::Allowed)
+    } else if left.is_empty() {
+        plain(Verdict::Refused(libc::EPERM))
+    } else {
+        Called {
+            verdict: Verdict::Depends,
+            ways: left,
+        }
+    }
+}
+
+/// Returns what becomes of a system call, in words.
+pub fn call(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Explanation {
+    let Called { verdict, ways } = called(spec, number, arguments);
+    let name = syscalls::name(number).map_or_else(|| number.to_string(), str::to_owned);
+    let all = match rule(spec, number) {
+        Rule::AllowWhen(all) => all,
+        Rule::Allow | Rule::Errno(_) | Rule::Kill => Vec::new(),
+    };
+    let rule = match verdict {
+        Verdict::Allowed if all.is_empty() => {
+            format!("`{name}` is open to every hook of this profile")
+        }
+        Verdict::Allowed => format!(
+            "`{name}` is open with these arguments: {}",
+            words(number, &all)
+        ),
+        Verdict::Depends => format!("`{name}` is open where {}", words(number, &ways)),
+        Verdict::Killed => format!("no hook needs `{name}`: whoever calls it is trying to get out"),
+        Verdict::Refused(libc::ENOSYS) => {
+            format!(
+                "`{name}` is hidden, as in a kernel without it, so that programs take another way"
+            )
+        }
+        Verdict::Refused(_) if all.is_empty() => {
+            format!("`{name}` is not open to hooks of this profile")
+        }
+        Verdict::Refused(_) => format!("`{name}` is open only where {}", words(number, &all)),
+    };
+    let mut answer = Explanation::new(Enforcer::Seccomp, verdict, rule);
+    if matches!(verdict, Verdict::Refused(_) | Verdict::Killed) {
+        answer = answer.with_remedy(remedy(spec, number, arguments));
+    }
+    if verdict == Verdict::Allowed && is_about_paths(number) {
+        answer = answer.noting("which files it reaches is for the grants to say: ask for the path");
+    }
+    if verdict == Verdict::Allowed && matches!(number, nr::kill | nr::tgkill) {
+        answer = answer.noting("it reaches processes of this run only; signals to others are refused by Landlock with EPERM");
+    }
+    if verdict == Verdict::Allowed && number == nr::connect {
+        answer = answer.noting("on a socket that the hook could make: ask for the host");
+    }
+    answer
+}
+
+/// Finds the one key of a profile that would open a call.
+fn remedy(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Remedy {
+    use crate::policy::{Metadata, Network, Spawn};
+    let others = [
+        (
+            FilterSpec {
+                spawn: Spawn::Processes,
+                ..*spec
+            },
+            Remedy::Setting("spawn", "processes"),
+        ),
+        (
+            FilterSpec {
+                metadata: Metadata::Change,
+                ..*spec
+            },
+            Remedy::Setting("metadata", "change"),
+        ),
+        (
+            FilterSpec {
+                network: Network::Outbound,
+                ..*spec
+            },
+            Remedy::Setting("network", "outbound"),
+        ),
+    ];
+    // A key that leaves the answer to arguments that are not known is better than none.
+    [Verdict::Allowed, Verdict::Depends]
+        .into_iter()
+        .find_map(|wanted| {
+            let mut others = others.iter().cloned();
+            others.find(|(other, _)| called(other, number, arguments).verdict == wanted)
+        })
+        .map_or_else(
+            || Remedy::Never("no profile opens it to a hook".to_owned()),
+            |(_, remedy)| remedy,
+        )
+}
+
+fn words(number: u32, ways: &[Vec<ArgTest>]) -> String {
+    // Most rules are a list of values for one argument.
+    let alone: Option<Vec<&ArgTest>> = ways
+        .iter()
+        .map(|way| match way.as_slice() {
+            [test] if matches!(test.wanted, Wanted::Exactly(_)) => Some(test),
+            _ => None,
+        })
+        .collect();
+    if let Some(tests) = alone
+        && let [first, _, ..] = tests.as_slice()
+        && tests.iter().all(|test| test.index == first.index)
+    {
+        let values: Vec<_> = tests
+            .iter()
+            .map(|test| match test.wanted {
+                Wanted::Exactly(value) => value_words(number, test.index, value),
+                Wanted::Masked { .. } | Wanted::OwnGroup | Wanted::OwnPid => String::new(),
+            })
+            .collect();
+        let name = parameter(number, first.index);
+        return format!("`{name}` is one of {}", values.join(", "));
+    }
+    let ways: Vec<_> = ways
+        .iter()
+        .map(|way| {
+            let tests: Vec<_> = way.iter().map(|test| test_words(number, test)).collect();
+            tests.join(" and ")
+        })
+        .collect();
+    ways.join("; or ")
+}
+
+fn test_words(number: u32, test: &ArgTest) -> String {
+    let name = parameter(number, test.index);
+    match test.wanted {
+        Wanted::Exactly(0) if test.width == Width::Qword => format!("`{name}` is null"),
+        Wanted::Exactly(value) => {
+            format!("`{name}` is {}", value_words(number, test.index, value))
+        }
+        // Nearly all of the argument counts: it is a value with a few free flags.
+        Wanted::Masked { mask, value } if mask.count_ones() > 16 => {
+            let free = flag_words(number, test.index, !mask & test.width.mask());
+            let value = value_words(number, test.index, value);
+            format!("`{name}` is {value} ({free} or not)")
+        }
+        // The access mode of `open` is a value in two bits, not two flags.
+        Wanted::Masked { mask, value } if mask == ACCESS_MODE as u64 => {
+            format!("`{name}` has {}", value_words(number, test.index, value))
+        }
+        Wanted::Masked { mask, value } => {
+            let set = mask & value;
+            let clear = mask & !value;
+            let mut parts = Vec::new();
+            if set != 0 {
+                parts.push(format!("has {}", flag_words(number, test.index, set)));
+            }
+            if clear != 0 {
+                parts.push(format!(
+                    "has none of {}",
+                    flag_words(number, test.index, clear)
+                ));
+            }
+            format!("`{name}` {}", parts.join(" and "))
+        }
+        Wanted::OwnGroup => format!("`{name}` is the hook's own process group"),
+        Wanted::OwnPid => format!("`{name}` is the hook's own process"),
+    }
+}
+
+fn parameter(number: u32, index: u8) -> String {
+    let name = parameters(number).get(usize::from(index));
+    name.map_or_else(|| format!("argument {index}"), |name| (*name).to_owned())
+}
+
+/// Returns what a call that was made was about: its arguments, as far as their values have names.
+#[must_use]
+pub fn about(number: u32, arguments: &[u64; 6]) -> String {
+    let named = (0_u8..).zip(arguments).filter_map(|(index, &argument)| {
+        // The kernel takes the lower half of what has names.
+        let value = argument & Width::Dword.mask();
+        let known = constants(number, index);
+        let words = match known.iter().find(|(_, of)| *of == value) {
+            Some((name, _)) => (*name).to_owned(),
+            None if known.is_empty() || value == 0 => return None,
+            None => flag_words(number, index, value).replace(", ", "|"),
+        };
+        Some(format!("{}={words}", parameter(number, index)))
+    });
+    named.collect::<Vec<_>>().join(" ")
+}
+
+fn value_words(number: u32, index: u8, value: u64) -> String {
+    let known = constants(number, index).iter().find(|(_, of)| *of == value);
+    known.map_or_else(|| plain(value), |(name, _)| (*name).to_owned())
+}
+
+fn flag_words(number: u32, index: u8, bits: u64) -> String {
+    let mut rest = bits;
+    let mut words: Vec<String> = Vec::new();
+    for (name, value) in constants(number, index) {
+        if value.count_ones() == 1 && rest & value != 0 {
+            words.push((*name).to_owned());
+            rest &= !value;
+        }
+    }
+    if rest != 0 {
+        words.push(plain(rest));
+    }
+    words.join(", ")
+}
+
+fn plain(value: u64) -> String {
+    if value < 1024 {
+        value.to_string()
+    } else {
+        format!("{value:#x}")
+    }
+}
+
+/// Why an argument of a call cannot be read.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ArgumentError {
+    /// There is no parameter of this name.
+    #[error(
+        "`{call}` has no parameter `{name}` that a rule looks at; name it by its place, 0 to 5{known}"
+    )]
+    Name {
+        /// The call.
+        call: String,
+        /// The parameters that have names here.
+        known: String,
+        /// What was given.
+        name: String,
+    },
+    /// It is not `NAME=VALUE`.
+    #[error("`{0}` is not NAME=VALUE")]
+    Shape(String),
+    /// The value is none.
+    #[error("`{value}` is neither a number nor names of values joined by `|`")]
+    Value {
+        /// What was given.
+        value: String,
+    },
+}
+
+/// Reads arguments as they are written: `flags=CLONE_VM|CLONE_THREAD`, `0=0x10000000`, `pid=-1`.
+///
+/// # Errors
+///
+/// One of them is not an argument of this call.
+pub fn parse_arguments(number: u32, texts: &[String]) -> Result<Arguments, ArgumentError> {
+    let mut arguments = Arguments::default();
+    for text in texts {
+        let Some((name, value)) = text.split_once('=') else {
+            return Err(ArgumentError::Shape(text.clone()));
+        };
+        let names = parameters(number);
+        let index = names
+            .iter()
+            .position(|of| *of == name)
+            .or_else(|| name.parse().ok().filter(|index| *index < arguments.len()));
+        let Some(slot) = index.and_then(|index| arguments.get_mut(index)) else {
+            let known = if names.is_empty() {
+                String::new()
+            } else {
+                format!(", or {}", names.join(", "))
+            };
+            return Err(ArgumentError::Name {
+                call: syscalls::name(number).unwrap_or_default().to_owned(),
+                known,
+                name: name.to_owned(),
+            });
+        };
+        let place = index
+            .and_then(|index| u8::try_from(index).ok())
+            .unwrap_or_default();
+        let parsed = value
+            .split('|')
+            .map(|part| parse_value(number, place, part.trim()))
+            .try_fold(0, |all, part| part.map(|part| all | part));
+        *slot = Some(parsed.ok_or_else(|| ArgumentError::Value {
+            value: value.to_owned(),
+        })?);
+    }
+    Ok(arguments)
+}
+
+fn parse_value(number: u32, index: u8, text: &str) -> Option<u64> {
+    if let Some((_, value)) = constants(number, index)
+        .iter()
+        .find(|(name, _)| *name == text)
+    {
+        return Some(*value);
+    }
+    if let Some(digits) = text.strip_prefix("0x") {
+        return u64::from_str_radix(digits, 16).ok();
+    }
+    if text.starts_with('-') {
+        return text.parse().ok().map(i64::cast_unsigned);
+    }
+    text.parse().ok()
+}
+
+/// Returns the number of a system call by its name, or by itself.
+pub fn number(text: &str) -> Option<u32> {
+    let by_name = syscalls::TABLE.iter().find(|(_, name)| *name == text);
+    by_name
+        .map(|(number, _)| *number)
+        .or_else(|| text.parse().ok())
+}
+
+#[cfg(test)]
+mod tests;

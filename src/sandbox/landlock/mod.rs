@@ -1,0 +1,372 @@
+//! The Landlock backend: which files, by Landlock; which kernel doors, by seccomp.
+
+mod log;
+pub(in crate::sandbox) mod nesting;
+
+use std::{
+    fmt, io,
+    os::fd::{AsFd, OwnedFd},
+};
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
+};
+
+use crate::{
+    model::axis::{Axis, Coverage},
+    policy::{
+        Metadata, Network, Policy, Spawn,
+        rights::{FileRight, FileRights, Rights},
+    },
+    refusal::Fault,
+    sandbox::{
+        Absent, Backend, BackendName, Claims, Host, Prepared, Runner, Starting, Task,
+        Unenforceable, run::child::start, seccomp::FilterSpec,
+    },
+    sys, weaken,
+};
+
+pub use self::log::{can_log, log_flags};
+
+/// The newest ABI whose rights the landlock crate can name. A newer kernel is used as far as this.
+pub const NEWEST_ABI: u32 = 9;
+
+/// Confines by Landlock and seccomp.
+#[derive(Clone, Copy, Debug)]
+pub struct Landlock {
+    abi: Result<u32, i32>,
+    own_uid_for_hooks: bool,
+}
+
+impl Landlock {
+    /// Asks the kernel for its Landlock ABI. `own_uid_for_hooks` says whether each hook gets a uid of its own.
+    pub fn new(own_uid_for_hooks: bool) -> Self {
+        Self {
+            abi: sys::landlock_abi().map(|abi| abi.min(NEWEST_ABI)),
+            own_uid_for_hooks,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Landlock {
+    /// Returns what it is on a kernel with this ABI.
+    pub(in crate::sandbox) const fn with_abi(abi: u32, own_uid_for_hooks: bool) -> Self {
+        Self {
+            abi: Ok(abi),
+            own_uid_for_hooks,
+        }
+    }
+}
+
+impl Backend for Landlock {
+    fn name(&self) -> BackendName {
+        BackendName::LANDLOCK
+    }
+
+    fn probe(&self) -> Result<Host, Absent> {
+        match self.abi {
+            Ok(landlock_abi) => Ok(Host { landlock_abi }),
+            Err(errno) => Err(absent(errno)),
+        }
+    }
+
+    fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable> {
+        let landlock_abi = self.abi.map_err(|errno| Unenforceable {
+            axis: Axis::Read,
+            backend: self.name(),
+            gap: absent(errno).why,
+        })?;
+        let claims = self.claims(policy, landlock_abi);
+        let prepared = Prepared::covering(policy, self.name(), claims)?;
+        let filters = FilterSpec::of(policy, landlock_abi);
+        Ok(prepared.with_filters(filters, landlock_abi))
+    }
+
+    fn start<'a>(&'a self, runner: &'a Runner, task: Task<'a>) -> Starting<'a> {
+        Box::pin(async move {
+            let absent = |errno| Fault::new("cannot confine a child", absent(errno));
+            let spec = FilterSpec::of(task.policy, self.abi.map_err(absent)?);
+            start(runner, self.name(), Some(&spec), task).await
+        })
+    }
+}
+
+impl Landlock {
+    pub(in crate::sandbox) fn claims(&self, policy: &Policy, abi: u32) -> Claims {
+        let enforced = |by| Coverage::Enforced { by };
+        Claims {
+            cpu: by_deadline(),
+            devices: enforced("landlock, seccomp"),
+            execute: enforced("landlock"),
+            ipc: if abi >= 6 {
+                enforced("landlock, seccomp")
+            } else {
+                enforced("seccomp")
+            },
+            memory: memory(policy),
+            metadata: match policy.metadata {
+                Metadata::Keep => Coverage::Degraded {
+                    by: "seccomp",
+                    gap: "existence, size, owner, mode, times and link targets outside the grants are visible",
+                },
+                Metadata::Change if self.own_uid_for_hooks => Coverage::Degraded {
+                    by: "uid",
+                    gap: "files that the hook's own user owns can be changed",
+                },
+                Metadata::Change => Coverage::Ignored,
+            },
+            network: if abi >= 4 {
+                enforced("seccomp, landlock")
+            } else {
+                enforced("seccomp")
+            },
+            pids: pids(policy, self.own_uid_for_hooks),
+            read: enforced("landlock"),
+            spawn: enforced("seccomp"),
+            write: if abi >= 3 {
+                enforced("landlock")
+            } else {
+                enforced("landlock, seccomp")
+            },
+        }
+    }
+}
+
+fn absent(errno: i32) -> Absent {
+    let (why, fix) = match errno {
+        libc::ENOSYS => (
+            "this kernel has no Landlock, or a filter around this process hides it",
+            "run a kernel with CONFIG_SECURITY_LANDLOCK (Linux 5.13 or newer), outside a sandbox that hides it",
+        ),
+        libc::EOPNOTSUPP => (
+            "Landlock is built into this kernel but not enabled",
+            "add `landlock` to the kernel's `lsm=` parameter",
+        ),
+        libc::EPERM => (
+            "Landlock's system calls are refused here",
+            "allow landlock_create_ruleset, landlock_add_rule and landlock_restrict_self in the seccomp profile of the container or service around hookjail",
+        ),
+        _ => (
+            "the kernel's answer about Landlock is not understood",
+            "see `hookjail doctor`",
+        ),
+    };
+    let why = format!("{why} ({})", io::Error::from_raw_os_error(errno));
+    Absent {
+        fix: fix.to_owned(),
+        why,
+    }
+}
+
+/// An opened path and what may be done with it.
+#[derive(Debug)]
+pub struct Grant<'a> {
+    /// How it may be used.
+    pub rights: Rights,
+    /// The inode, whatever its name is by now.
+    pub target: &'a OwnedFd,
+}
+
+/// Returns what the deadline does about processor time.
+pub(in crate::sandbox) const fn by_deadline() -> Coverage {
+    Coverage::Degraded {
+        by: "deadline",
+        gap: "no limit on processor share before the deadline",
+    }
+}
+
+/// Returns what a child's own limits do about memory.
+pub(in crate::sandbox) const fn memory(policy: &Policy) -> Coverage {
+    match policy.limits.address_space {
+        Some(_) => Coverage::Degraded {
+            by: "rlimit",
+            gap: "limits each process, not the run",
+        },
+        None => Coverage::Ignored,
+    }
+}
+
+/// Returns what a child's own limits and the filters do about the number of tasks.
+pub(in crate::sandbox) const fn pids(policy: &Policy, own_uid_for_hooks: bool) -> Coverage {
+    match (own_uid_for_hooks, policy.spawn) {
+        (true, _) => Coverage::Enforced { by: "uid, rlimit" },
+        (false, Spawn::Threads) => Coverage::Degraded {
+            by: "seccomp",
+            gap: "the number of threads is not limited",
+        },
+        (false, Spawn::Processes) => Coverage::Ignored,
+    }
+}
+
+/// Makes the ruleset of one run. Every right that this kernel knows is handled, so that what no rule grants is refused; but
+/// for connecting where the hook may: a rule would have to name each port.
+///
+/// # Errors
+///
+/// Returns the landlock crate's error; nothing is ever left out silently.
+pub fn ruleset(spec: &FilterSpec, grants: &[Grant<'_>]) -> Result<OwnedFd, RulesetProblem> {
+    let abi = abi(spec.landlock_abi);
+    let files: BitFlags<AccessFs> = kept(AccessFs::from_all(abi).iter());
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(files)?;
+    let network = match spec.network {
+        Network::None => AccessNet::from_all(abi),
+        Network::Outbound => AccessNet::from_all(abi) & AccessNet::BindTcp,
+    };
+    let network: BitFlags<AccessNet> = kept(network.iter());
+    if !network.is_empty() {
+        ruleset = ruleset.handle_access(network)?;
+    }
+    let scopes: BitFlags<Scope> = kept(Scope::from_all(abi).iter());
+    if !scopes.is_empty() {
+        ruleset = ruleset.scope(scopes)?;
+    }
+    let mut created = ruleset.create()?;
+    for grant in grants {
+        let allowed: BitFlags<AccessFs> = kept(flags(grant.rights, abi).iter());
+        if allowed.is_empty() && !flags(grant.rights, abi).is_empty() {
+            continue;
+        }
+        let rule = PathBeneath::new(grant.target.as_fd(), allowed);
+        created = created.add_rule(rule)?;
+    }
+    Option::<OwnedFd>::from(created).ok_or(RulesetProblem::Missing)
+}
+
+/// Returns what is left of rights where tests take some out.
+fn kept<T: fmt::Debug, Set: FromIterator<T>>(rights: impl Iterator<Item = T>) -> Set {
+    rights
+        .filter(|right| !weaken::lacks("landlock", format_args!("{right:?}")))
+        .collect()
+}
+
+/// Why there is no ruleset.
+#[derive(Debug, thiserror::Error)]
+pub enum RulesetProblem {
+    /// The kernel made none.
+    #[error("the kernel made no ruleset")]
+    Missing,
+    /// The kernel or the crate refused one of its parts.
+    #[error(transparent)]
+    Refused(#[from] RulesetError),
+}
+
+/// Returns the rights that Landlock of an ABI decides about.
+pub(in crate::sandbox) fn handled(landlock_abi: u32) -> FileRights {
+    let known = AccessFs::from_all(abi(landlock_abi));
+    let rights = FileRight::ALL.into_iter();
+    let handled: Vec<_> = rights
+        .filter(|&right| known.contains(flag(right)))
+        .collect();
+    FileRights::of(&handled)
+}
+
+/// Returns an ABI as the landlock crate knows it. The number came from the kernel and is capped to what the crate knows.
+fn abi(landlock_abi: u32) -> ABI {
+    ABI::from(i32::try_from(landlock_abi).unwrap_or(0))
+}
+
+/// Returns what of some rights this ABI can allow.
+fn flags(rights: Rights, abi: ABI) -> BitFlags<AccessFs> {
+    let all: BitFlags<AccessFs> = rights.allowed().iter().map(flag).collect();
+    all & AccessFs::from_all(abi)
+}
+
+const fn flag(right: FileRight) -> AccessFs {
+    match right {
+        FileRight::Execute => AccessFs::Execute,
+        FileRight::IoctlDevice => AccessFs::IoctlDev,
+        FileRight::MakeBlock => AccessFs::MakeBlock,
+        FileRight::MakeChar => AccessFs::MakeChar,
+        FileRight::MakeDirectory => AccessFs::MakeDir,
+        FileRight::MakeFifo => AccessFs::MakeFifo,
+        FileRight::MakeFile => AccessFs::MakeReg,
+        FileRight::MakeLink => AccessFs::MakeSym,
+        FileRight::MakeSocket => AccessFs::MakeSock,
+        FileRight::ReadDirectory => AccessFs::ReadDir,
+        FileRight::ReadFile => AccessFs::ReadFile,
+        FileRight::Refer => AccessFs::Refer,
+        FileRight::RemoveDirectory => AccessFs::RemoveDir,
+        FileRight::RemoveFile => AccessFs::RemoveFile,
+        FileRight::ResolveSocket => AccessFs::ResolveUnix,
+        FileRight::Truncate => AccessFs::Truncate,
+        FileRight::WriteFile => AccessFs::WriteFile,
+    }
+}
+
+/// Returns the right that the kernel calls by a name in its audit log.
+pub fn right_named(name: &str) -> Option<FileRight> {
+    FileRight::ALL
+        .into_iter()
+        .find(|&right| kernel_name(right) == name)
+}
+
+const fn kernel_name(right: FileRight) -> &'static str {
+    match right {
+        FileRight::Execute => "fs.execute",
+        FileRight::IoctlDevice => "fs.ioctl_dev",
+        FileRight::MakeBlock => "fs.make_block",
+        FileRight::MakeChar => "fs.make_char",
+        FileRight::MakeDirectory => "fs.make_dir",
+        FileRight::MakeFifo => "fs.make_fifo",
+        FileRight::MakeFile => "fs.make_reg",
+        FileRight::MakeLink => "fs.make_sym",
+        FileRight::MakeSocket => "fs.make_sock",
+        FileRight::ReadDirectory => "fs.read_dir",
+        FileRight::ReadFile => "fs.read_file",
+        FileRight::Refer => "fs.refer",
+        FileRight::RemoveDirectory => "fs.remove_dir",
+        FileRight::RemoveFile => "fs.remove_file",
+        FileRight::ResolveSocket => "fs.resolve_unix",
+        FileRight::Truncate => "fs.truncate",
+        FileRight::WriteFile => "fs.write_file",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Access, rights::OF_FILES};
+
+    #[test]
+    fn every_right_of_every_abi_is_in_the_table_and_a_ruleset_handles_all() {
+        for number in 1..=NEWEST_ABI {
+            let known = AccessFs::from_all(abi(number));
+            let named: BitFlags<AccessFs> = handled(number).iter().map(flag).collect();
+            assert_eq!(named, known, "ABI {number}");
+            let on_files: BitFlags<AccessFs> = OF_FILES.iter().map(flag).collect();
+            assert_eq!(
+                on_files & known,
+                AccessFs::from_file(abi(number)),
+                "ABI {number}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_writable_grant_has_every_right_but_making_what_traps_others_and_scratch_executes_nothing()
+    {
+        let never = AccessFs::MakeBlock
+            | AccessFs::MakeChar
+            | AccessFs::MakeFifo
+            | AccessFs::MakeSock
+            | AccessFs::IoctlDev;
+        for number in 1..=NEWEST_ABI {
+            let abi = abi(number);
+            let all = AccessFs::from_all(abi) & !never;
+            assert_eq!(flags(Rights::Directory(Access::Write), abi), all);
+            assert_eq!(flags(Rights::Scratch, abi), all & !AccessFs::Execute);
+            let look = AccessFs::ReadFile | AccessFs::ReadDir;
+            assert_eq!(flags(Rights::Directory(Access::Read), abi), look);
+            let execute = look | AccessFs::Execute;
+            assert_eq!(flags(Rights::Directory(Access::Execute), abi), execute);
+            let file = AccessFs::from_file(abi);
+            assert_eq!(flags(Rights::File(Access::Write), abi), all & file);
+            let existing = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate;
+            assert_eq!(flags(Rights::File(Access::WriteFile), abi), existing & file);
+        }
+    }
+}

@@ -1,0 +1,741 @@
+//! How hooks are started on Linux: as children of spawners that have loaded filters, or in containers.
+
+use std::{
+    error::Error,
+    ffi::CString,
+    io,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    sys::resource::{Resource, getrlimit},
+    unistd::{Pid, geteuid},
+};
+use tokio::{
+    sync::oneshot,
+    time::{sleep_until, timeout},
+};
+
+use crate::{
+    model::{InvalidField, axis::Axis},
+    policy::{Limits, rights::Rights},
+    process::{self, Armed, Hold, Kill, Pipes, Running},
+    refusal::{Fault, Reason, Refusal, Stop, canceled, lacking},
+    sandbox::{
+        BackendName, Evidence, Released, Runner, SandboxParts, Setup, Started, Status, Task,
+        landlock::{Grant, can_log, log_flags, nesting::of_step, ruleset},
+        nesting::Cause,
+        run::{
+            Start,
+            child_spec::{Execution, pipes, scratch_fd},
+            denials::{Denials, Known, Notes},
+            grants::OpenGrant,
+            kernel_audit::{AuditLog, Mark},
+            read_only::Kept,
+            task::Action,
+        },
+        seccomp::{
+            FilterSpec, Pool, Until,
+            pools::{LoadedPool, Pools},
+        },
+    },
+    sys::{
+        self, Attempt, Bind, Canaries, Found, Identity, Job, JobParts, Launch, LogFlags, Note,
+        Overdue, OwnIds, ReadOnly, Report, Step,
+    },
+    weaken,
+};
+
+/// How many timers and queued signals a hook may have. The kernel counts them for each user, so that a hook with the daemon's
+/// would otherwise leave none for the user's other processes.
+const PENDING_SIGNALS: u64 = 256;
+
+/// How long a child that is stuck before its exec may take to die once killed, before that is no longer waited for.
+const STUCK: Duration = Duration::from_secs(5);
+
+/// What starts hooks.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Launcher {
+    /// The kernel's, where it is in use.
+    audit_log: Option<Arc<AuditLog>>,
+    pub(in crate::sandbox) pools: Pools,
+}
+
+/// Takes note of what a run is denied, until its tree is dead.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Observed {
+    log: Option<Reading>,
+    notes: Notes,
+}
+
+/// The audit log, and since when it is known to be written for a run.
+#[derive(Clone, Debug)]
+struct Reading {
+    log: Arc<AuditLog>,
+    since: Option<Mark>,
+}
+
+impl Observed {
+    /// Takes notes, without the audit log.
+    pub(in crate::sandbox) const fn by(notes: Notes) -> Self {
+        Self { log: None, notes }
+    }
+
+    /// Returns all that is known of a run whose tree is dead. `asks` says whether the filters left what they refuse to the
+    /// daemon.
+    pub(in crate::sandbox) async fn known(self, asks: bool) -> Known {
+        let Self { log, notes } = self;
+        let Some(log) = log else {
+            return notes.take(false);
+        };
+        // It waits for the kernel.
+        match tokio::task::spawn_blocking(move || log.finish(&notes, asks)).await {
+            Ok(known) => known,
+            Err(error) => {
+                tracing::error!(%error, "the audit log could not be read to the end of a run");
+                Known::default()
+            }
+        }
+    }
+}
+
+impl Reading {
+    /// Reads what is left of a run whose tree is dead, and returns all that is known of it.
+    fn finish(self, notes: &Notes, asks: bool) -> Known {
+        let whole = self.log.settle(notes.denials(), self.since);
+        let known = notes.take(whole && asks);
+        // After that: who reads the log on the side would find nobody to give a record to.
+        self.log.forget(notes.group());
+        known
+    }
+}
+
+impl Launched {
+    /// Takes charge of the child until its end.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of having the runtime watch it; it is then killed.
+    pub(in crate::sandbox) fn watch(self, pipes: Pipes) -> io::Result<Running> {
+        let Self {
+            armed,
+            canceled,
+            hold,
+            pid,
+            pidfd,
+        } = self;
+        let running = Running::new(pid, pidfd, pipes, hold, Some(armed))?;
+        Ok(match canceled {
+            true => running.killed_for(process::Cause::Canceled),
+            false => running,
+        })
+    }
+}
+
+impl Launcher {
+    /// Makes what starts hooks.
+    ///
+    /// # Errors
+    ///
+    /// Fails where this process's own status cannot be read: without it no child could be attested.
+    pub(in crate::sandbox) fn new(parts: &SandboxParts) -> io::Result<Self> {
+        let denials = Arc::new(Denials::new(
+            Arc::clone(&parts.keeper),
+            parts.observer.clone(),
+        ));
+        let own_filters = Status::own()?.seccomp_filters;
+        let switches_uid = parts.identities.is_some();
+        let audit_log = match parts.read_audit_log.then(AuditLog::open) {
+            Some(Ok(log)) => {
+                let log = Arc::new(log);
+                log.attend(&denials)?;
+                Some(log)
+            }
+            Some(Err(why)) => {
+                tracing::warn!(%why, "`hooks.read_audit_log`: the kernel's audit log cannot be used, so what Landlock refuses is not reported");
+                None
+            }
+            None => None,
+        };
+        Ok(Self {
+            audit_log,
+            pools: Pools::new(denials, own_filters, parts.spawners, switches_uid),
+        })
+    }
+
+    /// Returns the audit log if it says anything about hooks under filters.
+    fn audit_log_for(&self, filters: Option<&FilterSpec>) -> Option<&Arc<AuditLog>> {
+        let log = self.audit_log.as_ref();
+        log.filter(|_| filters.is_some_and(can_log))
+    }
+}
+
+/// Starts a child of this process, under filters and a Landlock domain or, for want of `filters`, unconfined.
+///
+/// # Errors
+///
+/// Refuses where a part of its confinement cannot be had or is not seen; then it is dead.
+pub(in crate::sandbox) async fn start(
+    runner: &Runner,
+    backend: BackendName,
+    filters: Option<&FilterSpec>,
+    task: Task<'_>,
+) -> Result<Started, Stop> {
+    let is_probe = matches!(task.action, Action::Probe(_));
+    // Before the start, or what is uncertain about its first moments would not count.
+    let log = runner.launcher.audit_log_for(filters);
+    let log = log.filter(|_| !is_probe).map(|log| Reading {
+        since: log.mark(),
+        log: Arc::clone(log),
+    });
+    let pool = runner.launcher.pools.of_hooks(filters)?;
+    let (stdio, pipes) = pipes(&task.stdin).map_err(|e| Fault::new("cannot make pipes", e))?;
+    let hold = runner.hold(Some(Arc::clone(&task.resources)))?;
+    let expected = Expected {
+        backend,
+        filters: filters.map(|_| pool.filters),
+        identity: task.identity,
+        keeps: task.kept.is_some(),
+    };
+    let until = task.until.clone();
+    let job = Arc::new(job(
+        runner,
+        filters,
+        task,
+        (&pool, &hold, log.is_some()),
+        stdio,
+    )?);
+    let launched = launch(&pool.pool, &job, hold, until.clone()).await?;
+    let child = Child {
+        expected,
+        job,
+        pid: launched.pid,
+        until,
+    };
+    if is_probe {
+        return child.results(launched, pipes).await.map(Started::Probed);
+    }
+    let notes = runner.launcher.pools.denials.of(child.pid);
+    let logged = log.is_some();
+    let (start, evidence, released) = child.released(launched, pipes).await?;
+    Ok(Started::Hook(Released {
+        observed: Observed { log, notes },
+        setup: Setup {
+            asks: pool.asks,
+            confirmed: filters.is_some(),
+            evidence,
+            logged,
+            released,
+        },
+        start,
+    }))
+}
+
+/// Prepares everything that a child takes to confine itself and to do what it is for.
+fn job(
+    runner: &Runner,
+    filters: Option<&FilterSpec>,
+    task: Task<'_>,
+    (pool, hold, logged): (&LoadedPool, &Hold, bool),
+    stdio: [OwnedFd; 3],
+) -> Result<Job, Stop> {
+    let identity = task.identity;
+    let scratch = scratch_fd(task.directory)?;
+    let ruleset = filters
+        .map(|spec| ruleset_with(runner, spec, task.granted(), &scratch))
+        .transpose()?;
+    let (path, working_dir) = match task.working_dir {
+        Some(named) => (named.path.clone(), Arc::clone(&named.opened)),
+        None => (task.directory.scratch(), scratch),
+    };
+    let read_only = filters.and(task.kept);
+    let read_only = read_only
+        .map(|kept| read_only_of(kept, (&path, &working_dir), identity))
+        .transpose()?
+        .flatten();
+    let action = match task.action {
+        Action::Execute(Execution {
+            argv,
+            environment,
+            own: _,
+            path: _,
+            program,
+        }) => sys::Action::Execute {
+            argv,
+            environment,
+            program: program.into(),
+        },
+        Action::Probe(attempts) => sys::Action::Attempt(attempts),
+    };
+    let parts = JobParts {
+        action,
+        canaries: ruleset.is_some().then(|| canaries(runner)).transpose()?,
+        closing: pool.closing.clone(),
+        group: Some(hold.entry()),
+        identity,
+        limits: limits(&task.policy.limits, identity),
+        log: filters.map_or_else(LogFlags::default, |spec| log_flags(spec, logged)),
+        note: note(hold, identity, filters.is_some()),
+        read_only,
+        ruleset,
+        stdio,
+        working_dir,
+    };
+    let too_long = |_| Fault::new("cannot prepare a child", "its closing filter is too long");
+    Ok(Job::new(parts).map_err(too_long)?)
+}
+
+/// What the kernel has to say of a child once it is released.
+#[derive(Debug)]
+struct Expected {
+    backend: BackendName,
+    /// How many filters it is under; `None` = it is unconfined.
+    filters: Option<u32>,
+    identity: Option<Identity>,
+    /// Whether something stays read-only.
+    keeps: bool,
+}
+
+/// A child and what it is to be.
+#[derive(Debug)]
+struct Child {
+    expected: Expected,
+    job: Arc<Job>,
+    pid: i32,
+    until: Until,
+}
+
+impl Child {
+    /// Takes charge of a hook that was launched, once its confinement was seen. Returns how it began, what was seen, and when.
+    async fn released(
+        self,
+        launched: Launched,
+        pipes: Pipes,
+    ) -> Result<(Start, Vec<Evidence>, Instant), Stop> {
+        let report = self.job.report();
+        let backend = self.expected.backend;
+        let executed = report.step() == Step::Release && report.errno() == 0;
+        let running = launched.watch(pipes).map_err(|e| match executed {
+            true => unseen("the released child cannot be watched", &e).into(),
+            false => Stop::from(Fault::new("cannot watch the child", e)),
+        })?;
+        let released = Instant::now();
+        let mut evidence = evidence_of(&self.job);
+        if !executed {
+            let killed = running.abort().await;
+            let (step, errno) = (report.step(), report.errno());
+            let lacks = lacking(&io::Error::from_raw_os_error(errno)).is_some();
+            if step == Step::Release && !lacks {
+                return Ok((Start::ExecFailed(errno), evidence, released));
+            }
+            return Err(match killed && errno == 0 {
+                true => too_late(&self.until, step).into(),
+                false => step_failed(backend, step, errno).into(),
+            });
+        }
+        match self.expected.attest(self.pid, report) {
+            Ok(seen) => evidence.extend(seen),
+            Err(why) => {
+                running.abort().await;
+                return Err(unseen("the released child is not as planned", &why).into());
+            }
+        }
+        Ok((Start::Running(Box::new(running)), evidence, released))
+    }
+
+    /// Waits for the end of a self-test's child. Returns what its attempts came to.
+    async fn results(self, launched: Launched, pipes: Pipes) -> Result<Vec<Option<isize>>, Stop> {
+        let running = launched
+            .watch(pipes)
+            .map_err(|e| Fault::new("cannot watch the self-test's child", e))?;
+        let leader = running.wait(self.until.deadline).await;
+        let report = self.job.report();
+        if leader.is_none() || !report.did(Step::Release) {
+            let (step, errno) = (report.step(), report.errno());
+            let what = format!("the self-test's child stopped at step `{}`", step.name());
+            let refusal = stopped(step, errno, &what).with("step", step.name());
+            let axis = if matches!(step, Step::CanaryDenied | Step::CanaryGranted) {
+                Some(Axis::Read)
+            } else {
+                (step == Step::ReadOnly).then_some(Axis::Write)
+            };
+            return Err(match axis {
+                Some(axis) => refusal.with("axis", axis.name()).into(),
+                None => refusal.into(),
+            });
+        }
+        Ok(self.job.attempts().iter().map(Attempt::result).collect())
+    }
+}
+
+impl Expected {
+    /// Compares the kernel's word about a child with what it is to be. Returns what was seen, or what differs.
+    fn attest(&self, pid: i32, report: &Report) -> Result<Vec<Evidence>, Unattested> {
+        if weaken::lacks("proof", "attestation") {
+            return Ok(Vec::new());
+        }
+        let status = Status::of(pid)?;
+        let mut seen = vec![Evidence {
+            check: "uid",
+            observed: status.uids[1].to_string(),
+        }];
+        if let Some(identity) = self.identity
+            && (status.uids != [identity.uid; 4] || !status.bounding_set_empty)
+        {
+            return Err(Unattested::Differs(format!(
+                "uids {:?} instead of {}",
+                status.uids, identity.uid
+            )));
+        }
+        if self.keeps {
+            if !report.did(Step::ReadOnly) {
+                return Err(Unattested::Differs("nothing was kept read-only".to_owned()));
+            }
+            // Where it got them with a user namespace.
+            if !status.bounding_set_empty {
+                let why = "an exec could give it capabilities in its namespace";
+                return Err(Unattested::Differs(why.to_owned()));
+            }
+        }
+        if !status.no_capabilities {
+            return Err(Unattested::Differs("it has capabilities".to_owned()));
+        }
+        seen.push(Evidence {
+            check: "capabilities",
+            observed: "none".to_owned(),
+        });
+        if let Some(filters) = self.filters {
+            if !status.no_new_privs {
+                return Err(Unattested::Differs("NoNewPrivs is 0".to_owned()));
+            }
+            if !status.is_filtered() || status.seccomp_filters != filters {
+                let (mode, count) = (status.seccomp, status.seccomp_filters);
+                return Err(Unattested::Differs(format!(
+                    "Seccomp is {mode} with {count} filters instead of 2 with {filters}"
+                )));
+            }
+            seen.push(Evidence {
+                check: "no_new_privs",
+                observed: "1".to_owned(),
+            });
+            seen.push(Evidence {
+                check: "seccomp_filters",
+                observed: filters.to_string(),
+            });
+        }
+        Ok(seen)
+    }
+}
+
+fn canaries(runner: &Runner) -> Result<Canaries, Stop> {
+    let c_string = |path: &Path| {
+        CString::new(path.as_os_str().as_bytes())
+            .map_err(|e| Fault::new("instance directory has a NUL byte", e))
+    };
+    Ok(Canaries {
+        denied: c_string(&runner.denied)?,
+        granted: c_string(&runner.granted)?,
+    })
+}
+
+/// Makes a ruleset of grants, the run's scratch directory and the granted canary.
+fn ruleset_with<'a>(
+    runner: &Runner,
+    spec: &FilterSpec,
+    opened: impl IntoIterator<Item = &'a OpenGrant>,
+    scratch: &Arc<OwnedFd>,
+) -> Result<OwnedFd, Stop> {
+    let of_run = [
+        OpenGrant {
+            path: PathBuf::new(),
+            rights: Rights::Scratch,
+            target: Arc::clone(scratch),
+        },
+        runner.granted_canary(),
+    ];
+    let mut grants: Vec<_> = opened.into_iter().map(as_grant).collect();
+    grants.extend(of_run.iter().map(as_grant));
+    ruleset(spec, &grants).map_err(|error| {
+        Refusal::failed("Landlock refuses the ruleset", &error, |message| {
+            Refusal::new(Reason::BackendUnconfirmed, message).with("axis", "read")
+        })
+        .into()
+    })
+}
+
+/// Why the kernel's word about a child does not confirm it.
+#[derive(Debug, thiserror::Error)]
+enum Unattested {
+    #[error("{0}")]
+    Differs(String),
+    #[error("its status cannot be read")]
+    Unread(#[from] io::Error),
+}
+
+/// Refuses because of a released child that could not be looked at, or is not as it must be. Its tree is dead.
+pub(in crate::sandbox) fn unseen(what: &str, error: &(dyn Error + 'static)) -> Refusal {
+    Refusal::failed(what, error, |message| {
+        Refusal::new(Reason::BackendUnconfirmed, message)
+    })
+    .with("released", "true")
+}
+
+/// A child that has executed its program, or is gone; its job's report says which.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Launched {
+    /// Kills it at the deadline.
+    pub(in crate::sandbox) armed: Armed,
+    /// Whether it was killed because nobody wants it any more.
+    pub(in crate::sandbox) canceled: bool,
+    pub(in crate::sandbox) hold: Hold,
+    pub(in crate::sandbox) pid: i32,
+    pub(in crate::sandbox) pidfd: OwnedFd,
+}
+
+/// Hands a job to the spawners and waits until the child has executed, or has been killed because `until` is over.
+///
+/// # Errors
+///
+/// Refuses where nothing was started by then: `DEADLINE`, `CANCELED`.
+pub(in crate::sandbox) async fn launch(
+    pool: &Pool,
+    job: &Arc<Job>,
+    hold: Hold,
+    until: Until,
+) -> Result<Launched, Stop> {
+    let gone = |_| {
+        Refusal::new(
+            Reason::BackendUnconfirmed,
+            "the spawner threads are gone; restart the daemon",
+        )
+    };
+    let expiring = Arc::clone(job);
+    let armed = hold.arm(until.deadline, move || match expiring.expire() {
+        Overdue::Killed => Kill::Sent,
+        Overdue::Over => Kill::NotNeeded,
+        Overdue::Unnamed => Kill::TooSoon,
+    });
+    let mut answer = pool
+        .launch(Arc::clone(job), Some(until.clone()))
+        .map_err(|e| gone(e.to_string()))?;
+    let in_time = tokio::select! {
+        biased;
+        launch = &mut answer => Some(launch),
+        () = until.cancel.cancelled() => None,
+        () = sleep_until(until.deadline.into()) => None,
+    };
+    let mut canceled = false;
+    let launch = match in_time {
+        Some(launch) => launch,
+        None if pool.take_back(job) => return Err(too_late(&until, Step::Begin).into()),
+        None => {
+            // At the deadline it is killed already.
+            canceled = until.cancel.is_cancelled() && job.expire() == Overdue::Killed;
+            match timeout(STUCK, &mut answer).await {
+                Ok(launch) => launch,
+                Err(_) => {
+                    let step = job.report().step();
+                    tracing::error!(step = step.name(), "a killed child does not end");
+                    tokio::spawn(outlive(answer, armed, hold));
+                    return Err(too_late(&until, step).into());
+                }
+            }
+        }
+    };
+    match launch.map_err(|e| gone(e.to_string()))? {
+        Launch::Cloned { pid, pidfd } => Ok(Launched {
+            armed,
+            canceled,
+            hold,
+            pid,
+            pidfd,
+        }),
+        Launch::NotCloned(errno) => {
+            Err(Fault::new("cannot clone", io::Error::from_raw_os_error(errno)).into())
+        }
+        Launch::TooLate => Err(too_late(&until, Step::Begin).into()),
+    }
+}
+
+/// Waits for the end of a killed child that is stuck before its exec. What it holds stays occupied until then.
+async fn outlive(answer: oneshot::Receiver<Launch>, armed: Armed, hold: Hold) {
+    let launch = answer.await;
+    armed.disarm();
+    if let Ok(Launch::Cloned { pid, pidfd: _ }) = launch {
+        hold.leave(Pid::from_raw(pid));
+    }
+}
+
+/// Returns where and how a child writes its group down: whose rights it has, and whether filters decide about its calls.
+pub(in crate::sandbox) fn note(
+    hold: &Hold,
+    identity: Option<Identity>,
+    filtered: bool,
+) -> Option<Note> {
+    let uid = identity.map_or_else(|| geteuid().as_raw(), |identity| identity.uid);
+    hold.note(uid, filtered)
+}
+
+/// Refuses because a child was not released in time.
+fn too_late(until: &Until, step: Step) -> Refusal {
+    let step = step.name();
+    let refusal = if until.cancel.is_cancelled() {
+        canceled()
+    } else {
+        let message = format!("the deadline passed while the child was at step `{step}`");
+        Refusal::new(Reason::Deadline, message)
+    };
+    refusal.with("step", step)
+}
+
+/// Returns a grant as Landlock takes it.
+fn as_grant(opened: &OpenGrant) -> Grant<'_> {
+    Grant {
+        rights: opened.rights,
+        target: &opened.target,
+    }
+}
+
+/// Returns what a child is to keep read-only, and where it starts then.
+fn read_only_of(
+    kept: &Kept,
+    (path, working_dir): (&Path, &OwnedFd),
+    identity: Option<Identity>,
+) -> Result<Option<ReadOnly>, Fault> {
+    if weaken::lacks("set-up", "read-only") {
+        return Ok(None);
+    }
+    let fault = |e: io::Error| Fault::new("cannot prepare what stays read-only", e);
+    let points = kept.points.iter();
+    let binds = points.map(|(below, read_only)| Bind::new(below, *read_only));
+    let binds: Option<Vec<_>> = binds.collect();
+    Ok(Some(ReadOnly {
+        binds: binds.ok_or_else(|| fault(io::ErrorKind::InvalidInput.into()))?,
+        // With uids of its own for hooks, the daemon is root's.
+        ids: identity.is_none().then(OwnIds::get),
+        working_dir: Found::of(path, working_dir).map_err(fault)?,
+        workspace: Found::of(&kept.workspace, &kept.target).map_err(fault)?,
+    }))
+}
+
+fn evidence_of(job: &Job) -> Vec<Evidence> {
+    let report = job.report();
+    let seen = |step, check, observed: &str| {
+        report.did(step).then(|| Evidence {
+            check,
+            observed: observed.to_owned(),
+        })
+    };
+    [
+        seen(Step::ReadOnly, "read_only", "mounted"),
+        seen(Step::Landlock, "landlock", "restricted"),
+        seen(Step::CanaryGranted, "canary_granted", "opened"),
+        seen(Step::CanaryDenied, "canary_denied", "EACCES"),
+        seen(Step::ClosingFilter, "closing_filter", "loaded"),
+        seen(Step::CloseFds, "descriptors", "0 1 2"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Says in words what a report's errno means.
+pub(in crate::sandbox) fn why_stopped(errno: i32) -> String {
+    match errno {
+        0 => "it was killed".to_owned(),
+        errno => io::Error::from_raw_os_error(errno).to_string(),
+    }
+}
+
+/// Says why a child stopped before its exec.
+pub(in crate::sandbox) fn step_failed(backend: BackendName, step: Step, errno: i32) -> Refusal {
+    let error = io::Error::from_raw_os_error(errno);
+    // Without an errno it was killed, wherever it was.
+    if step == Step::WorkingDirectory && errno != 0 {
+        let what = "cannot be entered by the hook's user";
+        return Refusal::failed(what, &error, |problem| {
+            InvalidField::new("hook.working_dir", problem).into()
+        });
+    }
+    let refusal = if step == Step::CanaryDenied && errno == libc::EKEYEXPIRED {
+        let failed = "the child could open a file that no rule grants: this kernel's Landlock does not confine";
+        Cause::refusal(of_step(step, errno), failed)
+    } else {
+        let what = format!("the child stopped at step `{}`", step.name());
+        stopped(step, errno, &what)
+    };
+    refusal
+        .with("step", step.name())
+        .with("backend", backend.as_str())
+}
+
+/// Refuses because of a step that a child could not take, or was killed at.
+fn stopped(step: Step, errno: i32, what: &str) -> Refusal {
+    let unconfirmed = |failed: String| Cause::refusal(of_step(step, errno), &failed);
+    match errno {
+        0 => unconfirmed(format!("{what}: {}", why_stopped(errno))),
+        // What there are too many of is the system's to say for good: none may be allowed at all.
+        libc::ENOSPC if step == Step::ReadOnly => {
+            unconfirmed(format!("{what}: {}", why_stopped(errno)))
+        }
+        errno => Refusal::failed(what, &io::Error::from_raw_os_error(errno), unconfirmed),
+    }
+}
+
+/// Returns what the child sets by `setrlimit`; never above the daemon's own hard limits, which nothing can raise.
+pub(in crate::sandbox) fn limits(limits: &Limits, identity: Option<Identity>) -> Vec<(u32, u64)> {
+    let mut set = vec![
+        (Resource::RLIMIT_CORE, 0),
+        (Resource::RLIMIT_FSIZE, limits.file_size),
+        (Resource::RLIMIT_NOFILE, limits.open_files),
+        (Resource::RLIMIT_SIGPENDING, PENDING_SIGNALS),
+    ];
+    set.extend(
+        limits
+            .address_space
+            .map(|bytes| (Resource::RLIMIT_AS, bytes)),
+    );
+    // Counted for each uid: it means something only where the hook has one of its own.
+    set.extend(identity.map(|_| (Resource::RLIMIT_NPROC, limits.tasks)));
+    set.into_iter()
+        .filter(|(resource, _)| !weaken::lacks("limit", format_args!("{resource:?}")))
+        .map(|(resource, value)| {
+            let hard = getrlimit(resource).map_or(value, |(_, hard)| hard);
+            (resource as u32, value.min(hard))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_was_killed_while_set_up_is_said_to_have_been_wherever_it_was() {
+        for step in [Step::WorkingDirectory, Step::Landlock, Step::CanaryDenied] {
+            let refusal = step_failed(BackendName::LANDLOCK, step, 0);
+            assert_eq!(refusal.reason, Reason::BackendUnconfirmed);
+            assert!(refusal.message.contains("it was killed"), "{refusal}");
+        }
+        // The positive control: with an errno it is the request's directory.
+        let refusal = step_failed(BackendName::LANDLOCK, Step::WorkingDirectory, libc::EACCES);
+        assert_eq!(refusal.reason, Reason::InvalidRequest);
+    }
+
+    #[test]
+    fn a_step_that_fails_for_want_of_something_is_no_word_about_confinement() {
+        for step in [Step::WorkingDirectory, Step::Landlock, Step::Release] {
+            for errno in [libc::EAGAIN, libc::EMFILE, libc::ENFILE, libc::ENOMEM] {
+                let refusal = step_failed(BackendName::LANDLOCK, step, errno);
+                assert_eq!(refusal.reason, Reason::Overloaded, "{refusal}");
+                let refusal = stopped(step, errno, "a self-test's child");
+                assert_eq!(refusal.reason, Reason::Overloaded, "{refusal}");
+            }
+        }
+        let refusal = step_failed(BackendName::LANDLOCK, Step::Landlock, libc::E2BIG);
+        assert_eq!(refusal.reason, Reason::BackendUnconfirmed);
+    }
+}

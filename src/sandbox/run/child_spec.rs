@@ -1,0 +1,374 @@
+//! What a child is given: argv and environment, pipes, limits, the directory it starts in.
+
+use std::{
+    cmp::Reverse,
+    ffi::{CString, OsStr, OsString},
+    fs::{self, File},
+    io,
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStringExt, fs::MetadataExt},
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use nix::{
+    errno::Errno,
+    fcntl::{FcntlArg, OFlag, fcntl},
+    unistd::write,
+};
+use tokio::{net::unix::pipe, task::block_in_place};
+
+use crate::{
+    consent::{
+        Kept, Program,
+        allowlist::{Digest, Role},
+        digest::hash_file,
+        only_roots,
+    },
+    model::{InvalidField, is_plain},
+    policy::{self, Access, rights::Rights},
+    process::Pipes,
+    refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
+    sandbox::run::{
+        grants::{self, OpenGrant},
+        scratch::{Around, Copied, Level, RunDir},
+        task::HookTask,
+    },
+    sys::{FileRights, Identity, Links, pipe as make_pipe},
+};
+
+/// What is executed.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Execution {
+    pub(in crate::sandbox) argv: Vec<CString>,
+    pub(in crate::sandbox) environment: Vec<CString>,
+    /// The files of its own, which must be granted.
+    pub(in crate::sandbox) own: Vec<OpenGrant>,
+    /// Where the one of them lies that is executed.
+    pub(in crate::sandbox) path: PathBuf,
+    /// That one, opened for reading.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "other systems execute no descriptor")
+    )]
+    pub(in crate::sandbox) program: File,
+}
+
+impl Execution {
+    /// Builds argv, environment and program of a plan.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
+    pub(in crate::sandbox) fn of(
+        task: HookTask<'_>,
+        directory: &RunDir,
+        identity: Option<Identity>,
+    ) -> Result<Self, Stop> {
+        let program = task.program;
+        let mut own = Vec::new();
+        let mut copies = Vec::new();
+        for (index, script) in program.scripts.iter().enumerate() {
+            // An interpreter opens its script by a path, and finds whatever is there by then: what somebody else renamed there,
+            // or what a link leads to. So the path is a copy's, unless root alone decides what it leads to. Another uid may not
+            // reach the script where it lies.
+            let stays = identity.is_none()
+                && script.kept != Kept::ByCopy
+                && only_roots(&script.path, &script.file).as_ref() == Some(&script.path);
+            if stays {
+                own.push(of_its_own(
+                    script.path.clone(),
+                    keep(&script.file, "script")?,
+                ));
+                continue;
+            }
+            let kind = match index {
+                0 => "script".to_owned(),
+                more => format!("script-{more}"),
+            };
+            let around = around(task, &script.path, &script.file)?;
+            let (copied, file) = copy(
+                directory,
+                &kind,
+                &script.file,
+                &script.path,
+                &script.sha256,
+                &around,
+            )?;
+            if !around.levels.is_empty() {
+                let path = directory.named(&kind);
+                let opened = grants::open(&path, Links::Refused);
+                let (target, _) =
+                    opened.map_err(|e| Fault::new("cannot open a script's directory", e))?;
+                own.push(OpenGrant {
+                    path,
+                    rights: Rights::Directory(Access::Read),
+                    target: Arc::new(target),
+                });
+            }
+            copies.push((index, copied.named));
+            own.push(of_its_own(copied.path, file));
+        }
+        let argv = program.argv_with(copies);
+        let (path, executable) = if program.kept == Kept::ByCopy {
+            let sha256 = program.executable_sha256();
+            let (copied, executable) = copy(
+                directory,
+                "program",
+                &program.executable,
+                program.executable_path(),
+                sha256,
+                &Around::default(),
+            )?;
+            (copied.path, executable)
+        } else {
+            let path = program.executable_path().to_owned();
+            (path, keep(&program.executable, "program")?)
+        };
+        own.push(of_its_own(path.clone(), keep(&executable, "program")?));
+        // Other systems execute no descriptor.
+        let path = if cfg!(target_os = "linux") || program.kept == Kept::ByCopy {
+            path
+        } else {
+            by_path(program, &executable, directory)?
+        };
+        let no_nul = |bytes: Vec<u8>, field: &str| {
+            CString::new(bytes)
+                .map_err(|_| Stop::from(InvalidField::new(field, "holds a NUL byte")))
+        };
+        let argv = argv
+            .into_iter()
+            .map(|a| no_nul(a.into_vec(), "hook.argv"))
+            .collect::<Result<_, _>>()?;
+        let environment = task
+            .environment
+            .with_scratch(&directory.scratch())
+            .into_iter()
+            .map(|(name, value)| {
+                let mut line = name.into_vec();
+                line.push(b'=');
+                line.extend(value.into_vec());
+                no_nul(line, "hook.env")
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            argv,
+            environment,
+            own,
+            path,
+            program: executable,
+        })
+    }
+}
+
+/// Returns a path by which exactly this program is executed: its own where nobody but root can put another there, else a copy's.
+fn by_path(program: &Program, executable: &File, directory: &RunDir) -> Result<PathBuf, Stop> {
+    let by_interpreter = |digest: &Digest| digest.role == Role::Interpreter;
+    let named = match program.argv.first() {
+        Some(interpreter) if program.digests.iter().any(by_interpreter) => Path::new(interpreter),
+        _ => &program.path,
+    };
+    if let Some(path) = only_roots(named, executable) {
+        return Ok(path);
+    }
+    let sha256 = program.executable_sha256();
+    let around = Around::default();
+    let executable = &program.executable;
+    let (copied, _) = copy(directory, "program", executable, named, sha256, &around)?;
+    Ok(copied.path)
+}
+
+fn of_its_own(path: PathBuf, file: File) -> OpenGrant {
+    OpenGrant {
+        path,
+        rights: Rights::File(Access::Execute),
+        target: Arc::new(file.into()),
+    }
+}
+
+fn keep(file: &File, kind: &str) -> Result<File, Fault> {
+    file.try_clone()
+        .map_err(|e| Fault::new(format!("cannot keep the {kind} open"), e))
+}
+
+/// Copies a file to where only this run reads it and nobody writes it, and opens the copy.
+///
+/// # Errors
+///
+/// Refuses a file whose owner has rewritten it since it was hashed: `DIGEST_MISMATCH`.
+fn copy(
+    directory: &RunDir,
+    kind: &str,
+    file: &File,
+    path: &Path,
+    sha256: &str,
+    around: &Around,
+) -> Result<(Copied, File), Stop> {
+    let copied = || {
+        let copy = directory.copy(file, path, kind, around);
+        let copy = copy.map_err(|e| Fault::new(format!("cannot copy the {kind}"), e))?;
+        let file = File::open(&copy.path)
+            .map_err(|e| Fault::new(format!("cannot open the copied {kind}"), e))?;
+        let what = format_args!("cannot hash the copied {kind}");
+        if !unless_lacking(what, hash_file(&file))?.is_ok_and(|found| found == sha256) {
+            let message = format!("`{}` changed after it was admitted", path.display());
+            return Err(Refusal::new(Reason::DigestMismatch, message).into());
+        }
+        Ok((copy, file))
+    };
+    // What takes long must not keep other requests waiting.
+    let links: usize = around.levels.iter().map(|level| level.names.len()).sum();
+    match file.metadata() {
+        Ok(found) if found.len() > LARGE_BYTES || links > MANY_LINKS => block_in_place(copied),
+        Ok(_) | Err(_) => copied(),
+    }
+}
+
+/// The size from which on copying a file takes long.
+const LARGE_BYTES: u64 = 256 << 10;
+
+/// From how many links on making them takes long.
+const MANY_LINKS: usize = 256;
+
+/// How many names are linked around a copy, those nearest to it first; of a directory with more than are left, none is. As many as
+/// lie in the `node_modules` of a large project.
+const MAX_NEIGHBOURS: usize = 4096;
+
+/// Returns what lies beside a script and above it, as far as the run is granted it: `"$(dirname "$0")/lib.sh"`, what Python imports
+/// and Node.js requires from there is found beside the copy. Nothing more can be reached by that than by its own path, and no
+/// more is named than the caller can list. A script that is named by a link, as those of `node_modules/.bin` are, is so again:
+/// some interpreters look where the link is, others where it leads.
+///
+/// # Errors
+///
+/// Refuses where the system lacks what it takes to look: `OVERLOADED`. A hook would miss what is there.
+fn around(task: HookTask<'_>, script: &Path, file: &File) -> Result<Around, Refusal> {
+    let files = &task.policy.files;
+    let peer = &task.caller;
+    let _as_peer = FileRights::of(peer.uid, peer.gid);
+    // What a link leads to by now may be another file.
+    let real = fs::canonicalize(script).ok();
+    let real = real.filter(|real| leads_to(real, file));
+    let script = match &real {
+        // What it goes up from holds nothing of it.
+        Some(real) if !is_plain(script) => real,
+        Some(_) | None => script,
+    };
+    let Some(own) = script.parent().filter(|_| is_plain(script)) else {
+        return Ok(Around::default());
+    };
+    let granted = files.system.iter().chain(&files.named);
+    let granted = granted.filter_map(|grant| match &grant.place {
+        policy::Place::Path(path) if own.starts_with(path) => Some(path),
+        policy::Place::Path(_) | policy::Place::Source { .. } | policy::Place::Workspace { .. } => {
+            None
+        }
+    });
+    // The widest: all others lie in it.
+    let Some(top) = granted.min_by_key(|path| path.components().count()) else {
+        return Ok(Around::default());
+    };
+    let real = real.as_deref();
+    let real = real.filter(|real| *real != script && real.starts_with(top));
+    let ways = [Some(script), real];
+    let ways = || ways.into_iter().flatten();
+    let directories = ways().flat_map(|way| way.ancestors().skip(1));
+    let mut directories: Vec<_> = directories.filter(|it| it.starts_with(top)).collect();
+    // The nearest first, and each once.
+    directories.sort_by_key(|it| (Reverse(it.components().count()), *it));
+    directories.dedup();
+    let mut left = MAX_NEIGHBOURS;
+    let mut levels = Vec::new();
+    for directory in directories {
+        let what = format_args!("`{}` cannot be listed", directory.display());
+        let leading = |name: &OsStr| {
+            let path = directory.join(name);
+            ways().any(|way| way.starts_with(&path))
+        };
+        let names = unless_lacking(what, names(directory, leading, left))?;
+        // What the caller cannot list has no names.
+        let names = names.unwrap_or_default();
+        left -= names.len();
+        levels.push(Level {
+            below: below(directory, top),
+            names,
+            original: directory.to_owned(),
+        });
+    }
+    // Each is to be made after the one that it lies in.
+    levels.reverse();
+    Ok(Around {
+        file: below(real.unwrap_or(script), top),
+        link: real.is_some().then(|| below(script, top)),
+        levels,
+    })
+}
+
+fn below(path: &Path, top: &Path) -> PathBuf {
+    path.strip_prefix(top).unwrap_or(path).to_owned()
+}
+
+/// Whether a path leads to a file that is open.
+fn leads_to(path: &Path, file: &File) -> bool {
+    let identity = |found: fs::Metadata| (found.dev(), found.ino());
+    let there = fs::metadata(path).map(identity).ok();
+    there.is_some() && there == file.metadata().map(identity).ok()
+}
+
+/// Lists a directory but for what leads to a script; empty where there is more than `most`.
+fn names(
+    directory: &Path,
+    leading: impl Fn(&OsStr) -> bool,
+    most: usize,
+) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        if !leading(&name) {
+            names.push(name);
+        }
+        if names.len() > most {
+            return Ok(Vec::new());
+        }
+    }
+    Ok(names)
+}
+
+/// Opens a run's scratch directory, to be granted and to be started in.
+pub(in crate::sandbox) fn scratch_fd(directory: &RunDir) -> Result<Arc<OwnedFd>, Stop> {
+    let opened = grants::open(&directory.scratch(), Links::Refused);
+    let (fd, _) = opened.map_err(|e| Fault::new("cannot open the scratch directory", e))?;
+    Ok(Arc::new(fd))
+}
+
+/// Makes the three pipes: the child's ends, and the daemon's. As much of the event as fits is in the first already: mostly all
+/// of it, and then nobody has to wait for a moment to write it.
+pub(in crate::sandbox) fn pipes(event: &Bytes) -> io::Result<([OwnedFd; 3], Pipes)> {
+    let (stdin_read, stdin_write) = make_pipe()?;
+    let (stdout_read, stdout_write) = make_pipe()?;
+    let (stderr_read, stderr_write) = make_pipe()?;
+    // The daemon's ends alone: a hook's own would surprise it.
+    for end in [&stderr_read, &stdin_write, &stdout_read] {
+        fcntl(end, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    }
+    let written = match write(&stdin_write, event) {
+        Ok(count) => count,
+        Err(Errno::EAGAIN | Errno::EINTR) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    let stdin = if written < event.len() {
+        let sender = pipe::Sender::from_owned_fd_unchecked(stdin_write)?;
+        Some((sender, event.slice(written..)))
+    } else {
+        None
+    };
+    let pipes = Pipes {
+        stderr: pipe::Receiver::from_owned_fd_unchecked(stderr_read)?,
+        stdin,
+        stdout: pipe::Receiver::from_owned_fd_unchecked(stdout_read)?,
+    };
+    Ok(([stdin_read, stdout_write, stderr_write], pipes))
+}

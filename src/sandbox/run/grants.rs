@@ -1,0 +1,402 @@
+//! Granted paths, opened once: what is granted is the inode that was examined, whatever its name leads to later.
+
+use std::{
+    collections::HashMap,
+    io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::OFlag,
+    sys::stat::{FileStat, Mode, SFlag, fstat, stat},
+    unistd::geteuid,
+};
+
+use crate::{
+    model::{Hook, InvalidField, Peer},
+    policy::{Access, Files, GrantSpec, Place, Policy, rights::Rights, starts_in},
+    refusal::{Reason, Refusal},
+    root::{Root, View},
+    sandbox::{
+        Prepared,
+        host::LACKING,
+        run::{read_only::Kept, task::WorkingDir},
+    },
+    sys::{BY_NAME, FileRights, Links, locate, open_beneath},
+};
+
+/// The files a run reaches beside its scratch directory and its program: opened before it is announced, so that a path that
+/// cannot be had is refused early.
+#[derive(Debug, Default)]
+pub struct Opened {
+    pub(in crate::sandbox) grants: Vec<OpenGrant>,
+    /// What stays read-only among them.
+    pub(in crate::sandbox) kept: Option<Kept>,
+    /// Where the hook starts; `None` = in its scratch directory.
+    pub(in crate::sandbox) working_dir: Option<WorkingDir>,
+}
+
+impl Opened {
+    /// Opens what a policy grants and where a hook starts.
+    ///
+    /// What the operator's profile names by itself is opened with the daemon's rights, everything else, and where the hook
+    /// starts, with those of the caller: a root daemon lends its rights to no request, and what the caller cannot reach is
+    /// refused alike whether it is there or not.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where a path cannot be opened, a named one leads through a symbolic link (`GRANT_MISSING`), or the working
+    /// directory lies in no grant (`INVALID_REQUEST`).
+    pub fn of(
+        known: &KnownPlaces,
+        prepared: &Prepared,
+        policy: &Policy,
+        asked: Asked<'_>,
+    ) -> Result<Self, Refusal> {
+        let working_dir = starts_in(policy, asked.hook);
+        let workspace = asked.hook.workspace.as_deref();
+        let kept = match workspace.filter(|_| prepared.confines()) {
+            None => None,
+            Some(workspace) => {
+                let _as_caller = FileRights::of(asked.peer.uid, asked.peer.gid);
+                Kept::find(workspace, &policy.files.read_only)?
+            }
+        };
+        Ok(Self {
+            kept,
+            grants: if prepared.confines() {
+                known.open_all(&policy.files, asked)?
+            } else {
+                Vec::new()
+            },
+            working_dir: working_dir
+                .map(|path| {
+                    let _as_caller = FileRights::of(asked.peer.uid, asked.peer.gid);
+                    let opened = open_working_dir(path, &policy.files, known.root())?;
+                    Ok::<_, Refusal>(WorkingDir {
+                        opened,
+                        path: path.to_owned(),
+                    })
+                })
+                .transpose()?,
+        })
+    }
+}
+
+/// Whose request it is that files are opened for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The hook.
+    pub hook: &'a Hook,
+    /// What the profile grants as the operator wrote it.
+    pub of_operator: &'a Files,
+    /// The caller.
+    pub peer: Peer,
+    /// Whether what is missing and may be made is: not where it is only told what would happen.
+    pub creates: bool,
+}
+
+/// One granted path, opened.
+#[derive(Debug)]
+pub(in crate::sandbox) struct OpenGrant {
+    /// Where it was found.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "Seatbelt asks the kernel for names")
+    )]
+    pub path: PathBuf,
+    /// How it may be used.
+    pub rights: Rights,
+    /// The inode.
+    pub target: Arc<OwnedFd>,
+}
+
+/// Places of the system that stay open between runs: every run under every profile grants the same dozen.
+///
+/// What is kept is used again only while its path still leads to the same inode, which cannot be another one under its number:
+/// it is held open.
+#[derive(Debug, Default)]
+pub struct KnownPlaces {
+    root: Option<Root>,
+    open: Mutex<HashMap<PathBuf, Known>>,
+}
+
+/// Device and number, whose types differ from system to system.
+type Inode = (libc::dev_t, libc::ino_t);
+
+#[derive(Debug)]
+struct Known {
+    inode: Inode,
+    is_directory: bool,
+    target: Arc<OwnedFd>,
+}
+
+impl KnownPlaces {
+    /// Has places of the system be those of a root; `None` = the host's.
+    pub fn new(root: Option<Root>) -> Self {
+        Self {
+            root,
+            ..Self::default()
+        }
+    }
+
+    /// Returns where places of the system are, if not on the host.
+    pub const fn root(&self) -> Option<&Root> {
+        self.root.as_ref()
+    }
+
+    /// Opens every path of a policy whose workspace and source are bound.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where a path cannot be opened, or a named one leads through a symbolic link: `GRANT_MISSING`.
+    fn open_all(&self, files: &Files, asked: Asked<'_>) -> Result<Vec<OpenGrant>, Refusal> {
+        let mut opened = self.open_system(files)?;
+        for grant in &files.named {
+            if grant.create && !make(grant, asked)? {
+                continue;
+            }
+            let mut written = asked.of_operator.named.iter().map(|grant| &grant.place);
+            let _as_caller = (!written.any(|place| *place == grant.place))
+                .then(|| FileRights::of(asked.peer.uid, asked.peer.gid));
+            let open = |path: &Path| open(path, Links::Refused).map(|(fd, is)| (Arc::new(fd), is));
+            opened.extend(open_one(grant, open)?);
+        }
+        Ok(opened)
+    }
+
+    /// Opens every path of the system that a policy grants. The operator wrote them, and `/bin` is a link on most hosts; named
+    /// paths come nearer to the caller.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where a path cannot be opened: `GRANT_MISSING`.
+    pub(in crate::sandbox) fn open_system(&self, files: &Files) -> Result<Vec<OpenGrant>, Refusal> {
+        let system = files.system.iter();
+        system
+            .filter_map(|grant| open_one(grant, |path| self.open(path)).transpose())
+            .collect()
+    }
+
+    fn open(&self, path: &Path) -> Result<(Arc<OwnedFd>, bool), Errno> {
+        if let Some(root) = self.root().filter(|_| Root::has(path)) {
+            return open_in(root, path).map(|(target, is)| (Arc::new(target), is));
+        }
+        let now = stat(path)?;
+        let mut known = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(path)
+            && known.inode == inode(&now)
+        {
+            return Ok((Arc::clone(&known.target), known.is_directory));
+        }
+        let (target, is_directory) = open(path, Links::Followed)?;
+        let opened = fstat(&target)?;
+        let target = Arc::new(target);
+        let new = Known {
+            inode: inode(&opened),
+            is_directory,
+            target: Arc::clone(&target),
+        };
+        known.insert(path.to_owned(), new);
+        Ok((target, is_directory))
+    }
+}
+
+const fn inode(of: &FileStat) -> Inode {
+    (of.st_dev, of.st_ino)
+}
+
+/// Makes the file of a grant that says so, with the caller's rights, where there is none. Returns whether there is one: where
+/// nothing is run, nothing is made.
+///
+/// # Errors
+///
+/// Refuses where it cannot be made, and where what is there is somebody else's or no plain file: whoever can put it there, as
+/// in `/tmp`, would read what is meant for the caller, or have it written to a place of their choice.
+fn make(grant: &GrantSpec, asked: Asked<'_>) -> Result<bool, Refusal> {
+    let Place::Path(path) = &grant.place else {
+        return Ok(true);
+    };
+    let missing = |message: String| {
+        Refusal::new(Reason::GrantMissing, message).with("path", path.display().to_string())
+    };
+    let failed = |errno: Errno| {
+        let what = format_args!("granted file `{}` cannot be made", path.display());
+        Err(Refusal::failed(what, &io::Error::from(errno), missing))
+    };
+    let _as_caller = FileRights::of(asked.peer.uid, asked.peer.gid);
+    let there = match locate(path, OFlag::empty(), Links::Refused) {
+        Ok(there) => there,
+        Err(Errno::ENOENT) if !asked.creates => return Ok(false),
+        Err(Errno::ENOENT) => match make_file(path) {
+            // Made by another run meanwhile, it is looked at all the same.
+            Ok(()) | Err(Errno::EEXIST) => match locate(path, OFlag::empty(), Links::Refused) {
+                Ok(there) => there,
+                Err(errno) => return failed(errno),
+            },
+            Err(Errno::ENOENT) if grant.optional => return Ok(false),
+            Err(errno) => return failed(errno),
+        },
+        // Why it cannot be opened is said where it is.
+        Err(_) => return Ok(true),
+    };
+    let status = fstat(&there).map_err(|errno| {
+        let what = format_args!("granted file `{}` cannot be examined", path.display());
+        Refusal::failed(what, &io::Error::from(errno), missing)
+    })?;
+    if status.st_mode & SFlag::S_IFMT.bits() != SFlag::S_IFREG.bits() {
+        let problem = "is granted as a file to write that is made where it is absent, but it is no regular file";
+        return Err(missing(format!("`{}` {problem}", path.display())));
+    }
+    let owners = [asked.peer.uid, geteuid().as_raw()];
+    if !owners.contains(&status.st_uid) {
+        let message = format!(
+            "`{}` is granted as a file that is made where it is absent, and there is one of uid {}, who could read or replace what is written; \
+             remove it, or grant it without `create`",
+            path.display(),
+            status.st_uid
+        );
+        return Err(missing(message));
+    }
+    Ok(true)
+}
+
+/// Makes an empty file for its user alone, where nothing has its name.
+fn make_file(path: &Path) -> Result<(), Errno> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Errno::EINVAL);
+    };
+    let parent = locate(parent, OFlag::O_DIRECTORY, Links::Refused)?;
+    let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY;
+    let mode = Mode::S_IRUSR | Mode::S_IWUSR;
+    open_beneath(&parent, Path::new(name), flags, mode, Links::Refused).map(drop)
+}
+
+fn open_one(
+    grant: &GrantSpec,
+    open: impl Fn(&Path) -> Result<(Arc<OwnedFd>, bool), Errno>,
+) -> Result<Option<OpenGrant>, Refusal> {
+    let path = match &grant.place {
+        Place::Path(path) => path,
+        unbound @ (Place::Source { .. } | Place::Workspace { .. }) => {
+            let message = format!("the profile grants `{unbound}`, which is not bound");
+            return Err(Refusal::new(Reason::GrantMissing, message));
+        }
+    };
+    match open(path) {
+        Ok((_, true)) if grant.access == Access::WriteFile => {
+            let message = format!(
+                "`{}` is granted as a file to write, but it is a directory",
+                path.display()
+            );
+            Err(Refusal::new(Reason::GrantMissing, message)
+                .with("path", path.display().to_string()))
+        }
+        Ok((target, is_directory)) => Ok(Some(OpenGrant {
+            path: path.clone(),
+            rights: Rights::of(grant.access, is_directory),
+            target,
+        })),
+        Err(Errno::ENOENT | Errno::ENOTDIR)
+            if grant.optional || LACKING.iter().any(|lacking| path == Path::new(lacking)) =>
+        {
+            Ok(None)
+        }
+        Err(errno) => {
+            let hint = if errno == Errno::ELOOP {
+                "; granted paths may not lead through symbolic links"
+            } else {
+                ""
+            };
+            let what = format_args!("granted path `{}` cannot be opened", path.display());
+            let missing = |message| Refusal::new(Reason::GrantMissing, message + hint);
+            Err(Refusal::failed(what, &io::Error::from(errno), missing)
+                .with("path", path.display().to_string()))
+        }
+    }
+}
+
+/// Opens a path without the right to do anything with it but name it.
+pub(in crate::sandbox) fn open(path: &Path, links: Links) -> Result<(OwnedFd, bool), Errno> {
+    let target = locate(path, OFlag::empty(), links)?;
+    let kind = fstat(&target)?.st_mode & SFlag::S_IFMT.bits();
+    Ok((target, kind == SFlag::S_IFDIR.bits()))
+}
+
+/// As [`open`], in a root.
+fn open_in(root: &Root, path: &Path) -> Result<(OwnedFd, bool), Errno> {
+    let target = root.open_in(path, BY_NAME)?;
+    let kind = fstat(&target)?.st_mode & SFlag::S_IFMT.bits();
+    Ok((target.into(), kind == SFlag::S_IFDIR.bits()))
+}
+
+/// Opens the directory a hook starts in, which must lie in a grant.
+///
+/// # Errors
+///
+/// Refuses where it lies in none, leads through a link, or is no directory: `INVALID_REQUEST` on `hook.working_dir`.
+fn open_working_dir(
+    path: &Path,
+    files: &Files,
+    root: Option<&Root>,
+) -> Result<Arc<OwnedFd>, Refusal> {
+    let field = |problem: String| Refusal::from(InvalidField::new("hook.working_dir", problem));
+    let granted = files
+        .system
+        .iter()
+        .chain(&files.named)
+        .any(|grant| match &grant.place {
+            Place::Path(granted) => path.starts_with(granted),
+            Place::Source { .. } | Place::Workspace { .. } => false,
+        });
+    if !granted {
+        return Err(field(format!(
+            "`{}` lies in no grant of the profile",
+            path.display()
+        )));
+    }
+    let opened = match View::of(root, files).root_of(path) {
+        Some(root) => open_in(root, path),
+        None => open(path, Links::Refused),
+    };
+    match opened {
+        Ok((directory, true)) => Ok(Arc::new(directory)),
+        Ok((_, false)) => Err(field(format!("`{}` is not a directory", path.display()))),
+        Err(errno) => {
+            let what = format_args!("`{}` cannot be opened", path.display());
+            Err(Refusal::failed(what, &io::Error::from(errno), field))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_place_that_was_replaced_is_opened_anew_and_one_that_is_gone_is_not_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let places = KnownPlaces::default();
+        let inode = |open: &OwnedFd| fstat(open).unwrap().st_ino;
+        fs::write(&path, "one").unwrap();
+        let (first, _) = places.open(&path).unwrap();
+        let (again, _) = places.open(&path).unwrap();
+        assert!(Arc::ptr_eq(&first, &again));
+
+        let other = directory.path().join("other");
+        fs::write(&other, "two").unwrap();
+        fs::rename(&other, &path).unwrap();
+        let (second, is_directory) = places.open(&path).unwrap();
+        assert_ne!(inode(&first), inode(&second));
+        assert!(!is_directory);
+
+        fs::remove_file(&path).unwrap();
+        assert_eq!(places.open(&path).unwrap_err(), Errno::ENOENT);
+    }
+}

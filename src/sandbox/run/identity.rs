@@ -1,0 +1,596 @@
+//! Uids for hooks of a root daemon: one per concurrent run, from a range that nothing else uses, and as long as the range
+//! suffices none that another caller's hooks have had. What a hook leaves in a place that callers share stays closed to others'.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    fs::{self, DirBuilder, File},
+    io::{self, Read},
+    ops::RangeInclusive,
+    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    fcntl::{Flock, FlockArg},
+};
+
+use crate::{
+    sandbox::{
+        Status,
+        run::left_running::{Found, processes},
+    },
+    sys::Identity,
+};
+
+/// Uids for hooks. Several root daemons share a range: each uid in use is locked by a file, which also says which caller's
+/// hooks have had it. Another caller's hooks get it only where the range has no other left.
+#[derive(Debug)]
+pub struct Identities {
+    free: Mutex<Free>,
+    locks: PathBuf,
+    range: RangeInclusive<u32>,
+}
+
+/// The uids that no run of this daemon uses.
+#[derive(Debug)]
+struct Free {
+    /// By caller, those that its hooks have had, and since when each is free.
+    had: HashMap<u32, BTreeMap<u32, Idle>>,
+    /// How many of them this daemon holds.
+    held: usize,
+    /// How many were given back, as a clock.
+    returned: u64,
+    /// Those of which this daemon knows nothing.
+    unknown: VecDeque<u32>,
+}
+
+/// A uid that no run of this daemon uses.
+#[derive(Debug)]
+struct Idle {
+    /// Held for the next hook. `None`: any daemon may take it.
+    lock: Option<Flock<File>>,
+    since: u64,
+}
+
+/// A uid in use by one run; given back when the last copy is dropped.
+#[derive(Clone, Debug)]
+pub struct Lease(Arc<Leased>);
+
+#[derive(Debug)]
+struct Leased {
+    caller: u32,
+    lock: Option<Flock<File>>,
+    pool: Arc<Identities>,
+    uid: u32,
+}
+
+/// What a look at a uid's lock file came to.
+#[derive(Debug)]
+enum Look {
+    /// Another daemon uses it; whose it is.
+    InUse(Option<u32>),
+    /// Locked; whose it was until now.
+    Locked(Flock<File>, Option<u32>),
+}
+
+/// What a root daemon needs to give each hook a uid of its own: capabilities by number, as the kernel has them.
+const NEEDED: [(u32, &str); 6] = [
+    (0, "CAP_CHOWN"),
+    (1, "CAP_DAC_OVERRIDE"),
+    // Without it no hook could be ended at its deadline.
+    (5, "CAP_KILL"),
+    (6, "CAP_SETGID"),
+    (7, "CAP_SETUID"),
+    (8, "CAP_SETPCAP"),
+];
+
+/// How many uids a daemon holds for its next hooks; more are free for other daemons once their hooks have ended.
+const HELD: usize = 16;
+
+/// How long the end of what daemons left is waited for, and how often it is looked for meanwhile.
+const PATIENCE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Where the locks stand; one place for the whole machine, because uids are.
+const LOCKS: &str = "/run/hookjail/uids";
+
+impl Identities {
+    /// Makes a pool.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of making the lock directory, or says which capabilities are missing, or that the range means
+    /// nothing in this user namespace.
+    pub fn new(range: RangeInclusive<u32>) -> io::Result<Self> {
+        let lacking = lacking(Status::own()?.effective_capabilities);
+        if !lacking.is_empty() {
+            let message = format!(
+                "this process is root without {}; give it these capabilities, or run it as an ordinary user",
+                lacking.join(", ")
+            );
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+        }
+        for map in ["/proc/self/uid_map", "/proc/self/gid_map"] {
+            if !maps(&fs::read_to_string(map)?, &range) {
+                let (first, last) = (range.start(), range.end());
+                let message = format!(
+                    "{first}-{last} does not exist in this user namespace; set `hooks.uid_range` to ids that {map} lists, or run it as an ordinary user"
+                );
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            }
+        }
+        for (path, mode) in [("/run/hookjail", 0o711), (LOCKS, 0o700)] {
+            let made = DirBuilder::new().recursive(true).mode(mode).create(path);
+            made.map_err(|e| {
+                let message = format!("`{path}`: {e}; let this process make directories in `/run`");
+                io::Error::new(e.kind(), message)
+            })?;
+        }
+        Ok(Self::in_directory(range, LOCKS.into()))
+    }
+
+    fn in_directory(range: RangeInclusive<u32>, locks: PathBuf) -> Self {
+        Self {
+            free: Mutex::new(Free {
+                had: HashMap::new(),
+                held: 0,
+                returned: 0,
+                unknown: range.clone().collect(),
+            }),
+            locks,
+            range,
+        }
+    }
+
+    /// Ends what runs under uids that hooks have had and that no daemon uses: what daemons left that were killed together with
+    /// their keepers. A uid under which something else runs, or something that does not end, is not given out.
+    ///
+    /// What else may be is told by what a daemon never does: the uid was given to no hook since the machine was started, or the
+    /// process is in another user namespace, as those of containers are.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of looking at processes or at a lock file.
+    pub fn clear(&self) -> io::Result<()> {
+        let own = fs::read_link("/proc/self/ns/user")?;
+        let begun = Instant::now();
+        loop {
+            let mut running: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+            for process in processes()? {
+                // Who has ended meanwhile runs no more.
+                let uid = Status::of(process.pid).map(|status| status.uids[0]);
+                if let Ok(uid) = uid
+                    && self.range.contains(&uid)
+                    && !process.is_over
+                {
+                    running.entry(uid).or_default().push(process);
+                }
+            }
+            let (mut aside, mut killed) = (Vec::new(), 0);
+            for (uid, processes) in running {
+                let was_given = self.locks.join(uid.to_string()).exists();
+                let Look::Locked(_lock, owner) = self.look(uid)? else {
+                    continue;
+                };
+                let is_ours = |process: &Found| {
+                    let namespace = fs::read_link(format!("/proc/{}/ns/user", process.pid));
+                    namespace.is_ok_and(|it| it == own)
+                };
+                if !was_given || owner.is_none() || !processes.iter().all(is_ours) {
+                    aside.push(uid);
+                    continue;
+                }
+                for process in processes {
+                    process.kill()?;
+                    killed += 1;
+                }
+                if begun.elapsed() > PATIENCE {
+                    aside.push(uid);
+                }
+            }
+            if killed > 0 {
+                tracing::warn!(
+                    killed,
+                    "processes of hooks outlived their daemon and its keeper; they are killed"
+                );
+            }
+            if killed == 0 || begun.elapsed() > PATIENCE {
+                if !aside.is_empty() {
+                    tracing::warn!(uids = ?aside, "something runs under uids of `hooks.uid_range` that is no hook, or does not end; no hook gets these uids");
+                    self.free().unknown.retain(|uid| !aside.contains(uid));
+                }
+                return Ok(());
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Whether a uid is a hook's.
+    pub fn is_hook(&self, uid: u32) -> bool {
+        self.range.contains(&uid)
+    }
+
+    /// Takes a uid that no run uses for the hook of a caller: one that this caller's hooks have had before, the lowest that this
+    /// daemon holds if it holds any; else
+    /// one that nobody's have; else the one that others' hooks have not had for longest. `None` if all are in use.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of opening, reading or writing a lock file.
+    pub fn lease(self: &Arc<Self>, caller: u32) -> io::Result<Option<Lease>> {
+        let mut free = self.free();
+        for uid in free.had_by(caller) {
+            if let Some(lock) = self.lock_again(&mut free, caller, uid)? {
+                return Ok(Some(self.leased(lock, uid, caller)));
+            }
+        }
+        for _ in 0..free.unknown.len() {
+            let Some(uid) = free.unknown.pop_front() else {
+                break;
+            };
+            let taken = self.look(uid).and_then(|look| match look {
+                Look::Locked(lock, owner) if owner.is_none_or(|owner| owner == caller) => {
+                    note(&lock, caller)?;
+                    Ok(Ok(lock))
+                }
+                Look::Locked(_, owner) | Look::InUse(owner) => Ok(Err(owner)),
+            });
+            match taken {
+                Ok(Ok(lock)) => return Ok(Some(self.leased(lock, uid, caller))),
+                Ok(Err(Some(owner))) => free.give_back(owner, uid, None),
+                Ok(Err(None)) => free.unknown.push_back(uid),
+                Err(error) => {
+                    free.unknown.push_front(uid);
+                    return Err(error);
+                }
+            }
+        }
+        // The range is too small for all callers to have uids of their own.
+        let mut others: Vec<(u64, u32, u32)> = free
+            .had
+            .iter()
+            .flat_map(|(owner, uids)| uids.iter().map(|(uid, idle)| (idle.since, *uid, *owner)))
+            .collect();
+        others.sort_unstable();
+        for (_, uid, owner) in others {
+            if let Some(lock) = self.lock_again(&mut free, owner, uid)? {
+                if let Err(error) = note(&lock, caller) {
+                    free.give_back(owner, uid, Some(lock));
+                    return Err(error);
+                }
+                tracing::warn!(
+                    uid,
+                    "a hook gets a uid that another caller's hooks have had; enlarge `hooks.uid_range`"
+                );
+                return Ok(Some(self.leased(lock, uid, caller)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes a uid that is known to be a caller's, if no other daemon uses it.
+    fn lock_again(&self, free: &mut Free, owner: u32, uid: u32) -> io::Result<Option<Flock<File>>> {
+        let Some(uids) = free.had.get_mut(&owner) else {
+            return Ok(None);
+        };
+        let held = uids.get_mut(&uid).and_then(|idle| idle.lock.take());
+        let lock = match held {
+            Some(lock) => {
+                free.held -= 1;
+                Some(lock)
+            }
+            None => match self.look(uid)? {
+                Look::Locked(lock, _) => Some(lock),
+                Look::InUse(_) => None,
+            },
+        };
+        if lock.is_some() {
+            uids.remove(&uid);
+        }
+        Ok(lock)
+    }
+
+    fn leased(self: &Arc<Self>, lock: Flock<File>, uid: u32, caller: u32) -> Lease {
+        Lease(Arc::new(Leased {
+            caller,
+            lock: Some(lock),
+            pool: Arc::clone(self),
+            uid,
+        }))
+    }
+
+    /// Locks a uid, if no other daemon uses it.
+    fn look(&self, uid: u32) -> io::Result<Look> {
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.locks.join(uid.to_string()))?;
+        // A number that cannot be read is nobody's.
+        let mut owner = String::new();
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(mut lock) => {
+                lock.read_to_string(&mut owner)?;
+                Ok(Look::Locked(lock, owner.trim_end().parse().ok()))
+            }
+            Err((unlocked, Errno::EWOULDBLOCK)) => {
+                file = unlocked;
+                file.read_to_string(&mut owner)?;
+                Ok(Look::InUse(owner.trim_end().parse().ok()))
+            }
+            Err((_, errno)) => Err(errno.into()),
+        }
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        // Each change of what it guards is one call: a panic leaves nothing half done.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Free {
+    fn give_back(&mut self, caller: u32, uid: u32, lock: Option<Flock<File>>) {
+        let lock = lock.filter(|_| self.held < HELD);
+        self.held += usize::from(lock.is_some());
+        self.returned += 1;
+        let since = self.returned;
+        let of_caller = self.had.entry(caller).or_default();
+        of_caller.insert(uid, Idle { lock, since });
+    }
+
+    /// Returns the uids that a caller's hooks have had: first those that this daemon holds, so that hooks one after the other
+    /// have the same, whatever other daemons give back.
+    fn had_by(&self, caller: u32) -> Vec<u32> {
+        let (held, others): (Vec<_>, Vec<_>) = self
+            .had
+            .get(&caller)
+            .into_iter()
+            .flatten()
+            .partition(|(_, idle)| idle.lock.is_some());
+        held.into_iter()
+            .chain(others)
+            .map(|(uid, _)| *uid)
+            .collect()
+    }
+}
+
+/// Notes whose a uid is, for every daemon of this machine until it is started anew. In one write of always the same length: where
+/// there is no room for it, whose it was is still known.
+fn note(lock: &Flock<File>, caller: u32) -> io::Result<()> {
+    lock.write_all_at(format!("{caller:<10}").as_bytes(), 0)
+}
+
+/// Returns the names of what is needed and is not in a set of capabilities.
+fn lacking(capabilities: u64) -> Vec<&'static str> {
+    let lacking = NEEDED
+        .iter()
+        .filter(|(number, _)| capabilities >> number & 1 == 0);
+    lacking.map(|(_, name)| *name).collect()
+}
+
+/// Whether a map of ids, as `user_namespaces(7)` describes them, has all of a range.
+fn maps(map: &str, range: &RangeInclusive<u32>) -> bool {
+    let mut spans: Vec<(u64, u64)> = map
+        .lines()
+        .filter_map(|line| {
+            let mut numbers = line.split_ascii_whitespace().map(str::parse::<u64>);
+            let (first, _outside, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
+            Some((first.ok()?, count.ok()?))
+        })
+        .collect();
+    spans.sort_unstable();
+    let mut next = u64::from(*range.start());
+    for (first, count) in spans {
+        if first <= next {
+            next = next.max(first + count);
+        }
+    }
+    next > u64::from(*range.end())
+}
+
+impl Lease {
+    /// Returns the rights that go with it.
+    pub fn identity(&self) -> Identity {
+        let uid = self.0.uid;
+        Identity { gid: uid, uid }
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        let lock = self.lock.take();
+        self.pool.free().give_back(self.caller, self.uid, lock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::sandbox::DEFAULT_UID_RANGE;
+
+    #[test]
+    fn an_idle_daemon_holds_few_uids_and_others_have_the_rest() {
+        let locks = TempDir::new().unwrap();
+        let pool = || {
+            Arc::new(Identities::in_directory(
+                1000..=1039,
+                locks.path().to_owned(),
+            ))
+        };
+        let (busy, other) = (pool(), pool());
+        let lease_all = |pool: &Arc<Identities>| {
+            std::iter::from_fn(|| pool.lease(1).unwrap()).collect::<Vec<_>>()
+        };
+        let all = lease_all(&busy);
+        assert_eq!(all.len(), 40);
+        assert_eq!(lease_all(&other).len(), 0);
+
+        drop(all);
+
+        let others = lease_all(&other);
+        assert_eq!(others.len(), 40 - HELD);
+        // What it held is still its own, and what is free again is anybody's.
+        assert_eq!(lease_all(&busy).len(), HELD);
+        drop(others);
+        assert_eq!(lease_all(&busy).len(), 40 - HELD);
+    }
+
+    fn uid(lease: &Lease) -> u32 {
+        lease.identity().uid
+    }
+
+    fn pool(locks: &TempDir, last: u32) -> Arc<Identities> {
+        Arc::new(Identities::in_directory(1..=last, locks.path().to_owned()))
+    }
+
+    #[test]
+    fn hooks_one_after_the_other_have_the_same_uid_whatever_other_daemons_give_back() {
+        let locks = tempfile::tempdir().unwrap();
+        let (ours, theirs) = (pool(&locks, 9), pool(&locks, 9));
+        let other = theirs.lease(1000).unwrap().unwrap();
+        let first = uid(&ours.lease(1000).unwrap().unwrap());
+        assert!(first > uid(&other));
+        drop((other, theirs));
+        assert_eq!(uid(&ours.lease(1000).unwrap().unwrap()), first);
+    }
+
+    #[test]
+    fn a_uid_is_not_given_to_another_caller_while_there_are_others() {
+        let locks = tempfile::tempdir().unwrap();
+        let identities = pool(&locks, 4);
+        let lease = |caller| identities.lease(caller).unwrap().unwrap();
+        let (first, second) = (lease(1000), lease(1000));
+        assert_eq!((uid(&first), uid(&second)), (1, 2));
+        drop((second, first));
+
+        let (other, another) = (lease(1001), lease(1001));
+        assert_eq!((uid(&other), uid(&another)), (3, 4));
+        let own = lease(1000);
+        assert_eq!(uid(&own), 1);
+
+        // The range is exhausted: the one that is free for longest.
+        let third = lease(1002);
+        assert_eq!(uid(&third), 2);
+        assert!(identities.lease(1003).unwrap().is_none());
+    }
+
+    #[test]
+    fn daemons_share_a_range_and_know_whose_a_uid_is() {
+        let locks = tempfile::tempdir().unwrap();
+        let (one, two) = (pool(&locks, 3), pool(&locks, 3));
+        let lease = one.lease(1000).unwrap().unwrap();
+        let other = two.lease(1001).unwrap().unwrap();
+        assert_eq!((uid(&lease), uid(&other)), (1, 2));
+        drop(lease);
+        // The one that was locked by the other daemon is known as its caller's.
+        let third = two.lease(1001).unwrap().unwrap();
+        assert_eq!(uid(&third), 3);
+        assert!(two.lease(1000).unwrap().is_none());
+        drop(one);
+        assert_eq!(uid(&two.lease(1000).unwrap().unwrap()), 1);
+    }
+
+    #[test]
+    fn a_lock_file_that_cannot_be_opened_costs_no_uid() {
+        let locks = tempfile::tempdir().unwrap();
+        let identities = pool(&locks, 1);
+        let file = locks.path().join("1");
+        fs::create_dir(&file).unwrap();
+        assert!(identities.lease(1000).is_err());
+        fs::remove_dir(&file).unwrap();
+        assert_eq!(uid(&identities.lease(1000).unwrap().unwrap()), 1);
+    }
+
+    #[test]
+    fn capabilities_that_are_missing_are_named() {
+        // CapEff of root, of root in a container of Docker's, and without CAP_KILL and CAP_SETUID.
+        for set in [0x1ff_ffff_ffff, 0xa804_25fb] {
+            assert_eq!(lacking(set), [""; 0]);
+        }
+        assert_eq!(
+            lacking(0xa804_25fb & !(1 << 5 | 1 << 7)),
+            ["CAP_KILL", "CAP_SETUID"]
+        );
+        assert_eq!(lacking(0).len(), NEEDED.len());
+    }
+
+    #[test]
+    fn a_range_is_there_only_if_every_id_of_it_is_mapped() {
+        let host = "         0          0 4294967295\n";
+        let alone = "         0       1000          1\n";
+        // As a container of an ordinary user has it.
+        let container = "         0       1000          1\n         1     100000      65536\n";
+        for (map, range, there) in [
+            (host, DEFAULT_UID_RANGE, true),
+            (alone, DEFAULT_UID_RANGE, false),
+            (container, DEFAULT_UID_RANGE, false),
+            (container, 60_000..=65_536, true),
+            (container, 0..=65_536, true),
+            (container, 60_000..=65_537, false),
+            ("", 1..=2, false),
+            ("what is this", 1..=2, false),
+        ] {
+            assert_eq!(maps(map, &range), there, "{map} {range:?}");
+        }
+    }
+
+    mod as_root {
+        use std::{
+            os::unix::process::CommandExt,
+            process::{Child, Command},
+        };
+
+        use super::*;
+
+        #[expect(clippy::disallowed_methods, reason = "no hook, but what one left")]
+        fn run_as(uid: u32) -> Child {
+            Command::new("/bin/sleep")
+                .arg("600")
+                .uid(uid)
+                .spawn()
+                .unwrap()
+        }
+
+        #[test]
+        #[ignore = "needs root"]
+        fn what_runs_under_a_uid_that_a_dead_daemon_gave_a_hook_is_ended_and_nothing_else() {
+            assert!(nix::unistd::geteuid().is_root());
+            let locks = tempfile::tempdir().unwrap();
+            // Beside the range that other tests use.
+            let range = 1_879_110_000..=1_879_110_003;
+            let pool = || {
+                let locks = locks.path().to_owned();
+                Arc::new(Identities::in_directory(range.clone(), locks))
+            };
+            let (living, dead) = (pool(), pool());
+            let in_use = living.lease(7).unwrap().unwrap();
+            let left = uid(&dead.lease(7).unwrap().unwrap());
+            drop(dead);
+            // Nobody has been given the last of the range.
+            let mut processes = [uid(&in_use), left, *range.end()].map(run_as);
+
+            let next = pool();
+            next.clear().unwrap();
+
+            let ended = processes
+                .each_mut()
+                .map(|it| it.try_wait().unwrap().is_some());
+            assert_eq!(ended, [false, true, false]);
+            let leases: Vec<_> = std::iter::from_fn(|| next.lease(7).unwrap()).collect();
+            let given: Vec<_> = leases.iter().map(uid).collect();
+            assert_eq!(given, [left, 1_879_110_002]);
+            for process in &mut processes {
+                process.kill().ok();
+                process.wait().unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What of a daemon's hooks still runs when it and its keeper were killed: found by the groups that were written down, and killed by
+//! the next daemon before it serves.
+//!
+//! A number alone proves nothing, for it may be another process's by now. So a process is killed only where its group was written
+//! down on this system since it was started, in this process id namespace, in the same session; where it runs under the same uid; and
+//! where either the group's first process is still the one that was written down, or this one is under filters and may gain no
+//! privileges, as all of a confined hook's are, or names the directory of that daemon in its environment.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    sandbox::Status,
+    sys::{self, NOTES_BEGIN, NotedGroup},
+};
+
+/// How long the end of what is killed is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How often it is looked for meanwhile.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How long a child may take from its begin to where it writes its group down, nanoseconds.
+const UNTIL_NOTED: u64 = 10_000_000_000;
+
+/// Nanoseconds in one of the units in which `/proc` tells when a process was started: 100 a second on every Linux.
+const TICK: u64 = 10_000_000;
+
+/// A process as `/proc/PID/stat` has it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::sandbox) struct Found {
+    group: i32,
+    pub(in crate::sandbox) is_over: bool,
+    pub(in crate::sandbox) pid: i32,
+    session: i32,
+    /// When it was started, in ticks since the system was.
+    started: u64,
+}
+
+impl Found {
+    /// Looks at a process; `None` where there is none.
+    fn at(pid: i32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name may have anything in it, but for what comes behind the last parenthesis.
+        let (_, rest) = stat.rsplit_once(") ")?;
+        let mut fields = rest.split(' ');
+        let is_over = matches!(fields.next()?, "Z" | "X");
+        let _parent = fields.next()?;
+        let (group, session) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        Some(Self {
+            group,
+            is_over,
+            pid,
+            session,
+            started: fields.nth(15)?.parse().ok()?,
+        })
+    }
+
+    /// Kills it, if it is still what was looked at.
+    pub(in crate::sandbox) fn kill(self) -> io::Result<()> {
+        let gone = |error: &io::Error| error.raw_os_error() == Some(libc::ESRCH);
+        let process: OwnedFd = match sys::process(self.pid) {
+            Err(error) if gone(&error) => return Ok(()),
+            process => process?,
+        };
+        // From here on the descriptor is of one process, whatever becomes of its number.
+        if Self::at(self.pid) != Some(self) {
+            return Ok(());
+        }
+        match sys::kill(process) {
+            Err(error) if gone(&error) => Ok(()),
+            killed => killed,
+        }
+    }
+}
+
+/// Returns all processes that are there.
+pub(in crate::sandbox) fn processes() -> io::Result<Vec<Found>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let pid = name.to_str().and_then(|name| name.parse().ok());
+        found.extend(pid.and_then(Found::at));
+    }
+    Ok(found)
+}
+
+/// Says what process ids mean to this process: the system since its start, the namespace, and the session of its hooks.
+pub(in crate::sandbox) fn groups_of(_directory: &Path) -> io::Result<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    let namespace = fs::read_link("/proc/self/ns/pid")?;
+    let own = Found::at(std::process::id().cast_signed()).ok_or(io::ErrorKind::NotFound)?;
+    Ok(format!(
+        "{} {} {}\n",
+        boot.trim(),
+        namespace.display(),
+        own.session
+    ))
+}
+
+/// Kills what still runs of the groups that a daemon's hooks wrote down, and returns how many processes that were. `directory` is
+/// that daemon's, which nobody holds any more.
+///
+/// # Errors
+///
+/// Returns the error of reading or killing, and `TimedOut` where something does not end.
+pub(in crate::sandbox) fn kill_left(directory: &Path, groups: &Path) -> io::Result<usize> {
+    let noted = match fs::read(groups) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        noted => noted?,
+    };
+    let Some(left) = Left::read(directory, &noted)? else {
+        return Ok(0);
+    };
+    let begun = Instant::now();
+    let mut killed = BTreeMap::new();
+    loop {
+        let found = processes()?;
+        let of_hooks: Vec<_> = left.of(&found).collect();
+        if of_hooks.is_empty() {
+            return Ok(killed.len());
+        }
+        if begun.elapsed() > PATIENCE {
+            let pids: Vec<_> = of_hooks.iter().map(|it| it.pid.to_string()).collect();
+            let message = format!("killed, and does not end: {}", pids.join(", "));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+        }
+        for process in of_hooks {
+            process.kill()?;
+            killed.insert((process.pid, process.started), ());
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// What a daemon that is gone had written down.
+struct Left<'a> {
+    directory: &'a Path,
+    groups: BTreeMap<i32, NotedGroup>,
+    session: i32,
+}
+
+impl<'a> Left<'a> {
+    /// Reads it; `None` where it means nothing here and now.
+    fn read(directory: &'a Path, noted: &[u8]) -> io::Result<Option<Self>> {
+        let Some((head, groups)) = noted.split_at_checked(NOTES_BEGIN) else {
+            return Ok(None);
+        };
+        let said = head.split(|byte| *byte == b'\n').next();
+        let said = said.map(String::from_utf8_lossy).unwrap_or_default();
+        let own = groups_of(directory)?;
+        let without_session = |text: &str| text.rsplit_once(' ').map(|(rest, _)| rest.to_owned());
+        let session = said.rsplit_once(' ').and_then(|(_, it)| it.parse().ok());
+        let Some(session) = session.filter(|_| without_session(&said) == without_session(&own))
+        else {
+            return Ok(None);
+        };
+        let groups: BTreeMap<_, _> = groups
+            .as_chunks()
+            .0
+            .iter()
+            .map(NotedGroup::read)
+            // Never 0 or 1, which are nobody's.
+            .filter(|noted| noted.group > 1)
+            .map(|noted| (noted.group, noted))
+            .collect();
+        Ok((!groups.is_empty()).then_some(Self {
+            directory,
+            groups,
+            session,
+        }))
+    }
+
+    /// Returns those of some processes that are of these groups and not over.
+    fn of<'b>(&self, found: &'b [Found]) -> impl Iterator<Item = &'b Found> {
+        let firsts: BTreeMap<i32, &Found> = found
+            .iter()
+            .filter(|process| self.groups.contains_key(&process.pid))
+            .map(|process| (process.pid, process))
+            .collect();
+        found.iter().filter(move |process| {
+            let Some(noted) = self.groups.get(&process.group) else {
+                return false;
+            };
+            if process.is_over
+                || process.session != self.session
+                || (process.started + 1) * TICK + UNTIL_NOTED < noted.since
+            {
+                return false;
+            }
+            let is_first = firsts.get(&noted.group).map(|first| {
+                let started = first.started * TICK;
+                started <= noted.since && started + UNTIL_NOTED >= noted.since
+            });
+            match is_first {
+                // The number is another's, and the group with it.
+                Some(false) => false,
+                Some(true) => self.has_uid(process, noted).is_some(),
+                None => self.has_uid(process, noted).is_some_and(|status| {
+                    if noted.filtered == 1 {
+                        status.is_filtered() && status.no_new_privs
+                    } else {
+                        self.is_named_by(process.pid)
+                    }
+                }),
+            }
+        })
+    }
+
+    fn has_uid(&self, process: &Found, noted: &NotedGroup) -> Option<Status> {
+        let status = Status::of(process.pid).ok()?;
+        (status.uids[0] == noted.uid).then_some(status)
+    }
+
+    /// Whether a process's environment leads into the daemon's directory.
+    fn is_named_by(&self, pid: i32) -> bool {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let directory = self.directory.as_os_str().as_bytes();
+        environment
+            .split(|byte| *byte == 0)
+            .filter_map(|variable| variable.splitn(2, |byte| *byte == b'=').nth(1))
+            .filter_map(|value| value.strip_prefix(directory))
+            .any(|rest| rest.starts_with(b"/"))
+    }
+}

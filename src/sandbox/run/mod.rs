@@ -1,0 +1,410 @@
+//! From a task to a child that runs confined, and to its end.
+
+#[cfg(target_os = "linux")]
+pub(in crate::sandbox) mod child;
+pub(in crate::sandbox) mod child_spec;
+#[cfg(target_os = "linux")]
+pub(in crate::sandbox) mod denials;
+pub(in crate::sandbox) mod grants;
+#[cfg(target_os = "linux")]
+pub(in crate::sandbox) mod identity;
+#[cfg(target_os = "linux")]
+pub(in crate::sandbox) mod kernel_audit;
+#[cfg(target_os = "linux")]
+pub(in crate::sandbox) mod left_running;
+pub(in crate::sandbox) mod litter;
+#[cfg(target_os = "linux")]
+pub(in crate::sandbox) mod observe;
+#[cfg(target_os = "linux")]
+pub(in crate::sandbox) mod proc_status;
+pub(in crate::sandbox) mod read_only;
+pub(in crate::sandbox) mod runner;
+pub(in crate::sandbox) mod scratch;
+pub(in crate::sandbox) mod task;
+
+use std::{
+    fmt, io,
+    num::NonZero,
+    path::PathBuf,
+    pin::Pin,
+    sync::Arc,
+    thread::available_parallelism,
+    time::{Duration, Instant},
+};
+
+use tokio::time::timeout_at;
+
+#[cfg(target_os = "linux")]
+use crate::sandbox::run::observe::Observer;
+use crate::{
+    model::Peer,
+    policy::Files,
+    process::{self, Supervision},
+    refusal::{Fault, Reason, Refusal, Stop, canceled},
+    root::{Root, View},
+    sandbox::{
+        Backend, BackendName, InstanceDir, Order,
+        host::{Identities, Known, Lease, Observed, Until},
+        run::{
+            child_spec::Execution,
+            grants::KnownPlaces,
+            litter::{Litter, RunResources},
+            runner::Runner,
+            task::{Action, HookTask, Task},
+        },
+        selftest::Confirmations,
+    },
+    sys::Keeper,
+    util::{
+        presence::Presence,
+        turns::{Turn, Turns},
+    },
+};
+
+/// How long the set-up of a hook may keep others waiting: it takes some milliseconds, unless something hangs.
+const SETUP: Duration = Duration::from_millis(250);
+
+/// How long a hook may keep others waiting once it is executed: that is when a program is loaded, and many are done by then. Hundreds
+/// that are loaded at once take the processors from the one hook of somebody else, and from the daemon.
+const FIRST: Duration = Duration::from_millis(5);
+
+/// What a [`Sandbox`] is made of.
+#[derive(Debug)]
+pub struct SandboxParts {
+    /// Every backend that `order` names.
+    pub backends: Vec<Box<dyn Backend>>,
+    /// Uids for hooks; `None` where hooks run as the daemon's own user.
+    pub identities: Option<Arc<Identities>>,
+    /// This daemon's directory.
+    pub instance: InstanceDir,
+    /// Kills what a killed daemon leaves.
+    pub keeper: Arc<Keeper>,
+    /// Who observes what hooks do; `None` but where one is run to learn what it needs.
+    #[cfg(target_os = "linux")]
+    pub observer: Option<Arc<Observer>>,
+    /// Which of them a profile may run on.
+    pub order: Order,
+    /// The daemon's own places, which no hook reaches: for a backend that has to be told.
+    pub own: Vec<PathBuf>,
+    /// Whether what Landlock refuses hooks is written to the kernel's audit log and read there.
+    pub read_audit_log: bool,
+    /// The system of containers; `None` = the host's.
+    pub root: Option<Root>,
+    /// Threads that start hooks, for each different set of filters.
+    pub spawners: usize,
+}
+
+/// Starts hooks confined.
+#[derive(Debug)]
+pub struct Sandbox {
+    pub(in crate::sandbox) confirmations: Confirmations,
+    /// Before `litter`: what dead runs still occupy is left to that.
+    pub(in crate::sandbox) runner: Runner,
+    /// Before `parts`: its directories lie in the instance's.
+    pub(in crate::sandbox) litter: Litter,
+    pub(in crate::sandbox) parts: SandboxParts,
+    /// The starts of hooks, of which few at the same time are as fast as many: who has many does not keep another's waiting.
+    setups: Turns,
+}
+
+/// Something that was seen in one run.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Evidence {
+    /// What was looked at.
+    pub check: &'static str,
+    /// What was seen.
+    pub observed: String,
+}
+
+/// How long set-up took, and what it proved.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Whether the daemon is asked about the calls that the filters refuse.
+    pub asks: bool,
+    /// Whether the kernel's audit log says what Landlock refuses.
+    pub logged: bool,
+    /// Whether a self-test on this host and this run's evidence agree.
+    pub confirmed: bool,
+    /// What was seen.
+    pub evidence: Vec<Evidence>,
+    /// When the hook was released.
+    pub released: Instant,
+}
+
+/// A hook that runs confined as ordered.
+///
+/// Only `Sandbox::start` makes one, from a child that executed the hook after its report covered the task. Dropping it kills the
+/// tree.
+#[derive(Debug)]
+#[must_use]
+pub struct StartedHook {
+    end: Start,
+    observed: Observed,
+    run: Arc<RunResources>,
+    setup: Setup,
+    turn: Turn,
+}
+
+/// What a backend made of a task.
+#[derive(Debug)]
+pub enum Started {
+    /// Of a hook.
+    Hook(Released),
+    /// Of a self-test: what each attempt returned. Their child is gone.
+    Probed(Vec<Option<isize>>),
+}
+
+/// A hook that was released under the confinement of its task.
+#[derive(Debug)]
+pub struct Released {
+    pub(in crate::sandbox) observed: Observed,
+    pub(in crate::sandbox) setup: Setup,
+    pub(in crate::sandbox) start: Start,
+}
+
+/// How a released child began.
+#[derive(Debug)]
+pub(in crate::sandbox) enum Start {
+    /// Confinement held, but the program could not be executed.
+    ExecFailed(i32),
+    /// It runs.
+    Running(Box<dyn RunningHook>),
+}
+
+/// A hook that runs. Dropping it kills the tree.
+pub(in crate::sandbox) trait RunningHook: fmt::Debug + Send {
+    /// Feeds the event and waits for the end of the whole tree.
+    ///
+    /// # Errors
+    ///
+    /// The container that it ran in did not say how it ended.
+    fn run_to_end(self: Box<Self>, supervision: Supervision) -> Finish;
+}
+
+/// A run until the death of its tree.
+pub(in crate::sandbox) type Finish =
+    Pin<Box<dyn Future<Output = Result<process::Ended, Stop>> + Send>>;
+
+impl RunningHook for process::Running {
+    fn run_to_end(self: Box<Self>, supervision: Supervision) -> Finish {
+        let running = *self;
+        Box::pin(async { Ok(running.finish(supervision).await) })
+    }
+}
+
+/// The end of a hook, whatever it was.
+#[derive(Debug)]
+pub struct EndedHook {
+    /// What it was denied, as far as that can be known.
+    pub denied: Known,
+    /// How it ended.
+    pub end: End,
+    /// What set-up proved.
+    pub setup: Setup,
+}
+
+/// How a released hook ended.
+#[derive(Debug)]
+pub enum End {
+    /// The program could not be executed; the errno.
+    ExecFailed(i32),
+    /// It ran.
+    Ran(process::Ended),
+}
+
+impl StartedHook {
+    /// Feeds the event and waits for the end of the whole tree. Consumes `self`: a hook starts once.
+    ///
+    /// # Errors
+    ///
+    /// The container that it ran in did not say how it ended.
+    pub(crate) fn finish(
+        self,
+        supervision: Supervision,
+    ) -> impl Future<Output = Result<EndedHook, Stop>> + Send {
+        let Self {
+            end,
+            observed,
+            run,
+            setup,
+            mut turn,
+        } = self;
+        let end = match end {
+            Start::ExecFailed(errno) => Err(errno),
+            Start::Running(started) => Ok(started.run_to_end(supervision)),
+        };
+        async move {
+            let end = match end {
+                Err(errno) => Ok(End::ExecFailed(errno)),
+                Ok(finish) => turn.spend(FIRST, finish).await.map(End::Ran),
+            };
+            // The tree is dead: what it left is removed on the side, and another may be started.
+            drop((run, turn));
+            let denied = observed.known(setup.asks).await;
+            Ok(EndedHook {
+                denied,
+                end: end?,
+                setup,
+            })
+        }
+    }
+}
+
+impl Sandbox {
+    /// Makes a sandbox.
+    ///
+    /// # Errors
+    ///
+    /// Fails where children could not be looked at.
+    pub fn new(mut parts: SandboxParts) -> io::Result<Self> {
+        parts.keeper.note_in(Arc::clone(parts.instance.groups()));
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        let at_once = (4 * processors).max(2 * parts.spawners);
+        Ok(Self {
+            confirmations: Confirmations::default(),
+            runner: Runner::new(&mut parts)?,
+            litter: Litter::start()?,
+            setups: Turns::new(at_once, at_once * 3 / 4),
+            parts,
+        })
+    }
+
+    /// Returns the daemon's own files without which nothing can run.
+    pub(crate) const fn own_files(&self) -> &[Presence] {
+        self.parts.instance.files()
+    }
+
+    /// Returns whether a process group or uid is that of a hook of this daemon.
+    pub fn is_hook(&self, peer: &Peer) -> bool {
+        let by_uid = self
+            .parts
+            .identities
+            .as_ref()
+            .is_some_and(|identities| identities.is_hook(peer.uid));
+        let group = |pid| nix::unistd::getpgid(Some(nix::unistd::Pid::from_raw(pid))).ok();
+        by_uid
+            || peer
+                .pid
+                .and_then(group)
+                .is_some_and(|group| self.parts.keeper.watches(group.as_raw()))
+    }
+
+    /// Returns the places of the system that stay open between runs.
+    pub const fn places(&self) -> &KnownPlaces {
+        &self.runner.places
+    }
+
+    /// Returns whose files the paths of a hook are that is granted these.
+    pub fn view<'a>(&'a self, files: &'a Files) -> View<'a> {
+        View::of(self.places().root(), files)
+    }
+
+    /// Whether hooks find another system than the host's.
+    pub const fn has_root(&self) -> bool {
+        self.places().root().is_some()
+    }
+
+    /// Whether hooks get a uid of their own, so that the daemon opens files with more rights than they have.
+    pub const fn switches_uid(&self) -> bool {
+        self.parts.identities.is_some()
+    }
+
+    /// Starts a hook confined. That its start is in the journal is its caller's business: [`crate::pipeline`] alone orders any.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where any part of confinement cannot be had or proved; then nothing of the hook has run, except where the
+    /// kernel's own word about the released child differs from the task: then the tree is dead.
+    pub(crate) async fn start(&self, task: HookTask<'_>) -> Result<StartedHook, Stop> {
+        let caller = task.caller.uid;
+        let turn = async {
+            self.litter.room(caller).await;
+            self.setups.turn(caller).await
+        };
+        let mut turn = tokio::select! {
+            turn = timeout_at(task.deadline.into(), turn) => turn.map_err(|_| {
+                let message = "the deadline passed while other hooks were started, or what this caller's hooks left was removed";
+                Refusal::new(Reason::Deadline, message)
+            })?,
+            () = task.cancel.cancelled() => return Err(canceled().into()),
+        };
+        // Boxed, and not made before: thousands may wait for their turn.
+        let (released, run) = turn.spend(SETUP, Box::pin(self.set_up(task))).await?;
+        let Released {
+            observed,
+            setup,
+            start,
+        } = released;
+        Ok(StartedHook {
+            end: start,
+            observed,
+            run,
+            setup,
+            turn,
+        })
+    }
+
+    /// Makes what a hook needs of its own, and has its backend start it.
+    async fn set_up(&self, hook: HookTask<'_>) -> Result<(Released, Arc<RunResources>), Stop> {
+        let caller = hook.caller.uid;
+        let lease = self.lease(caller)?;
+        let identity = lease.as_ref().map(Lease::identity);
+        let directory = self
+            .parts
+            .instance
+            .run(identity)
+            .map_err(|e| Fault::new("cannot make a scratch directory", e))?;
+        let run = Arc::new(self.litter.of_run(caller, directory, lease));
+        let directory = run.directory();
+        let task = Task {
+            action: Action::Execute(Execution::of(hook, directory, identity)?),
+            directory,
+            grants: hook.opened.grants.iter().collect(),
+            identity,
+            kept: hook.opened.kept.as_ref(),
+            policy: hook.policy,
+            resources: Arc::clone(&run) as _,
+            stdin: hook.stdin.clone(),
+            until: Until {
+                cancel: hook.cancel.clone(),
+                deadline: hook.deadline,
+            },
+            working_dir: hook.opened.working_dir.as_ref(),
+        };
+        let backend = self.backend(hook.prepared.backend)?;
+        match backend.start(&self.runner, task).await? {
+            Started::Hook(released) => Ok((released, run)),
+            Started::Probed(_) => {
+                Err(Fault::new("cannot start a hook", "attempts were made instead").into())
+            }
+        }
+    }
+
+    /// Returns a backend of this sandbox.
+    fn backend(&self, name: BackendName) -> Result<&dyn Backend, Fault> {
+        let mut backends = self.parts.backends.iter().map(AsRef::as_ref);
+        backends
+            .find(|backend| backend.name() == name)
+            .ok_or_else(|| {
+                Fault::new(
+                    "cannot start a hook",
+                    format!("no backend is named `{name}`"),
+                )
+            })
+    }
+
+    /// Takes a uid for a hook of a caller; `None` where hooks run as the daemon's own user.
+    pub(in crate::sandbox) fn lease(&self, caller: u32) -> Result<Option<Lease>, Stop> {
+        let Some(identities) = &self.parts.identities else {
+            return Ok(None);
+        };
+        match identities.lease(caller) {
+            Ok(Some(lease)) => Ok(Some(lease)),
+            Ok(None) => {
+                let message = "all uids of `hooks.uid_range` are in use; enlarge the range or ask again later";
+                Err(Refusal::new(Reason::Overloaded, message).into())
+            }
+            Err(error) => Err(Fault::new("cannot take a uid for the hook", error).into()),
+        }
+    }
+}

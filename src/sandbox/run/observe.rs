@@ -1,0 +1,454 @@
+//! What a hook does, as `hookjail learn` looks on: the calls that reach files by path, make processes or sockets, or change what
+//! Landlock does not see.
+//!
+//! It decides nothing. A path is read from the memory of who asks, who could change it before the kernel reads it: what is noted is
+//! what a well-meaning hook did, and what a profile is proposed from, never what anything is allowed by.
+
+use std::{
+    collections::HashSet,
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, Read},
+    os::unix::{ffi::OsStringExt, fs::FileExt},
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use crate::{
+    policy::{
+        explain::{Kind, Operation, Target},
+        learned::Use,
+    },
+    sandbox::seccomp::syscalls::nr,
+    sys::Asked,
+};
+
+/// The longest path that the kernel takes, bytes.
+const LONGEST: usize = 4096;
+
+/// How many different things are noted of a hook; of one that does more, nothing can be said.
+const MOST: usize = 1 << 16;
+
+/// How many interpreters of interpreters the kernel follows.
+const INTERPRETERS: usize = 5;
+
+/// Something that a hook did, or tried to.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// It changed modes, owners, times or extended attributes.
+    Metadata,
+    /// It did something with a path.
+    Path(Box<Use>),
+    /// It made a process.
+    Process,
+    /// It made a socket to speak to other hosts.
+    Socket,
+}
+
+/// Takes note of what hooks do.
+#[derive(Debug, Default)]
+pub struct Observer {
+    /// Whether the filters of some hook leave to it what it is to see.
+    attended: AtomicBool,
+    /// Whether the memory of some hook could not be read, or it did more than is noted.
+    blind: AtomicBool,
+    seen: Mutex<Notebook>,
+}
+
+#[derive(Debug, Default)]
+struct Notebook {
+    known: HashSet<(Operation, PathBuf, PathBuf)>,
+    /// The process groups whose first process executes something else than this program: what comes before is the set-up's, and
+    /// children of a self-test execute nothing.
+    released: HashSet<i32>,
+    seen: Vec<Seen>,
+}
+
+impl Observer {
+    /// Returns what was seen since it was last asked, each thing once; `None` where nothing can be seen here.
+    pub fn take(&self) -> Option<Vec<Seen>> {
+        let can_see = self.attended.load(Ordering::Acquire) && !self.blind.load(Ordering::Acquire);
+        let mut notebook = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = std::mem::take(&mut *notebook).seen;
+        can_see.then_some(seen)
+    }
+
+    pub(in crate::sandbox) fn attended(&self) {
+        self.attended.store(true, Ordering::Release);
+    }
+
+    /// Takes note of a call that waits; `still_waits` says afterwards whether it was that task's memory that was read.
+    pub(in crate::sandbox) fn note(
+        &self,
+        group: i32,
+        asked: &Asked,
+        still_waits: impl FnOnce() -> bool,
+    ) {
+        let seen = look(asked);
+        if !still_waits() {
+            return;
+        }
+        let mut notebook = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if !notebook.released.contains(&group) {
+            let program = |task: &str| fs::read_link(format!("/proc/{task}/exe")).ok();
+            if program(&asked.task.to_string()) == program("self") {
+                return;
+            }
+            notebook.released.insert(group);
+        }
+        let Ok(seen) = seen else {
+            self.blind.store(true, Ordering::Release);
+            return;
+        };
+        for seen in seen {
+            let is_new = match &seen {
+                Seen::Metadata | Seen::Process | Seen::Socket => notebook
+                    .seen
+                    .iter()
+                    .all(|known| std::mem::discriminant(known) != std::mem::discriminant(&seen)),
+                Seen::Path(done) => {
+                    let to = done.destination.as_ref().map(Target::path);
+                    notebook.known.insert((
+                        done.operation,
+                        done.given.clone(),
+                        to.unwrap_or(Path::new("")).to_owned(),
+                    ))
+                }
+            };
+            if is_new && notebook.seen.len() >= MOST {
+                self.blind.store(true, Ordering::Release);
+            } else if is_new {
+                notebook.seen.push(seen);
+            }
+        }
+    }
+}
+
+/// A task whose call waits.
+struct Task(i32);
+
+impl Task {
+    /// Reads a path; `None` where there is none at this address.
+    fn path(&self, address: u64) -> io::Result<Option<PathBuf>> {
+        let memory = File::open(format!("/proc/{}/mem", self.0))?;
+        let mut bytes = vec![0; LONGEST];
+        // It ends where the page after it is not there.
+        let Ok(read) = memory.read_at(&mut bytes, address) else {
+            return Ok(None);
+        };
+        let end = bytes.iter().take(read).position(|byte| *byte == 0);
+        Ok(end.map(|end| {
+            bytes.truncate(end);
+            PathBuf::from(OsString::from_vec(bytes))
+        }))
+    }
+
+    /// Returns what a path is relative to.
+    fn base(&self, directory: i32) -> Option<PathBuf> {
+        let link = match directory {
+            libc::AT_FDCWD => format!("/proc/{}/cwd", self.0),
+            fd => format!("/proc/{}/fd/{fd}", self.0),
+        };
+        fs::read_link(link).ok().filter(|path| path.is_absolute())
+    }
+
+    /// Reads a path and makes it absolute; an empty one is the directory itself.
+    fn absolute(&self, directory: i32, address: u64) -> io::Result<Option<PathBuf>> {
+        let Some(path) = self.path(address)? else {
+            return Ok(None);
+        };
+        if path.is_absolute() {
+            return Ok(Some(path));
+        }
+        let base = self.base(directory);
+        Ok(base.map(|base| match path.as_os_str().is_empty() {
+            true => base,
+            false => base.join(path),
+        }))
+    }
+}
+
+fn look(asked: &Asked) -> io::Result<Vec<Seen>> {
+    let task = Task(asked.task);
+    let argument = |index: usize| asked.arguments.get(index).copied().unwrap_or_default();
+    // The kernel takes the lower half of an `int`.
+    let int = |index: usize| (argument(index) & 0xffff_ffff) as u32;
+    let fd = |index: usize| int(index).cast_signed();
+    let here = libc::AT_FDCWD;
+    let one = |operation, path: io::Result<Option<PathBuf>>| {
+        Ok(path?.map_or_else(Vec::new, |path| done(operation, path)))
+    };
+    let open = |directory, path, flags: u32| -> io::Result<Vec<Seen>> {
+        let path = task.absolute(directory, path)?;
+        Ok(path.map_or_else(Vec::new, |path| opened(path, flags.cast_signed())))
+    };
+    let two = |operation, from: (i32, u64), to: (i32, u64)| -> io::Result<Vec<Seen>> {
+        let from = task.absolute(from.0, from.1)?;
+        let to = task.absolute(to.0, to.1)?;
+        Ok(from
+            .zip(to)
+            .map_or_else(Vec::new, |(from, to)| moved(operation, from, &to)))
+    };
+    let is = |bits: libc::c_int, index: usize| int(index).cast_signed() & bits == bits;
+    match asked.number {
+        nr::clone if is(libc::CLONE_THREAD, 0) => Ok(Vec::new()),
+        nr::clone | nr::fork | nr::vfork => Ok(vec![Seen::Process]),
+        nr::creat => open(
+            here,
+            argument(0),
+            (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC).cast_unsigned(),
+        ),
+        nr::execve => Ok(task
+            .absolute(here, argument(0))?
+            .map_or_else(Vec::new, executed)),
+        nr::execveat => Ok(task
+            .absolute(fd(0), argument(1))?
+            .map_or_else(Vec::new, executed)),
+        nr::link => two(Operation::Link, (here, argument(0)), (here, argument(1))),
+        nr::linkat => two(Operation::Link, (fd(0), argument(1)), (fd(2), argument(3))),
+        nr::mkdir => one(Operation::MakeDirectory, task.absolute(here, argument(0))),
+        nr::mkdirat => one(Operation::MakeDirectory, task.absolute(fd(0), argument(1))),
+        nr::open => open(here, argument(0), int(1)),
+        nr::openat => open(fd(0), argument(1), int(2)),
+        nr::rename => two(Operation::Rename, (here, argument(0)), (here, argument(1))),
+        nr::renameat | nr::renameat2 => two(
+            Operation::Rename,
+            (fd(0), argument(1)),
+            (fd(2), argument(3)),
+        ),
+        nr::rmdir => one(Operation::RemoveDirectory, task.absolute(here, argument(0))),
+        nr::socket => Ok(match fd(0) {
+            libc::AF_INET | libc::AF_INET6 => vec![Seen::Socket],
+            _ => Vec::new(),
+        }),
+        nr::symlink => one(Operation::MakeLink, task.absolute(here, argument(1))),
+        nr::symlinkat => one(Operation::MakeLink, task.absolute(fd(1), argument(2))),
+        nr::truncate => one(Operation::Truncate, task.absolute(here, argument(0))),
+        nr::unlink => one(Operation::Remove, task.absolute(here, argument(0))),
+        nr::unlinkat if is(libc::AT_REMOVEDIR, 2) => one(
+            Operation::RemoveDirectory,
+            task.absolute(fd(0), argument(1)),
+        ),
+        nr::unlinkat => one(Operation::Remove, task.absolute(fd(0), argument(1))),
+        // All others that are observed.
+        _ => Ok(vec![Seen::Metadata]),
+    }
+}
+
+/// Returns what an operation comes to: nothing where there is nothing to do it with, because the kernel then says so whatever is
+/// granted.
+fn done(operation: Operation, given: PathBuf) -> Vec<Seen> {
+    let target = Target::locate(operation, &given);
+    let makes = matches!(
+        operation,
+        Operation::Create | Operation::MakeDirectory | Operation::MakeLink
+    );
+    let is_vain = match target.kind() {
+        Kind::Missing => !makes,
+        Kind::Unknown => !given.starts_with("/proc"),
+        Kind::Block
+        | Kind::Char
+        | Kind::Directory
+        | Kind::Fifo
+        | Kind::File
+        | Kind::Link
+        | Kind::Socket => makes,
+    };
+    if is_vain {
+        return Vec::new();
+    }
+    vec![Seen::Path(Box::new(Use {
+        destination: None,
+        given,
+        operation,
+        target,
+    }))]
+}
+
+fn moved(operation: Operation, given: PathBuf, to: &Path) -> Vec<Seen> {
+    let target = Target::locate(operation, &given);
+    if matches!(target.kind(), Kind::Missing | Kind::Unknown) {
+        return Vec::new();
+    }
+    vec![Seen::Path(Box::new(Use {
+        destination: Some(Target::destination(to)),
+        given,
+        operation,
+        target,
+    }))]
+}
+
+/// Returns what opening a file comes to.
+fn opened(path: PathBuf, flags: libc::c_int) -> Vec<Seen> {
+    let has = |bits: libc::c_int| flags & bits == bits;
+    if has(libc::O_PATH) {
+        return Vec::new();
+    }
+    if has(libc::O_TMPFILE) {
+        return done(Operation::Create, path.join("nameless"));
+    }
+    let kind = Target::locate(Operation::Read, &path).kind();
+    if kind == Kind::Missing {
+        return match has(libc::O_CREAT) {
+            true => done(Operation::Create, path),
+            false => Vec::new(),
+        };
+    }
+    if kind == Kind::Directory {
+        return done(Operation::List, path);
+    }
+    if has(libc::O_CREAT | libc::O_EXCL) {
+        return Vec::new();
+    }
+    let mut operations = match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => vec![Operation::Read],
+        libc::O_WRONLY => vec![Operation::Write],
+        _ => vec![Operation::Read, Operation::Write],
+    };
+    if has(libc::O_TRUNC) {
+        operations.push(Operation::Truncate);
+    }
+    operations
+        .into_iter()
+        .flat_map(|operation| done(operation, path.clone()))
+        .collect()
+}
+
+/// Returns what executing a file comes to: an interpreter that it names is executed as well, by the kernel.
+fn executed(path: PathBuf) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    let mut next = Some(path);
+    for _ in 0..INTERPRETERS {
+        let Some(path) = next else { break };
+        next = interpreter(&path);
+        seen.extend(done(Operation::Execute, path));
+    }
+    seen
+}
+
+/// Returns the interpreter that a script's first line names.
+fn interpreter(script: &Path) -> Option<PathBuf> {
+    let mut line = [0; 256];
+    let is_file = fs::metadata(script).ok()?.is_file();
+    let mut file = is_file.then(|| File::open(script).ok()).flatten()?;
+    let read = file.read(&mut line).ok()?;
+    let line = line.get(..read)?.strip_prefix(b"#!")?;
+    let line = line.split(|byte| *byte == b'\n').next()?;
+    let mut words = line
+        .split(|byte| byte.is_ascii_whitespace())
+        .filter(|word| !word.is_empty());
+    let path = PathBuf::from(OsString::from_vec(words.next()?.to_vec()));
+    path.is_absolute().then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// Returns what was done with which file of a directory.
+    fn told(seen: Vec<Seen>, directory: &Path) -> Vec<(&'static str, PathBuf)> {
+        let told = seen.into_iter().map(|seen| match seen {
+            Seen::Path(done) => {
+                let path = done.target.path();
+                let path = path.strip_prefix(directory).unwrap_or(path);
+                (done.operation.name(), path.to_owned())
+            }
+            Seen::Metadata | Seen::Process | Seen::Socket => panic!("{seen:?}"),
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn what_opening_a_file_comes_to_is_what_its_flags_and_the_file_system_say() {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path().canonicalize().unwrap();
+        fs::write(directory.join("file"), "").unwrap();
+        symlink("file", directory.join("link")).unwrap();
+        let create = libc::O_CREAT | libc::O_WRONLY;
+        for (name, flags, expected) in [
+            ("file", libc::O_RDONLY, vec![("read", "file")]),
+            ("link", libc::O_RDONLY, vec![("read", "file")]),
+            (
+                "file",
+                libc::O_RDWR,
+                vec![("read", "file"), ("write", "file")],
+            ),
+            (
+                "file",
+                create | libc::O_TRUNC,
+                vec![("write", "file"), ("truncate", "file")],
+            ),
+            ("file", libc::O_PATH, vec![]),
+            ("file", create | libc::O_EXCL, vec![]),
+            ("", libc::O_RDONLY | libc::O_DIRECTORY, vec![("list", "")]),
+            ("none", libc::O_RDWR, vec![]),
+            ("none", create, vec![("create", "none")]),
+            (
+                "",
+                libc::O_TMPFILE | libc::O_RDWR,
+                vec![("create", "nameless")],
+            ),
+        ] {
+            let expected: Vec<_> = expected
+                .into_iter()
+                .map(|(operation, path)| (operation, PathBuf::from(path)))
+                .collect();
+            let seen = opened(directory.join(name), flags);
+            assert_eq!(told(seen, &directory), expected, "{name} {flags:#x}");
+        }
+    }
+
+    #[test]
+    fn a_script_is_executed_by_what_its_first_line_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path().canonicalize().unwrap();
+        let path = |name: &str| directory.join(name);
+        fs::write(path("inner"), "no script").unwrap();
+        let line = |name: &str| format!("#! {} -x\nrest", path(name).display());
+        fs::write(path("outer"), line("inner")).unwrap();
+        fs::write(path("script"), line("outer")).unwrap();
+        fs::write(path("round"), line("round")).unwrap();
+
+        let names = |name: &str| -> Vec<_> {
+            let told = told(executed(path(name)), &directory);
+            told.into_iter().map(|(_, path)| path).collect()
+        };
+        assert_eq!(
+            names("script"),
+            ["script", "outer", "inner"].map(PathBuf::from)
+        );
+        assert_eq!(names("none"), Vec::<PathBuf>::new());
+        assert_eq!(names("round").len(), INTERPRETERS);
+    }
+
+    #[test]
+    fn what_would_fail_whatever_is_granted_is_not_noted() {
+        let directory = tempfile::tempdir().unwrap();
+        let directory = directory.path().canonicalize().unwrap();
+        fs::write(directory.join("file"), "").unwrap();
+        for (operation, name, noted) in [
+            (Operation::Remove, "file", true),
+            (Operation::Remove, "none", false),
+            (Operation::MakeDirectory, "none", true),
+            (Operation::MakeDirectory, "file", false),
+            (Operation::Execute, "none", false),
+        ] {
+            let seen = done(operation, directory.join(name));
+            assert_eq!(seen.len(), usize::from(noted), "{operation:?} {name}");
+        }
+        let to = directory.join("other");
+        assert_eq!(
+            moved(Operation::Rename, directory.join("file"), &to).len(),
+            1
+        );
+        assert_eq!(
+            moved(Operation::Rename, directory.join("none"), &to).len(),
+            0
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! What stays read-only of a writable workspace, as it is found there before a run.
+
+#[cfg(target_os = "linux")]
+use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+use libc::mode_t;
+use nix::{
+    errno::Errno,
+    fcntl::OFlag,
+    sys::stat::{Mode, SFlag, fstat, mkdirat},
+};
+
+#[cfg(target_os = "linux")]
+use crate::policy::{Access, rights::Rights};
+#[cfg(target_os = "linux")]
+use crate::sandbox::run::grants::OpenGrant;
+use crate::{
+    model::axis::Axis,
+    policy::ReadOnly,
+    refusal::{Reason, Refusal},
+    sandbox::run::grants,
+    sys::{BY_NAME, Links, open_beneath},
+};
+
+/// A workspace in which something stays read-only.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Kept {
+    /// Whether each path below the workspace becomes read-only, or only keeps its name. What lies in another comes after it.
+    pub points: BTreeMap<PathBuf, bool>,
+    /// The workspace.
+    pub target: OwnedFd,
+    /// Where it is.
+    pub workspace: PathBuf,
+}
+
+impl Kept {
+    /// Looks at what is to stay read-only in a workspace; `None` where it has nothing of it. With the caller's rights: a directory
+    /// that is to be read-only is made where it is missing, or a hook could make it.
+    ///
+    /// # Errors
+    ///
+    /// Refuses what cannot be kept read-only: what is behind a symbolic link, has a second name, or is no directory and missing
+    /// (`POLICY_UNENFORCEABLE`); and what cannot be looked at (`GRANT_MISSING`).
+    pub(in crate::sandbox) fn find(
+        workspace: &Path,
+        list: &[ReadOnly],
+    ) -> Result<Option<Self>, Refusal> {
+        let unseen = |path: &Path, errno: Errno| {
+            let what = format_args!("`{}` cannot be opened", path.display());
+            Refusal::failed(what, &io::Error::from(errno), |message| {
+                Refusal::new(Reason::GrantMissing, message)
+            })
+            .with("path", path.display().to_string())
+        };
+        let opened = grants::open(workspace, Links::Refused);
+        let (target, _) = opened.map_err(|errno| unseen(workspace, errno))?;
+        let mut points = BTreeMap::new();
+        for kept in list {
+            let mut way: Vec<&Path> = kept.below.ancestors().collect();
+            // Without the empty path at its end, the shortest first.
+            way.pop();
+            way.reverse();
+            for below in way {
+                let path = workspace.join(below);
+                let last = below == kept.below;
+                let found = match find(&target, below) {
+                    Err(Errno::ENOENT) if last && kept.directory => {
+                        make(&target, below).and_then(|()| find(&target, below))
+                    }
+                    found => found,
+                };
+                let kind = match found {
+                    Ok(kind) => kind,
+                    // There is nothing that a hook could find in its place.
+                    Err(Errno::ENOENT) if !last => break,
+                    Err(Errno::ENOENT) => return Err(unkept(&path, kept, MISSING)),
+                    Err(Errno::ELOOP) => return Err(unkept(&path, kept, LINK)),
+                    Err(errno) => return Err(unseen(&path, errno)),
+                };
+                match kind {
+                    Found::Directory => {
+                        *points.entry(below.to_owned()).or_default() |= last;
+                    }
+                    Found::Named(false) => {
+                        // Whatever is to be kept below it could come to be only in its place.
+                        points.insert(below.to_owned(), true);
+                        break;
+                    }
+                    Found::Named(true) => return Err(unkept(&path, kept, NAMES)),
+                }
+            }
+        }
+        Ok((!points.is_empty()).then(|| Self {
+            points,
+            target,
+            workspace: workspace.to_owned(),
+        }))
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Kept {
+    /// Returns what is mounted on top of the workspace's grants.
+    ///
+    /// # Errors
+    ///
+    /// It has changed since it was looked at.
+    pub(in crate::sandbox) fn grants(&self) -> io::Result<Vec<OpenGrant>> {
+        let points = self.points.iter().map(|(below, read_only)| {
+            let opened = open_beneath(&self.target, below, BY_NAME, Mode::empty(), Links::Refused)?;
+            let access = if *read_only {
+                Access::Execute
+            } else {
+                Access::Write
+            };
+            let is_directory = is_directory(fstat(&opened)?.st_mode);
+            Ok(OpenGrant {
+                path: self.workspace.join(below),
+                rights: Rights::of(access, is_directory),
+                target: Arc::new(opened),
+            })
+        });
+        points.collect()
+    }
+}
+
+/// What a path leads to.
+enum Found {
+    Directory,
+    /// A file, and whether it has other names.
+    Named(bool),
+}
+
+fn find(workspace: &OwnedFd, below: &Path) -> Result<Found, Errno> {
+    let opened = open_beneath(workspace, below, BY_NAME, Mode::empty(), Links::Refused)?;
+    let found = fstat(&opened)?;
+    Ok(if is_directory(found.st_mode) {
+        Found::Directory
+    } else {
+        Found::Named(found.st_nlink > 1)
+    })
+}
+
+const fn is_directory(mode: mode_t) -> bool {
+    mode & SFlag::S_IFMT.bits() == SFlag::S_IFDIR.bits()
+}
+
+fn make(workspace: &OwnedFd, below: &Path) -> Result<(), Errno> {
+    let (Some(parent), Some(name)) = (below.parent(), below.file_name()) else {
+        return Err(Errno::ENOENT);
+    };
+    let flags = BY_NAME | OFlag::O_DIRECTORY;
+    let opened = match parent {
+        none if none.as_os_str().is_empty() => None,
+        some => Some(open_beneath(
+            workspace,
+            some,
+            flags,
+            Mode::empty(),
+            Links::Refused,
+        )?),
+    };
+    let mode = Mode::from_bits_truncate(0o755);
+    match mkdirat(opened.as_ref().unwrap_or(workspace), name, mode) {
+        // Another run has made it meanwhile.
+        Ok(()) | Err(Errno::EEXIST) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+const LINK: &str = "it is a symbolic link, and what that leads to could be replaced; put what it leads to in its place";
+const MISSING: &str = "it is missing, and a hook could make it; make it";
+const NAMES: &str = "it has another name too (a hard link), by which it could be written; replace it by a copy of itself";
+
+/// Refuses because of what cannot be kept read-only.
+fn unkept(path: &Path, kept: &ReadOnly, why: &str) -> Refusal {
+    let message = format!(
+        "`{}` cannot be kept read-only (`files.read_only` has `{kept}`): {why}, or take a profile without `files.read_only`",
+        path.display()
+    );
+    Refusal::new(Reason::PolicyUnenforceable, message)
+        .with("axis", Axis::Write.name())
+        .with("path", path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests;

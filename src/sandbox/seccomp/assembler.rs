@@ -1,0 +1,175 @@
+//! A small assembler for classic BPF that works from the end of a program to its start.
+//!
+//! Jumps go forward only, so writing the last instruction first means that every target is already there: no labels,
+//! no second pass, and a piece of code is a function from where it continues to where it starts.
+
+use libc::sock_filter;
+
+use crate::sandbox::seccomp::{
+    arguments::{ArgTest, Wanted, Width},
+    filter::CompileError,
+};
+
+/// A program under construction, last instruction first.
+#[derive(Debug, Default)]
+pub(in crate::sandbox) struct Assembler {
+    code: Vec<sock_filter>,
+    own_group: Vec<usize>,
+    own_pid: Vec<usize>,
+}
+
+/// An instruction already written, as a target.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sandbox) struct Place(usize);
+
+/// How a jump compares the accumulator with its operand, as unsigned numbers.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::sandbox) enum Compare {
+    Above,
+    AtLeast,
+    Equal,
+}
+
+/// A finished program, and which instructions wait for a process id.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Assembled {
+    pub(in crate::sandbox) own_group: Vec<usize>,
+    pub(in crate::sandbox) own_pid: Vec<usize>,
+    pub(in crate::sandbox) program: Vec<sock_filter>,
+}
+
+impl Assembler {
+    /// Ends the program with an answer to the kernel.
+    pub(in crate::sandbox) fn answer(&mut self, action: u32) -> Place {
+        self.push(libc::BPF_RET | libc::BPF_K, action, 0, 0)
+    }
+
+    /// Loads 32 bits of the call's data, then runs into what was written before.
+    pub(in crate::sandbox) fn load(&mut self, offset: u32) -> Place {
+        self.push(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset, 0, 0)
+    }
+
+    /// Goes to `yes` or `no` by a comparison of the accumulator.
+    pub(in crate::sandbox) fn jump(
+        &mut self,
+        compare: Compare,
+        operand: u32,
+        yes: Place,
+        no: Place,
+    ) -> Result<Place, CompileError> {
+        let comparison = match compare {
+            Compare::Above => libc::BPF_JGT,
+            Compare::AtLeast => libc::BPF_JGE,
+            Compare::Equal => libc::BPF_JEQ,
+        };
+        let (yes, no) = (self.distance(yes)?, self.distance(no)?);
+        Ok(self.push(libc::BPF_JMP | comparison | libc::BPF_K, operand, yes, no))
+    }
+
+    /// Goes to `pass` where all tests hold, and to `fail` otherwise.
+    pub(in crate::sandbox) fn all(
+        &mut self,
+        tests: &[ArgTest],
+        pass: Place,
+        fail: Place,
+    ) -> Result<Place, CompileError> {
+        tests
+            .iter()
+            .rev()
+            .try_fold(pass, |pass, test| self.test(test, pass, fail))
+    }
+
+    fn test(&mut self, test: &ArgTest, pass: Place, fail: Place) -> Result<Place, CompileError> {
+        // `struct seccomp_data`: the arguments start at 16, the lower half comes first.
+        let offset = 16 + 8 * u32::from(test.index);
+        let (mask, value) = match test.wanted {
+            Wanted::Exactly(value) => (u64::MAX, value),
+            Wanted::Masked { mask, value } => (mask, value),
+            // Until the process id is filled in, 0: for `kill` the own group, for `tgkill` nobody.
+            Wanted::OwnGroup | Wanted::OwnPid => (u64::MAX, 0),
+        };
+        let lower = self.half(offset, lower(mask), lower(value), pass, fail)?;
+        match test.wanted {
+            Wanted::OwnGroup => self.own_group.push(lower.compared.0),
+            Wanted::OwnPid => self.own_pid.push(lower.compared.0),
+            Wanted::Exactly(_) | Wanted::Masked { .. } => {}
+        }
+        match test.width {
+            Width::Dword => Ok(lower.start),
+            Width::Qword => Ok(self
+                .half(offset + 4, upper(mask), upper(value), lower.start, fail)?
+                .start),
+        }
+    }
+
+    fn half(
+        &mut self,
+        offset: u32,
+        mask: u32,
+        value: u32,
+        pass: Place,
+        fail: Place,
+    ) -> Result<Half, CompileError> {
+        let compared = self.jump(Compare::Equal, value & mask, pass, fail)?;
+        if mask != u32::MAX {
+            self.push(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, mask, 0, 0);
+        }
+        Ok(Half {
+            compared,
+            start: self.load(offset),
+        })
+    }
+
+    /// Returns the program in the order the kernel runs it; what was written last comes first.
+    pub(in crate::sandbox) fn finish(mut self) -> Assembled {
+        let forward = |slots: Vec<usize>| {
+            slots
+                .into_iter()
+                .map(|slot| self.code.len() - 1 - slot)
+                .collect()
+        };
+        let (own_group, own_pid) = (forward(self.own_group), forward(self.own_pid));
+        self.code.reverse();
+        Assembled {
+            own_group,
+            own_pid,
+            program: self.code,
+        }
+    }
+
+    fn push(&mut self, code: u32, k: u32, jt: u8, jf: u8) -> Place {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "operation codes are below 256"
+        )]
+        self.code.push(sock_filter {
+            code: code as u16,
+            jt,
+            jf,
+            k,
+        });
+        Place(self.code.len() - 1)
+    }
+
+    fn distance(&self, target: Place) -> Result<u8, CompileError> {
+        u8::try_from(self.code.len() - 1 - target.0).map_err(|_| CompileError::JumpTooFar)
+    }
+}
+
+/// The code that tests one half of an argument.
+struct Half {
+    compared: Place,
+    start: Place,
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the upper half is tested by itself"
+)]
+fn lower(value: u64) -> u32 {
+    value as u32
+}
+
+fn upper(value: u64) -> u32 {
+    lower(value >> 32)
+}

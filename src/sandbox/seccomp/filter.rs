@@ -1,0 +1,315 @@
+//! The filters a spawner thread loads once, and every child of it inherits for nothing.
+//!
+//! They leave open what the set-up of a child needs; the [closing filter](super::closing) shuts that.
+
+use std::collections::BTreeMap;
+
+use libc::sock_filter;
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule,
+};
+
+use crate::{
+    sandbox::seccomp::{
+        arguments::{ArgTest, Wanted, Width},
+        assembler::{Assembler, Compare},
+        rules::{FilterSpec, Rule, rule},
+        setup::SetupNeeds,
+        syscalls::{self, nr},
+    },
+    weaken,
+};
+
+/// Compiling a filter failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// A jump of the hand-assembled programs does not fit its field.
+    #[error("a seccomp program has grown beyond the reach of a jump")]
+    JumpTooFar,
+    /// The filter compiler refused a list.
+    #[error("cannot compile the list of system calls a seccomp filter {action}")]
+    List {
+        /// What the list is of.
+        action: &'static str,
+        /// Why it was refused.
+        #[source]
+        source: BackendError,
+    },
+}
+
+/// Returns the filters for a spawner thread, in the order in which it loads them.
+///
+/// The kernel runs all of them on every call. The stricter answer wins, and of two answers that both carry an errno the
+/// one of the filter loaded last. Hence the order: what is killed, then the allowlist, which answers EPERM to all it
+/// does not know, then the lists that soften this to another errno, and last the guard.
+///
+/// # Errors
+///
+/// The compiler refuses a program the kernel would refuse.
+pub fn inherited(
+    spec: &FilterSpec,
+    needs: &SetupNeeds,
+) -> Result<Vec<Vec<sock_filter>>, CompileError> {
+    without(spec, needs, &[])
+}
+
+/// Returns the same filters, but that the allowlist leaves out these calls.
+///
+/// # Errors
+///
+/// As [`inherited`].
+fn without(
+    spec: &FilterSpec,
+    needs: &SetupNeeds,
+    left_out: &[u32],
+) -> Result<Vec<Vec<sock_filter>>, CompileError> {
+    let mut allowed = BTreeMap::new();
+    let mut killed = BTreeMap::new();
+    let mut answered: BTreeMap<i32, BTreeMap<i64, Vec<SeccompRule>>> = BTreeMap::new();
+    for nr in syscalls::numbers() {
+        let key = i64::from(nr);
+        let rule = widened(spec, needs, nr);
+        if left_out.contains(&nr) && is_listed(&rule) {
+            continue;
+        }
+        match rule {
+            Rule::Allow => {
+                allowed.insert(key, Vec::new());
+            }
+            Rule::AllowWhen(ways) => {
+                allowed.insert(
+                    key,
+                    compile_ways(&ways).map_err(|source| CompileError::List {
+                        action: "allows",
+                        source,
+                    })?,
+                );
+            }
+            Rule::Errno(libc::EPERM) => {}
+            Rule::Errno(errno) => {
+                answered.entry(errno).or_default().insert(key, Vec::new());
+            }
+            Rule::Kill => {
+                killed.insert(key, Vec::new());
+            }
+        }
+    }
+    let mut programs = vec![
+        list(
+            "kills",
+            killed,
+            SeccompAction::Allow,
+            SeccompAction::KillProcess,
+        )?,
+        list(
+            "allows",
+            allowed,
+            SeccompAction::Errno(libc::EPERM.cast_unsigned()),
+            SeccompAction::Allow,
+        )?,
+    ];
+    for (errno, calls) in answered {
+        programs.push(list(
+            "answers",
+            calls,
+            SeccompAction::Allow,
+            SeccompAction::Errno(errno.cast_unsigned()),
+        )?);
+    }
+    programs.push(guard()?);
+    Ok(programs)
+}
+
+/// The calls by which a hook is observed: those that reach files by path, make processes or sockets, or change what Landlock does
+/// not see.
+pub const OBSERVED: [u32; 41] = [
+    nr::chmod,
+    nr::chown,
+    nr::clone,
+    nr::creat,
+    nr::execve,
+    nr::execveat,
+    nr::fchmod,
+    nr::fchmodat,
+    nr::fchmodat2,
+    nr::fchown,
+    nr::fchownat,
+    nr::fork,
+    nr::fremovexattr,
+    nr::fsetxattr,
+    nr::futimesat,
+    nr::lchown,
+    nr::link,
+    nr::linkat,
+    nr::lremovexattr,
+    nr::lsetxattr,
+    nr::mkdir,
+    nr::mkdirat,
+    nr::open,
+    nr::openat,
+    nr::removexattr,
+    nr::rename,
+    nr::renameat,
+    nr::renameat2,
+    nr::rmdir,
+    nr::setxattr,
+    nr::socket,
+    nr::symlink,
+    nr::symlinkat,
+    nr::truncate,
+    nr::unlink,
+    nr::unlinkat,
+    nr::utime,
+    nr::utimensat,
+    nr::utimes,
+    nr::vfork,
+    nr::setxattrat,
+];
+
+/// What the allowlist says of the calls of [`OBSERVED`], for whoever answers in its place.
+#[derive(Clone, Debug)]
+pub struct Passing(BTreeMap<u32, Rule>);
+
+impl Passing {
+    /// Whether the allowlist would let a call through. Of any call that is not observed: no.
+    #[must_use]
+    pub fn lets(&self, nr: u32, arguments: &[u64; 6]) -> bool {
+        let passes = |test: &ArgTest| {
+            let argument = arguments.get(usize::from(test.index));
+            argument.and_then(|argument| test.passes(*argument)) == Some(true)
+        };
+        match self.0.get(&nr) {
+            Some(Rule::Allow) => true,
+            Some(Rule::AllowWhen(ways)) => ways.iter().any(|way| way.iter().all(passes)),
+            Some(Rule::Errno(_) | Rule::Kill) | None => false,
+        }
+    }
+}
+
+/// Returns the [inherited] filters of hooks that are observed: of the calls of [`OBSERVED`] the allowlist lets none through, so that
+/// a listener gets them all, and lets through what it would have.
+///
+/// # Errors
+///
+/// As [`inherited`].
+pub fn observing(
+    spec: &FilterSpec,
+    needs: &SetupNeeds,
+) -> Result<(Vec<Vec<sock_filter>>, Passing), CompileError> {
+    let rules = OBSERVED.map(|nr| (nr, widened(spec, needs, nr)));
+    let listed = rules.into_iter().filter(|(_, rule)| is_listed(rule));
+    Ok((without(spec, needs, &OBSERVED)?, Passing(listed.collect())))
+}
+
+/// Whether the allowlist has an entry for a call.
+const fn is_listed(rule: &Rule) -> bool {
+    matches!(rule, Rule::Allow | Rule::AllowWhen(_))
+}
+
+/// Which of the [inherited] filters is the allowlist.
+pub const ALLOWLIST: usize = 1;
+
+/// Has the allowlist leave to a listener what it refuses. Nothing else changes: whatever another filter refuses or kills
+/// for is refused or killed for all the same, since the stricter answer wins.
+pub fn ask_instead_of_refusing(allowlist: &mut [sock_filter]) {
+    let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
+    for step in allowlist {
+        if u32::from(step.code) == libc::BPF_RET | libc::BPF_K && step.k == refuse {
+            step.k = libc::SECCOMP_RET_USER_NOTIF;
+        }
+    }
+}
+
+/// Returns the rule of the inherited filters: what the hook may do, and what the set-up needs.
+fn widened(spec: &FilterSpec, needs: &SetupNeeds, nr: u32) -> Rule {
+    let opened = needs.opened(spec, nr);
+    let rule = rule(spec, nr);
+    if opened.is_empty() {
+        return rule;
+    }
+    if opened.iter().any(Vec::is_empty) {
+        return Rule::Allow;
+    }
+    match rule {
+        Rule::Allow => Rule::Allow,
+        Rule::AllowWhen(mut ways) => {
+            ways.extend(opened);
+            Rule::AllowWhen(ways)
+        }
+        Rule::Errno(_) | Rule::Kill => Rule::AllowWhen(opened),
+    }
+}
+
+fn compile_ways(ways: &[Vec<ArgTest>]) -> Result<Vec<SeccompRule>, BackendError> {
+    ways.iter()
+        .map(|way| SeccompRule::new(way.iter().map(condition).collect::<Result<_, _>>()?))
+        .collect()
+}
+
+fn condition(test: &ArgTest) -> Result<SeccompCondition, BackendError> {
+    let width = match test.width {
+        Width::Dword => SeccompCmpArgLen::Dword,
+        Width::Qword => SeccompCmpArgLen::Qword,
+    };
+    let (operator, value) = match test.wanted {
+        Wanted::Exactly(value) => (SeccompCmpOp::Eq, value),
+        Wanted::Masked { mask, value } => (SeccompCmpOp::MaskedEq(mask), value),
+        // `SetupNeeds::opened` opens such a call whole, so none arrives here. Should one, 0 names no other process.
+        Wanted::OwnGroup | Wanted::OwnPid => (SeccompCmpOp::Eq, 0),
+    };
+    SeccompCondition::new(test.index, width, operator, value)
+}
+
+fn list(
+    action: &'static str,
+    calls: BTreeMap<i64, Vec<SeccompRule>>,
+    otherwise: SeccompAction,
+    listed: SeccompAction,
+) -> Result<Vec<sock_filter>, CompileError> {
+    let program = SeccompFilter::new(calls, otherwise, listed, syscalls::TARGET)
+        .and_then(BpfProgram::try_from)
+        .map_err(|source| CompileError::List { action, source })?;
+    Ok(program
+        .into_iter()
+        .map(|step| sock_filter {
+            code: step.code,
+            jt: step.jt,
+            jf: step.jf,
+            k: step.k,
+        })
+        .collect())
+}
+
+/// Returns the program for what a list of numbers cannot say: other ABIs, and numbers nobody has given a meaning yet.
+fn guard() -> Result<Vec<sock_filter>, CompileError> {
+    let mut program = Assembler::default();
+    let allow = program.answer(libc::SECCOMP_RET_ALLOW);
+    let unknown = program.answer(libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned());
+    let kill = program.answer(libc::SECCOMP_RET_KILL_PROCESS);
+    let mut next = allow;
+    let answer = |check, answer| {
+        if weaken::lacks("guard", check) {
+            allow
+        } else {
+            answer
+        }
+    };
+    let (unknown, x32, foreign) = (
+        answer("unknown", unknown),
+        answer("x32", kill),
+        answer("arch", kill),
+    );
+    for hole in syscalls::holes() {
+        let from_start = program.jump(Compare::Above, *hole.end(), next, unknown)?;
+        next = program.jump(Compare::AtLeast, *hole.start(), from_start, next)?;
+    }
+    next = program.jump(Compare::Above, syscalls::newest(), unknown, next)?;
+    if let Some(first) = syscalls::FOREIGN {
+        program.jump(Compare::AtLeast, first, x32, next)?;
+    }
+    let number = program.load(0);
+    program.jump(Compare::Equal, syscalls::AUDIT_ARCH, number, foreign)?;
+    program.load(4);
+    Ok(program.finish().program)
+}

@@ -1,0 +1,359 @@
+//! What a hook may ask of the kernel: one table, from which every filter is computed.
+//!
+//! Default-deny. Which *files* a path call reaches is for Landlock to say; the table says which calls exist for a hook.
+
+mod groups;
+
+use serde::{Deserialize, Serialize};
+
+use self::groups::{
+    FCNTL_COMMANDS, GROUPS, IOCTL_REQUESTS, KILLED, METADATA, MISSING, OUTBOUND, PATHS,
+    PRCTL_OPTIONS, XATTR_READS,
+};
+use crate::{
+    model::axis::Axis,
+    policy::{Metadata, Network, Policy, Spawn},
+    sandbox::seccomp::{
+        arguments::ArgTest,
+        syscalls::{self, nr},
+    },
+    weaken,
+};
+
+/// What the filters of a profile depend on.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct FilterSpec {
+    /// The Landlock ABI of the kernel. Where it lacks a right, the filters stand in.
+    pub landlock_abi: u32,
+    /// Whether the hook may change modes, owners, times and extended attributes.
+    pub metadata: Metadata,
+    /// Whether the set-up makes mounts, which the hook itself never may.
+    pub mounts: bool,
+    /// What it may do on the network.
+    pub network: Network,
+    /// Which tasks it may start.
+    pub spawn: Spawn,
+}
+
+impl FilterSpec {
+    /// Returns what a policy comes to on a kernel.
+    pub const fn of(policy: &Policy, landlock_abi: u32) -> Self {
+        Self {
+            landlock_abi,
+            metadata: policy.metadata,
+            mounts: !policy.files.read_only.is_empty(),
+            network: policy.network,
+            spawn: policy.spawn,
+        }
+    }
+}
+
+/// What becomes of a system call.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[must_use]
+pub enum Rule {
+    /// It goes through.
+    Allow,
+    /// It goes through if all tests of any of these ways hold, and fails with EPERM otherwise.
+    AllowWhen(Vec<Vec<ArgTest>>),
+    /// It fails with this errno.
+    Errno(i32),
+    /// It ends the hook with SIGSYS.
+    Kill,
+}
+
+/// Returns what a hook confined to `spec` may do with the system call `nr`.
+pub fn rule(spec: &FilterSpec, nr: u32) -> Rule {
+    weakened(nr, specified(spec, nr))
+}
+
+/// Returns what is left of a rule where tests take elements out of it.
+fn weakened(nr: u32, specified: Rule) -> Rule {
+    let name = syscalls::name(nr).unwrap_or_default();
+    if weaken::lacks("seccomp", name) {
+        return Rule::Allow;
+    }
+    let Rule::AllowWhen(mut ways) = specified else {
+        return specified;
+    };
+    for way in &mut ways {
+        way.retain(|test| !weaken::lacks("argument", format_args!("{name}:{}", test.index)));
+    }
+    if ways.iter().any(Vec::is_empty) {
+        return Rule::Allow;
+    }
+    Rule::AllowWhen(ways)
+}
+
+fn specified(spec: &FilterSpec, nr: u32) -> Rule {
+    if syscalls::is_foreign(nr) {
+        return Rule::Kill;
+    }
+    // First, because the lists below also name calls that this architecture does not have.
+    if syscalls::name(nr).is_none() || MISSING.contains(&nr) {
+        return Rule::Errno(libc::ENOSYS);
+    }
+    if KILLED.contains(&nr) {
+        return Rule::Kill;
+    }
+    if let Some(rule) = stand_in(spec.landlock_abi, nr) {
+        return rule;
+    }
+    if GROUPS.iter().any(|group| group.contains(&nr)) {
+        return Rule::Allow;
+    }
+    match nr {
+        nr::chmod | nr::fchmod if spec.metadata == Metadata::Change => unprivileged_mode(1),
+        // Threads of every runtime, and children where the profile has processes.
+        nr::clone => Rule::AllowWhen(vec![vec![clone_flags(spec.spawn)]]),
+        // Old programs, for `open`.
+        nr::creat => unprivileged_mode(1),
+        // SQLite and databases. Only to allocate what is to be written anyhow: with `FALLOC_FL_KEEP_SIZE` it passes the limit on a file's size.
+        nr::fallocate => one_of(1, &[0]),
+        nr::fchmodat | nr::fchmodat2 if spec.metadata == Metadata::Change => unprivileged_mode(2),
+        // Everybody: shells, Python, SQLite.
+        nr::fcntl => one_of(1, &FCNTL_COMMANDS),
+        // Everybody: whether a descriptor is a terminal.
+        nr::ioctl => one_of(1, &IOCTL_REQUESTS),
+        // Everybody who opens files; musl and older C libraries by the first.
+        nr::open => opens(1, &opens_that_need_a_right(1)),
+        nr::openat => opens(2, &opens_that_need_a_right(2)),
+        // Node, Java, glibc: names of threads and mappings.
+        nr::prctl => one_of(0, &PRCTL_OPTIONS),
+        // glibc for `getrlimit`, Go at start. Of itself only, and only to ask: with a limit to set, it would reach every process of the same user.
+        nr::prlimit64 => Rule::AllowWhen(vec![vec![ArgTest::int(0, 0), ArgTest::null(2)]]),
+        // Node and Python, for pipes to children. A datagram half could be addressed to any socket of the host by its path; a half of one of these is connected for good. Rust
+        // starts processes with the second.
+        nr::socketpair => Rule::AllowWhen(
+            [libc::SOCK_STREAM, libc::SOCK_SEQPACKET]
+                .map(|kind| vec![int(0, libc::AF_UNIX), socket_type(kind)])
+                .into(),
+        ),
+        // `mv`, Rust and Go, for `rename`. A whiteout is a device file, the one that needs no privilege.
+        nr::renameat2 => Rule::AllowWhen(vec![vec![ArgTest::bits(
+            4,
+            libc::RENAME_WHITEOUT.into(),
+            0,
+        )]]),
+        // musl and older shells start children by these.
+        nr::fork | nr::vfork => allow_if(spec.spawn == Spawn::Processes),
+        // Node, Rust: writing a socket pair. Without an address it is `send`, on what is connected already.
+        nr::sendto if spec.network == Network::None => {
+            Rule::AllowWhen(vec![vec![ArgTest::null(4)]])
+        }
+        nr::sendto => Rule::Allow,
+        nr::socket if spec.network == Network::Outbound => Rule::AllowWhen(internet_sockets()),
+        _ if OUTBOUND.contains(&nr) => allow_if(spec.network == Network::Outbound),
+        _ if XATTR_READS.contains(&nr) && spec.metadata == Metadata::Keep => {
+            Rule::Errno(libc::ENOTSUP)
+        }
+        _ if XATTR_READS.contains(&nr) || METADATA.contains(&nr) => {
+            allow_if(spec.metadata == Metadata::Change)
+        }
+        _ => Rule::Errno(libc::EPERM),
+    }
+}
+
+/// Whether a call names files by path, so that what it reaches is for the grants to say.
+pub fn is_about_paths(nr: u32) -> bool {
+    let others = [
+        nr::creat,
+        nr::execve,
+        nr::execveat,
+        nr::open,
+        nr::openat,
+        nr::renameat2,
+    ];
+    PATHS.contains(&nr) || others.contains(&nr)
+}
+
+/// Returns what a call that is denied is about, or `None` where no axis speaks of it.
+pub fn axis(nr: u32) -> Option<Axis> {
+    match nr {
+        nr::accept
+        | nr::accept4
+        | nr::bind
+        | nr::connect
+        | nr::listen
+        | nr::recvmmsg
+        | nr::sendmmsg
+        | nr::sendmsg
+        | nr::sendto
+        | nr::socket
+        | nr::socketpair => Some(Axis::Network),
+        nr::clone | nr::clone3 | nr::fork | nr::setpgid | nr::setsid | nr::vfork => {
+            Some(Axis::Spawn)
+        }
+        nr::ioctl | nr::mknod | nr::mknodat => Some(Axis::Devices),
+        nr::memfd_create | nr::uselib => Some(Axis::Execute),
+        _ if METADATA.contains(&nr) || XATTR_READS.contains(&nr) => Some(Axis::Metadata),
+        _ => {
+            let name = syscalls::name(nr).unwrap_or_default();
+            let is = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+            if is(&["sched_", "setpriority", "ioprio_"]) {
+                Some(Axis::Cpu)
+            } else if is(&["mlock", "munlock", "mbind", "set_mempolicy", "memfd_secret"]) {
+                Some(Axis::Memory)
+            } else if is(&[
+                "shm",
+                "sem",
+                "msg",
+                "mq_",
+                "add_key",
+                "request_key",
+                "keyctl",
+                "tkill",
+                "rt_",
+                "pidfd_",
+                "process_",
+                "kcmp",
+                "ptrace",
+            ]) {
+                Some(Axis::Ipc)
+            } else {
+                None
+            }
+        }
+    }
+}
+
+/// Returns the rule that stands in for a right the kernel's Landlock lacks, if one is needed for `nr`.
+///
+/// An ABI below 5 needs none: the list of `ioctl` requests is always on. Nor does `creat` below 3: it opens for writing,
+/// for which Landlock asks the right to write.
+fn stand_in(landlock_abi: u32, nr: u32) -> Option<Rule> {
+    let no_truncate = landlock_abi < 3;
+    let no_signal_scope = landlock_abi < 6;
+    match nr {
+        nr::open if no_truncate => Some(opens(1, &opens_that_keep_content(1))),
+        nr::openat if no_truncate => Some(opens(2, &opens_that_keep_content(2))),
+        nr::truncate if no_truncate => Some(Rule::Errno(libc::EPERM)),
+        nr::kill if no_signal_scope => Some(Rule::AllowWhen(vec![
+            vec![ArgTest::own_pid(0)],
+            vec![ArgTest::int(0, 0)],
+            vec![ArgTest::own_group(0)],
+        ])),
+        nr::tgkill if no_signal_scope => Some(Rule::AllowWhen(vec![vec![ArgTest::own_pid(0)]])),
+        _ => None,
+    }
+}
+
+/// The bits in which the kernel looks for an open's access mode. Not `O_ACCMODE`: musl's has `O_PATH` among them.
+pub(in crate::sandbox) const ACCESS_MODE: libc::c_int =
+    libc::O_RDONLY | libc::O_WRONLY | libc::O_RDWR;
+
+/// Returns the ways to open a file for reading, for writing or for both.
+///
+/// The fourth access mode is for neither, so Landlock asks for no right at all: it would open any device outside, and make
+/// files without a name in any directory.
+fn opens_that_need_a_right(flags: u8) -> Vec<Vec<ArgTest>> {
+    let without = |bit: libc::c_int| vec![ArgTest::bits(flags, bit as u64, 0)];
+    vec![without(libc::O_WRONLY), without(libc::O_RDWR)]
+}
+
+/// Returns the same ways without those that truncate a file without the right to write it.
+///
+/// With `O_TRUNC` the kernel truncates whatever the access mode, but without a right of its own for it Landlock asks only
+/// for what the mode says: nothing to write for `O_RDONLY`.
+fn opens_that_keep_content(flags: u8) -> Vec<Vec<ArgTest>> {
+    let is = |mask: libc::c_int, value: libc::c_int| {
+        vec![ArgTest::bits(flags, mask as u64, value as u64)]
+    };
+    vec![
+        is(ACCESS_MODE | libc::O_TRUNC, libc::O_RDONLY),
+        is(ACCESS_MODE, libc::O_WRONLY),
+        is(ACCESS_MODE, libc::O_RDWR),
+    ]
+}
+
+/// Mode bits by which a file gives whoever executes it the rights of the hook's user or group, after the hook too.
+const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
+
+/// Returns these ways to open a file, each without making one whose mode has a bit of [`SET_ID`]. The mode stands behind the
+/// flags, and means something only where a file is made.
+fn opens(flags: u8, ways: &[Vec<ArgTest>]) -> Rule {
+    // `O_TMPFILE` without `O_DIRECTORY`, which it has in it.
+    const MAKES: u64 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u64;
+    let makes_none = ArgTest::bits(flags, MAKES, 0);
+    let unprivileged = ArgTest::bits(flags + 1, SET_ID, 0);
+    let with = |way: &Vec<ArgTest>| {
+        [makes_none, unprivileged].map(|test| way.iter().copied().chain([test]).collect())
+    };
+    Rule::AllowWhen(ways.iter().flat_map(with).collect())
+}
+
+/// Returns the rule for a call that sets the mode of a file, which the kernel takes from the argument at `index`.
+fn unprivileged_mode(index: u8) -> Rule {
+    Rule::AllowWhen(vec![vec![ArgTest::bits(index, SET_ID, 0)]])
+}
+
+/// Returns the test on what `clone` may make. The exit signal, in the lowest byte, is free: it goes to the parent, which
+/// only `CLONE_PARENT` could make someone outside.
+const fn clone_flags(spawn: Spawn) -> ArgTest {
+    match spawn {
+        Spawn::Processes => ArgTest::bits(0, NAMESPACES | libc::CLONE_PARENT as u64, 0),
+        Spawn::Threads => ArgTest::bits(
+            0,
+            NAMESPACES | libc::CLONE_THREAD as u64,
+            libc::CLONE_THREAD as u64,
+        ),
+    }
+}
+
+/// Returns the ways to make a socket that can only speak TCP or UDP: not MPTCP, which Landlock does not see, not ICMP.
+fn internet_sockets() -> Vec<Vec<ArgTest>> {
+    let kinds = [
+        (libc::SOCK_STREAM, libc::IPPROTO_TCP),
+        (libc::SOCK_DGRAM, libc::IPPROTO_UDP),
+    ];
+    let mut ways = Vec::new();
+    for domain in [libc::AF_INET, libc::AF_INET6] {
+        for (kind, own_protocol) in kinds {
+            for protocol in [0, own_protocol] {
+                ways.push(vec![int(0, domain), socket_type(kind), int(2, protocol)]);
+            }
+        }
+    }
+    ways
+}
+
+const fn socket_type(kind: libc::c_int) -> ArgTest {
+    ArgTest::bits(
+        1,
+        !((libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) as u64) & 0xffff_ffff,
+        kind as u64,
+    )
+}
+
+const fn int(index: u8, value: libc::c_int) -> ArgTest {
+    ArgTest::int(index, value.cast_unsigned() as u64)
+}
+
+fn one_of(index: u8, values: &[u64]) -> Rule {
+    Rule::AllowWhen(
+        values
+            .iter()
+            .map(|&value| vec![ArgTest::int(index, value)])
+            .collect(),
+    )
+}
+
+const fn allow_if(allowed: bool) -> Rule {
+    if allowed {
+        Rule::Allow
+    } else {
+        Rule::Errno(libc::EPERM)
+    }
+}
+
+/// Every namespace a legacy `clone` can make. `CLONE_NEWTIME` it cannot: the bit belongs to the exit signal there.
+const NAMESPACES: u64 = (libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWUTS) as u64;
+
+#[cfg(test)]
+mod tests;

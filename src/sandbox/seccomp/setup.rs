@@ -1,0 +1,133 @@
+//! What a child does to itself before it executes the hook, and the hook must not.
+//!
+//! The child inherits the filters of the thread that made it, so these must leave its set-up open; the closing filter
+//! shuts it. Both are computed from `SetupNeeds::opened`: what one opens, the other closes.
+
+use crate::{
+    sandbox::seccomp::{
+        arguments::ArgTest,
+        rules::{FilterSpec, Rule, rule},
+        syscalls::nr,
+    },
+    sys,
+};
+
+/// What the set-up of a child needs from the kernel beyond what a hook may do.
+///
+/// Everything else it calls (`dup3`, `fchdir`, `umask`, `close_range`, `openat`, `rt_sig*`, `getpid`, `execveat`) every
+/// hook may call.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SetupNeeds {
+    /// The first argument of the `clone` that makes the child: flags and exit signal.
+    pub clone_flags: u32,
+    /// Whether the child gives up privileges.
+    pub credentials: Credentials,
+    /// Whether it makes mounts in a namespace of its own.
+    pub mounts: bool,
+}
+
+/// What a child does about its user, groups and capabilities.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Credentials {
+    /// It changes user and groups and drops every capability; the bounding set was emptied by the thread that makes it.
+    Drop,
+    /// It keeps what the daemon has, which is unprivileged already.
+    Keep,
+}
+
+impl SetupNeeds {
+    /// Returns the calls of the set-up, each with the tests its arguments meet.
+    #[must_use]
+    pub fn calls(&self) -> Vec<(u32, Vec<ArgTest>)> {
+        let mut calls = vec![
+            (
+                nr::clone,
+                vec![ArgTest::int(0, u64::from(self.clone_flags))],
+            ),
+            (nr::landlock_restrict_self, vec![]),
+            (nr::prctl, vec![option(libc::PR_SET_PDEATHSIG)]),
+            (nr::prlimit64, vec![ArgTest::int(0, 0)]),
+            (
+                nr::seccomp,
+                vec![ArgTest::int(0, libc::SECCOMP_SET_MODE_FILTER as u64)],
+            ),
+            (nr::setpgid, vec![]),
+        ];
+        if self.credentials == Credentials::Drop {
+            calls.extend([
+                (nr::capset, vec![]),
+                (nr::setgroups, vec![]),
+                (nr::setresgid, vec![]),
+                (nr::setresuid, vec![]),
+            ]);
+        }
+        if self.mounts {
+            let namespaces = match self.credentials {
+                Credentials::Drop => sys::NAMESPACE_OF_ROOT,
+                Credentials::Keep => {
+                    calls.extend([
+                        (nr::capset, vec![]),
+                        (nr::prctl, vec![option(libc::PR_CAPBSET_DROP)]),
+                    ]);
+                    sys::NAMESPACES_OF_A_USER
+                }
+            };
+            calls.extend([
+                (nr::mount_setattr, vec![]),
+                (nr::move_mount, vec![]),
+                (nr::open_tree, vec![]),
+                (nr::openat2, vec![]),
+                (
+                    nr::unshare,
+                    vec![ArgTest::int(0, u64::from(namespaces.cast_unsigned()))],
+                ),
+            ]);
+        }
+        calls
+    }
+
+    /// Returns the ways of calling `nr` that the inherited filters leave open and `spec` does not give to the hook.
+    ///
+    /// Ways the hook has anyway are not among them. Where the rule depends on the hook's process id, every way is: the
+    /// inherited filters are loaded before there is one.
+    #[must_use]
+    pub(in crate::sandbox) fn opened(&self, spec: &FilterSpec, nr: u32) -> Vec<Vec<ArgTest>> {
+        let ways = match rule(spec, nr) {
+            Rule::Allow => return Vec::new(),
+            Rule::AllowWhen(ways) => ways,
+            Rule::Errno(_) | Rule::Kill => Vec::new(),
+        };
+        if ways.iter().flatten().any(ArgTest::is_personal) {
+            return vec![Vec::new()];
+        }
+        self.calls()
+            .into_iter()
+            .filter(|&(number, _)| number == nr)
+            .map(|(_, need)| need)
+            .filter(|need| {
+                !ways
+                    .iter()
+                    .any(|way| remaining(way, need).is_some_and(|left| left.is_empty()))
+            })
+            .collect()
+    }
+}
+
+/// Returns the tests of `way` that `need` does not decide, or `None` where `need` makes one of them fail.
+pub(in crate::sandbox) fn remaining(way: &[ArgTest], need: &[ArgTest]) -> Option<Vec<ArgTest>> {
+    let decided = |test: &ArgTest| need.iter().find_map(|known| test.follows_from(known));
+    if way.iter().any(|test| decided(test) == Some(false)) {
+        return None;
+    }
+    Some(
+        way.iter()
+            .filter(|test| decided(test).is_none())
+            .copied()
+            .collect(),
+    )
+}
+
+/// Returns a test for a `prctl` option.
+const fn option(option: libc::c_int) -> ArgTest {
+    ArgTest::int(0, option as u64)
+}

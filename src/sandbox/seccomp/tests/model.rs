@@ -1,0 +1,210 @@
+//! What the table says about one call, read off without any filter, and the calls worth asking about.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    policy::{Metadata, Network, Spawn},
+    sandbox::seccomp::{
+        arguments::{ArgTest, Wanted},
+        rules::{FilterSpec, Rule, rule},
+        setup::{Credentials, SetupNeeds},
+        syscalls::nr,
+        tests::interpreter::Verdict,
+    },
+};
+
+/// The process id the hook has in these tests.
+pub(in crate::sandbox) const PID: u32 = 4242;
+
+/// The clone that makes a child.
+pub(in crate::sandbox) const CLONE_FLAGS: u32 =
+    (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD).cast_unsigned();
+
+/// Returns every combination of what filters depend on.
+pub(in crate::sandbox) fn specs() -> Vec<FilterSpec> {
+    let mut specs = Vec::new();
+    for network in [Network::None, Network::Outbound] {
+        for spawn in [Spawn::Processes, Spawn::Threads] {
+            for metadata in [Metadata::Change, Metadata::Keep] {
+                specs.extend((1..=7).map(|landlock_abi| FilterSpec {
+                    landlock_abi,
+                    metadata,
+                    mounts: false,
+                    network,
+                    spawn,
+                }));
+            }
+        }
+    }
+    specs
+}
+
+/// Returns all kinds of set-up.
+pub(in crate::sandbox) fn needs() -> [SetupNeeds; 4] {
+    [
+        (Credentials::Drop, false),
+        (Credentials::Keep, false),
+        (Credentials::Drop, true),
+        (Credentials::Keep, true),
+    ]
+    .map(|(credentials, mounts)| SetupNeeds {
+        clone_flags: CLONE_FLAGS,
+        credentials,
+        mounts,
+    })
+}
+
+/// Returns what `rule` says about a call with these arguments by the hook of process id [`PID`].
+pub(in crate::sandbox) fn expected(rule: &Rule, args: &[u64; 6]) -> Verdict {
+    match rule {
+        Rule::Allow => Verdict::Allow,
+        Rule::AllowWhen(ways)
+            if ways
+                .iter()
+                .any(|way| way.iter().all(|test| holds(test, args))) =>
+        {
+            Verdict::Allow
+        }
+        Rule::AllowWhen(_) => Verdict::Errno(libc::EPERM),
+        Rule::Errno(errno) => Verdict::Errno(*errno),
+        Rule::Kill => Verdict::Kill,
+    }
+}
+
+fn holds(test: &ArgTest, args: &[u64; 6]) -> bool {
+    let (mask, value) = match test.wanted {
+        Wanted::Exactly(value) => (u64::MAX, value),
+        Wanted::Masked { mask, value } => (mask, value),
+        Wanted::OwnGroup => (u64::MAX, u64::from(PID.wrapping_neg())),
+        Wanted::OwnPid => (u64::MAX, u64::from(PID)),
+    };
+    (args[usize::from(test.index)] ^ value) & mask & test.width.mask() == 0
+}
+
+/// Returns arguments for which `tests` hold; those nobody tests are `rest`.
+pub(in crate::sandbox) fn satisfying(tests: &[ArgTest], rest: u64) -> [u64; 6] {
+    let mut args = [rest; 6];
+    for test in tests {
+        args[usize::from(test.index)] = values(test)[0];
+    }
+    args
+}
+
+/// Arguments of the calls whose verdict depends on them, by number: every combination of the values around which a test
+/// of any profile or of the set-up changes its mind.
+#[derive(Debug)]
+pub(in crate::sandbox) struct Vectors(BTreeMap<u32, Vec<[u64; 6]>>);
+
+impl Vectors {
+    /// Collects them from all rules.
+    pub(in crate::sandbox) fn new() -> Self {
+        let mut tests: BTreeMap<u32, Vec<ArgTest>> = BTreeMap::new();
+        for nr in 0..1024 {
+            for spec in specs() {
+                if let Rule::AllowWhen(ways) = rule(&spec, nr) {
+                    tests
+                        .entry(nr)
+                        .or_default()
+                        .extend(ways.into_iter().flatten());
+                }
+            }
+        }
+        for (nr, way) in needs()[0].calls() {
+            tests.entry(nr).or_default().extend(way);
+        }
+        Self(
+            tests
+                .into_iter()
+                .map(|(nr, tests)| (nr, combinations(&tests)))
+                .collect(),
+        )
+    }
+
+    /// Returns the arguments to call `nr` with.
+    pub(in crate::sandbox) fn of(&self, nr: u32) -> &[[u64; 6]] {
+        self.0.get(&nr).map_or(&PLAIN, Vec::as_slice)
+    }
+
+    /// Iterates over the calls whose verdict depends on their arguments in some profile or in the set-up.
+    pub(in crate::sandbox) fn tested(&self) -> impl Iterator<Item = u32> {
+        self.0.keys().copied()
+    }
+}
+
+const PLAIN: [[u64; 6]; 3] = [[0; 6], [1; 6], [u64::MAX; 6]];
+
+fn combinations(tests: &[ArgTest]) -> Vec<[u64; 6]> {
+    let mut vectors = PLAIN.to_vec();
+    let mut tested = BTreeMap::<usize, BTreeSet<u64>>::new();
+    for test in tests {
+        tested
+            .entry(test.index.into())
+            .or_default()
+            .extend(values(test));
+    }
+    let mut product = vec![[0; 6], [u64::MAX; 6]];
+    for (&index, values) in &tested {
+        let with = |args: [u64; 6], value| {
+            let mut args = args;
+            args[index] = value;
+            args
+        };
+        product = product
+            .iter()
+            .flat_map(|&args| values.iter().map(move |&value| with(args, value)))
+            .collect();
+    }
+    vectors.extend(product);
+    vectors
+}
+
+/// Returns values for the tested argument: first one for which the test holds, then its neighbours.
+fn values(test: &ArgTest) -> Vec<u64> {
+    let own = u64::from(PID);
+    let group = u64::from(PID.wrapping_neg());
+    let mut values = match test.wanted {
+        Wanted::Exactly(value) => vec![value, value.wrapping_add(1), value.wrapping_sub(1)],
+        Wanted::Masked { mask, value } => {
+            let mask = mask & test.width.mask();
+            let free = !mask & test.width.mask();
+            let bits: Vec<u64> = (0..64)
+                .map(|bit| 1 << bit)
+                .filter(|bit| mask & bit != 0)
+                .collect();
+            // The many spare bits of a socket type are alike: the lowest and the highest stand for all.
+            let ends = bits.iter().take(5).chain(bits.iter().rev().take(7));
+            [value, value | free]
+                .into_iter()
+                .chain(ends.map(|bit| value ^ bit))
+                .collect()
+        }
+        Wanted::OwnGroup => vec![
+            group,
+            own.wrapping_neg(),
+            group + 1,
+            own,
+            u64::from(u32::MAX),
+        ],
+        Wanted::OwnPid => vec![own, own + 1, own.wrapping_neg()],
+    };
+    // The same in its lower half, and all bits.
+    values.extend([values[0] ^ 1 << 32, values[0] << 32, u64::MAX]);
+    values
+}
+
+/// Names what the set-up calls that every hook may call too.
+pub(in crate::sandbox) const SHARED_WITH_HOOKS: [u32; 13] = [
+    nr::close_range,
+    nr::dup3,
+    nr::execve,
+    nr::execveat,
+    nr::exit_group,
+    nr::fchdir,
+    nr::getpid,
+    nr::kill,
+    nr::openat,
+    nr::rt_sigaction,
+    nr::rt_sigprocmask,
+    nr::umask,
+    nr::write,
+];

@@ -1,0 +1,802 @@
+//! The self-test: a real child *manages* what a policy grants and *fails* what it does not, on this host, now.
+//!
+//! The same attempts are made twice: by a child without confinement, where each must succeed (the positive control: an
+//! attempt that fails everywhere proves nothing), and by a child under the policy, where each must end as the policy says.
+
+mod fixture;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    io,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    model::axis::{Axes, Axis, Coverage},
+    policy::{Limits, Metadata, Network, Policy, Spawn},
+    refusal::{Fault, Reason, Refusal, Stop, chain, unless_lacking},
+    sandbox::{
+        Backend, BackendName, Noop, Prepared, Sandbox, Started,
+        backend::is_claimed,
+        host::{Lease, Until},
+        nesting::{CONTROL_FAILS, Cause},
+        run::{
+            grants::OpenGrant,
+            litter::RunResources,
+            scratch::RunDir,
+            task::{Action, Task},
+        },
+        selftest::fixture::{Check, Effect, Ground, seen},
+    },
+    sys::Attempt,
+    weaken,
+};
+
+/// A policy that a real child has proved on this host.
+#[derive(Clone, Debug)]
+pub struct Confirmation {
+    /// What was tried on each axis.
+    pub proofs: Vec<AxisProof>,
+    /// When.
+    pub tested_at: Timestamp,
+}
+
+impl Confirmation {
+    fn now(proofs: Vec<AxisProof>) -> Self {
+        Self {
+            proofs,
+            tested_at: Timestamp::now(),
+        }
+    }
+}
+
+/// A policy that is not proved, and so refuses every run.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct Unconfirmed {
+    /// The axis that did not hold, if it was one.
+    pub axis: Option<Axis>,
+    /// What an operator can do about it; may be empty.
+    pub fix: String,
+    /// What was tried on each axis.
+    pub proofs: Vec<AxisProof>,
+    /// `BACKEND_UNCONFIRMED`, or `OVERLOADED` where the system lacks for the moment what the self-test takes.
+    pub reason: Reason,
+    /// Why.
+    pub why: String,
+}
+
+/// The backend that a policy runs on.
+#[derive(Clone, Debug)]
+pub struct Selected {
+    /// What proved the policy on it.
+    pub confirmation: Arc<Confirmation>,
+    /// The backends before it in the operator's order, and why it is none of them.
+    pub passed_over: Vec<PassedOver>,
+    /// What the policy came to.
+    pub prepared: Prepared,
+}
+
+/// How one backend stands with a policy.
+#[derive(Clone, Debug)]
+pub enum Standing {
+    /// It does not serve it.
+    PassedOver(Box<PassedOver>),
+    /// It would serve it.
+    Serves(Box<(Prepared, Arc<Confirmation>)>),
+}
+
+impl Standing {
+    /// Returns which backend it is.
+    pub fn backend(&self) -> BackendName {
+        match self {
+            Self::PassedOver(passed_over) => passed_over.backend,
+            Self::Serves(serves) => serves.0.backend,
+        }
+    }
+
+    /// Whether it would serve it, and confine.
+    pub fn confines(&self) -> bool {
+        match self {
+            Self::PassedOver(_) => false,
+            Self::Serves(serves) => serves.0.confines(),
+        }
+    }
+
+    /// Whether it would serve it.
+    pub const fn serves(&self) -> bool {
+        match self {
+            Self::PassedOver(_) => false,
+            Self::Serves(_) => true,
+        }
+    }
+}
+
+/// A backend that a policy was not selected for.
+#[derive(Clone, Debug)]
+pub struct PassedOver {
+    /// Which.
+    pub backend: BackendName,
+    /// The failed self-test, and what the policy came to, where it came as far as that.
+    pub failed: Option<(Prepared, Arc<Unconfirmed>)>,
+    /// Why.
+    pub refusal: Refusal,
+}
+
+/// What was tried on one axis.
+#[derive(Clone, Debug)]
+pub struct AxisProof {
+    /// The axis.
+    pub axis: Axis,
+    /// What had to succeed.
+    pub control: Vec<Leg>,
+    /// What had to fail.
+    pub deny: Vec<Leg>,
+}
+
+impl AxisProof {
+    /// Returns a leg that did not hold: one that shows a hole before one that shows nothing.
+    fn failed(&self) -> Option<&Leg> {
+        let broken = |leg: &&Leg| !leg.held;
+        let shows_nothing = |leg: &&Leg| {
+            let mut controls = self.control.iter().filter(broken);
+            controls.any(|control| control.attempt.strip_suffix(UNCONFINED) == Some(&leg.attempt))
+        };
+        let holes = self.deny.iter().filter(broken);
+        let mut holes = holes.filter(|leg| !shows_nothing(leg));
+        holes.next().or_else(|| self.control.iter().find(broken))
+    }
+}
+
+/// How long one child of a self-test may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How the name of an attempt ends that was made without confinement.
+const UNCONFINED: &str = ", unconfined";
+
+/// One attempt and what came of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Leg {
+    /// What was tried.
+    pub attempt: String,
+    /// Whether it ended as it had to.
+    pub held: bool,
+    /// What was seen.
+    pub observed: String,
+}
+
+/// What was proved so far: for each profile and each way it is narrowed.
+#[derive(Debug, Default)]
+pub(in crate::sandbox) struct Confirmations {
+    cells: Mutex<HashMap<Key, Arc<OnceCell<Arc<Confirmation>>>>>,
+    /// Whether each backend served a profile when that was last looked at.
+    served: Mutex<HashMap<(String, BackendName), bool>>,
+}
+
+impl Confirmations {
+    /// Tells the log where a backend serves a profile no more, or again.
+    fn note(&self, policy: &Policy, standing: &Standing) {
+        let key = (policy.digest.clone(), standing.backend());
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = served.insert(key, standing.serves());
+        let (profile, backend) = (&policy.name, standing.backend());
+        match (before, standing) {
+            (Some(true), Standing::PassedOver(passed_over)) => tracing::warn!(
+                %profile,
+                %backend,
+                reason = passed_over.refusal.reason.as_str(),
+                "backend is not confirmed any more: {}",
+                passed_over.refusal.message
+            ),
+            (Some(false), Standing::Serves(_)) => {
+                tracing::info!(%profile, %backend, "backend is confirmed again");
+            }
+            (Some(_) | None, _) => {}
+        }
+    }
+}
+
+/// Returns the first axis on which more is claimed than was proved, and what is missing: an attempt that did not end as it
+/// must; or, where the axis is claimed to be enforced, any attempt that must fail beside one that must succeed.
+///
+/// What is only claimed to hold but for a gap satisfies no profile that requires the axis, and may be without attempts.
+fn unproved(axes: &Axes<Coverage>, proofs: &[AxisProof]) -> Option<(Axis, String)> {
+    axes.iter().find_map(|(axis, coverage)| {
+        let proof = proofs.iter().find(|proof| proof.axis == axis);
+        let (deny, control) = proof.map_or((&[][..], &[][..]), |proof| {
+            (&proof.deny[..], &proof.control[..])
+        });
+        let enforced = match coverage {
+            Coverage::Degraded { .. } => false,
+            Coverage::Enforced { .. } => true,
+            // Whether it holds all the same is nobody's concern.
+            Coverage::Ignored => return None,
+        };
+        if let Some(leg) = proof.and_then(AxisProof::failed) {
+            return Some((axis, format!("{}: {}", leg.attempt, leg.observed)));
+        }
+        let unproved = enforced && is_claimed(axis) && (deny.is_empty() || control.is_empty());
+        unproved.then(|| {
+            let why = "it is claimed to be enforced and not proved: the self-test has no attempt that must fail beside one that must succeed";
+            (axis, why.to_owned())
+        })
+    })
+}
+
+/// Returns the axis that a stop is about, if it says so.
+fn axis_of(stop: &Stop) -> Option<Axis> {
+    match stop {
+        Stop::Fault(_) => None,
+        Stop::Refusal(refusal) => {
+            let name = refusal.metadata.get("axis")?;
+            Axis::ALL.into_iter().find(|axis| axis.name() == name)
+        }
+    }
+}
+
+/// Refuses where none of a policy's backends serves it: with the reason of the first, which is the one that the operator
+/// wants, and in the words of all.
+fn none_serves(passed_over: &[PassedOver]) -> Refusal {
+    let words: Vec<_> = passed_over
+        .iter()
+        .map(|passed_over| passed_over.refusal.message.as_str())
+        .collect();
+    match passed_over.first() {
+        Some(first) => Refusal {
+            message: words.join("; "),
+            ..first.refusal.clone()
+        },
+        None => Refusal::new(Reason::BackendUnconfirmed, "no backend is configured"),
+    }
+}
+
+/// Refuses where an attempt failed for want of something: that shows nothing.
+fn lacked(checks: &[Check], results: &[Option<isize>]) -> Result<(), Refusal> {
+    checks.iter().try_for_each(|check| {
+        let what = format_args!("attempt to {}", check.what);
+        let errno = match check.failed(results) {
+            Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+            None => Ok(()),
+        };
+        unless_lacking(what, errno).map(drop)
+    })
+}
+
+/// What a child of the self-test is started on. Dropped in this order.
+struct Site {
+    ground: Ground,
+    lease: Option<Lease>,
+    resources: RunResources,
+}
+
+impl Site {
+    fn directory(&self) -> &RunDir {
+        self.resources.directory()
+    }
+}
+
+fn not_made(error: io::Error) -> Fault {
+    Fault::new("cannot make a directory for the self-test", error)
+}
+
+/// What is proved once: a profile on a backend, as far as requests narrow it in ways that a self-test can see.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Key {
+    backend: BackendName,
+    keeps: bool,
+    metadata: Metadata,
+    network: Network,
+    profile_digest: String,
+    spawn: Spawn,
+}
+
+type Proved = Result<Arc<Confirmation>, Arc<Unconfirmed>>;
+
+impl Sandbox {
+    /// Translates a policy with the first of its backends that enforces what it requires, and has it confirmed.
+    /// `profile_digest` names the profile that the policy was made from.
+    ///
+    /// # Errors
+    ///
+    /// Refuses where no backend of its order can, or none is confirmed, and says of each why. `OVERLOADED` where the first that
+    /// could is not confirmed for want of something that passes.
+    pub async fn select(&self, policy: &Policy, profile_digest: &str) -> Result<Selected, Refusal> {
+        let mut passed_over = Vec::new();
+        for backend in self.backends_of(policy) {
+            match self.stand(backend, policy, profile_digest).await {
+                Standing::Serves(serves) => {
+                    let (prepared, confirmation) = *serves;
+                    return Ok(Selected {
+                        confirmation,
+                        passed_over,
+                        prepared,
+                    });
+                }
+                // It may serve a moment later: the operator's order holds, and no lesser one is taken for want of what this takes.
+                Standing::PassedOver(passed) if passed.refusal.reason == Reason::Overloaded => {
+                    return Err(passed.refusal);
+                }
+                Standing::PassedOver(passed) => passed_over.push(*passed),
+            }
+        }
+        Err(none_serves(&passed_over))
+    }
+
+    /// Returns how each backend of a profile's order stands with it, those behind the first that serves included. A backend
+    /// that was confirmed when this was last asked and is not any more is told of in the log.
+    pub async fn survey(&self, policy: &Policy) -> Vec<Standing> {
+        let mut standings = Vec::new();
+        for backend in self.backends_of(policy) {
+            let standing = self.stand(backend, policy, &policy.digest).await;
+            self.confirmations.note(policy, &standing);
+            standings.push(standing);
+        }
+        standings
+    }
+
+    /// Forgets what was proved of a profile, so that it is proved anew before the next run under it.
+    pub fn forget(&self, profile_digest: &str) {
+        self.confirmations
+            .cells
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|key, _| key.profile_digest != profile_digest);
+    }
+
+    /// Returns the backends of a policy in the operator's order.
+    fn backends_of(&self, policy: &Policy) -> impl Iterator<Item = &dyn Backend> {
+        let find = |&name| {
+            let mut backends = self.parts.backends.iter();
+            backends.find(|backend| backend.name() == name)
+        };
+        let order = self.parts.order.of(&policy.line).iter();
+        order.filter_map(find).map(AsRef::as_ref)
+    }
+
+    async fn stand(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        profile_digest: &str,
+    ) -> Standing {
+        let passed_over = |failed, refusal: Refusal| {
+            Standing::PassedOver(Box::new(PassedOver {
+                backend: backend.name(),
+                failed,
+                refusal,
+            }))
+        };
+        let name = backend.name().as_str();
+        if let Err(absent) = backend.probe() {
+            let message = format!(
+                "backend `{name}` is not available: {absent}; to fix it: {}",
+                absent.fix
+            );
+            let refusal = Refusal::new(Reason::BackendUnconfirmed, message)
+                .with("backend", name)
+                .with("fix", absent.fix);
+            return passed_over(None, refusal);
+        }
+        let prepared = match backend.prepare(policy) {
+            Ok(prepared) => prepared,
+            Err(unenforceable) => {
+                let message = format!("profile `{}`: {unenforceable}", policy.name);
+                let refusal = Refusal::new(Reason::PolicyUnenforceable, message)
+                    .with("axis", unenforceable.axis.name())
+                    .with("backend", name);
+                return passed_over(None, refusal);
+            }
+        };
+        match self
+            .confirm(backend, policy, profile_digest, &prepared)
+            .await
+        {
+            Ok(confirmation) => Standing::Serves(Box::new((prepared, confirmation))),
+            Err(unconfirmed) => {
+                let mut message = format!(
+                    "backend `{name}` is not confirmed for profile `{}`: {unconfirmed}",
+                    policy.name
+                );
+                let fix = &unconfirmed.fix;
+                if !fix.is_empty() {
+                    message += &format!("; to fix it: {fix}");
+                }
+                let mut refusal = Refusal::new(unconfirmed.reason, message).with("backend", name);
+                if !fix.is_empty() {
+                    refusal = refusal.with("fix", fix);
+                }
+                let refusal = match unconfirmed.axis {
+                    Some(axis) => refusal.with("axis", axis.name()),
+                    None => refusal,
+                };
+                passed_over(Some((prepared, unconfirmed)), refusal)
+            }
+        }
+    }
+
+    /// Returns the confirmation of a policy; runs the self-test if it has not run yet.
+    async fn confirm(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        profile_digest: &str,
+        prepared: &Prepared,
+    ) -> Proved {
+        // Where nothing is claimed, nothing can be confirmed; every reply says so.
+        if !prepared.confines() || weaken::lacks("proof", "self-test") {
+            return Ok(Arc::new(Confirmation::now(Vec::new())));
+        }
+        let cell = {
+            let mut cells = self
+                .confirmations
+                .cells
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let key = Key {
+                backend: prepared.backend,
+                keeps: !policy.files.read_only.is_empty(),
+                metadata: policy.metadata,
+                network: policy.network,
+                profile_digest: profile_digest.to_owned(),
+                spawn: policy.spawn,
+            };
+            Arc::clone(cells.entry(key).or_default())
+        };
+        // A failure is not remembered: its cause may pass, and until it does every run is refused.
+        let proved = cell.get_or_try_init(|| async {
+            let confirmation = self.prove(backend, policy, prepared).await;
+            confirmation.map(Arc::new).map_err(Arc::new)
+        });
+        proved.await.cloned()
+    }
+
+    async fn prove(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        prepared: &Prepared,
+    ) -> Result<Confirmation, Unconfirmed> {
+        let broke = |stop: Stop| Unconfirmed {
+            axis: axis_of(&stop),
+            fix: match &stop {
+                Stop::Refusal(refusal) => refusal.metadata.get("fix").cloned().unwrap_or_default(),
+                Stop::Fault(_) => String::new(),
+            },
+            proofs: Vec::new(),
+            reason: match &stop {
+                Stop::Refusal(refusal) if refusal.reason == Reason::Overloaded => refusal.reason,
+                Stop::Fault(_) | Stop::Refusal(_) => Reason::BackendUnconfirmed,
+            },
+            why: format!("the self-test could not be made: {}", chain(&stop)),
+        };
+        // Large, and nested deep.
+        let proofs = Box::pin(self.legs(backend, policy, prepared)).await;
+        let proofs = proofs.map_err(broke)?;
+        let failed = unproved(prepared.axes(), &proofs).map(|(axis, why)| {
+            let proof = proofs.iter().find(|proof| proof.axis == axis);
+            let leg = proof.and_then(AxisProof::failed);
+            let unconfined = leg.is_some_and(|leg| leg.attempt.ends_with(UNCONFINED));
+            let cause = unconfined.then_some(CONTROL_FAILS);
+            (
+                axis,
+                Cause::refusal(cause, &format!("axis `{axis}`: {why}")),
+            )
+        });
+        match failed {
+            None => Ok(Confirmation::now(proofs)),
+            Some((axis, mut refusal)) => Err(Unconfirmed {
+                axis: Some(axis),
+                fix: refusal.metadata.remove("fix").unwrap_or_default(),
+                proofs,
+                reason: refusal.reason,
+                why: refusal.message,
+            }),
+        }
+    }
+
+    /// Makes a directory for a self-test. It is removed on the side, like those of runs.
+    fn test_directory(&self, lease: Option<&Lease>) -> Result<RunResources, Stop> {
+        let directory = self.parts.instance.run(lease.map(Lease::identity));
+        let directory = directory.map_err(not_made)?;
+        let own = nix::unistd::geteuid().as_raw();
+        Ok(self.litter.of_run(own, directory, lease.cloned()))
+    }
+
+    /// Makes every attempt twice and compares.
+    async fn legs(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        prepared: &Prepared,
+    ) -> Result<Vec<AxisProof>, Stop> {
+        let lease = self.lease(nix::unistd::geteuid().as_raw())?;
+        let own_uid = lease.is_some();
+
+        let site = self.site(policy, lease.as_ref())?;
+        let free = site.ground.attempts(policy, prepared.axes(), own_uid);
+        let unconfined = self.probe_on(&site, &Noop, policy, free.attempts).await?;
+        lacked(&free.checks, &unconfined)?;
+        // The effect must show too, or its absence under confinement would prove nothing.
+        let controls: Vec<(bool, String)> = free
+            .checks
+            .iter()
+            .map(|check| {
+                let worked =
+                    check.succeeded(&unconfined) && check.effect.as_ref().is_none_or(Effect::shows);
+                (worked, check.seen(&unconfined))
+            })
+            .collect();
+        drop(site);
+
+        let site = self.site(policy, lease.as_ref())?;
+        let ground = &site.ground;
+        let mut confined = ground.attempts(policy, prepared.axes(), own_uid);
+        let checks = confined.checks;
+        confined.attempts.push(ground.descriptor());
+        let results = self
+            .probe_on(&site, backend, policy, confined.attempts)
+            .await?;
+        lacked(&checks, &results)?;
+
+        let mut proofs: Vec<AxisProof> = Axis::ALL
+            .map(|axis| AxisProof {
+                axis,
+                control: Vec::new(),
+                deny: Vec::new(),
+            })
+            .into();
+        for (check, (unconfined_held, control)) in checks.iter().zip(controls) {
+            let Some(proof) = proofs.iter_mut().find(|proof| proof.axis == check.axis) else {
+                continue;
+            };
+            let observed = check.seen(&results);
+            let what = check.what;
+            proof.control.push(Leg {
+                attempt: format!("{what}{UNCONFINED}"),
+                held: unconfined_held,
+                observed: control,
+            });
+            if check.granted {
+                proof.control.push(Leg {
+                    attempt: what.to_owned(),
+                    held: check.succeeded(&results),
+                    observed,
+                });
+            } else {
+                let held =
+                    check.refused(&results) && !check.effect.as_ref().is_some_and(Effect::shows);
+                proof.deny.push(Leg {
+                    attempt: what.to_owned(),
+                    held,
+                    observed,
+                });
+            }
+        }
+        let (control, seen) = (ground.witness.metadata(), results.last().copied().flatten());
+        if let Some(proof) = proofs
+            .iter_mut()
+            .find(|proof| proof.axis == Axis::Environment)
+        {
+            let what = "use a descriptor of the daemon's";
+            let observed = if control.is_ok() {
+                "succeeded"
+            } else {
+                "failed"
+            }
+            .to_owned();
+            proof.control.push(Leg {
+                attempt: format!("{what}, in the daemon"),
+                held: control.is_ok(),
+                observed,
+            });
+            let held = seen == Some(-(libc::EBADF as isize));
+            let observed = if held {
+                "EBADF".to_owned()
+            } else {
+                format!("{seen:?}")
+            };
+            proof.deny.push(Leg {
+                attempt: what.to_owned(),
+                held,
+                observed,
+            });
+        }
+        if let Coverage::Enforced { .. } = prepared.axes().pids {
+            let (control, deny) = self.count_tasks(backend, policy, lease.as_ref()).await?;
+            let proof = proofs.iter_mut().find(|proof| proof.axis == Axis::Pids);
+            if let Some(proof) = proof {
+                proof.control.push(control);
+                proof.deny.push(deny);
+            }
+        }
+        if let Coverage::Enforced { .. } = prepared.axes().memory {
+            let (control, deny) = self.use_memory(backend, policy, lease.as_ref()).await?;
+            let proof = proofs.iter_mut().find(|proof| proof.axis == Axis::Memory);
+            if let Some(proof) = proof {
+                proof.control.extend(control);
+                proof.deny.push(deny);
+            }
+        }
+        Ok(proofs)
+    }
+
+    /// Has a child make one attempt, on a site of its own.
+    async fn probe_once(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        lease: Option<&Lease>,
+        attempt: Attempt,
+    ) -> Result<Option<isize>, Stop> {
+        let site = self.site(policy, lease)?;
+        let results = self.probe_on(&site, backend, policy, vec![attempt]).await?;
+        Ok(results.first().copied().flatten())
+    }
+
+    /// Lays out what a child of the self-test is started on.
+    fn site(&self, policy: &Policy, lease: Option<&Lease>) -> Result<Site, Stop> {
+        let identity = lease.map(Lease::identity);
+        let instance = &self.parts.instance;
+        let resources = self.test_directory(lease)?;
+        let canaries = (instance.canary_denied(), instance.canary_granted());
+        let ground = Ground::lay(policy, resources.directory(), canaries, identity);
+        Ok(Site {
+            ground: ground.map_err(not_made)?,
+            lease: lease.cloned(),
+            resources,
+        })
+    }
+
+    /// Has a child make attempts under a backend; returns what came of each.
+    async fn probe_on(
+        &self,
+        site: &Site,
+        backend: &dyn Backend,
+        policy: &Policy,
+        attempts: Vec<Attempt>,
+    ) -> Result<Vec<Option<isize>>, Stop> {
+        let confines = backend.name().confines();
+        let grants = match confines {
+            true => self.granted(policy, &site.ground)?,
+            false => Vec::new(),
+        };
+        let fault = |e| Fault::new("cannot open the self-test's files", e);
+        let kept = (confines && !policy.files.read_only.is_empty()).then(|| site.ground.kept());
+        let kept = kept.transpose().map_err(fault)?;
+        let task = Task {
+            action: Action::Probe(attempts),
+            directory: site.directory(),
+            grants: grants.iter().collect(),
+            identity: site.lease.as_ref().map(Lease::identity),
+            kept: kept.as_ref(),
+            policy,
+            resources: Arc::new(site.lease.clone()),
+            stdin: Bytes::new(),
+            until: Until {
+                cancel: CancellationToken::new(),
+                deadline: Instant::now() + PROBE_TIMEOUT,
+            },
+            working_dir: None,
+        };
+        match backend.start(&self.runner, task).await? {
+            Started::Probed(results) => Ok(results),
+            Started::Hook(_) => {
+                Err(Fault::new("cannot make attempts", "a hook was started instead").into())
+            }
+        }
+    }
+
+    /// Uses memory within a limit and beyond it. The limit is smaller than any profile's, so that the attempt without it takes
+    /// little of the host's; each run reads back its own.
+    async fn use_memory(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        lease: Option<&Lease>,
+    ) -> Result<([Leg; 2], Leg), Stop> {
+        const LIMIT: usize = 64 * 1024 * 1024;
+        let limited = Policy {
+            limits: Limits {
+                memory: Some(LIMIT as u64),
+                ..policy.limits
+            },
+            ..policy.clone()
+        };
+        let used = async |backend: &dyn Backend, bytes| {
+            let attempt = Attempt::use_memory(bytes);
+            self.probe_once(backend, &limited, lease, attempt).await
+        };
+        let within = used(backend, LIMIT / 4).await?;
+        let unconfined = used(&Noop, LIMIT / 4 * 5).await?;
+        let beyond = used(backend, LIMIT / 4 * 5).await;
+        let leg = |attempt: String, held, observed| Leg {
+            attempt,
+            held,
+            observed,
+        };
+        let took = |result: Option<isize>| result.is_some_and(|result| result >= 0);
+        let (less, more) = ("use memory within the limit", "use memory beyond the limit");
+        let deny = match beyond {
+            Ok(result) => leg(more.to_owned(), false, seen(result)),
+            Err(stop) if axis_of(&stop) == Some(Axis::Memory) => {
+                leg(more.to_owned(), true, "killed".to_owned())
+            }
+            Err(stop) => return Err(stop),
+        };
+        let control = [
+            leg(less.to_owned(), took(within), seen(within)),
+            leg(
+                format!("{more}{UNCONFINED}"),
+                took(unconfined),
+                seen(unconfined),
+            ),
+        ];
+        Ok((control, deny))
+    }
+
+    /// Starts a task within the limit on tasks, and one beyond it. Filters would refuse it for another reason; a limit of the
+    /// runner's is the same without them, and holds only where the child's uid is nobody else's.
+    async fn count_tasks(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        lease: Option<&Lease>,
+    ) -> Result<(Leg, Leg), Stop> {
+        let backend = match backend.counts_tasks() {
+            true => backend,
+            false => &Noop,
+        };
+        let start = async |tasks| {
+            let limits = Limits {
+                tasks,
+                ..policy.limits
+            };
+            let limited = Policy {
+                limits,
+                spawn: Spawn::Processes,
+                ..policy.clone()
+            };
+            self.probe_once(backend, &limited, lease, Attempt::fork())
+                .await
+        };
+        // The child itself is the first. Within is what the profile allows: others may have run under the uid a moment ago.
+        let allowed = policy.limits.tasks.max(2);
+        let (within, beyond) = (start(allowed).await?, start(1).await?);
+        let leg = |attempt: &str, result: Option<isize>, held| Leg {
+            attempt: attempt.to_owned(),
+            held,
+            observed: seen(result),
+        };
+        let started = within.is_some_and(|pid| pid > 0);
+        let refused = beyond == Some(-(libc::EAGAIN as isize));
+        Ok((
+            leg("start a task within the limit", within, started),
+            leg("start a task beyond the limit", beyond, refused),
+        ))
+    }
+
+    /// Opens what a self-test's confined child is granted.
+    fn granted(&self, policy: &Policy, ground: &Ground) -> Result<Vec<OpenGrant>, Stop> {
+        let mut opened = self.places().open_system(&policy.files)?;
+        let own = ground.grants(policy);
+        opened.extend(own.map_err(|e| Fault::new("cannot open the self-test's files", e))?);
+        Ok(opened)
+    }
+
+    /// Returns, for every backend, whether it can be used here.
+    pub fn probe(&self) -> Vec<(BackendName, Result<super::Host, super::Absent>)> {
+        self.parts
+            .backends
+            .iter()
+            .map(|backend| (backend.name(), backend.probe()))
+            .collect()
+    }
+}
