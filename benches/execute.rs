@@ -37,7 +37,7 @@ use std::{
 
 use hookjail::{
     cli::Assembly,
-    config::{Config, Surroundings},
+    config::{Config, Environment},
     consent::{ConsentRule, Operator},
     hooks::valve::{OnLimit, Valve},
     pb::{self, hook_service_client::HookServiceClient},
@@ -527,7 +527,7 @@ fn bloat(
     directory: &Path,
     report: &mut Report,
 ) -> Outcome<()> {
-    let config = Config::parse(&configuration(directory), &Surroundings::of_process())?;
+    let config = Config::parse(&configuration(directory), &Environment::of_process())?;
     let consent = ConsentRule::Operator(Operator {
         accept_all: true,
         allowlist: config.allowlist(),

@@ -485,7 +485,7 @@ impl<'a> Hook<'a> {
         let mode = self.runtime.mode();
         let place = &self.run.place;
         let point = self.post.point.as_deref();
-        let home = context.surroundings.home.as_deref();
+        let home = context.environment.home.as_deref();
         let mut request = self.run.request(context, Vec::new(), |directory| {
             project(self.runtime, directory, home)
         })?;

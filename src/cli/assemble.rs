@@ -10,7 +10,7 @@ use std::{
 #[cfg(target_os = "linux")]
 use crate::sandbox::Observer;
 use crate::{
-    config::{Config, Surroundings},
+    config::{Config, Environment},
     consent::{ConsentRule, Operator, allowlist::command_line},
     hooks::Results,
     journal::{Redaction, append::Journal},
@@ -343,11 +343,11 @@ impl Assembly {
 }
 
 /// Returns how the operator allows commands.
-pub(super) fn operator(config: &Config, surroundings: &Surroundings) -> ConsentRule {
+pub(super) fn operator(config: &Config, environment: &Environment) -> ConsentRule {
     ConsentRule::Operator(Operator {
-        accept_all: surroundings.accept_hooks,
+        accept_all: environment.accept_hooks,
         allowlist: config.allowlist(),
-        reyn_accept_all: surroundings.reyn_accept_hooks,
+        reyn_accept_all: environment.reyn_accept_hooks,
         reyn_allowlist: config.reyn_allowlist.clone(),
         wait: config.consent_wait,
     })
@@ -355,7 +355,7 @@ pub(super) fn operator(config: &Config, surroundings: &Surroundings) -> ConsentR
 
 /// Says where a configuration is from, for who has to change it.
 fn configuration(config: &Config) -> Configuration {
-    let usual = Surroundings::of_process().config_file();
+    let usual = Environment::of_process().config_file();
     Configuration {
         is_named: config.file.is_some() && config.file != usual,
         // As it is found from anywhere.
@@ -434,9 +434,9 @@ mod tests {
     fn hooks_and_connections_fit_the_descriptors() {
         let config = Config::parse(
             "",
-            &Surroundings {
+            &Environment {
                 home: Some("/home/u".into()),
-                ..Surroundings::default()
+                ..Environment::default()
             },
         )
         .unwrap();

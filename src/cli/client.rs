@@ -17,13 +17,13 @@ use tonic_types::StatusExt;
 use tower::service_fn;
 
 use super::Failure;
-use crate::config::Surroundings;
+use crate::config::Environment;
 
 /// Returns the socket that an address given on the command line names.
-pub(super) fn socket(surroundings: &Surroundings, address: &Path) -> Option<PathBuf> {
-    let named = Surroundings {
+pub(super) fn socket(environment: &Environment, address: &Path) -> Option<PathBuf> {
+    let named = Environment {
         address: Some(address.to_owned()),
-        ..surroundings.clone()
+        ..environment.clone()
     };
     named.sockets().into_iter().next()
 }

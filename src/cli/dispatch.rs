@@ -127,7 +127,7 @@ impl Dispatch {
             Some(socket) => served::by_daemon(&socket, request, call)?,
             None => {
                 let mut config = context.load()?;
-                let configured = config.all_hooks(&context.surroundings.switches)?;
+                let configured = config.all_hooks(&context.environment.switches)?;
                 config.registered = configured.hooks;
                 if !config.hooks_disabled && config.registered.is_empty() && self.hook.is_empty() {
                     let message = "no daemon is set up here, and neither the configuration nor the command line has a hook: \
@@ -146,7 +146,7 @@ impl Dispatch {
                 let consent = if config.registered.is_empty() {
                     ConsentRule::Typed
                 } else {
-                    operator(&config, &context.surroundings)
+                    operator(&config, &context.environment)
                 };
                 served::privately(config, consent, request, call)?
             }
@@ -211,7 +211,7 @@ impl Dispatch {
             agent: self.agent.clone(),
             contract: contract.into(),
             cwd,
-            depth: context.surroundings.depth,
+            depth: context.environment.depth,
             event: Some(pb::Event {
                 json: event.into(),
                 point: self.point.clone(),

@@ -41,7 +41,7 @@ impl Doctor {
         let daemon = self
             .connect
             .as_ref()
-            .and_then(|address| client::socket(&context.surroundings, address));
+            .and_then(|address| client::socket(&context.environment, address));
         let status = match daemon {
             Some(socket) => client::block_on(&client::runtime()?, self.ask(&socket))?,
             None => {

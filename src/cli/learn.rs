@@ -188,7 +188,7 @@ impl Learn {
             write_new(path, &learned.draft)?;
         }
         let directory = config.profile_dirs.last().cloned().unwrap_or_else(|| {
-            let file = config.file.clone().or(context.surroundings.config_file());
+            let file = config.file.clone().or(context.environment.config_file());
             let beside = file.as_deref().and_then(Path::parent);
             beside.unwrap_or(Path::new("")).join("profiles")
         });
@@ -323,7 +323,7 @@ impl Bench {
         let workspace = match (&learn.workspace, learn.runtime) {
             (Some(named), _) => PathBuf::from(directory(named)?),
             (None, Some(runtime)) => {
-                adopt::project(runtime, &current, context.surroundings.home.as_deref())
+                adopt::project(runtime, &current, context.environment.home.as_deref())
             }
             (None, None) => current.clone(),
         };
@@ -371,13 +371,13 @@ impl Bench {
             abi: probed.map_or(NEWEST_ABI, |host| host.landlock_abi),
             argv: argv.collect::<Result<_, _>>()?,
             contract: contract(mode.map_or("observe", |mode| mode.contract_name()))?.into(),
-            depth: context.surroundings.depth,
+            depth: context.environment.depth,
             events: match events.is_empty() {
                 true => vec![Vec::new()],
                 false => events,
             },
             floor: References {
-                home: context.surroundings.home.clone(),
+                home: context.environment.home.clone(),
                 ..config.references.clone()
             },
             mode: mode.map_or_else(String::new, |mode| mode.mode_name().to_owned()),

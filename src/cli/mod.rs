@@ -39,7 +39,7 @@ pub use self::{
     assemble::{Assembly, AssemblyError},
     thin::stand_in,
 };
-use crate::{config::Surroundings, refusal::chain};
+use crate::{config::Environment, refusal::chain};
 
 /// hookjail failed or refused.
 const FAILED: u8 = 125;
@@ -147,7 +147,7 @@ enum Command {
 struct Context {
     config: Option<PathBuf>,
     json: bool,
-    surroundings: Surroundings,
+    environment: Environment,
 }
 
 impl Context {
@@ -155,19 +155,19 @@ impl Context {
         Self {
             config: told.config,
             json: told.json,
-            surroundings: Surroundings::of_process(),
+            environment: Environment::of_process(),
         }
     }
 
     /// Loads the configuration: the file that was named, else the default one if there is one.
     fn load(&self) -> Result<crate::config::Config, crate::config::ConfigError> {
         let default = || {
-            self.surroundings
+            self.environment
                 .config_file()
                 .filter(|path| path.symlink_metadata().is_ok())
         };
         let path = self.config.clone().or_else(default);
-        crate::config::Config::load(path.as_deref(), &self.surroundings)
+        crate::config::Config::load(path.as_deref(), &self.environment)
     }
 }
 

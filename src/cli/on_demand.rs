@@ -39,8 +39,8 @@ const KEPT: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "
     reason = "the daemon, of which nothing of a request's is part"
 )]
 pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBuf, Failure> {
-    let surroundings = &context.surroundings;
-    let sockets = surroundings.sockets();
+    let environment = &context.environment;
+    let sockets = environment.sockets();
     let listening = || {
         sockets
             .iter()
@@ -49,10 +49,10 @@ pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBu
     if let Some(socket) = listening() {
         return Ok(socket.clone());
     }
-    if surroundings.address.is_some() {
+    if environment.address.is_some() {
         return Err(Failure::new("no daemon listens where HOOKJAIL_ADDR says"));
     }
-    let Some(state) = surroundings.users_state() else {
+    let Some(state) = environment.users_state() else {
         let message = "no daemon is set up here, and only a user's own is started by itself";
         return Err(Failure::new(message));
     };

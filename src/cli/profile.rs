@@ -66,7 +66,7 @@ impl Profile {
                         })
                     })
                     .collect::<Result<_, _>>()?;
-                let references = context.surroundings.references();
+                let references = context.environment.references();
                 list(
                     &Registry::load(&directories, &[], &references)?,
                     context.json,

@@ -78,7 +78,7 @@ pub(super) fn registered(
         disabled,
         hooks,
         mut warnings,
-    } = config.all_hooks(&context.surroundings.switches)?;
+    } = config.all_hooks(&context.environment.switches)?;
     let lists = config.lists.load()?;
     warnings.extend(noteworthy(config, &hooks, &lists, profiles));
     for warning in &warnings {

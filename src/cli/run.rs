@@ -270,7 +270,7 @@ impl Run {
             split.ok_or_else(|| Failure::new(format!("`--env {pair}` is not NAME=VALUE")))
         });
         Ok(pb::ExecuteRequest {
-            depth: context.surroundings.depth,
+            depth: context.environment.depth,
             event: Some(pb::Event {
                 json: event.into(),
                 point: self.point.clone(),

@@ -76,13 +76,13 @@ async fn serve(
 ) -> Result<(), Failure> {
     // The first thread beside the runtime is made now, and not where there may be none.
     tokio::task::spawn_blocking(|| ()).await?;
-    let accept_all = context.surroundings.accept_hooks;
+    let accept_all = context.environment.accept_hooks;
     if accept_all {
         tracing::warn!("HOOKJAIL_ACCEPT_HOOKS=1: hooks that nobody allowed are recorded and run");
     }
     // A list that cannot be used allows nothing: better known now than by every request.
     Allowlist::load(&config.allowlist())?;
-    let consent = operator(&config, &context.surroundings);
+    let consent = operator(&config, &context.environment);
     let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
     log.follow(pipeline.audit.redaction());
     let rules = pipeline.gate.rules();

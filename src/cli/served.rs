@@ -41,12 +41,12 @@ const PRIVATE_DRAIN: Duration = Duration::from_secs(1);
 
 /// Returns the daemon to ask: the one that is named, else the one that is set up. None: the call is served privately.
 pub(super) fn daemon(context: &Context, named: Option<&Path>) -> Option<PathBuf> {
-    let surroundings = &context.surroundings;
+    let environment = &context.environment;
     if let Some(address) = named {
-        return client::socket(surroundings, address);
+        return client::socket(environment, address);
     }
-    let sockets = surroundings.sockets();
-    if surroundings.address.is_some() {
+    let sockets = environment.sockets();
+    if environment.address.is_some() {
         return sockets.into_iter().next();
     }
     sockets.into_iter().find(|socket| socket.exists())
@@ -63,7 +63,7 @@ pub(super) fn of_call(
         return None;
     }
     let socket = daemon(context, named)?;
-    let is_usual = named.is_none() && context.surroundings.address.is_none();
+    let is_usual = named.is_none() && context.environment.address.is_none();
     if is_usual && access(&socket, AccessFlags::W_OK) == Err(Errno::EACCES) {
         output::stderr(&format!(
             "hookjail: `{}` lets this user not connect; this is served privately",

@@ -99,10 +99,10 @@ fn answered<T>(answer: Result<Response<T>, Status>) -> Result<T, Failure> {
 }
 
 fn socket(context: &Context, named: Option<&Path>) -> Result<PathBuf, Failure> {
-    let surroundings = &context.surroundings;
-    let socket = match (named, &surroundings.address) {
-        (Some(address), _) => client::socket(surroundings, address),
-        (None, Some(_)) => surroundings
+    let environment = &context.environment;
+    let socket = match (named, &environment.address) {
+        (Some(address), _) => client::socket(environment, address),
+        (None, Some(_)) => environment
             .sockets()
             .first()
             .map(|socket| admin_beside(socket)),

@@ -6,7 +6,7 @@ use serde::{Deserialize, de::IntoDeserializer};
 
 use super::{
     ConfigProblem,
-    written::{AuditEntry, Captured},
+    file::{AuditEntry, Captured},
 };
 use crate::{
     journal::{

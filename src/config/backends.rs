@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{ConfigProblem, written::Backends};
+use super::{ConfigProblem, file::Backends};
 use crate::{
     model::ProfileName,
     sandbox::{BackendName, Order},

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{ConfigProblem, written::ContainerEntry};
+use super::{ConfigProblem, file::ContainerEntry};
 use crate::{
     model::is_plain,
     root::{RootSpec, TreeDigest},

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     ConfigProblem, ConfiguredHook,
-    written::{HookEntry, HooksFileEntry, RuleEntry, Words},
+    file::{HookEntry, HooksFileEntry, RuleEntry, Words},
 };
 use crate::{
     contract::{CommandStyle, Entry, Mode, Stop},

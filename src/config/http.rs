@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{ConfigProblem, written::HttpEntry};
+use super::{ConfigProblem, file::HttpEntry};
 use crate::{
     hooks::http::{Egress, Url},
     policy::environment::is_name,

@@ -2,7 +2,7 @@
 
 use regex::bytes::RegexBuilder;
 
-use super::{ConfigProblem, written::SecretEntry};
+use super::{ConfigProblem, file::SecretEntry};
 use crate::{
     model::is_plain,
     policy::environment::is_name,

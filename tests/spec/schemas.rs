@@ -3,7 +3,7 @@
 use std::{fs, path::Path, process::Command};
 
 use hookjail::{
-    config::{Config, ConfigProblem, Surroundings},
+    config::{Config, ConfigProblem, Environment},
     journal::record::Line,
     pb,
     policy::profile::{ProfileCause, ProfileFile},
@@ -65,11 +65,11 @@ enum Read {
 type Reader = fn(&str) -> Read;
 
 fn read_config(text: &str) -> Read {
-    let surroundings = Surroundings {
+    let environment = Environment {
         root: true,
-        ..Surroundings::default()
+        ..Environment::default()
     };
-    match Config::parse(text, &surroundings) {
+    match Config::parse(text, &environment) {
         Ok(_) => Read::Accepted,
         Err(ConfigProblem::Syntax(_)) => Read::Formless,
         Err(_) => Read::Senseless,

@@ -209,7 +209,7 @@ fn lies_in(inner: &Place, outer: &Place) -> bool {
 
 /// A grant as a profile writes it.
 #[derive(Clone, Debug)]
-struct Written {
+struct GrantEntry {
     access: Access,
     create: bool,
     optional: bool,
@@ -225,7 +225,7 @@ enum Spot {
     Elsewhere(Place),
 }
 
-impl Written {
+impl GrantEntry {
     fn bind(self, references: &References) -> Option<GrantSpec> {
         let place = match self.spot {
             Spot::Elsewhere(place) => place,
@@ -243,7 +243,7 @@ impl Written {
     }
 }
 
-impl From<&GrantSpec> for Written {
+impl From<&GrantSpec> for GrantEntry {
     fn from(grant: &GrantSpec) -> Self {
         Self {
             access: grant.access,
@@ -255,7 +255,7 @@ impl From<&GrantSpec> for Written {
 }
 
 /// Its path.
-impl fmt::Display for Written {
+impl fmt::Display for GrantEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.spot {
             Spot::Below(reference, below) if below.as_os_str().is_empty() => {
@@ -272,7 +272,7 @@ impl fmt::Display for Written {
 /// A grant under `files.named`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(try_from = "NamedEntry", into = "NamedEntry")]
-struct NamedGrant(Written);
+struct NamedGrant(GrantEntry);
 
 #[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -331,7 +331,7 @@ impl TryFrom<NamedEntry> for NamedGrant {
                 entry.path
             ));
         }
-        Ok(Self(Written {
+        Ok(Self(GrantEntry {
             access: entry.access,
             create: entry.create,
             optional: entry.optional,
@@ -386,7 +386,7 @@ impl From<NamedGrant> for NamedEntry {
 /// A grant under `files.system`. Its path may be a link on the host (`/bin`).
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(try_from = "SystemEntry", into = "SystemEntry")]
-struct SystemGrant(Written);
+struct SystemGrant(GrantEntry);
 
 #[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -410,7 +410,7 @@ impl TryFrom<SystemEntry> for SystemGrant {
                 "`{path}` is writable, and a request could not take it away; move it to `files.named`"
             ));
         }
-        Ok(Self(Written {
+        Ok(Self(GrantEntry {
             access: entry.access,
             create: false,
             optional: entry.optional,

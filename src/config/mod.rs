@@ -10,10 +10,10 @@ use std::{
 
 use schemars::{Schema, SchemaGenerator};
 
-pub use self::surroundings::Surroundings;
+pub use self::env::Environment;
 use self::{
     audit::capture,
-    written::{Infer, Written},
+    file::{ConfigFile, Infer},
 };
 use crate::{
     hooks::{
@@ -35,15 +35,15 @@ use crate::{
 mod audit;
 mod backends;
 mod container;
+mod env;
+mod file;
 mod hook;
 mod http;
 mod secret;
-mod surroundings;
-mod written;
 
 /// Returns the schema of a configuration file.
 pub(crate) fn schema(generator: SchemaGenerator) -> Schema {
-    generator.into_root_schema_for::<Written>()
+    generator.into_root_schema_for::<ConfigFile>()
 }
 
 /// A command that the operator says something about.
@@ -122,7 +122,7 @@ pub struct Config {
     pub secrets: Vec<Registration>,
     /// Where scratch directories are made.
     pub runtime: PathBuf,
-    /// Where the socket is; `None` where neither the file nor the surroundings say.
+    /// Where the socket is; `None` where neither the file nor the environment say.
     pub socket: Option<PathBuf>,
     /// The socket's mode.
     pub socket_mode: u32,
@@ -212,11 +212,11 @@ impl Config {
     /// # Errors
     ///
     /// Fails whole: a file that others can write, an unknown key, a value out of range.
-    pub fn load(path: Option<&Path>, surroundings: &Surroundings) -> Result<Self, ConfigError> {
+    pub fn load(path: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
         let shown = path.unwrap_or_else(|| Path::new("(defaults)")).to_owned();
         let read = || -> Result<Self, ConfigProblem> {
             let text = path.map(read).transpose()?.unwrap_or_default();
-            let parsed = Self::parse(&text, surroundings)?;
+            let parsed = Self::parse(&text, environment)?;
             Ok(Self {
                 file: path.map(Path::to_owned),
                 ..parsed
@@ -230,17 +230,17 @@ impl Config {
     /// # Errors
     ///
     /// Names the key that is wrong.
-    pub fn parse(text: &str, surroundings: &Surroundings) -> Result<Self, ConfigProblem> {
+    pub fn parse(text: &str, environment: &Environment) -> Result<Self, ConfigProblem> {
         let deserializer = toml::Deserializer::parse(text)
             .map_err(|error| ConfigProblem::Syntax(error.to_string()))?;
-        let written: Written = serde_path_to_error::deserialize(deserializer).map_err(|error| {
+        let file: ConfigFile = serde_path_to_error::deserialize(deserializer).map_err(|error| {
             let key = error.path().to_string();
             ConfigProblem::Syntax(format!(
                 "`{key}`: {}",
                 error.into_inner().to_string().trim_end()
             ))
         })?;
-        let Written {
+        let ConfigFile {
             audit,
             backends,
             consent,
@@ -254,7 +254,7 @@ impl Config {
             profiles,
             secret,
             server,
-        } = written;
+        } = file;
         let key = |key, problem: String| ConfigProblem::Key { key, problem };
         let capture = capture(&audit)?;
         let secrets = self::secret::read(secret)?;
@@ -304,17 +304,16 @@ impl Config {
                 format!("`{}` is not an absolute path", path.display()),
             )),
         };
-        let state = paths.state.map_or_else(
-            || surroundings.state(),
-            |path| absolute("paths.state", path),
-        )?;
+        let state = paths
+            .state
+            .map_or_else(|| environment.state(), |path| absolute("paths.state", path))?;
         let runtime = paths.runtime.map_or_else(
-            || Ok(surroundings.runtime(&state)),
+            || Ok(environment.runtime(&state)),
             |path| absolute("paths.runtime", path),
         )?;
         let socket = match server.socket {
             Some(path) => Some(absolute("server.socket", path)?),
-            None => surroundings.socket(),
+            None => environment.socket(),
         };
         let admin_socket = match server.admin_socket {
             Some(path) => Some(absolute("server.admin_socket", path)?),
@@ -326,7 +325,7 @@ impl Config {
         }
         let workspace_roots = match hooks.workspace_roots {
             None => WorkspaceRoots {
-                homes: surroundings.homes(),
+                homes: environment.homes(),
                 named: Vec::new(),
             },
             Some(roots) => {
@@ -391,7 +390,7 @@ impl Config {
             hooks_disabled: hooks.disabled,
             hooks_files,
             http,
-            lists: listing(infer, &surroundings.infer_append)?,
+            lists: listing(infer, &environment.infer_append)?,
             max_concurrent: hooks.max_concurrent,
             max_hook_driven_turns: hooks.max_hook_driven_turns,
             max_queued: hooks.max_queued,
@@ -399,9 +398,9 @@ impl Config {
             profile_dirs: dirs.collect::<Result<_, _>>()?,
             proposed_profiles: Vec::new(),
             read_audit_log: hooks.read_audit_log,
-            references: surroundings.references(),
+            references: environment.references(),
             registered,
-            reyn_allowlist: surroundings.reyn_allowlist(),
+            reyn_allowlist: environment.reyn_allowlist(),
             runtime,
             secrets,
             socket,
@@ -563,12 +562,12 @@ mod tests {
     use super::*;
     use crate::sandbox::BackendName;
 
-    fn at_home() -> Surroundings {
+    fn at_home() -> Environment {
         let path = |text: &str| Some(PathBuf::from(text));
-        Surroundings {
+        Environment {
             home: path("/home/u"),
             xdg_runtime: path("/run/user/1"),
-            ..Surroundings::default()
+            ..Environment::default()
         }
     }
 
@@ -578,8 +577,8 @@ mod tests {
 
     #[test]
     fn workspaces_lie_in_the_home_unless_the_file_names_roots() {
-        let roots = |text: &str, surroundings: &Surroundings| {
-            Config::parse(text, surroundings).unwrap().workspace_roots
+        let roots = |text: &str, environment: &Environment| {
+            Config::parse(text, environment).unwrap().workspace_roots
         };
         let home = WorkspaceRoots {
             homes: vec!["/home/u".into()],
@@ -594,7 +593,7 @@ mod tests {
         };
         let srv = "[hooks]\nworkspace_roots = [\"/srv\"]";
         assert_eq!(roots(srv, &at_home()), named);
-        let root = Surroundings {
+        let root = Environment {
             root: true,
             ..at_home()
         };
@@ -603,11 +602,11 @@ mod tests {
 
     #[test]
     fn the_systems_unit_has_room_for_all_tasks_that_hooks_may_have() {
-        let unit = include_str!("../systemd/hookjail.service");
+        let unit = include_str!("../../systemd/hookjail.service");
         let most: Option<u64> = unit
             .lines()
             .find_map(|line| line.strip_prefix("TasksMax=")?.parse().ok());
-        let profile = include_str!("../sandbox-profiles/strict.toml");
+        let profile = include_str!("../../sandbox-profiles/strict.toml");
         let profile: toml::Table = profile.parse().unwrap();
         let of_each = profile["limits"]["tasks"].as_integer().unwrap();
         let hooks = Config::parse("", &at_home()).unwrap().max_concurrent;
@@ -673,7 +672,7 @@ mod tests {
     fn root_uses_the_systems_places() {
         let config = Config::parse(
             "",
-            &Surroundings {
+            &Environment {
                 root: true,
                 ..at_home()
             },

@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "Configuration of hookjail")]
-pub(super) struct Written {
+pub(super) struct ConfigFile {
     /// What the journal keeps.
     pub(super) audit: AuditEntry,
     /// What confines hooks.

@@ -301,58 +301,67 @@ const BASE: &str = "strict";
 const SHIPPED: [(&str, &str); 16] = [
     (
         "agents-home",
-        include_str!("../../sandbox-profiles/agents-home.toml"),
+        include_str!("../../../sandbox-profiles/agents-home.toml"),
     ),
-    ("caches", include_str!("../../sandbox-profiles/caches.toml")),
+    (
+        "caches",
+        include_str!("../../../sandbox-profiles/caches.toml"),
+    ),
     (
         "claude-code-home",
-        include_str!("../../sandbox-profiles/claude-code-home.toml"),
+        include_str!("../../../sandbox-profiles/claude-code-home.toml"),
     ),
     (
         "develop",
-        include_str!("../../sandbox-profiles/develop.toml"),
+        include_str!("../../../sandbox-profiles/develop.toml"),
     ),
     (
         "develop-online",
-        include_str!("../../sandbox-profiles/develop-online.toml"),
+        include_str!("../../../sandbox-profiles/develop-online.toml"),
     ),
     (
         "develop-open-git",
-        include_str!("../../sandbox-profiles/develop-open-git.toml"),
+        include_str!("../../../sandbox-profiles/develop-open-git.toml"),
     ),
     (
         "git-identity",
-        include_str!("../../sandbox-profiles/git-identity.toml"),
+        include_str!("../../../sandbox-profiles/git-identity.toml"),
     ),
     (
         "network",
-        include_str!("../../sandbox-profiles/network.toml"),
+        include_str!("../../../sandbox-profiles/network.toml"),
     ),
-    ("online", include_str!("../../sandbox-profiles/online.toml")),
+    (
+        "online",
+        include_str!("../../../sandbox-profiles/online.toml"),
+    ),
     (
         "pipeline",
-        include_str!("../../sandbox-profiles/pipeline.toml"),
+        include_str!("../../../sandbox-profiles/pipeline.toml"),
     ),
     (
         "source-env",
-        include_str!("../../sandbox-profiles/source-env.toml"),
+        include_str!("../../../sandbox-profiles/source-env.toml"),
     ),
-    ("strict", include_str!("../../sandbox-profiles/strict.toml")),
+    (
+        "strict",
+        include_str!("../../../sandbox-profiles/strict.toml"),
+    ),
     (
         "toolchains",
-        include_str!("../../sandbox-profiles/toolchains.toml"),
+        include_str!("../../../sandbox-profiles/toolchains.toml"),
     ),
     (
         "workspace-ro",
-        include_str!("../../sandbox-profiles/workspace-ro.toml"),
+        include_str!("../../../sandbox-profiles/workspace-ro.toml"),
     ),
     (
         "workspace-rw",
-        include_str!("../../sandbox-profiles/workspace-rw.toml"),
+        include_str!("../../../sandbox-profiles/workspace-rw.toml"),
     ),
     (
         "worktree",
-        include_str!("../../sandbox-profiles/worktree.toml"),
+        include_str!("../../../sandbox-profiles/worktree.toml"),
     ),
 ];
 
