@@ -36,9 +36,9 @@ use std::{
 };
 
 use hookjail::{
-    cli::Assembly,
     config::{Config, Environment},
     consent::{ConsentRule, Operator},
+    daemon::Assembly,
     hooks::valve::{OnLimit, Valve},
     pb::{self, hook_service_client::HookServiceClient},
     wire::{Incoming, Server, WireLimits},

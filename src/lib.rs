@@ -15,6 +15,7 @@ pub mod cli;
 pub mod config;
 pub mod consent;
 pub mod contract;
+pub mod daemon;
 pub mod dispatch;
 pub mod hooks;
 pub mod journal;

@@ -730,7 +730,7 @@ fn ask(
     limit: u32,
     mut wanted: impl FnMut(&[u8], &Told<'_>) -> bool,
 ) -> Result<(), Failure> {
-    let socket = client::socket(&context.environment, address);
+    let socket = client::socket(context.environment(), address);
     let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
     client::block_on(&client::runtime()?, async {
         let mut client = connect(&socket).await?;
@@ -754,7 +754,7 @@ fn tail_of_daemon(
     follow: bool,
     shown: Shown,
 ) -> Result<(), Failure> {
-    let socket = client::socket(&context.environment, address);
+    let socket = client::socket(context.environment(), address);
     let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
     client::block_on(&client::runtime()?, async {
         let mut client = connect(&socket).await?;

@@ -13,17 +13,17 @@ use uuid::Uuid;
 
 use super::{
     Context, Failure,
-    assemble::operator,
     consent::ask_about,
     output,
     output::Style,
+    private_server,
     run::{UNCONFINED, contract, directory, event, parse_span},
-    served,
     show::{Refusals, may_be_hindered, plain, push_words, texts},
 };
 use crate::{
     consent::ConsentRule,
     contract::{Members, text},
+    daemon::operator,
     hooks::Owner,
     pb::{self, hook_service_client::HookServiceClient},
     wire::json,
@@ -112,8 +112,8 @@ pub(super) struct Dispatch {
 impl Dispatch {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let request = self.request(context)?;
-        let daemon = served::of_call(context, self.connect.as_deref(), self.private);
-        let served_by = served::by(daemon.as_deref());
+        let daemon = private_server::of_call(context, self.connect.as_deref(), self.private);
+        let served_by = private_server::by(daemon.as_deref());
         // Who sits at a terminal can be asked there, if what serves the call takes the answer from this user.
         let can_be_asked = !context.json && io::stderr().is_terminal();
         let call = async |channel, request| {
@@ -124,10 +124,10 @@ impl Dispatch {
             }
         };
         let response = match daemon {
-            Some(socket) => served::by_daemon(&socket, request, call)?,
+            Some(socket) => private_server::by_daemon(&socket, request, call)?,
             None => {
                 let mut config = context.load()?;
-                let configured = config.all_hooks(&context.environment.switches)?;
+                let configured = config.all_hooks(&context.environment().switches)?;
                 config.registered = configured.hooks;
                 if !config.hooks_disabled && config.registered.is_empty() && self.hook.is_empty() {
                     let message = "no daemon is set up here, and neither the configuration nor the command line has a hook: \
@@ -146,9 +146,9 @@ impl Dispatch {
                 let consent = if config.registered.is_empty() {
                     ConsentRule::Typed
                 } else {
-                    operator(&config, &context.environment)
+                    operator(&config, context.environment())
                 };
-                served::privately(config, consent, request, call)?
+                private_server::privately(config, consent, request, call)?
             }
         };
         if response.hooks.iter().any(unconfined) {
@@ -211,7 +211,7 @@ impl Dispatch {
             agent: self.agent.clone(),
             contract: contract.into(),
             cwd,
-            depth: context.environment.depth,
+            depth: context.environment().depth,
             event: Some(pb::Event {
                 json: event.into(),
                 point: self.point.clone(),
@@ -273,7 +273,7 @@ async fn ask(
     request: pb::DispatchRequest,
 ) -> Result<pb::DispatchResponse, Failure> {
     let mut client = HookServiceClient::new(channel);
-    served::until_interrupted(client.dispatch(request)).await
+    private_server::until_interrupted(client.dispatch(request)).await
 }
 
 /// As [`ask`]; if the operator has to be asked whether a hook may run, that is done at this terminal.

@@ -8,14 +8,13 @@ use std::{
 use clap::Args;
 
 use super::{
-    Context, Failure,
-    assemble::Assembly,
-    client,
+    Context, Failure, client,
     output::{self, Style},
-    profile, served,
+    private_server, profile,
     show::{axis_name, plain},
 };
 use crate::{
+    daemon::Assembly,
     pb::{self, sandbox_service_client::SandboxServiceClient},
     policy::{Policy, Registry},
     sandbox::Sandbox,
@@ -41,7 +40,7 @@ impl Doctor {
         let daemon = self
             .connect
             .as_ref()
-            .and_then(|address| client::socket(&context.environment, address));
+            .and_then(|address| client::socket(context.environment(), address));
         let status = match daemon {
             Some(socket) => client::block_on(&client::runtime()?, self.ask(&socket))?,
             None => {
@@ -49,7 +48,10 @@ impl Doctor {
                 let assembly = Assembly::begin()?;
                 let registry = Assembly::registry(&config)?;
                 let sandbox = assembly.sandbox(&config)?;
-                client::block_on(&served::runtime()?, self.examine(&registry, &sandbox))?
+                client::block_on(
+                    &private_server::runtime()?,
+                    self.examine(&registry, &sandbox),
+                )?
             }
         };
         if context.json {

@@ -16,12 +16,12 @@ use serde_json::json;
 
 use super::{
     Context, Failure,
-    assemble::{Assembly, own},
     output::{self, Style},
     profile,
 };
 use crate::{
     config::Config,
+    daemon::{Assembly, own},
     model::Narrow,
     policy::{
         GrantSpec, GrantedBy, Place, Policy,

@@ -8,9 +8,10 @@ use std::{
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{Context, Failure, assemble::Assembly, output, reloader::noteworthy};
+use super::{Context, Failure, output};
 use crate::{
     contract::{Mode, is_spelled},
+    daemon::{Assembly, noteworthy},
     hooks::{
         Registered,
         load::peek,
@@ -61,7 +62,7 @@ impl Hooks {
 
 fn list(context: &Context) -> Result<ExitCode, Failure> {
     let config = context.load()?;
-    let loaded = config.all_hooks(&context.environment.switches)?;
+    let loaded = config.all_hooks(&context.environment().switches)?;
     let profiles = Assembly::registry(&config)?;
     let noteworthy = noteworthy(&config, &loaded.hooks, &config.lists.load()?, &profiles);
     let hints = loaded.disabled.iter().chain(&loaded.warnings);
@@ -89,7 +90,7 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
     let checked = peek(file)
         .map_err(|error| format!("{shown}: cannot be read: {error}"))
         .and_then(|text| {
-            read(contract, &text, &origin, &context.environment.switches)
+            read(contract, &text, &origin, &context.environment().switches)
                 .map_err(|error| error.to_string())
         })
         .and_then(|mut read| {

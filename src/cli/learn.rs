@@ -23,18 +23,18 @@ use serde_json::json;
 use tonic::transport::Channel;
 
 use super::{
-    Context, Failure, adopt,
-    assemble::{Assembly, own},
-    client, output,
+    Context, Failure, client, output,
+    private_server::{PrivateServer, runtime, until_interrupted},
     program::resolve_program,
     run::{contract, directory, event, parse_span, text},
-    served::{PrivateServer, runtime, until_interrupted},
+    run_as,
     show::{denial_words, outcome_words, plain},
 };
 use crate::{
     config::Config,
     consent::ConsentRule,
     contract::{Envelope, native::Runtime},
+    daemon::{Assembly, own},
     model::{Event, Narrow, ProfileName},
     pb::{self, hook_service_client::HookServiceClient},
     policy::{
@@ -188,7 +188,7 @@ impl Learn {
             write_new(path, &learned.draft)?;
         }
         let directory = config.profile_dirs.last().cloned().unwrap_or_else(|| {
-            let file = config.file.clone().or(context.environment.config_file());
+            let file = config.file.clone().or(context.environment().config_file());
             let beside = file.as_deref().and_then(Path::parent);
             beside.unwrap_or(Path::new("")).join("profiles")
         });
@@ -323,7 +323,7 @@ impl Bench {
         let workspace = match (&learn.workspace, learn.runtime) {
             (Some(named), _) => PathBuf::from(directory(named)?),
             (None, Some(runtime)) => {
-                adopt::project(runtime, &current, context.environment.home.as_deref())
+                run_as::project(runtime, &current, context.environment().home.as_deref())
             }
             (None, None) => current.clone(),
         };
@@ -371,13 +371,13 @@ impl Bench {
             abi: probed.map_or(NEWEST_ABI, |host| host.landlock_abi),
             argv: argv.collect::<Result<_, _>>()?,
             contract: contract(mode.map_or("observe", |mode| mode.contract_name()))?.into(),
-            depth: context.environment.depth,
+            depth: context.environment().depth,
             events: match events.is_empty() {
                 true => vec![Vec::new()],
                 false => events,
             },
             floor: References {
-                home: context.environment.home.clone(),
+                home: context.environment().home.clone(),
                 ..config.references.clone()
             },
             mode: mode.map_or_else(String::new, |mode| mode.mode_name().to_owned()),
@@ -796,7 +796,7 @@ fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn runtime_named(text: &str) -> Result<Runtime, String> {
-    adopt::parse(text)?.ok_or_else(|| "name the runtime".to_owned())
+    run_as::parse(text)?.ok_or_else(|| "name the runtime".to_owned())
 }
 
 fn grant(text: &str) -> Result<(PathBuf, Access), String> {

@@ -1,11 +1,9 @@
 //! The command line: what is not the daemon's own work.
 
-mod adopt;
-mod assemble;
+mod admin;
 mod audit;
 mod client;
 mod consent;
-mod disks;
 mod dispatch;
 mod doctor;
 #[cfg(target_os = "linux")]
@@ -15,31 +13,29 @@ mod install;
 mod interpret;
 #[cfg(target_os = "linux")]
 mod learn;
-mod log;
 mod on_demand;
 mod output;
+mod private_server;
 mod profile;
 mod program;
 mod rehearse;
-mod reloader;
 mod root_digest;
 mod run;
+mod run_as;
 mod schema;
 mod serve;
-mod served;
 mod show;
-mod steer;
 mod thin;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-pub use self::{
-    assemble::{Assembly, AssemblyError},
-    thin::stand_in,
+pub use self::thin::stand_in;
+use crate::{
+    config::{Config, ConfigError, ConfigSource, Environment},
+    refusal::chain,
 };
-use crate::{config::Environment, refusal::chain};
 
 /// hookjail failed or refused.
 const FAILED: u8 = 125;
@@ -110,7 +106,7 @@ enum Command {
     #[command(hide = true)]
     ContainerInit,
     Dispatch(Box<dispatch::Dispatch>),
-    Drain(steer::Drain),
+    Drain(admin::Drain),
     /// Show what this host can enforce, axis by axis, with evidence
     Doctor(doctor::Doctor),
     /// Say what a profile allows, who says so, and what it would take
@@ -128,7 +124,7 @@ enum Command {
     MakeAttempts,
     /// List, show and validate profiles
     Profile(profile::Profile),
-    Reload(steer::Reload),
+    Reload(admin::Reload),
     RootDigest(root_digest::RootDigest),
     /// Run one hook
     Run(Box<run::Run>),
@@ -145,29 +141,27 @@ enum Command {
 /// What every subcommand gets.
 #[derive(Clone, Debug)]
 struct Context {
-    config: Option<PathBuf>,
     json: bool,
-    environment: Environment,
+    source: ConfigSource,
 }
 
 impl Context {
     fn of(told: Everywhere) -> Self {
         Self {
-            config: told.config,
             json: told.json,
-            environment: Environment::of_process(),
+            source: ConfigSource {
+                environment: Environment::of_process(),
+                file: told.config,
+            },
         }
     }
 
-    /// Loads the configuration: the file that was named, else the default one if there is one.
-    fn load(&self) -> Result<crate::config::Config, crate::config::ConfigError> {
-        let default = || {
-            self.environment
-                .config_file()
-                .filter(|path| path.symlink_metadata().is_ok())
-        };
-        let path = self.config.clone().or_else(default);
-        crate::config::Config::load(path.as_deref(), &self.environment)
+    const fn environment(&self) -> &Environment {
+        &self.source.environment
+    }
+
+    fn load(&self) -> Result<Config, ConfigError> {
+        self.source.load()
     }
 }
 
@@ -175,7 +169,7 @@ impl Context {
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
     // First of all: whatever breaks in a hook's place must be a no there.
-    let post = adopt::Post::taken(&words);
+    let post = run_as::Post::taken(&words);
     let parsed = if words.get(1).is_some_and(|word| word == "run") {
         RunArguments::try_parse_from(&words).map(Arguments::from)
     } else {

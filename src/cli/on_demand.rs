@@ -39,7 +39,7 @@ const KEPT: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "
     reason = "the daemon, of which nothing of a request's is part"
 )]
 pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBuf, Failure> {
-    let environment = &context.environment;
+    let environment = context.environment();
     let sockets = environment.sockets();
     let listening = || {
         sockets
@@ -69,7 +69,7 @@ pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBu
     log.set_len(0)?;
     let program = thin::whole()?;
     let mut command = Command::new(&program);
-    if let Some(config) = &context.config {
+    if let Some(config) = &context.source.file {
         command.arg("--config").arg(config);
     }
     command

@@ -5,8 +5,9 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{Context, Failure, assemble::Assembly, output, schema};
+use super::{Context, Failure, output, schema};
 use crate::{
+    daemon::Assembly,
     model::ProfileName,
     policy::{Policy, Registry},
     schema::Form,
@@ -66,7 +67,7 @@ impl Profile {
                         })
                     })
                     .collect::<Result<_, _>>()?;
-                let references = context.environment.references();
+                let references = context.environment().references();
                 list(
                     &Registry::load(&directories, &[], &references)?,
                     context.json,

@@ -21,7 +21,8 @@ use nix::{
 use serde_json::json;
 
 use super::{
-    Context, Failure, adopt::Hook, output, program::resolve_program, served::SIGNALED, show::plain,
+    Context, Failure, output, private_server::SIGNALED, program::resolve_program, run_as::Hook,
+    show::plain,
 };
 use crate::contract::native::Said;
 

@@ -17,11 +17,12 @@ use tonic::transport::Channel;
 use uuid::Uuid;
 
 use super::{
-    Context, FAILED, Failure, adopt, client,
+    Context, FAILED, Failure, client,
     consent::ask_about,
     output,
+    private_server::{self, SIGNALED},
     program::{NOT_EXECUTABLE, NOT_FOUND, resolve_program},
-    served::{self, SIGNALED},
+    run_as,
     show::{plain, show, show_preview},
 };
 use crate::{
@@ -141,14 +142,14 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         if let Some(name) = &self.place.runtime {
-            return Ok(match adopt::parse(name) {
-                Ok(runtime) if self.place.rehearse => adopt::rehearse(&self, runtime, context),
-                Ok(runtime) => adopt::run(&self, runtime, context),
-                Err(names) => adopt::refuse(&self, &format!("`--as {name}` is none: {names}")),
+            return Ok(match run_as::parse(name) {
+                Ok(runtime) if self.place.rehearse => run_as::rehearse(&self, runtime, context),
+                Ok(runtime) => run_as::run(&self, runtime, context),
+                Err(names) => run_as::refuse(&self, &format!("`--as {name}` is none: {names}")),
             });
         }
-        let daemon = served::of_call(context, self.connect.as_deref(), self.private);
-        let served_by = served::by(daemon.as_deref());
+        let daemon = private_server::of_call(context, self.connect.as_deref(), self.private);
+        let served_by = private_server::by(daemon.as_deref());
         let event = event(self.event.as_deref())?;
         let request = pb::ExecuteRequest {
             contract: contract(&self.contract)?.into(),
@@ -205,8 +206,8 @@ impl Run {
 
     /// Stands in for a hook, with the code for that alone. `None`: there is more to be done.
     pub(super) fn stand_in(&self, context: &Context) -> Option<ExitCode> {
-        let runtime = adopt::parse(self.place.runtime.as_deref()?).ok()?;
-        (!self.place.rehearse).then(|| adopt::run(self, runtime, context))
+        let runtime = run_as::parse(self.place.runtime.as_deref()?).ok()?;
+        (!self.place.rehearse).then(|| run_as::run(self, runtime, context))
     }
 
     /// Calls a daemon, or one that serves this call alone.
@@ -218,10 +219,10 @@ impl Run {
         call: impl AsyncFnOnce(Channel, pb::ExecuteRequest) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         match daemon {
-            Some(socket) => served::by_daemon(&socket, request, call),
+            Some(socket) => private_server::by_daemon(&socket, request, call),
             None => {
                 let (config, consent) = self.private(context, &request)?;
-                served::privately(config, consent, request, call)
+                private_server::privately(config, consent, request, call)
             }
         }
     }
@@ -270,7 +271,7 @@ impl Run {
             split.ok_or_else(|| Failure::new(format!("`--env {pair}` is not NAME=VALUE")))
         });
         Ok(pb::ExecuteRequest {
-            depth: context.environment.depth,
+            depth: context.environment().depth,
             event: Some(pb::Event {
                 json: event.into(),
                 point: self.point.clone(),
@@ -405,7 +406,7 @@ async fn ask(
     request: pb::ExecuteRequest,
 ) -> Result<pb::ExecuteResponse, Failure> {
     let mut client = HookServiceClient::new(channel);
-    served::until_interrupted(client.execute(request)).await
+    private_server::until_interrupted(client.execute(request)).await
 }
 
 /// As [`ask`]; if the operator has to be asked whether the hook may run, that is done at this terminal.

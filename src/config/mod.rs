@@ -10,11 +10,11 @@ use std::{
 
 use schemars::{Schema, SchemaGenerator};
 
-pub use self::env::Environment;
 use self::{
     audit::capture,
     file::{ConfigFile, Infer},
 };
+pub use self::{env::Environment, source::ConfigSource};
 use crate::{
     hooks::{
         Registered,
@@ -40,6 +40,7 @@ mod file;
 mod hook;
 mod http;
 mod secret;
+mod source;
 
 /// Returns the schema of a configuration file.
 pub(crate) fn schema(generator: SchemaGenerator) -> Schema {

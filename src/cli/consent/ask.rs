@@ -16,7 +16,7 @@ use tonic::transport::Channel;
 use super::super::{
     Context, Failure, client, output,
     output::Style,
-    served::{by_daemon, daemon},
+    private_server::{by_daemon, daemon},
     show::{axis_words, plain},
 };
 use crate::{

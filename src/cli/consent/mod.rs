@@ -21,12 +21,9 @@ use serde_json::json;
 use self::ask::Where;
 pub(super) use self::ask::ask_about;
 use super::{
-    Context, Failure,
-    assemble::Assembly,
-    output, profile,
+    Context, Failure, output, private_server, profile,
     program::{resolve_name, resolve_script, spellings},
     run::directory,
-    served,
     show::plain,
 };
 use crate::{
@@ -36,6 +33,7 @@ use crate::{
         allowlist::{Allowlist, Entry, command_line, typed},
         digest::DigestCache,
     },
+    daemon::Assembly,
     pb,
     root::View,
 };
@@ -268,7 +266,7 @@ fn allow(
 
 /// Says that the daemon that runs are served by goes by another list, if so.
 fn other_list(context: &Context) -> Option<String> {
-    let socket = served::daemon(context, None)?;
+    let socket = private_server::daemon(context, None)?;
     let owner = socket.metadata().ok()?.uid();
     let own = nix::unistd::geteuid().as_raw();
     (owner != own).then(|| {

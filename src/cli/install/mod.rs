@@ -25,7 +25,6 @@ use self::{
 };
 use super::{
     Context, Failure,
-    assemble::Assembly,
     consent::{self, Bound, Terms},
     on_demand, output,
     program::resolve_program,
@@ -39,6 +38,7 @@ use crate::{
         CommandStyle,
         native::{Runtime, Stakes},
     },
+    daemon::Assembly,
     hooks::{Action, Registered, variables::words},
     model::{Command, ProfileName},
 };

@@ -75,7 +75,7 @@ pub(super) fn files(
     context: &Context,
     project: &Path,
 ) -> Result<Vec<SettingsFile>, Failure> {
-    let home = context.environment.home.clone();
+    let home = context.environment().home.clone();
     let settings = runtime.settings();
     let places = |below: Option<&Path>, names: &[&str]| -> Vec<PathBuf> {
         below.map_or_else(Vec::new, |below| {
@@ -130,7 +130,7 @@ pub(super) fn files(
                 Runtime::Of(Mode::DockerAgent | Mode::Infer | Mode::ReynPush) => Syntax::Yaml,
                 Runtime::Git | Runtime::Of(_) | Runtime::QwenCode => Syntax::Json,
             },
-            switches: context.environment.switches.clone(),
+            switches: context.environment().switches.clone(),
             home: home.clone(),
             plain: plain(&text),
             project: project.to_owned(),

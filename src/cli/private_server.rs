@@ -24,10 +24,11 @@ use tonic::{
 };
 use tower::service_fn;
 
-use super::{Context, Failure, assemble::Assembly, client, output};
+use super::{Context, Failure, client, output};
 use crate::{
     config::Config,
     consent::ConsentRule,
+    daemon::Assembly,
     hooks::{Configured, valve::Valve},
     util::swap::Current,
     wire::{Incoming, ServeError, Server, WireLimits},
@@ -41,7 +42,7 @@ const PRIVATE_DRAIN: Duration = Duration::from_secs(1);
 
 /// Returns the daemon to ask: the one that is named, else the one that is set up. None: the call is served privately.
 pub(super) fn daemon(context: &Context, named: Option<&Path>) -> Option<PathBuf> {
-    let environment = &context.environment;
+    let environment = context.environment();
     if let Some(address) = named {
         return client::socket(environment, address);
     }
@@ -63,7 +64,7 @@ pub(super) fn of_call(
         return None;
     }
     let socket = daemon(context, named)?;
-    let is_usual = named.is_none() && context.environment.address.is_none();
+    let is_usual = named.is_none() && context.environment().address.is_none();
     if is_usual && access(&socket, AccessFlags::W_OK) == Err(Errno::EACCES) {
         output::stderr(&format!(
             "hookjail: `{}` lets this user not connect; this is served privately",

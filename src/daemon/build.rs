@@ -121,7 +121,7 @@ impl Assembly {
 
     /// Has somebody observe what hooks do. No daemon that others may ask is built so.
     #[cfg(target_os = "linux")]
-    pub(super) fn observed_by(self, observer: Arc<Observer>) -> Self {
+    pub(crate) fn observed_by(self, observer: Arc<Observer>) -> Self {
         Self {
             observer: Some(observer),
             ..self
@@ -343,7 +343,7 @@ impl Assembly {
 }
 
 /// Returns how the operator allows commands.
-pub(super) fn operator(config: &Config, environment: &Environment) -> ConsentRule {
+pub(crate) fn operator(config: &Config, environment: &Environment) -> ConsentRule {
     ConsentRule::Operator(Operator {
         accept_all: environment.accept_hooks,
         allowlist: config.allowlist(),
@@ -364,7 +364,7 @@ fn configuration(config: &Config) -> Configuration {
 }
 
 /// Returns the daemon's own places, which no hook may reach.
-pub(super) fn own(config: &Config) -> Vec<PathBuf> {
+pub(crate) fn own(config: &Config) -> Vec<PathBuf> {
     let directories = [&config.state, &config.runtime].into_iter().cloned();
     directories
         .chain(config.admin_socket.clone())

@@ -14,9 +14,8 @@ use clap::CommandFactory;
 use tonic::transport::Channel;
 
 use super::{
-    Arguments, Context, Failure, client, on_demand, output, rehearse,
+    Arguments, Context, Failure, client, on_demand, output, private_server, rehearse,
     run::{Run, exit_code},
-    served,
     show::plain,
 };
 use crate::{
@@ -434,13 +433,13 @@ impl<'a> Hook<'a> {
         let socket = if self.run.place.start {
             on_demand::daemon(context, self.post.left())?
         } else {
-            let set_up = served::daemon(context, self.run.connect.as_deref());
+            let set_up = private_server::daemon(context, self.run.connect.as_deref());
             set_up.ok_or_else(|| {
                 Failure::new("no daemon is set up here; nothing is run without one")
             })?
         };
         let request = self.request(context, payload)?;
-        served::by_daemon(&socket, request, async |channel, request| {
+        private_server::by_daemon(&socket, request, async |channel, request| {
             call(channel, request, self.post.left()).await
         })
     }
@@ -454,9 +453,10 @@ impl<'a> Hook<'a> {
         let request = self.request(context, payload)?;
         let (config, consent) = self.run.private(context, &request)?;
         // Nobody's timer runs here but the hook's own.
-        let response = served::privately(config, consent, request, async |channel, request| {
-            call(channel, request, None).await
-        })?;
+        let response =
+            private_server::privately(config, consent, request, async |channel, request| {
+                call(channel, request, None).await
+            })?;
         Ok(self.said(Ok(response)))
     }
 
@@ -485,7 +485,7 @@ impl<'a> Hook<'a> {
         let mode = self.runtime.mode();
         let place = &self.run.place;
         let point = self.post.point.as_deref();
-        let home = context.environment.home.as_deref();
+        let home = context.environment().home.as_deref();
         let mut request = self.run.request(context, Vec::new(), |directory| {
             project(self.runtime, directory, home)
         })?;

@@ -9,7 +9,7 @@ use std::{
 use clap::Args;
 use tonic::{Response, Status, transport::Channel};
 
-use super::{Context, Failure, client, output, run::parse_span, served::by_daemon};
+use super::{Context, Failure, client, output, private_server::by_daemon, run::parse_span};
 use crate::{
     config::admin_beside,
     pb::{self, admin_service_client::AdminServiceClient},
@@ -99,7 +99,7 @@ fn answered<T>(answer: Result<Response<T>, Status>) -> Result<T, Failure> {
 }
 
 fn socket(context: &Context, named: Option<&Path>) -> Result<PathBuf, Failure> {
-    let environment = &context.environment;
+    let environment = context.environment();
     let socket = match (named, &environment.address) {
         (Some(address), _) => client::socket(environment, address),
         (None, Some(_)) => environment
