@@ -36,7 +36,7 @@ use std::{
 };
 
 use hookjail::{
-    config::{Config, Environment},
+    config::{Config, ProcessEnv},
     consent::{ConsentRule, Operator},
     daemon::Assembly,
     hooks::valve::{OnLimit, Valve},
@@ -527,7 +527,7 @@ fn bloat(
     directory: &Path,
     report: &mut Report,
 ) -> Outcome<()> {
-    let config = Config::parse(&configuration(directory), &Environment::of_process())?;
+    let config = Config::parse(&configuration(directory), &ProcessEnv::read())?;
     let consent = ConsentRule::Operator(Operator {
         accept_all: true,
         allowlist: config.allowlist(),

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use hookjail::{
-    config::{Config, Environment},
+    config::{Config, ProcessEnv},
     contract::{End, EndKind, Mode},
     hooks::read::{CONTRACTS, Origin, Switches, read},
     model::{OnFailure, event::parse_event},
@@ -27,9 +27,9 @@ pub const TARGETS: [Target; 6] = [
 
 /// Parses a configuration as operators write them.
 pub fn config(bytes: &[u8]) {
-    let environment = Environment {
+    let environment = ProcessEnv {
         home: Some("/home/user".into()),
-        ..Environment::default()
+        ..ProcessEnv::default()
     };
     if let Ok(text) = str::from_utf8(bytes) {
         drop(Config::parse(text, &environment));

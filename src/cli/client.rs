@@ -17,11 +17,11 @@ use tonic_types::StatusExt;
 use tower::service_fn;
 
 use super::Failure;
-use crate::config::Environment;
+use crate::config::ProcessEnv;
 
 /// Returns the socket that an address given on the command line names.
-pub(super) fn socket(environment: &Environment, address: &Path) -> Option<PathBuf> {
-    let named = Environment {
+pub(super) fn socket(environment: &ProcessEnv, address: &Path) -> Option<PathBuf> {
+    let named = ProcessEnv {
         address: Some(address.to_owned()),
         ..environment.clone()
     };

@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// A hook stopped what it was asked about.
-const STOPPED: u8 = 2;
+const EXIT_STOPPED: u8 = 2;
 
 /// How many lines of stderr are shown of a hook that failed, from its end.
 const STDERR_LINES: usize = 3;
@@ -164,7 +164,7 @@ impl Dispatch {
         let answer = response.answer.unwrap_or_default();
         let stops = matches!(answer.decision(), pb::Decision::Block | pb::Decision::Deny);
         Ok(if stops && !answer.recorded_block {
-            ExitCode::from(STOPPED)
+            ExitCode::from(EXIT_STOPPED)
         } else {
             ExitCode::SUCCESS
         })

@@ -24,10 +24,10 @@ use crate::{
     daemon::{Assembly, own},
     model::Narrow,
     policy::{
-        GrantSpec, GrantedBy, Place, Policy,
-        explain::{Kind, Operation, Reach, Target},
+        GrantPlace, GrantSpec, GrantedBy, Policy,
+        explain::{FileKind, Operation, Reach, Target},
         forbidden::Forbidden,
-        narrow::{Bound, narrow},
+        narrow::{Bindings, narrow},
     },
     sandbox::{
         Backend, BackendName,
@@ -65,11 +65,11 @@ pub(super) struct Explain {
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(NEWEST_ABI)))]
     landlock_abi: Option<u32>,
     #[command(subcommand)]
-    question: Question,
+    question: ExplainQuestion,
 }
 
 #[derive(Debug, Subcommand)]
-enum Question {
+enum ExplainQuestion {
     /// An operation on a path; ${workspace}/… and ${scratch}/… stand for what a run has
     Path {
         /// What is done
@@ -108,12 +108,12 @@ impl Explain {
         let workspace = self.workspace(&base)?;
         let policy = narrow(
             &base,
-            Bound::workspace(workspace.as_deref()),
+            Bindings::workspace(workspace.as_deref()),
             &Narrow::default(),
         )?;
         let spec = self.spec(&config, &policy, &mut notes);
         let (asked, mut answer) = match &self.question {
-            Question::Path {
+            ExplainQuestion::Path {
                 operation,
                 path,
                 destination,
@@ -148,7 +148,7 @@ impl Explain {
                 let forbidden = Forbidden::locate(&own(&config))?;
                 ask.answer(path, destination.as_deref(), &spec, &reach, &forbidden)?
             }
-            Question::Host { udp, address } => {
+            ExplainQuestion::Host { udp, address } => {
                 let (transport, name) = if *udp {
                     (Transport::Udp, "udp")
                 } else {
@@ -157,7 +157,7 @@ impl Explain {
                 let answer = kernel::host(&spec, transport);
                 (format!("{name} to {address}"), answer)
             }
-            Question::Syscall { name, arguments } => {
+            ExplainQuestion::Syscall { name, arguments } => {
                 let unknown =
                     || Failure::new(format!("there is no system call `{name}`")).with_code(USAGE);
                 let number = number(name).ok_or_else(unknown)?;
@@ -251,7 +251,7 @@ impl Explain {
 fn workspace_grant(policy: &Policy, falls_away: bool) -> Option<&GrantSpec> {
     let mut named = policy.files.named.iter();
     named.find(
-        |grant| matches!(grant.place, Place::Workspace { if_bound, .. } if if_bound == falls_away),
+        |grant| matches!(grant.place, GrantPlace::Workspace { if_bound, .. } if if_bound == falls_away),
     )
 }
 
@@ -316,14 +316,14 @@ impl Ask<'_> {
     fn target(&self, path: &Path, is_destination: bool) -> Result<Target, Failure> {
         if path.starts_with(SCRATCH) {
             let kind = match self.operation {
-                Operation::List | Operation::RemoveDirectory => Kind::Directory,
+                Operation::List | Operation::RemoveDirectory => FileKind::Directory,
                 Operation::Create
                 | Operation::MakeDevice
                 | Operation::MakeDirectory
                 | Operation::MakeFifo
                 | Operation::MakeLink
-                | Operation::MakeSocket => Kind::Missing,
-                Operation::Link | Operation::Rename if is_destination => Kind::Missing,
+                | Operation::MakeSocket => FileKind::Missing,
+                Operation::Link | Operation::Rename if is_destination => FileKind::Missing,
                 Operation::Execute
                 | Operation::Link
                 | Operation::Metadata
@@ -332,7 +332,7 @@ impl Ask<'_> {
                 | Operation::Rename
                 | Operation::See
                 | Operation::Truncate
-                | Operation::Write => Kind::File,
+                | Operation::Write => FileKind::File,
             };
             return Ok(Target::imagined(path, kind));
         }

@@ -27,11 +27,11 @@ use crate::{
 #[derive(Debug, Args)]
 pub(super) struct Hooks {
     #[command(subcommand)]
-    command: Command,
+    command: HooksCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum HooksCommand {
     /// Check one file of hooks and show what would run when; exits 1 where it cannot be read
     Check {
         /// Whose file it is: the contract's name
@@ -50,12 +50,12 @@ enum Command {
 impl Hooks {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         match self.command {
-            Command::Check {
+            HooksCommand::Check {
                 contract,
                 base,
                 file,
             } => Ok(check(context, &contract, base.as_deref(), &file)),
-            Command::List => list(context),
+            HooksCommand::List => list(context),
         }
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Interpret {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct InputLine {
     #[serde(default)]
     id: Value,
     contract: String,
@@ -67,7 +67,7 @@ impl Interpret {
                 continue;
             }
             let answer = answer(&line);
-            all_read &= matches!(answer, Answer::Reading { .. });
+            all_read &= matches!(answer, OutputLine::Reading { .. });
             output::json_line(&answer);
         }
         // Somebody who asks in a script wants to know whether all of it was read.
@@ -82,7 +82,7 @@ impl Interpret {
 /// The answer to one line.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Answer {
+enum OutputLine {
     Error {
         id: Value,
         error: String,
@@ -95,13 +95,13 @@ enum Answer {
 }
 
 /// Answers one line.
-fn answer(line: &[u8]) -> Answer {
-    let line: Line = match serde_json::from_slice(line) {
+fn answer(line: &[u8]) -> OutputLine {
+    let line: InputLine = match serde_json::from_slice(line) {
         Ok(line) => line,
         Err(error) => {
             // Of a line that is JSON, whose it is can be told.
             let value: Value = serde_json::from_slice(line).unwrap_or_default();
-            return Answer::Error {
+            return OutputLine::Error {
                 id: value.get("id").cloned().unwrap_or_default(),
                 error: error.to_string(),
             };
@@ -109,15 +109,15 @@ fn answer(line: &[u8]) -> Answer {
     };
     let id = line.id.clone();
     match reading(line) {
-        Ok(reading) => Answer::Reading {
+        Ok(reading) => OutputLine::Reading {
             id,
             reading: Box::new(reading),
         },
-        Err(error) => Answer::Error { id, error },
+        Err(error) => OutputLine::Error { id, error },
     }
 }
 
-fn reading(line: Line) -> Result<Reading, String> {
+fn reading(line: InputLine) -> Result<Reading, String> {
     let mode = Mode::parse(&line.contract, &line.mode).map_err(|error| error.to_string())?;
     // Where there are no ends, nobody else would look at it.
     mode.entry(&line.config)

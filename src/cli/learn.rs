@@ -39,10 +39,10 @@ use crate::{
     pb::{self, hook_service_client::HookServiceClient},
     policy::{
         Access, GrantSpec, Network, Policy, References, Registry, environment,
-        explain::{Decision, Operation, Reach, Remedy},
+        explain::{GrantDecision, Operation, Reach, Remedy},
         forbidden::Forbidden,
         learned::{Draft, Needs, PARTS, Site, Under, Use},
-        narrow::{Bound, narrow},
+        narrow::{Bindings, narrow},
     },
     sandbox::{
         Backend, Observer, Seen,
@@ -564,7 +564,7 @@ impl Bench {
     /// Returns what a hook reaches under a profile.
     fn under(&self, policy: Arc<Policy>, files: &[PathBuf]) -> Result<Under, Failure> {
         let workspace = policy.needs_workspace().then_some(self.workspace.as_path());
-        let narrowed = narrow(&policy, Bound::workspace(workspace), &Narrow::default())?;
+        let narrowed = narrow(&policy, Bindings::workspace(workspace), &Narrow::default())?;
         let handled = kernel::handled(self.abi);
         let mut reach = Reach::locate(&narrowed.files, workspace, handled)?;
         for file in files {
@@ -603,7 +603,7 @@ impl Bench {
         }
         let forbidden = Forbidden::locate(&own(config))?;
         for wanted in &needs.uses {
-            let Decision::Refused(refusal) = widest.reach.decide(
+            let GrantDecision::Refused(refusal) = widest.reach.decide(
                 wanted.operation,
                 &wanted.target,
                 wanted.destination.as_ref(),

@@ -33,7 +33,7 @@ use clap::{Parser, Subcommand};
 
 pub use self::thin::stand_in;
 use crate::{
-    config::{Config, ConfigError, ConfigSource, Environment},
+    config::{Config, ConfigError, ConfigSource, ProcessEnv},
     refusal::chain,
 };
 
@@ -45,7 +45,7 @@ const FAILED: u8 = 125;
 #[command(name = "hookjail", version, arg_required_else_help = true)]
 pub struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
     #[command(flatten)]
     everywhere: Everywhere,
 }
@@ -70,7 +70,7 @@ impl From<RunArguments> for Arguments {
     fn from(arguments: RunArguments) -> Self {
         let RunAlone::Run(run) = arguments.command;
         Self {
-            command: Command::Run(run),
+            command: CliCommand::Run(run),
             everywhere: arguments.everywhere,
         }
     }
@@ -88,7 +88,7 @@ struct Everywhere {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Verify, query, follow and export the journal
     Audit(audit::Audit),
     /// Allow commands, list and revoke what is allowed
@@ -150,13 +150,13 @@ impl Context {
         Self {
             json: told.json,
             source: ConfigSource {
-                environment: Environment::of_process(),
+                environment: ProcessEnv::read(),
                 file: told.config,
             },
         }
     }
 
-    const fn environment(&self) -> &Environment {
+    const fn environment(&self) -> &ProcessEnv {
         &self.source.environment
     }
 
@@ -189,34 +189,34 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let context = Context::of(everywhere);
     let done = match command {
-        Command::Audit(audit) => audit.run(&context),
-        Command::Consent(consent) => consent.run(&context),
+        CliCommand::Audit(audit) => audit.run(&context),
+        CliCommand::Consent(consent) => consent.run(&context),
         #[cfg(target_os = "linux")]
-        Command::ContainerEngine { command } => {
+        CliCommand::ContainerEngine { command } => {
             Ok(crate::sandbox::container::podman::attend(&command))
         }
         #[cfg(target_os = "linux")]
-        Command::ContainerInit => Ok(crate::sandbox::container::inside::run()),
-        Command::Dispatch(dispatch) => dispatch.run(&context),
-        Command::Doctor(doctor) => doctor.run(&context),
-        Command::Drain(drain) => drain.run(&context),
+        CliCommand::ContainerInit => Ok(crate::sandbox::container::inside::run()),
+        CliCommand::Dispatch(dispatch) => dispatch.run(&context),
+        CliCommand::Doctor(doctor) => doctor.run(&context),
+        CliCommand::Drain(drain) => drain.run(&context),
         #[cfg(target_os = "linux")]
-        Command::Explain(explain) => explain.run(&context),
-        Command::Hooks(hooks) => hooks.run(&context),
-        Command::Install(install) => install.run(&context),
-        Command::Interpret(interpret) => interpret.run(&context),
+        CliCommand::Explain(explain) => explain.run(&context),
+        CliCommand::Hooks(hooks) => hooks.run(&context),
+        CliCommand::Install(install) => install.run(&context),
+        CliCommand::Interpret(interpret) => interpret.run(&context),
         #[cfg(target_os = "linux")]
-        Command::Learn(learn) => learn.run(&context),
+        CliCommand::Learn(learn) => learn.run(&context),
         #[cfg(not(target_os = "linux"))]
-        Command::MakeAttempts => Ok(crate::sandbox::portable::attempts::run()),
-        Command::Profile(profile) => profile.run(&context),
-        Command::Reload(reload) => reload.run(&context),
-        Command::RootDigest(root_digest) => root_digest.run(&context),
-        Command::Run(run) => run.run(&context),
-        Command::Schema(schema) => schema.run(&context),
-        Command::Serve(serve) => serve.run(&context),
+        CliCommand::MakeAttempts => Ok(crate::sandbox::portable::attempts::run()),
+        CliCommand::Profile(profile) => profile.run(&context),
+        CliCommand::Reload(reload) => reload.run(&context),
+        CliCommand::RootDigest(root_digest) => root_digest.run(&context),
+        CliCommand::Run(run) => run.run(&context),
+        CliCommand::Schema(schema) => schema.run(&context),
+        CliCommand::Serve(serve) => serve.run(&context),
         #[cfg(not(target_os = "linux"))]
-        Command::Witness(witness) => Ok(witness.run()),
+        CliCommand::Witness(witness) => Ok(witness.run()),
     };
     done.unwrap_or_else(|failure| {
         output::failure(&failure, context.json);

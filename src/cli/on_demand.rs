@@ -16,17 +16,17 @@ use super::{Context, Failure, thin};
 use crate::sys::hold_no_signals;
 
 /// How long a daemon may take until it listens, where nobody waits for less.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often to look whether it does.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How much of a daemon's last words are told, bytes.
-const LAST_WORDS: u64 = 2048;
+const LOG_TAIL_BYTES: u64 = 2048;
 
 /// What of the environment a daemon is started with, beside `LC_*` and `XDG_*`: whoever starts it is a runtime, which has keys in its
 /// own. What `HOOKJAIL_*` says, such as that every hook is accepted, is said by who starts a daemon on purpose.
-const KEPT: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER"];
+const KEPT_VARIABLES: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER"];
 
 /// Returns the socket of a daemon that listens: of the one that does already, else of one that is started now. It goes on when
 /// this process has ended.
@@ -56,7 +56,7 @@ pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBu
         let message = "no daemon is set up here, and only a user's own is started by itself";
         return Err(Failure::new(message));
     };
-    let give_up = Instant::now() + left.map_or(PATIENCE, |left| left.min(PATIENCE));
+    let give_up = Instant::now() + left.map_or(START_TIMEOUT, |left| left.min(START_TIMEOUT));
     fs::DirBuilder::new().recursive(true).create(&state)?;
     // Of many that find none at once, one starts it.
     let lock = open(&state.join("start.lock"))?;
@@ -79,7 +79,7 @@ pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBu
         .envs(env::vars_os().filter(|(name, _)| {
             let name = name.to_string_lossy();
             let is_kept = |prefix: &&str| name.starts_with(*prefix);
-            KEPT.contains(&&*name) || ["LC_", "XDG_"].iter().any(is_kept)
+            KEPT_VARIABLES.contains(&&*name) || ["LC_", "XDG_"].iter().any(is_kept)
         }))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -104,7 +104,7 @@ pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBu
                 path.display()
             )));
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -129,13 +129,13 @@ fn lock_until(mut file: fs::File, give_up: Instant) -> Result<Flock<fs::File>, F
             }
             Err((unlocked, _)) => file = unlocked,
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
 fn last_words(log: &mut fs::File) -> Result<String, Failure> {
     let length = log.metadata()?.len();
-    log.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS)))?;
+    log.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL_BYTES)))?;
     let mut words = Vec::new();
     log.read_to_end(&mut words)?;
     let words = String::from_utf8_lossy(&words);

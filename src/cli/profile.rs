@@ -17,11 +17,11 @@ use crate::{
 #[derive(Debug, Args)]
 pub(super) struct Profile {
     #[command(subcommand)]
-    command: Command,
+    command: ProfileCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum ProfileCommand {
     /// List the profiles
     List,
     /// Print the JSON Schema of profile files
@@ -42,9 +42,9 @@ enum Command {
 impl Profile {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         match self.command {
-            Command::List => list(&Assembly::registry(&context.load()?)?, context.json),
-            Command::Schema => return schema::print(Form::Profile, context.json),
-            Command::Show { name } => {
+            ProfileCommand::List => list(&Assembly::registry(&context.load()?)?, context.json),
+            ProfileCommand::Schema => return schema::print(Form::Profile, context.json),
+            ProfileCommand::Show { name } => {
                 let registry = Assembly::registry(&context.load()?)?;
                 let policy = find(&registry, &name)?;
                 if context.json {
@@ -58,7 +58,7 @@ impl Profile {
                     output::stdout(policy.to_toml().as_bytes());
                 }
             }
-            Command::Validate { directories } => {
+            ProfileCommand::Validate { directories } => {
                 let directories: Vec<_> = directories
                     .iter()
                     .map(|path| {

@@ -27,10 +27,10 @@ use super::{
 use crate::contract::native::Said;
 
 /// How long a bare hook may take where neither the command line nor its contract says so.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How a hook ended, and what its runtime makes of it.
-struct Ended {
+struct BareEnd {
     is_no: bool,
     said: Said,
 }
@@ -47,9 +47,9 @@ pub(super) fn run(hook: &Hook<'_>, context: &Context, payload: &[u8]) -> Result<
     let bare = bare(
         &hook.run.command,
         payload,
-        hook.timeout().unwrap_or(PATIENCE),
+        hook.timeout().unwrap_or(DEFAULT_TIMEOUT),
     )?;
-    let ends = [bare, confined].map(|said| Ended {
+    let ends = [bare, confined].map(|said| BareEnd {
         is_no: hook.takes_for_no(&said),
         said,
     });
@@ -122,7 +122,7 @@ fn output_of(argv: &[OsString], payload: &[u8], limit: Duration) -> Result<Outpu
 }
 
 /// Returns what a confined hook did otherwise than a bare one.
-fn differences([bare, confined]: &[Ended; 2]) -> Vec<&'static str> {
+fn differences([bare, confined]: &[BareEnd; 2]) -> Vec<&'static str> {
     [
         (
             bare.is_no && !confined.is_no,
@@ -146,10 +146,10 @@ fn differences([bare, confined]: &[Ended; 2]) -> Vec<&'static str> {
     .collect()
 }
 
-fn show(context: &Context, ends: &[Ended; 2], differ: &[&str]) {
+fn show(context: &Context, ends: &[BareEnd; 2], differ: &[&str]) {
     let [bare, confined] = ends;
     if context.json {
-        let ended = |ended: &Ended| {
+        let ended = |ended: &BareEnd| {
             json!({
                 "exitCode": ended.said.code,
                 "stderr": String::from_utf8_lossy(&ended.said.stderr),

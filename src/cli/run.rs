@@ -40,7 +40,7 @@ const TIMED_OUT: u8 = 124;
 pub(super) const UNCONFINED: &str =
     "hookjail: the hook ran UNCONFINED: backend `noop` confines nothing";
 /// How long stdin may be silent before that is mentioned, milliseconds.
-const PATIENCE_MS: u16 = 2000;
+const STDIN_SILENCE_MS: u16 = 2000;
 
 /// In whose place a hook is run.
 #[expect(
@@ -48,7 +48,7 @@ const PATIENCE_MS: u16 = 2000;
     reason = "each is an option of the command line"
 )]
 #[derive(Debug, Args)]
-pub(super) struct Place {
+pub(super) struct RunAsOptions {
     /// Stand in for a hook of this runtime: read its payload from stdin, and end exactly as the hook does. What hookjail
     /// refuses, or fails at, is the runtime's own no at a gate. Needs a daemon
     #[arg(long = "as", value_name = "RUNTIME", conflicts_with_all = ["contract", "mode", "event", "raw", "dry_run"])]
@@ -81,7 +81,7 @@ pub(super) struct Place {
 #[derive(Debug, Args)]
 pub(super) struct Run {
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) place: RunAsOptions,
     /// Whose rules say what stdin, exit code and stdout mean: observe, reyn, basecoat, loom, …
     #[arg(long, default_value = "observe")]
     contract: String,
@@ -339,7 +339,7 @@ pub(super) fn event(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
 fn hint_at_waiting() {
     let stdin = io::stdin();
     let mut ready = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-    if poll(&mut ready, PATIENCE_MS) == Ok(0) {
+    if poll(&mut ready, STDIN_SILENCE_MS) == Ok(0) {
         output::stderr(
             "hookjail: the event is read from stdin, which is open and silent; give --event FILE, or </dev/null",
         );

@@ -34,29 +34,29 @@ use crate::{
 const AUTO: &str = "auto";
 
 /// How long a payload may be: as long as any daemon can be told to take, bytes.
-const PAYLOAD: u64 = 256 * 1024 * 1024;
+const MAX_PAYLOAD_BYTES: u64 = 256 * 1024 * 1024;
 
 /// How much of what a hook prints can be mirrored, both streams together, bytes.
-const REPLY: u64 = 64 * 1024 * 1024;
+const MAX_REPLY_BYTES: u64 = 64 * 1024 * 1024;
 
 /// How much earlier than the runtime's own timer a hook has to end. That timer runs while the runtime's shell starts, which may
 /// be a login shell and take a second before this process begins.
-const MARGIN: Duration = Duration::from_secs(3);
+const TIMEOUT_MARGIN: Duration = Duration::from_secs(3);
 
 /// How long after the end that the command line gives a hook there is an answer at the latest.
-const SLACK: Duration = Duration::from_secs(1);
+const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 
 /// How long a runtime is taken to wait where nobody knows: no longer than the most impatient that goes on with a call.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How much later than an answer is due this process ends, whatever keeps it from giving one.
-const LAST_MOMENT: Duration = Duration::from_millis(50);
+const EXIT_MARGIN: Duration = Duration::from_millis(50);
 
 /// How much of a broken hook's stderr is told with the no, bytes from its end.
-const COMPLAINT: usize = 1024;
+const STDERR_TAIL_BYTES: usize = 1024;
 
 /// An end where nothing is known of the runtime: nearly every one takes this for a no.
-const NO: u8 = 2;
+const EXIT_BLOCK: u8 = 2;
 
 /// Parses a runtime's name; `None` is to be recognised.
 pub(super) fn parse(name: &str) -> Result<Option<Runtime>, String> {
@@ -234,7 +234,7 @@ impl Post {
             Some(runtime) if self.stops() => runtime.no(point, why),
             Some(runtime) => runtime.failed(point, why),
             None => Said {
-                code: if self.observe { 0 } else { NO },
+                code: if self.observe { 0 } else { EXIT_BLOCK },
                 stderr: format!("{why}\n").into_bytes(),
                 stdout: Vec::new(),
             },
@@ -246,7 +246,7 @@ impl Post {
     fn allowance(&self) -> Option<Allowance> {
         if let Some(hook) = self.timeout {
             return Some(Allowance {
-                answer: hook.saturating_add(SLACK),
+                answer: hook.saturating_add(ANSWER_MARGIN),
                 hook: Some(hook),
             });
         }
@@ -256,8 +256,8 @@ impl Post {
             Some(runtime) => runtime.default_timeout(point),
             None => None,
         };
-        let own = told.unwrap_or(PATIENCE);
-        let margin = MARGIN.min(own / 10);
+        let own = told.unwrap_or(DEFAULT_TIMEOUT);
+        let margin = TIMEOUT_MARGIN.min(own / 10);
         Some(Allowance {
             answer: own.saturating_sub(margin / 2),
             hook: told.map(|own| own.saturating_sub(margin)),
@@ -285,7 +285,7 @@ impl Post {
             stdout,
         });
         let left = self.left().filter(|_| !self.is_rehearsal);
-        give_last_answer_after(left.map(|left| left + LAST_MOMENT));
+        give_last_answer_after(left.map(|left| left + EXIT_MARGIN));
     }
 
     /// Ends as is said. A no, or a hook's own words, that nobody could be told on stdout is a no by the exit code.
@@ -295,7 +295,7 @@ impl Post {
         let is_told = output::try_stdout(&said.stdout);
         output::raw_stderr(&said.stderr);
         let is_code = is_told || said.code != 0 || !self.stops();
-        ExitCode::from(if is_code { said.code } else { NO })
+        ExitCode::from(if is_code { said.code } else { EXIT_BLOCK })
     }
 }
 
@@ -375,8 +375,11 @@ pub(super) fn project(runtime: Runtime, directory: &Path, home: Option<&Path>) -
 /// Reads the payload on stdin. Who reads on for ever has the kernel end it for want of memory, by the one signal that leaves
 /// no answer.
 fn read_payload(payload: &mut Vec<u8>) -> io::Result<()> {
-    let read = io::stdin().lock().take(PAYLOAD + 1).read_to_end(payload)?;
-    if read as u64 > PAYLOAD {
+    let read = io::stdin()
+        .lock()
+        .take(MAX_PAYLOAD_BYTES + 1)
+        .read_to_end(payload)?;
+    if read as u64 > MAX_PAYLOAD_BYTES {
         let message = "the payload on stdin is longer than any daemon takes";
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
@@ -501,7 +504,7 @@ impl<'a> Hook<'a> {
                 point: point.unwrap_or_default().to_owned(),
                 raw: true,
             }),
-            max_reply_bytes: Some(REPLY),
+            max_reply_bytes: Some(MAX_REPLY_BYTES),
             mode: mode.mode_name().to_owned(),
             on_failure: if self.post.stops()
                 && (place.fail_closed
@@ -571,7 +574,7 @@ impl<'a> Hook<'a> {
 
 /// Returns the end of what a broken hook wrote to stderr, as more of a sentence.
 fn complaint(stderr: &[u8]) -> String {
-    let from = stderr.len().saturating_sub(COMPLAINT);
+    let from = stderr.len().saturating_sub(STDERR_TAIL_BYTES);
     let stderr = String::from_utf8_lossy(&stderr[from..]);
     let lines = stderr.trim().lines().map(plain);
     match lines.collect::<Vec<_>>().join(" | ") {
@@ -587,7 +590,7 @@ async fn call(
     request: pb::ExecuteRequest,
     left: Option<Duration>,
 ) -> Result<pb::ExecuteResponse, Failure> {
-    let largest = usize::try_from(2 * REPLY).unwrap_or(usize::MAX);
+    let largest = usize::try_from(2 * MAX_REPLY_BYTES).unwrap_or(usize::MAX);
     let mut service = HookServiceClient::new(channel).max_decoding_message_size(largest);
     let mut request = tonic::Request::new(request);
     if let Some(left) = left {

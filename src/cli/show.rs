@@ -136,7 +136,7 @@ pub(super) fn show(
 }
 
 /// How many characters of a text are shown that may be long.
-const SHOWN: usize = 200;
+const MAX_SHOWN_CHARS: usize = 200;
 
 /// Returns what a verdict has beside its decision and its context, each with its label in one line.
 pub(super) fn texts(verdict: &pb::Verdict) -> Vec<(&'static str, String)> {
@@ -173,7 +173,7 @@ pub(super) fn push_words(push: &pb::Push) -> String {
 
 /// Returns the beginning of a text that is longer than a line of it should be.
 fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}… ({} bytes in all)", &text[..end], text.len()),
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, de::IntoDeserializer};
 
 use super::{
     ConfigProblem,
-    file::{AuditEntry, Captured},
+    file::{AuditEntry, CaptureChoice},
 };
 use crate::{
     journal::{
@@ -62,9 +62,9 @@ pub(super) fn capture(written: &AuditEntry) -> Result<Capture, ConfigProblem> {
         })?;
     let keeps = |text| written.capture.contains(&text);
     Ok(Capture {
-        event: keeps(Captured::Event),
+        event: keeps(CaptureChoice::Event),
         max_bytes,
-        stderr: keeps(Captured::Stderr),
-        stdout: keeps(Captured::Stdout),
+        stderr: keeps(CaptureChoice::Stderr),
+        stdout: keeps(CaptureChoice::Stdout),
     })
 }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{ConfigProblem, file::Backends};
+use super::{ConfigProblem, file::BackendsEntry};
 use crate::{
     model::ProfileName,
     sandbox::{BackendName, Order},
 };
 
 /// Reads the lists of backends. Whether there are such profiles is for whoever has read them to say.
-pub(super) fn read(written: Backends) -> Result<Order, ConfigProblem> {
+pub(super) fn read(written: BackendsEntry) -> Result<Order, ConfigProblem> {
     let problem = |key, problem| ConfigProblem::Key { key, problem };
     let default = list(written.order).map_err(|why| problem("backends.order", why))?;
     let named = |(text, order): (String, Vec<BackendName>)| {

@@ -15,7 +15,7 @@ const SYSTEM_SOCKET: &str = "/run/hookjail/hookjail.sock";
 
 /// What of the process's environment the configuration depends on, read once at start.
 #[derive(Clone, Debug, Default)]
-pub struct Environment {
+pub struct ProcessEnv {
     /// `HOOKJAIL_ACCEPT_HOOKS` is `1`.
     pub accept_hooks: bool,
     /// `HOOKJAIL_ADDR`.
@@ -53,9 +53,9 @@ fn usual_runtime(users: &str) -> Option<PathBuf> {
     (found.is_dir() && found.uid() == uid && found.mode() & 0o022 == 0).then_some(path)
 }
 
-impl Environment {
+impl ProcessEnv {
     /// Reads the environment of this process.
-    pub fn of_process() -> Self {
+    pub fn read() -> Self {
         let path = |name| {
             std::env::var_os(name)
                 .filter(|value| !value.is_empty())
@@ -216,14 +216,14 @@ mod tests {
 
     #[test]
     fn root_does_not_look_for_a_daemon_where_a_user_may_listen() {
-        let user = Environment {
+        let user = ProcessEnv {
             xdg_runtime: Some("/run/user/1000".into()),
-            ..Environment::default()
+            ..ProcessEnv::default()
         };
         let own = PathBuf::from("/run/user/1000/hookjail/hookjail.sock");
         let system = PathBuf::from(SYSTEM_SOCKET);
         assert_eq!(user.sockets(), [own, system.clone()]);
-        let root = Environment { root: true, ..user };
+        let root = ProcessEnv { root: true, ..user };
         assert_eq!(root.sockets(), [system]);
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     ConfigProblem, ConfiguredHook,
-    file::{HookEntry, HooksFileEntry, RuleEntry, Words},
+    file::{CommandWords, HookEntry, HooksFileEntry, RuleEntry},
 };
 use crate::{
     contract::{CommandStyle, Entry, Mode, Stop},
@@ -46,7 +46,7 @@ pub(super) fn read(
             ));
         }
         (None, None) if is_statement(&entry) => {
-            let Some(Words::Argv(command)) = entry.command else {
+            let Some(CommandWords::Argv(command)) = entry.command else {
                 let problem = "must be program and arguments as a list where there is no `contract` to say which shell \
                                runs a line";
                 return Err(wrong("hook.command", &name, problem));
@@ -342,7 +342,7 @@ fn is_advisory(kind: Option<&str>, on_failure: Option<&str>) -> Result<Option<bo
 /// The ways to say what a hook does.
 enum Scheme {
     Builtin { args: Vec<String>, name: String },
-    Command(Words),
+    Command(CommandWords),
     Template(serde_json::Map<String, serde_json::Value>),
 }
 
@@ -395,15 +395,15 @@ fn action(mode: Mode, point: &str, scheme: Scheme) -> Result<(Action, Option<Vec
                 })?;
             Ok((Action::Template(template), None))
         }
-        Scheme::Command(Words::Argv(argv)) => {
+        Scheme::Command(CommandWords::Argv(argv)) => {
             not_empty(&argv)?;
             let words = argv.iter().map(OsString::from).collect();
             Ok((Action::Command(Command::Argv(words)), Some(argv)))
         }
-        Scheme::Command(Words::Line(text)) if text.trim().is_empty() => {
+        Scheme::Command(CommandWords::Line(text)) if text.trim().is_empty() => {
             Err(Wrong::new("hook.command", "is blank"))
         }
-        Scheme::Command(Words::Line(text)) => {
+        Scheme::Command(CommandWords::Line(text)) => {
             let argv = match mode.defaults(point).command {
                 CommandStyle::Argv => {
                     let words = mode.split(&text);

@@ -14,7 +14,7 @@ use self::{
     audit::capture,
     file::{ConfigFile, Infer},
 };
-pub use self::{env::Environment, source::ConfigSource};
+pub use self::{env::ProcessEnv, source::ConfigSource};
 use crate::{
     hooks::{
         Registered,
@@ -144,7 +144,7 @@ const MAX_CONSENT_WAIT: Duration = Duration::from_secs(3600);
 const BYTES_IN_FLIGHT: usize = 512 * 1024 * 1024;
 
 /// The least that it can say, bytes.
-const LEAST_BYTES_IN_FLIGHT: usize = 16 * 1024 * 1024;
+const MIN_BYTES_IN_FLIGHT: usize = 16 * 1024 * 1024;
 
 /// How many of the largest events there must be room for, so that one caller can always send one.
 const EVENTS_IN_FLIGHT: usize = 4;
@@ -213,7 +213,7 @@ impl Config {
     /// # Errors
     ///
     /// Fails whole: a file that others can write, an unknown key, a value out of range.
-    pub fn load(path: Option<&Path>, environment: &Environment) -> Result<Self, ConfigError> {
+    pub fn load(path: Option<&Path>, environment: &ProcessEnv) -> Result<Self, ConfigError> {
         let shown = path.unwrap_or_else(|| Path::new("(defaults)")).to_owned();
         let read = || -> Result<Self, ConfigProblem> {
             let text = path.map(read).transpose()?.unwrap_or_default();
@@ -231,7 +231,7 @@ impl Config {
     /// # Errors
     ///
     /// Names the key that is wrong.
-    pub fn parse(text: &str, environment: &Environment) -> Result<Self, ConfigProblem> {
+    pub fn parse(text: &str, environment: &ProcessEnv) -> Result<Self, ConfigProblem> {
         let deserializer = toml::Deserializer::parse(text)
             .map_err(|error| ConfigProblem::Syntax(error.to_string()))?;
         let file: ConfigFile = serde_path_to_error::deserialize(deserializer).map_err(|error| {
@@ -357,7 +357,7 @@ impl Config {
             None => least_in_flight.max(BYTES_IN_FLIGHT),
             Some(size) => usize::try_from(size.0)
                 .ok()
-                .filter(|bytes| *bytes >= least_in_flight.max(LEAST_BYTES_IN_FLIGHT))
+                .filter(|bytes| *bytes >= least_in_flight.max(MIN_BYTES_IN_FLIGHT))
                 .ok_or_else(|| {
                     let problem = "must be 16MiB at least, and four times `hooks.event_max`";
                     key("server.max_bytes_in_flight", problem.to_owned())
@@ -563,12 +563,12 @@ mod tests {
     use super::*;
     use crate::sandbox::BackendName;
 
-    fn at_home() -> Environment {
+    fn at_home() -> ProcessEnv {
         let path = |text: &str| Some(PathBuf::from(text));
-        Environment {
+        ProcessEnv {
             home: path("/home/u"),
             xdg_runtime: path("/run/user/1"),
-            ..Environment::default()
+            ..ProcessEnv::default()
         }
     }
 
@@ -578,7 +578,7 @@ mod tests {
 
     #[test]
     fn workspaces_lie_in_the_home_unless_the_file_names_roots() {
-        let roots = |text: &str, environment: &Environment| {
+        let roots = |text: &str, environment: &ProcessEnv| {
             Config::parse(text, environment).unwrap().workspace_roots
         };
         let home = WorkspaceRoots {
@@ -594,7 +594,7 @@ mod tests {
         };
         let srv = "[hooks]\nworkspace_roots = [\"/srv\"]";
         assert_eq!(roots(srv, &at_home()), named);
-        let root = Environment {
+        let root = ProcessEnv {
             root: true,
             ..at_home()
         };
@@ -673,7 +673,7 @@ mod tests {
     fn root_uses_the_systems_places() {
         let config = Config::parse(
             "",
-            &Environment {
+            &ProcessEnv {
                 root: true,
                 ..at_home()
             },

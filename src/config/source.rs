@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use super::{Config, ConfigError, Environment};
+use super::{Config, ConfigError, ProcessEnv};
 
 /// Where to load the configuration from, again at each reload.
 #[derive(Clone, Debug)]
 pub struct ConfigSource {
     /// The process's environment.
-    pub environment: Environment,
+    pub environment: ProcessEnv,
     /// The file that was named.
     pub file: Option<PathBuf>,
 }

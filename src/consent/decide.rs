@@ -18,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     allowlist::{
-        self, Allowlist, AllowlistError, Asked as Sought, Check, Digest, Entry, Role, command_line,
+        self, Allowlist, AllowlistError, Check, Digest, Entry, Lookup, Role, command_line,
         difference,
     },
     approved::Approved,
-    pending::{Decided, Decision, NotAsked, Pending, Question, Subject},
+    pending::{Decided, NotAsked, OperatorAnswer, Pending, Question, Subject},
     program::{Program, Script, only_roots},
 };
 use crate::{
@@ -73,12 +73,12 @@ fn is_reyns(request: &Request) -> bool {
 /// Decides about commands, and asks where that is what is left.
 #[derive(Debug)]
 pub struct Consents {
-    allowlist: allowlist::Reader,
+    allowlist: allowlist::AllowlistReader,
     approved: Option<Approved>,
     pub(crate) pending: Pending,
     /// Serialises changes of the allowlist within this daemon: each reads it again, on a thread that may wait for the disk.
     recording: Arc<Mutex<()>>,
-    reyn_allowlist: allowlist::Reader,
+    reyn_allowlist: allowlist::AllowlistReader,
     rule: ConsentRule,
 }
 
@@ -126,35 +126,35 @@ impl Unhashed<'_> {
 
 /// What is decided about a command.
 #[derive(Debug)]
-pub(crate) enum Decree {
+pub(crate) enum ConsentDecision {
     /// Ask whoever listens.
-    Ask(Box<Asking>),
+    Ask(Box<QuestionToAsk>),
     /// It may run.
     Run(Consent),
 }
 
 /// What is to be asked of the operator.
 #[derive(Debug)]
-pub(crate) struct Asking {
+pub(crate) struct QuestionToAsk {
     pub(crate) question: Question,
-    pub(crate) shown: Shown,
+    pub(crate) shown: CommandSummary,
     /// For how long at most.
     pub(crate) wait: Duration,
 }
 
 /// What the operator is shown of a command, and decides about.
 #[derive(Clone, Debug)]
-pub(crate) struct Shown {
+pub(crate) struct CommandSummary {
     command: String,
     digests: Vec<Digest>,
     profile: String,
-    place: Option<Located>,
+    place: Option<StartOption>,
 }
 
 /// By which option of `consent allow` it is said where a command starts, and where.
-type Located = (&'static str, PathBuf);
+type StartOption = (&'static str, PathBuf);
 
-impl Shown {
+impl CommandSummary {
     /// Refuses because nobody could be asked, or nobody answered.
     pub(crate) fn unanswered(&self, not_asked: Option<NotAsked>) -> Refusal {
         let reason = Reason::ConsentRequired;
@@ -170,7 +170,7 @@ impl Shown {
 
 /// What follows from what is known.
 #[derive(Debug, PartialEq)]
-enum Ruling {
+enum NextStep {
     Ask,
     Pin,
     Record,
@@ -180,21 +180,21 @@ enum Ruling {
 
 /// Decides, with nothing else to go by: what the allowlist says, whether a list of reyn's or infer's has the command, whether the
 /// environment accepts everything, whether somebody listens.
-const fn rule(check: &Check, is_listed: bool, accept_all: bool, listened_to: bool) -> Ruling {
+const fn rule(check: &Check, is_listed: bool, accept_all: bool, listened_to: bool) -> NextStep {
     match check {
-        Check::Hit => Ruling::Run,
-        Check::Missing if is_listed => Ruling::Pin,
+        Check::Hit => NextStep::Run,
+        Check::Missing if is_listed => NextStep::Pin,
         Check::Expired | Check::Missing | Check::OtherProfile { .. } if accept_all => {
-            Ruling::Record
+            NextStep::Record
         }
         Check::Changed { .. } | Check::Expired | Check::Missing | Check::OtherProfile { .. }
             if listened_to =>
         {
-            Ruling::Ask
+            NextStep::Ask
         }
-        Check::Changed { .. } => Ruling::Refuse(Reason::DigestMismatch),
+        Check::Changed { .. } => NextStep::Refuse(Reason::DigestMismatch),
         Check::Expired | Check::Missing | Check::OtherProfile { .. } => {
-            Ruling::Refuse(Reason::ConsentRequired)
+            NextStep::Refuse(Reason::ConsentRequired)
         }
     }
 }
@@ -206,11 +206,11 @@ impl Consents {
             ConsentRule::Typed => None,
         };
         Self {
-            allowlist: allowlist::Reader::default(),
+            allowlist: allowlist::AllowlistReader::default(),
             approved,
             pending: Pending::default(),
             recording: Arc::default(),
-            reyn_allowlist: allowlist::Reader::default(),
+            reyn_allowlist: allowlist::AllowlistReader::default(),
             rule,
         }
     }
@@ -314,13 +314,13 @@ impl Consents {
     /// # Errors
     ///
     /// Refuses what is not allowed, with the command that allows it.
-    pub(crate) async fn decide(&self, case: &Case<'_>) -> Result<Decree, Stop> {
+    pub(crate) async fn decide(&self, case: &Case<'_>) -> Result<ConsentDecision, Stop> {
         let operator = match &self.rule {
-            ConsentRule::Typed => return Ok(Decree::Run(Consent::Typed)),
+            ConsentRule::Typed => return Ok(ConsentDecision::Run(Consent::Typed)),
             ConsentRule::Operator(operator) => operator,
         };
         if case.is_builtin() {
-            return Ok(Decree::Run(Consent::Builtin));
+            return Ok(ConsentDecision::Run(Consent::Builtin));
         }
         // Without a list that can be read and trusted, nothing is allowed.
         let list = load(&self.allowlist, &operator.allowlist)?;
@@ -336,8 +336,8 @@ impl Consents {
         let accept_all = case.granted && operator.accepts(case.request);
         let listened_to = self.pending.is_listened_to(&case.request.id);
         match rule(&check, reyns.is_some() || infers, accept_all, listened_to) {
-            Ruling::Run => Ok(Decree::Run(Consent::Allowlist)),
-            Ruling::Pin => {
+            NextStep::Run => Ok(ConsentDecision::Run(Consent::Allowlist)),
+            NextStep::Pin => {
                 let by = match reyns {
                     Some(entry) => format!("reyn, {}", entry.approved_at),
                     None => "infer's list".to_owned(),
@@ -350,9 +350,9 @@ impl Consents {
                     );
                     self.record(operator, case, by).await?;
                 }
-                Ok(Decree::Run(Consent::Allowlist))
+                Ok(ConsentDecision::Run(Consent::Allowlist))
             }
-            Ruling::Record => {
+            NextStep::Record => {
                 if !case.preview {
                     let by = format!("HOOKJAIL_ACCEPT_HOOKS for {}", case.peer);
                     self.record(operator, case, by).await?;
@@ -362,16 +362,16 @@ impl Consents {
                         "hook allowed by HOOKJAIL_ACCEPT_HOOKS"
                     );
                 }
-                Ok(Decree::Run(Consent::Environment))
+                Ok(ConsentDecision::Run(Consent::Environment))
             }
-            Ruling::Ask if case.preview => {
+            NextStep::Ask if case.preview => {
                 let why = why(&check, case.policy);
                 let why = format!("{why}; an operator who listens would be asked");
                 Err(case.refuse(reason(&check), &why).into())
             }
-            Ruling::Ask => Ok(Decree::Ask(Box::new(Asking {
+            NextStep::Ask => Ok(ConsentDecision::Ask(Box::new(QuestionToAsk {
                 question: self.question(case, &check),
-                shown: Shown {
+                shown: CommandSummary {
                     command: case.command.to_owned(),
                     digests: case.program.digests.clone(),
                     profile: case.policy.name.to_string(),
@@ -379,7 +379,7 @@ impl Consents {
                 },
                 wait: operator.wait,
             }))),
-            Ruling::Refuse(_) if check == Check::Missing && !case.granted => {
+            NextStep::Refuse(_) if check == Check::Missing && !case.granted => {
                 let why = format!(
                     "profile `{0}` is granted by the operator, command by command: by a consent under `{0}`, or by a `[[hook]]` with \
                      this command and `profiles = [\"{0}\"]` in the configuration",
@@ -387,7 +387,7 @@ impl Consents {
                 );
                 Err(case.refuse(Reason::NotAllowlisted, &why).into())
             }
-            Ruling::Refuse(reason) => Err(case.refuse(reason, &why(&check, case.policy)).into()),
+            NextStep::Refuse(reason) => Err(case.refuse(reason, &why(&check, case.policy)).into()),
         }
     }
 
@@ -399,7 +399,7 @@ impl Consents {
     pub(crate) async fn answered(
         &self,
         case: &Case<'_>,
-        shown: &Shown,
+        shown: &CommandSummary,
         answer: Decided,
     ) -> Result<Consent, Stop> {
         let ConsentRule::Operator(operator) = &self.rule else {
@@ -412,13 +412,13 @@ impl Consents {
             return Err(case.refuse(Reason::DigestMismatch, &message).into());
         }
         match answer.decision {
-            Decision::Always => {
+            OperatorAnswer::Always => {
                 let by = format!("{} when asked", answer.by);
                 self.record(operator, case, by).await?;
                 Ok(Consent::ListenerAlways)
             }
-            Decision::Once => Ok(Consent::ListenerOnce),
-            Decision::No => Err(Refusal::new(Reason::ConsentRequired, SAID_NO)
+            OperatorAnswer::Once => Ok(Consent::ListenerOnce),
+            OperatorAnswer::No => Err(Refusal::new(Reason::ConsentRequired, SAID_NO)
                 .with("command", case.command)
                 .into()),
         }
@@ -440,8 +440,8 @@ impl Consents {
         let waiting = waiting.map_err(|not_asked| refuse(unanswered(Some(not_asked))))?;
         let decided = waiting.answer(cancel).await;
         match decided.map(|decided| decided.decision) {
-            Some(Decision::Always | Decision::Once) => Ok(()),
-            Some(Decision::No) => Err(refuse(SAID_NO)),
+            Some(OperatorAnswer::Always | OperatorAnswer::Once) => Ok(()),
+            Some(OperatorAnswer::No) => Err(refuse(SAID_NO)),
             None => Err(refuse(unanswered(None))),
         }
     }
@@ -556,9 +556,9 @@ impl Consents {
 }
 
 impl Case<'_> {
-    fn sought(&self) -> Sought<'_> {
+    fn sought(&self) -> Lookup<'_> {
         let hook = &self.request.hook;
-        Sought {
+        Lookup {
             command: self.command,
             digests: &self.program.digests,
             is_grant: !self.granted,
@@ -610,7 +610,7 @@ impl Case<'_> {
 
     /// Returns where the command has to be said to start to be allowed, where its words name code relative to that: elsewhere they name
     /// other files, or none. The consent is for that directory alone, where the run has nothing beyond it.
-    fn place(&self) -> Option<Located> {
+    fn place(&self) -> Option<StartOption> {
         let hook = &self.request.hook;
         let directory = starts_in(self.policy, hook)?;
         let relative = |digest: &&Digest| {
@@ -650,7 +650,7 @@ fn refuse(
     why: &str,
     command: &str,
     digests: &[Digest],
-    (profile, place): (&str, Option<&Located>),
+    (profile, place): (&str, Option<&StartOption>),
 ) -> Refusal {
     let place = place.and_then(|(option, path)| {
         let path = command_line(&[path.into()])?;
@@ -710,7 +710,7 @@ pub fn revoke(
 }
 
 /// Loads a list.
-fn load(reader: &allowlist::Reader, path: &Path) -> Result<Arc<Allowlist>, Refusal> {
+fn load(reader: &allowlist::AllowlistReader, path: &Path) -> Result<Arc<Allowlist>, Refusal> {
     reader.load(path).map_err(|error: AllowlistError| {
         let why = chain(&error);
         tracing::error!(error = why, "allowlist cannot be used");
@@ -766,27 +766,27 @@ mod tests {
             was: None,
         };
         let profile = || Check::OtherProfile { was: None };
-        let refuse = |reason| Ruling::Refuse(reason);
+        let refuse = |reason| NextStep::Refuse(reason);
         let (consent, digest) = (Reason::ConsentRequired, Reason::DigestMismatch);
         for (check, reyns, accept, listened, expected) in [
-            (Check::Hit, false, false, false, Ruling::Run),
-            (Check::Hit, true, true, true, Ruling::Run),
-            (Check::Missing, true, true, true, Ruling::Pin),
-            (Check::Missing, true, false, false, Ruling::Pin),
-            (Check::Missing, false, true, true, Ruling::Record),
-            (Check::Missing, false, false, true, Ruling::Ask),
+            (Check::Hit, false, false, false, NextStep::Run),
+            (Check::Hit, true, true, true, NextStep::Run),
+            (Check::Missing, true, true, true, NextStep::Pin),
+            (Check::Missing, true, false, false, NextStep::Pin),
+            (Check::Missing, false, true, true, NextStep::Record),
+            (Check::Missing, false, false, true, NextStep::Ask),
             (Check::Missing, false, false, false, refuse(consent)),
             (Check::Expired, true, false, false, refuse(consent)),
-            (Check::Expired, false, true, true, Ruling::Record),
-            (Check::Expired, false, false, true, Ruling::Ask),
+            (Check::Expired, false, true, true, NextStep::Record),
+            (Check::Expired, false, false, true, NextStep::Ask),
             (Check::Expired, false, false, false, refuse(consent)),
             (profile(), true, false, false, refuse(consent)),
-            (profile(), false, true, true, Ruling::Record),
-            (profile(), false, false, true, Ruling::Ask),
+            (profile(), false, true, true, NextStep::Record),
+            (profile(), false, false, true, NextStep::Ask),
             (profile(), false, false, false, refuse(consent)),
             // Content that changed is never run because everything is accepted, nor because reyn's own list has it.
             (changed(), true, true, false, refuse(digest)),
-            (changed(), true, true, true, Ruling::Ask),
+            (changed(), true, true, true, NextStep::Ask),
             (changed(), false, false, false, refuse(digest)),
         ] {
             let ruled = rule(&check, reyns, accept, listened);

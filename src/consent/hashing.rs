@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// What is hashed at once, without another thread: it takes less time than handing it over and back does under load.
-const AT_ONCE_BYTES: u64 = 256 << 10;
+const INLINE_BYTES: u64 = 256 << 10;
 
 /// What is hashed for a command that nobody has allowed, and that nobody will be asked about: the digests in its refusal are
 /// a help to the operator, and not worth more.
@@ -68,7 +68,7 @@ impl Hashing {
         gone: &CancellationToken,
     ) -> Result<Program, Stop> {
         let stop = Arc::new(AtomicBool::new(false));
-        if opened.unknown_bytes(&self.cache) <= AT_ONCE_BYTES {
+        if opened.unknown_bytes(&self.cache) <= INLINE_BYTES {
             return opened.hash(&self.cache, &stop);
         }
         // However this ends, nobody hashes what nobody waits for.

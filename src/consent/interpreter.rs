@@ -19,7 +19,7 @@ const MAX_UNBOUND: usize = 64;
 
 /// Where a file is named in a command.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Spot {
+pub(super) struct WordSpot {
     /// The argument's index.
     pub(super) argument: usize,
     /// The bytes of a shell's line that the word takes; `None` = the word is the whole argument.
@@ -28,7 +28,7 @@ pub(super) struct Spot {
     pub(super) prefix: OsString,
 }
 
-impl Spot {
+impl WordSpot {
     /// An argument that is a path and nothing else.
     pub(super) fn argument(argument: usize) -> Self {
         Self {
@@ -58,19 +58,19 @@ pub(super) enum Use {
 
 /// A word that may name a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Named {
+pub(super) struct NamedFile {
     pub(super) path: OsString,
-    pub(super) spot: Spot,
+    pub(super) spot: WordSpot,
     pub(super) used: Use,
 }
 
 /// What a command's words say about the code that it runs.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Reading {
+pub(super) struct CommandReading {
     /// The line that a shell is given in a word, where there is one.
     pub(super) line: Option<OsString>,
     /// The words that may name files, in their order.
-    pub(super) named: Vec<Named>,
+    pub(super) named: Vec<NamedFile>,
     /// What cannot be bound to content, in words.
     pub(super) unbound: Vec<String>,
 }
@@ -89,7 +89,7 @@ struct Interpreter {
     /// Long options that take nothing.
     plain: &'static [&'static str],
     /// Whether the first word that is no option is the script.
-    script: Script,
+    script: ScriptPosition,
     /// Take a file of code by its path. Where a script can be the first word, it is none any more.
     scripts: &'static [&'static str],
     /// Take the rest of their word, which may be empty.
@@ -99,7 +99,7 @@ struct Interpreter {
 }
 
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Script {
+enum ScriptPosition {
     /// Code comes by option, or is the first word itself.
     None,
     /// As `First`; a word of these may come before it.
@@ -110,7 +110,7 @@ enum Script {
     OfAShell,
 }
 
-const fn interpreter(names: &'static [&'static str], script: Script) -> Interpreter {
+const fn interpreter(names: &'static [&'static str], script: ScriptPosition) -> Interpreter {
     Interpreter {
         clustered: true,
         names,
@@ -144,21 +144,21 @@ const INTERPRETERS: &[Interpreter] = &[
                 "ash", "bash", "csh", "dash", "ksh", "lksh", "mksh", "oksh", "posh", "rbash", "sh",
                 "tcsh", "yash", "zsh",
             ],
-            Script::OfAShell,
+            ScriptPosition::OfAShell,
         )
     },
     // Of a shell's line.
-    interpreter(&[".", "source"], Script::First),
+    interpreter(&[".", "source"], ScriptPosition::First),
     Interpreter {
         inline: &["-c", "--command"],
         valued: &["-C", "-d", "-f", "-o", "--features", "--init-command"],
-        ..interpreter(&["fish"], Script::First)
+        ..interpreter(&["fish"], ScriptPosition::First)
     },
     Interpreter {
         // What `-m` names is a module: no file.
         inline: &["-c", "-m"],
         valued: &["-W", "-X", "--check-hash-based-pycs"],
-        ..interpreter(&["pypy", "python"], Script::First)
+        ..interpreter(&["pypy", "python"], ScriptPosition::First)
     },
     Interpreter {
         files: &[
@@ -196,13 +196,13 @@ const INTERPRETERS: &[Interpreter] = &[
             "--title",
             "--unhandled-rejections",
         ],
-        ..interpreter(&["node", "nodejs"], Script::First)
+        ..interpreter(&["node", "nodejs"], ScriptPosition::First)
     },
     Interpreter {
         files: &["-r", "--import", "--preload", "--require"],
         inline: &["-e", "-p", "--eval", "--print"],
         valued: &["-c", "--config", "--cwd", "--env-file"],
-        ..interpreter(&["bun"], Script::After(&["run", "test"]))
+        ..interpreter(&["bun"], ScriptPosition::After(&["run", "test"]))
     },
     Interpreter {
         files: &["--import", "--preload", "--require"],
@@ -224,62 +224,62 @@ const INTERPRETERS: &[Interpreter] = &[
             "--quiet",
         ],
         valued: &["-c", "-L", "--cert", "--config", "--import-map", "--lock"],
-        ..interpreter(&["deno"], Script::After(&["run", "serve", "test"]))
+        ..interpreter(&["deno"], ScriptPosition::After(&["run", "serve", "test"]))
     },
     Interpreter {
         inline: &["-E", "-e"],
         suffixed: &["-C", "-D", "-F", "-M", "-i", "-m", "-x"],
         valued: &["-I"],
-        ..interpreter(&["perl"], Script::First)
+        ..interpreter(&["perl"], ScriptPosition::First)
     },
     Interpreter {
         files: &["-r", "--require"],
         inline: &["-e"],
         suffixed: &["-0", "-E", "-F", "-K", "-T", "-W", "-i", "-x"],
         valued: &["-C", "-I", "-X", "--encoding"],
-        ..interpreter(&["ruby"], Script::First)
+        ..interpreter(&["ruby"], ScriptPosition::First)
     },
     Interpreter {
         inline: &["-B", "-E", "-R", "-r", "--run"],
         scripts: &["-F", "-f", "--file", "--process-file"],
         valued: &["-S", "-c", "-d", "-t", "-z", "--define", "--php-ini"],
-        ..interpreter(&["php"], Script::First)
+        ..interpreter(&["php"], ScriptPosition::First)
     },
     Interpreter {
         files: &["-l"],
         valued: &["-e"],
-        ..interpreter(&["lua", "luajit"], Script::First)
+        ..interpreter(&["lua", "luajit"], ScriptPosition::First)
     },
     Interpreter {
         clustered: false,
         valued: &["-encoding"],
-        ..interpreter(&["tclsh"], Script::First)
+        ..interpreter(&["tclsh"], ScriptPosition::First)
     },
     Interpreter {
         clustered: false,
         inline: &["-Command", "-EncodedCommand", "-c", "-e", "-ec"],
         scripts: &["-File", "-f"],
         valued: &["-ExecutionPolicy", "-WorkingDirectory", "-ep", "-ex", "-wd"],
-        ..interpreter(&["pwsh"], Script::First)
+        ..interpreter(&["pwsh"], ScriptPosition::First)
     },
     Interpreter {
         files: &["-i", "--include"],
         inline: &["-e", "--source"],
         scripts: &["-E", "-f", "--exec", "--file"],
         valued: &["-F", "-l", "-v", "--assign", "--field-separator"],
-        ..interpreter(&["awk", "gawk", "mawk", "nawk"], Script::None)
+        ..interpreter(&["awk", "gawk", "mawk", "nawk"], ScriptPosition::None)
     },
     Interpreter {
         inline: &["-e", "--expression"],
         scripts: &["-f", "--file"],
         suffixed: &["-i"],
         valued: &["-l", "--line-length"],
-        ..interpreter(&["gsed", "sed"], Script::None)
+        ..interpreter(&["gsed", "sed"], ScriptPosition::None)
     },
     Interpreter {
         scripts: &["-f", "--from-file"],
         valued: &["-L", "--indent"],
-        ..interpreter(&["jq"], Script::None)
+        ..interpreter(&["jq"], ScriptPosition::None)
     },
 ];
 
@@ -363,19 +363,19 @@ pub(crate) fn shell_line(argv: &[OsString]) -> Option<OsString> {
 pub(crate) fn scripts(argv: &[OsString]) -> Vec<usize> {
     let named = read(argv).named.into_iter();
     let is_script =
-        |it: &Named| it.used == Use::Script && it.spot == Spot::argument(it.spot.argument);
+        |it: &NamedFile| it.used == Use::Script && it.spot == WordSpot::argument(it.spot.argument);
     named.filter(is_script).map(|it| it.spot.argument).collect()
 }
 
 /// Reads a command: its program's name decides what its other words are.
-pub(super) fn read(argv: &[OsString]) -> Reading {
+pub(super) fn read(argv: &[OsString]) -> CommandReading {
     let words = argv.iter().enumerate().map(|(argument, text)| Word {
-        spot: Spot::argument(argument),
+        spot: WordSpot::argument(argument),
         text: text.as_bytes().to_vec(),
     });
-    let mut reader = Reader {
+    let mut reader = WordReader {
         is_sure: true,
-        reading: Reading::default(),
+        reading: CommandReading::default(),
     };
     reader.command(&words.collect::<Vec<_>>());
     reader.reading
@@ -419,7 +419,7 @@ fn of_a_version(rest: &str) -> bool {
 /// One word of a command.
 #[derive(Clone, Debug)]
 struct Word {
-    spot: Spot,
+    spot: WordSpot,
     text: Vec<u8>,
 }
 
@@ -429,7 +429,7 @@ impl Word {
     }
 
     /// The file that the word names from some byte on.
-    fn names(&self, from: usize, used: Use) -> Named {
+    fn names(&self, from: usize, used: Use) -> NamedFile {
         let (prefix, path) = self.text.split_at(from);
         let mut prefix = prefix.to_vec();
         // Node.js takes addresses of files, too.
@@ -440,9 +440,9 @@ impl Word {
             }
             _ => path,
         };
-        Named {
+        NamedFile {
             path: OsString::from_vec(path.to_vec()),
-            spot: Spot {
+            spot: WordSpot {
                 prefix: OsString::from_vec(prefix),
                 ..self.spot.clone()
             },
@@ -456,15 +456,15 @@ enum Took {
     /// Nothing but itself.
     Itself,
     /// The next word too.
-    Next(Kind),
+    Next(OptionKind),
     /// It is not known, and may take the next word.
     Unknown,
     /// A value in its own word, from this byte on.
-    Within(usize, Kind),
+    Within(usize, OptionKind),
 }
 
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Kind {
+enum OptionKind {
     File,
     Inline,
     Script,
@@ -472,12 +472,12 @@ enum Kind {
 }
 
 impl Interpreter {
-    fn kind(&self, option: &str) -> Option<Kind> {
+    fn kind(&self, option: &str) -> Option<OptionKind> {
         let lists = [
-            (self.files, Kind::File),
-            (self.inline, Kind::Inline),
-            (self.scripts, Kind::Script),
-            (self.valued, Kind::Value),
+            (self.files, OptionKind::File),
+            (self.inline, OptionKind::Inline),
+            (self.scripts, OptionKind::Script),
+            (self.valued, OptionKind::Value),
         ];
         let list = lists.into_iter().find(|(list, _)| list.contains(&option));
         list.map(|(_, kind)| kind)
@@ -495,7 +495,7 @@ impl Interpreter {
         if text.starts_with("--") {
             return match text.split_once('=') {
                 Some((name, _)) => {
-                    let kind = self.kind(name).unwrap_or(Kind::Value);
+                    let kind = self.kind(name).unwrap_or(OptionKind::Value);
                     Took::Within(name.len() + 1, kind)
                 }
                 None if self.plain.contains(&text) => Took::Itself,
@@ -517,7 +517,7 @@ impl Interpreter {
                 return match rest == text.len() {
                     true => Took::Next(kind),
                     // A shell's `-o` takes the next word wherever it stands in its cluster.
-                    false if self.script == Script::OfAShell => Took::Next(kind),
+                    false if self.script == ScriptPosition::OfAShell => Took::Next(kind),
                     false => Took::Within(rest, kind),
                 };
             }
@@ -527,13 +527,13 @@ impl Interpreter {
 }
 
 /// Reads the words of one command.
-struct Reader {
+struct WordReader {
     /// Whether the words are those of a command for certain: behind a program that is not known, they only look like it.
     is_sure: bool,
-    reading: Reading,
+    reading: CommandReading,
 }
 
-impl Reader {
+impl WordReader {
     /// Reads words of which the first is a program, and what that starts in turn. One after the other, and not one within the
     /// other: a caller says how many there are.
     fn command(&mut self, words: &[Word]) {
@@ -667,7 +667,8 @@ impl Reader {
             let text = &word.text[..];
             let ends = text == b"--";
             let is_option = matches!(text, [b'-', _, ..])
-                || (interpreter.script == Script::OfAShell && matches!(text, [b'+', _, ..]));
+                || (interpreter.script == ScriptPosition::OfAShell
+                    && matches!(text, [b'+', _, ..]));
             if ends {
                 at += 1;
                 break;
@@ -678,15 +679,20 @@ impl Reader {
             }
             if !is_option {
                 match interpreter.script {
-                    Script::After(before) if before.iter().any(|it| it.as_bytes() == text) => {
+                    ScriptPosition::After(before)
+                        if before.iter().any(|it| it.as_bytes() == text) =>
+                    {
                         at += 1;
                         continue;
                     }
-                    Script::After(_) | Script::First | Script::None | Script::OfAShell => break,
+                    ScriptPosition::After(_)
+                    | ScriptPosition::First
+                    | ScriptPosition::None
+                    | ScriptPosition::OfAShell => break,
                 }
             }
             at += 1;
-            if interpreter.script == Script::OfAShell && !text.starts_with(b"--") {
+            if interpreter.script == ScriptPosition::OfAShell && !text.starts_with(b"--") {
                 if text.starts_with(b"-") && text.contains(&b's') {
                     self.is_unbound("the script on stdin");
                     return self.trailing(&words[at..]);
@@ -697,18 +703,18 @@ impl Reader {
                 Took::Itself => {}
                 Took::Unknown => unsure += 1,
                 Took::Within(from, kind) => {
-                    has_script |= kind == Kind::Script;
+                    has_script |= kind == OptionKind::Script;
                     has_code |= self.value(word, from, kind);
                 }
                 Took::Next(kind) => {
                     if let Some(next) = words.get(at) {
-                        has_script |= kind == Kind::Script;
+                        has_script |= kind == OptionKind::Script;
                         has_code |= self.value(next, 0, kind);
                         at += 1;
                     }
                 }
             }
-            if has_code && interpreter.script != Script::OfAShell {
+            if has_code && interpreter.script != ScriptPosition::OfAShell {
                 let is_module = text.contains(&b'm') && !text.contains(&b'c');
                 if is_module && interpreter.names.contains(&"python") {
                     self.is_unbound("the module that `-m` names");
@@ -719,29 +725,31 @@ impl Reader {
             }
         }
         let rest = words.get(at..).unwrap_or_default();
-        let is_shell = interpreter.script == Script::OfAShell;
+        let is_shell = interpreter.script == ScriptPosition::OfAShell;
         let Some((first, trailing)) = rest.split_first() else {
-            if interpreter.script != Script::None && (is_shell || !has_script) {
+            if interpreter.script != ScriptPosition::None && (is_shell || !has_script) {
                 self.is_unbound("what comes on stdin, where that is taken for the script");
             }
             return;
         };
         match interpreter.script {
-            Script::OfAShell if has_code => {
+            ScriptPosition::OfAShell if has_code => {
                 self.line(first);
                 self.trailing(trailing);
             }
-            Script::None => self.trailing(rest),
-            Script::After(_) | Script::First if has_script => self.trailing(rest),
+            ScriptPosition::None => self.trailing(rest),
+            ScriptPosition::After(_) | ScriptPosition::First if has_script => self.trailing(rest),
             // Each option that is not known may have taken a word, and the next one is the script.
-            Script::After(_) | Script::First | Script::OfAShell if unsure > 0 => {
+            ScriptPosition::After(_) | ScriptPosition::First | ScriptPosition::OfAShell
+                if unsure > 0 =>
+            {
                 let (likely, trailing) = rest.split_at(rest.len().min(unsure + 1));
                 for word in likely {
                     self.name(word, 0, Use::Likely);
                 }
                 self.trailing(trailing);
             }
-            Script::After(_) | Script::First | Script::OfAShell => {
+            ScriptPosition::After(_) | ScriptPosition::First | ScriptPosition::OfAShell => {
                 self.name(first, 0, Use::Script);
                 self.trailing(trailing);
             }
@@ -749,16 +757,16 @@ impl Reader {
     }
 
     /// Takes note of an option's value, and returns whether it is code.
-    fn value(&mut self, word: &Word, from: usize, kind: Kind) -> bool {
+    fn value(&mut self, word: &Word, from: usize, kind: OptionKind) -> bool {
         let used = match kind {
-            Kind::Inline => return true,
-            Kind::File => Use::Library,
-            Kind::Script if &word.text[from..] == b"-" => {
+            OptionKind::Inline => return true,
+            OptionKind::File => Use::Library,
+            OptionKind::Script if &word.text[from..] == b"-" => {
                 self.is_unbound("the script on stdin");
                 return false;
             }
-            Kind::Script => Use::Script,
-            Kind::Value => Use::Perhaps,
+            OptionKind::Script => Use::Script,
+            OptionKind::Value => Use::Perhaps,
         };
         self.name(word, from, used);
         false
@@ -780,7 +788,7 @@ impl Reader {
             return;
         };
         let words = words.into_iter().map(|(text, range)| Word {
-            spot: Spot {
+            spot: WordSpot {
                 line: Some(range),
                 ..line.spot.clone()
             },
@@ -992,7 +1000,7 @@ mod tests {
         let in_line = |line: &str| {
             let argv = ["/bin/sh", "-c", line].map(OsString::from);
             let reading = read(&argv);
-            let spot = |it: &Named| &line[it.spot.line.clone().unwrap()];
+            let spot = |it: &NamedFile| &line[it.spot.line.clone().unwrap()];
             let named = reading.named.iter();
             let named: Vec<_> = named
                 .filter(|it| it.path.as_bytes().contains(&b'/'))

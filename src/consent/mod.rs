@@ -13,7 +13,7 @@ mod program;
 
 pub use self::{
     decide::{ConsentRule, Consents, Operator, revoke},
-    program::{Kept, Opened, OpenedFor, Program, Script},
+    program::{ContentGuard, Opened, OpenedFor, Program, Script},
 };
 
 pub(crate) use self::{

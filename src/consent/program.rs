@@ -21,7 +21,7 @@ use nix::{errno::Errno, fcntl::OFlag};
 use super::{
     allowlist::{Digest, Role},
     digest::{DigestCache, HashError},
-    interpreter::{self, Named, Spot, Use},
+    interpreter::{self, NamedFile, Use, WordSpot},
 };
 use crate::{
     model::{InvalidField, Peer, is_plain},
@@ -37,7 +37,7 @@ const MAX_INTERPRETERS: usize = 5;
 const MAX_FILES: usize = 16;
 
 /// The longest `#!` line that Linux reads.
-const SHEBANG_MAX: usize = 255;
+const MAX_SHEBANG_BYTES: usize = 255;
 
 /// A hook's program and scripts, opened, with the digests of their content.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub struct Program {
     /// Those of its arguments that name files which may be code, and may as well be data.
     pub given: Vec<OsString>,
     /// What keeps the executable as it was hashed.
-    pub kept: Kept,
+    pub kept: ContentGuard,
     /// The program's absolute path.
     pub path: PathBuf,
     /// The files of code that an interpreter reads by a path in `argv`.
@@ -72,13 +72,13 @@ pub struct Script {
     /// Its absolute path.
     pub path: PathBuf,
     /// What keeps it as it was hashed.
-    pub kept: Kept,
+    pub kept: ContentGuard,
     /// SHA-256 of its content when it was admitted, lower-case hex.
     pub sha256: String,
     /// The words that have it executed, where a shell's line does so by its path: its interpreter and that one's argument.
     interpreter: Vec<OsString>,
     /// Where in `argv` its path stands.
-    spot: Spot,
+    spot: WordSpot,
 }
 
 /// A program that is opened and not yet hashed.
@@ -97,15 +97,15 @@ pub struct Opened {
 #[derive(Debug)]
 struct OpenedFile {
     file: File,
-    kept: Kept,
+    kept: ContentGuard,
     path: PathBuf,
     role: Role,
-    script: Option<(Spot, Vec<OsString>)>,
+    script: Option<(WordSpot, Vec<OsString>)>,
 }
 
 /// What keeps a file's content as it was hashed until it has been run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kept {
+pub enum ContentGuard {
     /// Nothing: a copy is run, which is hashed once more.
     ByCopy,
     /// Writers are kept out by a lease on this descriptor.
@@ -226,7 +226,7 @@ impl Program {
                 script: None,
             });
             let before = shebang.words();
-            opened.files[0].script = Some((Spot::argument(before.len()), Vec::new()));
+            opened.files[0].script = Some((WordSpot::argument(before.len()), Vec::new()));
             opened.argv = before;
             opened.argv.push(path.into_os_string());
             let own = opened.argv.len();
@@ -234,9 +234,9 @@ impl Program {
             // The first line's own argument may be a file, and so may what the script is given: by its name it can be an
             // interpreter itself, which chooses one of several.
             let first = opened.argv[1..own - 1].iter().enumerate();
-            let first = first.map(|(at, word)| Named {
+            let first = first.map(|(at, word)| NamedFile {
                 path: word.clone(),
-                spot: Spot::argument(1 + at),
+                spot: WordSpot::argument(1 + at),
                 used: Use::Perhaps,
             });
             let first: Vec<_> = first.collect();
@@ -267,7 +267,7 @@ impl Program {
         others.sort_by_key(|(index, _)| Reverse(start(*index)));
         for (index, path) in others {
             let script = &self.scripts[index];
-            let Spot {
+            let WordSpot {
                 argument,
                 line,
                 prefix,
@@ -300,7 +300,7 @@ impl Program {
     /// Says why the kernel did not execute it, for people: mostly its first line tells.
     pub fn why_not_executed(&self, errno: i32) -> String {
         let errno = Errno::from_raw(errno);
-        let mut start = [0; SHEBANG_MAX];
+        let mut start = [0; MAX_SHEBANG_BYTES];
         let read = read_up_to(&self.executable, &mut start).unwrap_or(0);
         why_not_executed(&start[..read], errno).unwrap_or_else(|| errno.desc().to_owned())
     }
@@ -317,7 +317,8 @@ impl Opened {
     /// Returns how many bytes have to be read to hash it.
     pub fn unknown_bytes(&self, cache: &DigestCache) -> u64 {
         let unknown = self.files.iter();
-        let unknown = unknown.map(|it| cache.unknown_bytes(&it.file, it.kept == Kept::ByLease));
+        let unknown =
+            unknown.map(|it| cache.unknown_bytes(&it.file, it.kept == ContentGuard::ByLease));
         unknown.fold(0, u64::saturating_add)
     }
 
@@ -348,7 +349,7 @@ impl Opened {
                 script,
             } = opened;
             let sha256 = cache
-                .digest(&file, kept == Kept::ByLease, stop)
+                .digest(&file, kept == ContentGuard::ByLease, stop)
                 .map_err(|error| not_hashed(&path, error))?;
             let digest = Digest {
                 path: path.display().to_string(),
@@ -389,15 +390,15 @@ impl Opened {
         })
     }
 
-    fn bind_all(&mut self, named: Vec<Named>, opener: &Opener<'_>) -> Result<(), Refusal> {
+    fn bind_all(&mut self, named: Vec<NamedFile>, opener: &Opener<'_>) -> Result<(), Refusal> {
         named.iter().try_for_each(|named| self.bind(named, opener))
     }
 
     /// Opens a file that a word names, if it is one and is code.
-    fn bind(&mut self, named: &Named, opener: &Opener<'_>) -> Result<(), Refusal> {
+    fn bind(&mut self, named: &NamedFile, opener: &Opener<'_>) -> Result<(), Refusal> {
         let written = Path::new(&named.path);
         let shown = written.display();
-        let is_whole = named.spot == Spot::argument(named.spot.argument);
+        let is_whole = named.spot == WordSpot::argument(named.spot.argument);
         let is_given = named.used == Use::Trailing && is_whole;
         if is_given && opener.data.contains(&named.path) {
             let why = format!("`{shown}`, which is data to its program by the operator's word");
@@ -522,7 +523,7 @@ impl Opened {
         file: File,
         metadata: &Metadata,
         path: PathBuf,
-        script: Option<(Spot, Vec<OsString>)>,
+        script: Option<(WordSpot, Vec<OsString>)>,
     ) {
         if script.is_none() && only_roots(&path, &file).is_none() {
             let what = path.display();
@@ -636,15 +637,15 @@ fn shell_quoted(word: &OsStr) -> Vec<u8> {
 }
 
 /// Sees to it that a file is not changed between its hash and its run.
-fn keep(file: &File, metadata: &Metadata) -> Kept {
+fn keep(file: &File, metadata: &Metadata) -> ContentGuard {
     if metadata.uid() == 0 && metadata.mode() & 0o022 == 0 {
-        return Kept::ByRoot;
+        return ContentGuard::ByRoot;
     }
     // Why no error is told from another: `EAGAIN` is a file that somebody has open for writing, and on file systems of other
     // machines one that the server has not delegated. A copy will do for both.
     match keep_writers_out(file) {
-        Ok(()) => Kept::ByLease,
-        Err(_) => Kept::ByCopy,
+        Ok(()) => ContentGuard::ByLease,
+        Err(_) => ContentGuard::ByCopy,
     }
 }
 
@@ -721,7 +722,7 @@ impl Shebang {
 
     /// Reads the first line of a file; `None` where it is not that of a script, or cannot be read.
     fn read(file: &File) -> Result<Option<Self>, Refusal> {
-        let mut buffer = [0; SHEBANG_MAX + 1];
+        let mut buffer = [0; MAX_SHEBANG_BYTES + 1];
         let read = unless_lacking("a file cannot be read", read_up_to(file, &mut buffer))?;
         Ok(read.ok().and_then(|count| Self::parse(&buffer[..count])))
     }
@@ -731,7 +732,7 @@ impl Shebang {
     fn parse(start: &[u8]) -> Option<Self> {
         let rest = start.strip_prefix(b"#!")?;
         let line = rest.split(|byte| *byte == b'\n').next()?;
-        if line.len() == rest.len() && start.len() > SHEBANG_MAX {
+        if line.len() == rest.len() && start.len() > MAX_SHEBANG_BYTES {
             return None;
         }
         let line = line.trim_ascii();
@@ -846,7 +847,7 @@ mod tests {
         assert_eq!(parse(b"\x7fELF"), None);
         let mut long = b"#!/bin/".to_vec();
         long.resize(400, b'x');
-        assert_eq!(parse(&long[..SHEBANG_MAX + 1]), None);
+        assert_eq!(parse(&long[..MAX_SHEBANG_BYTES + 1]), None);
     }
 
     /// Opens a command; what is named is on this system.

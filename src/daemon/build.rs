@@ -10,7 +10,7 @@ use std::{
 #[cfg(target_os = "linux")]
 use crate::sandbox::Observer;
 use crate::{
-    config::{Config, Environment},
+    config::{Config, ProcessEnv},
     consent::{ConsentRule, Operator, allowlist::command_line},
     hooks::Results,
     journal::{Redaction, append::Journal},
@@ -35,7 +35,7 @@ pub struct Assembly {
 
 /// How many connections and hooks there may be at once, as far as the process may have descriptors for them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Room {
+pub(super) struct Capacity {
     /// Connections of those who may ask.
     pub(super) connections: usize,
     /// Hooks.
@@ -48,7 +48,7 @@ const OWN_DESCRIPTORS: usize = 96;
 /// Descriptors that a hook takes while it is set up, with the lock of its uid.
 const HOOK_DESCRIPTORS: usize = 12;
 
-impl Room {
+impl Capacity {
     /// Returns what is configured, or what of it a limit of descriptors allows. Connections then get a quarter at most.
     ///
     /// # Errors
@@ -138,15 +138,15 @@ impl Assembly {
     /// # Errors
     ///
     /// The process may have too few descriptors to run a single hook.
-    pub(super) fn room(&self, config: &Config) -> Result<Room, AssemblyError> {
-        let room = Room::within(self.descriptors, config).map_err(|least| {
+    pub(super) fn room(&self, config: &Config) -> Result<Capacity, AssemblyError> {
+        let room = Capacity::within(self.descriptors, config).map_err(|least| {
             let problem = format!(
                 "this process may have {} descriptors, and needs {least} at least; raise the limit (`ulimit -n`, `LimitNOFILE=`)",
                 self.descriptors
             );
             AssemblyError::new("run hooks")(problem)
         })?;
-        let Room { connections, hooks } = room;
+        let Capacity { connections, hooks } = room;
         if hooks < config.max_concurrent || connections < config.connections {
             tracing::warn!(
                 descriptors = self.descriptors,
@@ -343,7 +343,7 @@ impl Assembly {
 }
 
 /// Returns how the operator allows commands.
-pub(crate) fn operator(config: &Config, environment: &Environment) -> ConsentRule {
+pub(crate) fn operator(config: &Config, environment: &ProcessEnv) -> ConsentRule {
     ConsentRule::Operator(Operator {
         accept_all: environment.accept_hooks,
         allowlist: config.allowlist(),
@@ -355,7 +355,7 @@ pub(crate) fn operator(config: &Config, environment: &Environment) -> ConsentRul
 
 /// Says where a configuration is from, for who has to change it.
 fn configuration(config: &Config) -> Configuration {
-    let usual = Environment::of_process().config_file();
+    let usual = ProcessEnv::read().config_file();
     Configuration {
         is_named: config.file.is_some() && config.file != usual,
         // As it is found from anywhere.
@@ -434,14 +434,14 @@ mod tests {
     fn hooks_and_connections_fit_the_descriptors() {
         let config = Config::parse(
             "",
-            &Environment {
+            &ProcessEnv {
                 home: Some("/home/u".into()),
-                ..Environment::default()
+                ..ProcessEnv::default()
             },
         )
         .unwrap();
         let room = |descriptors| {
-            let room = Room::within(descriptors, &config);
+            let room = Capacity::within(descriptors, &config);
             room.map(|room| (room.hooks, room.connections))
         };
         assert_eq!(room(65_536), Ok((256, 4096)));

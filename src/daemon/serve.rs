@@ -37,13 +37,13 @@ use crate::{
 const ADMIN_SOCKET_MODE: u32 = 0o600;
 
 /// How much requests may take at once, bytes, before what is freed of it is given back to the system: the next ones will need it.
-const KEPT: usize = 1024 * 1024;
+const IDLE_MEMORY_BYTES: usize = 1024 * 1024;
 
 /// How many threads read and answer: two that are busy with large messages leave others for everybody else's.
-const WORKERS: usize = 4;
+const WORKER_THREADS: usize = 4;
 
 /// How often the daemon looks after its own files.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The daemon did not start, or ended before anybody asked it to.
 #[derive(Debug, thiserror::Error)]
@@ -109,7 +109,7 @@ pub fn serve(source: &ConfigSource) -> Result<(), DaemonError> {
     let log = RedactedLog::default();
     log_to_stderr(log.clone())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKERS)
+        .worker_threads(WORKER_THREADS)
         .enable_all()
         .build()?;
     runtime.block_on(run(source, config, &assembly, &log))
@@ -250,10 +250,12 @@ async fn look_after(
     shutdown: CancellationToken,
 ) -> Result<(), DaemonError> {
     let watchdog = sd_notify::watchdog_enabled();
-    let interval = watchdog.map_or(LOOK, |patience| LOOK.min(patience / 3));
+    let interval = watchdog.map_or(CHECK_INTERVAL, |patience| CHECK_INTERVAL.min(patience / 3));
     loop {
         tokio::time::sleep(interval).await;
-        let gives_back = memory.peak_when_idle().is_some_and(|peak| peak > KEPT);
+        let gives_back = memory
+            .peak_when_idle()
+            .is_some_and(|peak| peak > IDLE_MEMORY_BYTES);
         // In any case: where no thread beside the runtime can be made, what is handed over waits for one, and those that nobody
         // needs end after ten seconds.
         let beside = tokio::task::spawn_blocking(move || {

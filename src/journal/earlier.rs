@@ -18,8 +18,8 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use super::{
-    read::Reader,
-    record::{OutcomeKind, Peer},
+    read::JournalReader,
+    record::{OutcomeKind, PeerLine},
 };
 use crate::{
     refusal::{Reason, Refusal, chain},
@@ -30,10 +30,10 @@ use crate::{
 pub const RETENTION: Duration = Duration::from_secs(600);
 
 /// How far back a run may have begun that has just ended: as long as any shipped profile lets it take.
-const LONGEST: Duration = Duration::from_secs(1800);
+const MAX_RUN_TIME: Duration = Duration::from_secs(1800);
 
 /// How much of the journal's end is read at most.
-const BYTES: u64 = 64 << 20;
+const MAX_SCANNED_BYTES: u64 = 64 << 20;
 
 /// The runs of before.
 #[derive(Debug)]
@@ -59,14 +59,14 @@ enum Known {
 /// Runs by caller and id.
 #[derive(Debug, Default)]
 struct Runs {
-    by_id: HashMap<(u32, String), Vec<Run>>,
+    by_id: HashMap<(u32, String), Vec<EarlierRun>>,
     /// When the last of them is too old.
     until: Option<Instant>,
 }
 
 /// A run that the journal tells of.
 #[derive(Debug)]
-struct Run {
+struct EarlierRun {
     end: RunEnd,
     request_sha256: String,
     run_id: String,
@@ -94,7 +94,7 @@ enum RunEnd {
 
 /// What a record says, of what is looked at.
 #[derive(Debug, Deserialize)]
-struct Said<'a> {
+struct RecordOutline<'a> {
     sequence: u64,
     #[serde(borrow)]
     time: Cow<'a, str>,
@@ -108,7 +108,7 @@ struct Said<'a> {
     request_id: Cow<'a, str>,
     #[serde(borrow, default)]
     request_sha256: Cow<'a, str>,
-    peer: Option<Peer>,
+    peer: Option<PeerLine>,
     outcome: Option<OutcomeKind>,
     exit_code: Option<i32>,
     signal: Option<i32>,
@@ -148,7 +148,7 @@ impl Earlier {
                 Known::Over
             } else {
                 let (directory, instance) = (self.directory.clone(), self.instance.clone());
-                let read = move || Runs::read(&directory, &instance, BYTES);
+                let read = move || Runs::read(&directory, &instance, MAX_SCANNED_BYTES);
                 Known::Read(heavy::beside(uid, read).await.map_err(|error| {
                     let message = format!(
                         "the audit journal cannot be read ({}), so nobody knows whether this `request_id` was run before; mend it, or ask without an id",
@@ -195,13 +195,13 @@ impl Runs {
             // A time to come is one of a clock that has been set back since: as good as now.
             Some(Duration::try_from(clock.duration_since(time)).unwrap_or_default())
         };
-        let is_old = |time: &str| age(time).is_some_and(|age| age > RETENTION + LONGEST);
-        let mut reader = Reader::since(directory, is_old, bytes)?;
-        let mut runs: HashMap<(u32, String), Vec<Run>> = HashMap::new();
+        let is_old = |time: &str| age(time).is_some_and(|age| age > RETENTION + MAX_RUN_TIME);
+        let mut reader = JournalReader::since(directory, is_old, bytes)?;
+        let mut runs: HashMap<(u32, String), Vec<EarlierRun>> = HashMap::new();
         let mut open: HashMap<String, (u32, String)> = HashMap::new();
         while let Some(line) = reader.next_line()? {
             // A line that is no record tells nothing about a run; naming it is the business of `verify`.
-            let Ok(said) = serde_json::from_slice::<Said<'_>>(line) else {
+            let Ok(said) = serde_json::from_slice::<RecordOutline<'_>>(line) else {
                 continue;
             };
             let until = now + RETENTION.saturating_sub(age(&said.time).unwrap_or_default());
@@ -213,7 +213,7 @@ impl Runs {
                     {
                         let key = (peer.uid, said.request_id.into_owned());
                         open.insert(said.run_id.clone().into_owned(), key.clone());
-                        runs.entry(key).or_default().push(Run {
+                        runs.entry(key).or_default().push(EarlierRun {
                             end: RunEnd::Unknown,
                             request_sha256: said.request_sha256.into_owned(),
                             run_id: said.run_id.into_owned(),
@@ -283,7 +283,7 @@ impl RunEnd {
     }
 }
 
-impl Run {
+impl EarlierRun {
     fn refusal(&self, of: usize) -> Refusal {
         let (outcome, what) = match self.end {
             RunEnd::Interrupted => (
@@ -380,7 +380,7 @@ mod tests {
     const INTERRUPTED: &str = r#""record":"interrupted","run_id":"a","started_by":"other""#;
 
     fn found(dir: &tempfile::TempDir, uid: u32, sha256: &str) -> Option<Refusal> {
-        let runs = Runs::read(dir.path(), "own", BYTES).unwrap();
+        let runs = Runs::read(dir.path(), "own", MAX_SCANNED_BYTES).unwrap();
         runs.find((uid, "id".to_owned()), sha256, Instant::now())
     }
 
@@ -443,7 +443,7 @@ mod tests {
     #[test]
     fn runs_of_ones_own_and_of_requests_without_an_id_are_none_of_these() {
         let dir = journal(&[(5, STARTED)]);
-        let runs = Runs::read(dir.path(), "other", BYTES).unwrap();
+        let runs = Runs::read(dir.path(), "other", MAX_SCANNED_BYTES).unwrap();
         assert!(runs.by_id.is_empty() && runs.until.is_none());
         let unnamed = STARTED.replace(r#","request_sha256":"5a""#, "");
         assert_eq!(outcome(&[(5, &unnamed)]), None);
@@ -467,15 +467,15 @@ mod tests {
             let runs = Runs::read(dir.path(), "own", bytes).unwrap();
             !runs.by_id.is_empty()
         };
-        assert!(has(BYTES));
+        assert!(has(MAX_SCANNED_BYTES));
         assert!(!has(4 << 20));
         fs::rename(dir.path().join("journal.jsonl"), older(4001)).unwrap();
         fs::write(dir.path().join("journal.jsonl"), lines(6002, &young[..3])).unwrap();
-        assert!(has(BYTES));
+        assert!(has(MAX_SCANNED_BYTES));
         // The control: what is read after all.
         fs::remove_file(older(2001)).unwrap();
         fs::write(older(1), longer_than_any).unwrap();
-        Runs::read(dir.path(), "own", BYTES).unwrap_err();
+        Runs::read(dir.path(), "own", MAX_SCANNED_BYTES).unwrap_err();
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(super) const LIVE: &str = "journal.jsonl";
 pub(super) const LOCK: &str = "journal.lock";
 
 /// Where the chain ended when the last record was written.
-pub(super) const NOTED: &str = "head.json";
+pub(super) const HEAD: &str = "head.json";
 
 /// A file that is not written any more, named after its first record.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -77,16 +77,16 @@ pub(super) fn time_claimed(file: &File, at: u64) -> io::Result<Option<String>> {
 }
 
 /// Which file this is, whatever it is called.
-pub(super) type Identity = (u64, u64);
+pub(super) type FileId = (u64, u64);
 
 /// Returns which file this is.
-pub(super) fn identity(file: &File) -> io::Result<Identity> {
+pub(super) fn identity(file: &File) -> io::Result<FileId> {
     let found = file.metadata()?;
     Ok((found.dev(), found.ino()))
 }
 
 /// Returns which file is at a path, if there is one, and its length.
-pub(super) fn at(path: &Path) -> io::Result<Option<(Identity, u64)>> {
+pub(super) fn at(path: &Path) -> io::Result<Option<(FileId, u64)>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(((found.dev(), found.ino()), found.len()))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

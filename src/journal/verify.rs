@@ -9,7 +9,7 @@ use std::{
 use super::{
     chain::{Head, Link, MAX_LINE_BYTES},
     files::{self, Older, settled},
-    head::{Note, Noted},
+    head::{HeadRecord, HeadState},
 };
 
 /// A chain that holds.
@@ -174,7 +174,7 @@ pub fn verify_file(path: &Path) -> Result<Verified, VerifyError> {
 /// [`VerifyError::Broken`] names the first record that does not hold.
 pub fn verify_journal(directory: &Path) -> Result<Verified, VerifyError> {
     loop {
-        let seen = settled(directory, || Seen::of(directory)).map_err(unreadable(directory))?;
+        let seen = settled(directory, || Snapshot::of(directory)).map_err(unreadable(directory))?;
         match seen.verify(directory) {
             // Meanwhile a writer removed what was the oldest file.
             Err(VerifyError::Unreadable { source, .. })
@@ -187,22 +187,22 @@ pub fn verify_journal(directory: &Path) -> Result<Verified, VerifyError> {
 }
 
 /// A journal's directory at a moment when no writer was in the middle of a line.
-struct Seen {
+struct Snapshot {
     length: u64,
     /// Absent where a writer died between two files, or somebody removed it.
     live: Option<File>,
-    note: Note,
+    note: HeadState,
     older: Vec<Older>,
 }
 
-impl Seen {
+impl Snapshot {
     fn of(directory: &Path) -> io::Result<Self> {
-        let (note, older) = (Note::of(directory)?, Older::list(directory)?);
+        let (note, older) = (HeadState::of(directory)?, Older::list(directory)?);
         let live = match File::open(directory.join(files::LIVE)) {
             Ok(live) => Some(live),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             // Nothing at all is no journal.
-            Err(error) if note == Note::Absent && older.is_empty() => return Err(error),
+            Err(error) if note == HeadState::Absent && older.is_empty() => return Err(error),
             Err(_) => None,
         };
         let length = live.as_ref().map(File::metadata).transpose()?;
@@ -216,9 +216,9 @@ impl Seen {
 
     fn verify(&self, directory: &Path) -> Result<Verified, VerifyError> {
         let live = directory.join(files::LIVE);
-        let Note::Said(noted) = &self.note else {
+        let HeadState::Said(noted) = &self.note else {
             return Err(VerifyError::Broken(BrokenAt {
-                file: directory.join(files::NOTED),
+                file: directory.join(files::HEAD),
                 line: 1,
                 record: None,
                 why: Break::NoNote,
@@ -257,12 +257,12 @@ struct Walk<'a> {
     head: Option<Head>,
     /// The line of the last file that was read last.
     line: u64,
-    noted: Option<&'a Noted>,
+    noted: Option<&'a HeadRecord>,
     records: u64,
 }
 
 impl<'a> Walk<'a> {
-    const fn new(noted: Option<&'a Noted>) -> Self {
+    const fn new(noted: Option<&'a HeadRecord>) -> Self {
         Self {
             files: 0,
             first: None,

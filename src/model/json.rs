@@ -74,12 +74,12 @@ pub(crate) fn compact_into(json: &str, out: &mut String) {
 pub(crate) fn first_too_deep(json: &str) -> Option<usize> {
     let mut depth = 0_usize;
     marks(json).find_map(|mark| match mark {
-        Mark::Close => {
+        Punctuation::Close => {
             depth = depth.saturating_sub(1);
             None
         }
-        Mark::Colon | Mark::Text(_) => None,
-        Mark::Open(at) => {
+        Punctuation::Colon | Punctuation::Text(_) => None,
+        Punctuation::Open(at) => {
             depth += 1;
             (depth > MAX_DEPTH).then_some(at)
         }
@@ -93,31 +93,31 @@ pub(crate) fn first_too_deep(json: &str) -> Option<usize> {
 /// times its own size.
 pub(crate) fn first_repeated_key(json: &str) -> Option<usize> {
     let hashes = RandomState::new();
-    let mut keys: Vec<Key> = Vec::new();
+    let mut keys: Vec<OpenKey> = Vec::new();
     let mut opened = Vec::new();
     let mut text = 0..0;
     marks(json).find_map(|mark| match mark {
-        Mark::Close => {
+        Punctuation::Close => {
             let start = opened.pop().unwrap_or(0);
             let repeated = repeated_key(json, &mut keys[start..]);
             keys.truncate(start);
             repeated
         }
         // Outside a string, a colon follows nothing but a key.
-        Mark::Colon => {
+        Punctuation::Colon => {
             let mut hasher = hashes.build_hasher();
             code_points(&json[text.clone()]).for_each(|point| hasher.write_u32(point));
-            keys.push(Key {
+            keys.push(OpenKey {
                 hash: hasher.finish(),
                 start: text.start,
             });
             None
         }
-        Mark::Open(_) => {
+        Punctuation::Open(_) => {
             opened.push(keys.len());
             None
         }
-        Mark::Text(range) => {
+        Punctuation::Text(range) => {
             text = range;
             None
         }
@@ -140,10 +140,12 @@ pub(crate) fn string_values(json: &str) -> impl Iterator<Item = StringValue> {
     iter::from_fn(move || {
         loop {
             match marks.next()? {
-                Mark::Close | Mark::Open(_) => key = None,
-                Mark::Colon => {}
-                Mark::Text(text) if matches!(marks.peek(), Some(Mark::Colon)) => key = Some(text),
-                Mark::Text(text) => {
+                Punctuation::Close | Punctuation::Open(_) => key = None,
+                Punctuation::Colon => {}
+                Punctuation::Text(text) if matches!(marks.peek(), Some(Punctuation::Colon)) => {
+                    key = Some(text)
+                }
+                Punctuation::Text(text) => {
                     let key = key.take();
                     return Some(StringValue { key, text });
                 }
@@ -153,7 +155,7 @@ pub(crate) fn string_values(json: &str) -> impl Iterator<Item = StringValue> {
 }
 
 /// A key of an object that has not ended.
-struct Key {
+struct OpenKey {
     /// Keyed by a secret of this pass, so that nobody can prepare keys that all compare slowly.
     hash: u64,
     /// Where its text starts, behind the quote.
@@ -161,7 +163,7 @@ struct Key {
 }
 
 /// What gives a document its structure.
-enum Mark {
+enum Punctuation {
     /// The end of an array or object.
     Close,
     /// Between a key and its value.
@@ -172,7 +174,7 @@ enum Mark {
     Text(Range<usize>),
 }
 
-fn marks(json: &str) -> impl Iterator<Item = Mark> {
+fn marks(json: &str) -> impl Iterator<Item = Punctuation> {
     let bytes = json.as_bytes();
     let mut at = 0;
     iter::from_fn(move || {
@@ -183,19 +185,20 @@ fn marks(json: &str) -> impl Iterator<Item = Mark> {
                 b'"' => {
                     let end = string_end(bytes, at);
                     at = end + 1;
-                    return Some(Mark::Text(start + 1..end));
+                    return Some(Punctuation::Text(start + 1..end));
                 }
-                b':' => return Some(Mark::Colon),
-                b'[' | b'{' => return Some(Mark::Open(start)),
-                b']' | b'}' => return Some(Mark::Close),
+                b':' => return Some(Punctuation::Colon),
+                b'[' | b'{' => return Some(Punctuation::Open(start)),
+                b']' | b'}' => return Some(Punctuation::Close),
                 _ => {}
             }
         }
     })
 }
 
-fn repeated_key(json: &str, keys: &mut [Key]) -> Option<usize> {
-    let text = |key: &Key| code_points(&json[key.start..string_end(json.as_bytes(), key.start)]);
+fn repeated_key(json: &str, keys: &mut [OpenKey]) -> Option<usize> {
+    let text =
+        |key: &OpenKey| code_points(&json[key.start..string_end(json.as_bytes(), key.start)]);
     keys.sort_unstable_by(|a, b| {
         let by_text = || text(a).cmp(text(b));
         a.hash

@@ -12,7 +12,7 @@ pub fn is_plain(path: &Path) -> bool {
 }
 
 /// The longest name, id or point.
-const NAME_BYTES: usize = 256;
+const MAX_NAME_BYTES: usize = 256;
 
 /// Checks a name, id or point of a request.
 ///
@@ -20,10 +20,10 @@ const NAME_BYTES: usize = 256;
 ///
 /// Says what is wrong with it, as that of this field.
 pub fn check_name(field: &str, text: &str) -> Result<(), InvalidField> {
-    if text.len() > NAME_BYTES {
+    if text.len() > MAX_NAME_BYTES {
         return Err(InvalidField::new(
             field,
-            format!("is longer than {NAME_BYTES} bytes"),
+            format!("is longer than {MAX_NAME_BYTES} bytes"),
         ));
     }
     if text.chars().any(char::is_control) {

@@ -13,7 +13,7 @@ use crate::{
     policy::{
         Policy,
         environment::Variables,
-        narrow::{Bound, narrow},
+        narrow::{Bindings, narrow},
         starts_in,
     },
     refusal::{Reason, Refusal, Stop},
@@ -55,7 +55,7 @@ impl Plan {
     pub async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Box<Self>, Stop> {
         let request = &admitted.request;
         let base = &admitted.policy;
-        let bound = Bound {
+        let bound = Bindings {
             source: request.hook.source.as_deref(),
             workspace: request.hook.workspace.as_deref(),
         };

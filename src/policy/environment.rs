@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Access, Place, Policy};
+use super::{Access, GrantPlace, Policy};
 use crate::model::{Hook, InvalidField, is_plain};
 
 /// Tells whatever a hook starts how many hooks led to it. A runtime started by one passes it on with its own requests.
@@ -134,7 +134,7 @@ fn executable<'a>(policy: &Policy, path: &'a OsStr) -> Vec<&'a Path> {
     let granted = |dir: &Path| {
         let grants = policy.files.system.iter().chain(&policy.files.named);
         let mut grants = grants.filter(|it| matches!(it.access, Access::Execute | Access::Write));
-        grants.any(|it| matches!(&it.place, Place::Path(path) if dir.starts_with(path)))
+        grants.any(|it| matches!(&it.place, GrantPlace::Path(path) if dir.starts_with(path)))
     };
     let dirs = path.as_bytes().split(|byte| *byte == b':');
     let dirs = dirs.map(|dir| Path::new(OsStr::from_bytes(dir)));

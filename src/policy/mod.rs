@@ -69,7 +69,7 @@ impl Policy {
         self.files.named.iter().any(|grant| {
             matches!(
                 grant.place,
-                Place::Workspace {
+                GrantPlace::Workspace {
                     if_bound: false,
                     ..
                 }
@@ -114,7 +114,7 @@ pub struct GrantSpec {
     /// Whether a host without it is acceptable (`/lib64` on some distributions).
     pub optional: bool,
     /// Where.
-    pub place: Place,
+    pub place: GrantPlace,
 }
 
 impl GrantSpec {
@@ -151,7 +151,7 @@ impl fmt::Display for ReadOnly {
 
 /// Where a grant lies.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Place {
+pub enum GrantPlace {
     /// An absolute path without `.` and `..`.
     Path(PathBuf),
     /// `${source}`, or a path below it: of the tree that a worktree was made from. Never writable.
@@ -170,7 +170,7 @@ pub enum Place {
     },
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for GrantPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (reference, below) = match self {
             Self::Path(path) => return write!(f, "{}", path.display()),

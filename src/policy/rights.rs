@@ -173,8 +173,8 @@ impl Rights {
 const fn on_directory(access: Access) -> FileRights {
     let execute = FileRights::of(&[FileRight::Execute]);
     match access {
-        Access::Execute => LOOK.and(execute),
-        Access::Read => LOOK,
+        Access::Execute => READ.and(execute),
+        Access::Read => READ,
         Access::Write => CHANGE.and(execute),
         Access::WriteFile => FileRights::of(&[
             FileRight::ReadFile,
@@ -185,11 +185,11 @@ const fn on_directory(access: Access) -> FileRights {
 }
 
 /// Reading.
-const LOOK: FileRights = FileRights::of(&[FileRight::ReadDirectory, FileRight::ReadFile]);
+const READ: FileRights = FileRights::of(&[FileRight::ReadDirectory, FileRight::ReadFile]);
 
 /// Reading and changing. A socket or pipe in a granted directory could trap whoever opens it, a device node more than that:
 /// nobody makes one.
-const CHANGE: FileRights = LOOK.and(FileRights::of(&[
+const CHANGE: FileRights = READ.and(FileRights::of(&[
     FileRight::MakeDirectory,
     FileRight::MakeFile,
     FileRight::MakeLink,

@@ -13,7 +13,7 @@ use aho_corasick::{AhoCorasick, BuildError};
 use regex::bytes::Regex;
 
 pub(crate) use self::json::rewrite_strings;
-use self::secret::{Secret, What};
+use self::secret::{Needle, Secret};
 
 /// How far from a cut end the match of a pattern is still expected to reach over it.
 const PATTERN_REACH: usize = 4096;
@@ -81,11 +81,11 @@ impl Redactor {
         for (owner, secret) in secrets.into_iter().enumerate() {
             let Secret { name, what } = secret;
             let value = match what {
-                What::Pattern(pattern) => {
+                Needle::Pattern(pattern) => {
                     patterns.push((owner, pattern));
                     continue;
                 }
-                What::Value(value) => value,
+                Needle::Value(value) => value,
             };
             let holds =
                 |marker: &&String| marker.as_bytes().windows(value.len()).any(|w| w == value);

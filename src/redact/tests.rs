@@ -14,7 +14,7 @@ fn redactor(secrets: &[(&str, &[u8])]) -> Redactor {
 fn pattern(name: &str, pattern: &str) -> Secret {
     Secret {
         name: name.to_owned(),
-        what: What::Pattern(Regex::new(pattern).unwrap()),
+        what: Needle::Pattern(Regex::new(pattern).unwrap()),
     }
 }
 

@@ -17,7 +17,7 @@ use nix::{errno::Errno, fcntl::OFlag};
 
 pub use self::tree::{TreeDigest, TreeError, digest};
 use crate::{
-    policy::{Files, GrantSpec, Place},
+    policy::{Files, GrantPlace, GrantSpec},
     sys::{BY_NAME, Links, locate, open_in_root},
 };
 
@@ -163,8 +163,8 @@ impl<'a> View<'a> {
         let (root, files) = self.0?;
         let nearest = |grants: &[GrantSpec]| {
             let granted = grants.iter().filter_map(|grant| match &grant.place {
-                Place::Path(granted) => path.starts_with(granted).then_some(granted),
-                Place::Source { .. } | Place::Workspace { .. } => None,
+                GrantPlace::Path(granted) => path.starts_with(granted).then_some(granted),
+                GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
             });
             granted.map(|granted| granted.components().count()).max()
         };

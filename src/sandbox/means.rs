@@ -27,7 +27,7 @@ use super::{
     task::Task,
 };
 use crate::{
-    consent::{Kept, digest::hash_file, only_roots},
+    consent::{ContentGuard, digest::hash_file, only_roots},
     model::{InvalidField, is_plain},
     policy::{self, Access, rights::Rights},
     process::Pipes,
@@ -64,7 +64,7 @@ impl Execution {
             // or what a link leads to. So the path is a copy's, unless root alone decides what it leads to. Another uid may not
             // reach the script where it lies.
             let stays = identity.is_none()
-                && script.kept != Kept::ByCopy
+                && script.kept != ContentGuard::ByCopy
                 && only_roots(&script.path, &script.file).as_ref() == Some(&script.path);
             if stays {
                 own.push(of_its_own(
@@ -101,7 +101,7 @@ impl Execution {
             own.push(of_its_own(copied.path, file));
         }
         let argv = program.argv_with(copies);
-        let (path, executable) = if program.kept == Kept::ByCopy {
+        let (path, executable) = if program.kept == ContentGuard::ByCopy {
             let sha256 = program.executable_sha256();
             let (copied, executable) = copy(
                 directory,
@@ -226,10 +226,10 @@ fn around(task: Task<'_>, script: &Path, file: &File) -> Result<Around, Refusal>
     };
     let granted = files.system.iter().chain(&files.named);
     let granted = granted.filter_map(|grant| match &grant.place {
-        policy::Place::Path(path) if own.starts_with(path) => Some(path),
-        policy::Place::Path(_) | policy::Place::Source { .. } | policy::Place::Workspace { .. } => {
-            None
-        }
+        policy::GrantPlace::Path(path) if own.starts_with(path) => Some(path),
+        policy::GrantPlace::Path(_)
+        | policy::GrantPlace::Source { .. }
+        | policy::GrantPlace::Workspace { .. } => None,
     });
     // The widest: all others lie in it.
     let Some(top) = granted.min_by_key(|path| path.components().count()) else {

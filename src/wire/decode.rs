@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// What is cheaper to copy than to keep with what came beside it, bytes.
-const SMALL: usize = 64 * 1024;
+const COPY_BYTES: usize = 64 * 1024;
 
 /// Linux takes no longer argument (`MAX_ARG_STRLEN`).
 const ARGUMENT_BYTES: usize = 128 * 1024 - 1;
@@ -235,7 +235,7 @@ pub(super) fn document(field: &str, json: Bytes, limits: WireLimits) -> Result<B
 
 /// Takes a small document out of the buffer that its message came in, which is larger and would be kept for as long as it is.
 fn apart(json: Bytes) -> Bytes {
-    if json.len() < SMALL {
+    if json.len() < COPY_BYTES {
         Bytes::copy_from_slice(&json)
     } else {
         json

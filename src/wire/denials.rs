@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::encode::{Cut, Told, axis_message};
+use super::encode::{Cut, ReportedDenials, axis_message};
 use crate::{
     journal::record::OutcomeKind,
     pb,
@@ -16,13 +16,13 @@ use crate::{
 };
 
 /// How much text there may be in the denials of a reply: half of what is kept free for all but output.
-const DENIALS: usize = Cut::ENVELOPE / 2;
+const MAX_DENIALS_BYTES: usize = Cut::ENVELOPE / 2;
 
-pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Told {
+pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> ReportedDenials {
     let ended = &interpreted.ended;
     let plan = ended.announced.plan();
     let Mechanism::Landlock(spec) = plan.prepared.mechanism else {
-        return Told {
+        return ReportedDenials {
             cut: false,
             told: Vec::new(),
         };
@@ -56,7 +56,7 @@ pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Told 
         .chain(accesses)
         .collect();
 
-    let mut room = DENIALS;
+    let mut room = MAX_DENIALS_BYTES;
     let count = all.len();
     let fits = |denial: &pb::Denial| {
         let text = [
@@ -79,7 +79,7 @@ pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Told 
             }
         }
     }
-    Told {
+    ReportedDenials {
         cut: told.len() < count,
         told,
     }

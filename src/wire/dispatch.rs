@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{
     Hooks, WireLimits, decode, encode,
     retained::{Reply, fingerprint},
-    service::{Caller, Named},
+    service::{Caller, IdempotencyKey},
     status,
 };
 use crate::{
@@ -83,7 +83,7 @@ impl Hooks {
             Err(refusal) => return refuse(&id, refusal).await,
         };
         call.named = fingerprint.map(|it| it.recorded);
-        let named = fingerprint.map(|fingerprint| Named {
+        let named = fingerprint.map(|fingerprint| IdempotencyKey {
             fingerprint: fingerprint.whole,
             held: Arc::clone(&call.held),
             key: (call.peer.uid, id.clone()),

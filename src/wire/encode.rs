@@ -44,14 +44,14 @@ pub fn encode(recorded: &Recorded, forbidden: &Forbidden) -> Result<pb::ExecuteR
 }
 
 /// Denials, as far as a reply has room for them.
-pub(super) struct Told {
+pub(super) struct ReportedDenials {
     pub(super) cut: bool,
     pub(super) told: Vec<pb::Denial>,
 }
 
 fn response(
     interpreted: &Interpreted,
-    denials: Told,
+    denials: ReportedDenials,
     audit: pb::AuditReference,
 ) -> pb::ExecuteResponse {
     let ended = &interpreted.ended;

@@ -11,11 +11,11 @@ pub struct WireLimits {
 
 impl WireLimits {
     /// What a request may be longer than its event: argv and environment together never exceed 2 MiB.
-    const MARGIN: usize = 3 * 1024 * 1024;
+    const REQUEST_MARGIN_BYTES: usize = 3 * 1024 * 1024;
 
     /// Returns the largest message, bytes.
     pub const fn message_bytes(self) -> usize {
-        self.event_bytes.saturating_add(Self::MARGIN)
+        self.event_bytes.saturating_add(Self::REQUEST_MARGIN_BYTES)
     }
 }
 

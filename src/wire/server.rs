@@ -48,19 +48,19 @@ use crate::{
 };
 
 /// How long clients may take to fetch their answers once everything else has ended.
-const LINGER: Duration = Duration::from_secs(2);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How often a silent client is asked for a sign of life, and how long it may take for it.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
 /// How old a connection becomes before its client is asked to make another. What runs on it goes on to its end.
-const CONNECTION_AGE: Duration = Duration::from_secs(30 * 60);
+const MAX_CONNECTION_AGE: Duration = Duration::from_secs(30 * 60);
 
 /// How many requests one connection may have in work; a client keeps others back until one is answered.
-const STREAMS: u32 = 256;
+const MAX_STREAMS: u32 = 256;
 
 /// How many connections operators may have.
-const OPERATORS: usize = 64;
+const MAX_OPERATORS: usize = 64;
 
 /// Where connections come from.
 #[derive(Debug)]
@@ -304,7 +304,7 @@ impl Server {
         // Every run has its answer by then; a client that does not fetch it must not keep the daemon.
         let lingering = async {
             over.cancelled().await;
-            sleep(LINGER).await;
+            sleep(LINGER_TIMEOUT).await;
         };
         let served = tokio::select! {
             served = serve => served,
@@ -313,7 +313,7 @@ impl Server {
         watched.abort();
         // Whoever asked for the drain is to get the answer.
         if let Some(mut steered) = steered
-            && timeout(LINGER, &mut steered).await.is_err()
+            && timeout(LINGER_TIMEOUT, &mut steered).await.is_err()
         {
             steered.abort();
         }
@@ -354,8 +354,8 @@ fn bounded(doorway: DoorwayLayer) -> TonicServer<Stack<DoorwayLayer, Identity>> 
     TonicServer::builder()
         .http2_keepalive_interval(Some(interval))
         .http2_keepalive_timeout(Some(timeout))
-        .max_concurrent_streams(STREAMS)
-        .max_connection_age(CONNECTION_AGE)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_connection_age(MAX_CONNECTION_AGE)
         .layer(doorway)
 }
 
@@ -386,7 +386,7 @@ async fn steer(admin: Admin, steering: Steering, doorway: DoorwayLayer, over: Ca
     } = steering;
     let service = AdminServiceServer::new(admin.clone());
     let router = bounded(doorway).add_service(service);
-    let crowd = Crowd::new(Arc::clone(&admin.pipeline), OPERATORS);
+    let crowd = Crowd::new(Arc::clone(&admin.pipeline), MAX_OPERATORS);
     let serve = async {
         match incoming {
             Some(incoming) => serve_until(router, incoming, crowd, over.cancelled_owned()).await,

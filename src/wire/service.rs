@@ -23,7 +23,7 @@ use super::{
     Malformed, WireLimits, decode, dispatch,
     doorway::{Held, too_much},
     encode, interpret, offer, preview,
-    retained::{Entered, Key, Reply, Retained, fingerprint},
+    retained::{CallerKey, Claim, Reply, Retained, fingerprint},
     status,
 };
 use crate::{
@@ -42,7 +42,7 @@ use crate::{
 type Executed = Box<pb::ExecuteResponse>;
 
 /// How many pieces of output wait for a slow client before the hook has to.
-const CHUNKS: usize = 16;
+const MAX_CHUNKS: usize = 16;
 
 /// `hookjail.v1.HookService` over a pipeline.
 #[derive(Clone, Debug)]
@@ -95,7 +95,7 @@ impl Hooks {
     ) -> Pin<Box<dyn Future<Output = Reply<Executed>> + Send + '_>> {
         let asked = Box::pin(self.understand(message, caller, chunks));
         Box::pin(async {
-            let Asked {
+            let DecodedCall {
                 about,
                 guard,
                 named,
@@ -124,7 +124,7 @@ impl Hooks {
         message: pb::ExecuteRequest,
         caller: Caller,
         chunks: Option<mpsc::Sender<Chunk>>,
-    ) -> Result<Asked, Recorded> {
+    ) -> Result<DecodedCall, Recorded> {
         let cancel = self.stop.child_token();
         let (mut call, invalid) = caller.call(cancel.clone(), chunks);
         let (contract, point) = decode::named(message.contract, message.event.as_ref());
@@ -156,7 +156,7 @@ impl Hooks {
             }
         };
         call.named = fingerprint.map(|it| it.recorded);
-        let named = fingerprint.map(|fingerprint| Named {
+        let named = fingerprint.map(|fingerprint| IdempotencyKey {
             fingerprint: fingerprint.whole,
             held: Arc::clone(&call.held),
             key: (call.peer.uid, request.id.clone()),
@@ -172,7 +172,7 @@ impl Hooks {
             };
             encode(&recorded, &pipeline.gate.rules().forbidden).map(Box::new)
         });
-        Ok(Asked {
+        Ok(DecodedCall {
             about,
             guard,
             named,
@@ -189,22 +189,22 @@ impl Hooks {
     pub(super) async fn once<R: Message + Clone + 'static>(
         &self,
         answers: &Arc<Retained<R>>,
-        named: Option<Named>,
+        named: Option<IdempotencyKey>,
         guard: Option<DropGuard>,
         run: Pin<Box<dyn Future<Output = Reply<R>> + Send>>,
     ) -> Result<Reply<R>, Refusal> {
         let guard = guard.map(Arc::new);
         let ticket = match named {
             None => None,
-            Some(Named {
+            Some(IdempotencyKey {
                 fingerprint,
                 held,
                 key,
             }) => {
                 match answers.enter(key, fingerprint, guard.as_ref()) {
-                    Entered::New(ticket) => Some(ticket),
+                    Claim::New(ticket) => Some(ticket),
                     // While this waits the run goes on, even when whoever began it is gone.
-                    Entered::Known(reply, _guard) => {
+                    Claim::Known(reply, _guard) => {
                         let reply = wait(reply).await;
                         // One more copy of it, of which no hook's output was counted.
                         let fits = |reply: &R| held.grow(reply.encoded_len());
@@ -213,7 +213,7 @@ impl Hooks {
                             reply => Ok(reply),
                         };
                     }
-                    Entered::Conflict => {
+                    Claim::Conflict => {
                         return Err(conflict());
                     }
                 }
@@ -299,19 +299,19 @@ fn decoded(
 }
 
 /// A request that was read.
-struct Asked {
+struct DecodedCall {
     about: About,
     guard: Option<DropGuard>,
-    named: Option<Named>,
+    named: Option<IdempotencyKey>,
     run: Pin<Box<dyn Future<Output = Reply<Executed>> + Send>>,
 }
 
 /// The id a caller gave its request, and what tells the request from another under that id.
-pub(super) struct Named {
+pub(super) struct IdempotencyKey {
     pub(super) fingerprint: [u8; 32],
     /// The memory of its uid.
     pub(super) held: Arc<Share>,
-    pub(super) key: Key,
+    pub(super) key: CallerKey,
 }
 
 /// Waits for the reply to the same request, made before.
@@ -476,7 +476,7 @@ impl HookService for Hooks {
     ) -> Result<Response<Self::ExecuteStreamStream>, Status> {
         let caller = Caller::of_request(&request)?;
         let message = request.into_inner().request.unwrap_or_default();
-        let (sender, receiver) = mpsc::channel(CHUNKS);
+        let (sender, receiver) = mpsc::channel(MAX_CHUNKS);
         let hooks = self.clone();
         let output = ReceiverStream::new(receiver).map(|(stream, bytes)| {
             let part = match stream {

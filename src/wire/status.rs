@@ -29,7 +29,7 @@ const DETAILS_BYTES: usize = 3 * 1024;
 const TEXT_BYTES: [usize; 4] = [1024, 512, 256, 128];
 
 /// The facts that are lines to be run: one that is cut would be another command.
-const LINES: [&str; 3] = ["approve", "configure", "fix"];
+const COMMAND_FACTS: [&str; 3] = ["approve", "configure", "fix"];
 
 /// Turns a refusal into a status with its details, cut to what every client takes: whatever it quotes, its reason arrives.
 pub fn status(refusal: &Refusal, request_id: &str) -> Status {
@@ -74,7 +74,7 @@ fn details(refusal: &Refusal, request_id: &str, message: &str, most: usize) -> S
         metadata: refusal
             .metadata
             .iter()
-            .filter(|(name, fact)| fact.len() <= most || !LINES.contains(&name.as_str()))
+            .filter(|(name, fact)| fact.len() <= most || !COMMAND_FACTS.contains(&name.as_str()))
             .map(|(name, fact)| (name.clone(), cut(fact, most).into_owned()))
             .collect(),
         reason: refusal.reason,

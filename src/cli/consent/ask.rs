@@ -29,7 +29,7 @@ const PROMPT: &[u8] = b"[a]lways, [y]es this once, [N]o: ";
 
 /// How long a question is shown before an answer counts. Who asks says when one question is withdrawn and the next one comes:
 /// what is being typed just then was meant for the one before.
-const READING: Duration = Duration::from_secs(1);
+const READING_TIME: Duration = Duration::from_secs(1);
 
 type Client = ConsentServiceClient<Channel>;
 
@@ -152,7 +152,7 @@ impl Desk {
                 return Ok(());
             }
         };
-        if self.since.elapsed() < READING {
+        if self.since.elapsed() < READING_TIME {
             (self.say)(b"  not taken: this question has only just come\n");
             (self.say)(PROMPT);
             return Ok(());

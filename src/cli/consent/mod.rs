@@ -42,11 +42,11 @@ use crate::{
 #[derive(Debug, Args)]
 pub(super) struct Consent {
     #[command(subcommand)]
-    command: Command,
+    command: ConsentCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum ConsentCommand {
     /// Allow a command, bound to what its files contain now
     Allow {
         /// An argument of the command that names data to it, such as a file that it formats: whatever the file contains
@@ -117,7 +117,7 @@ impl Consent {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = || context.load();
         match self.command {
-            Command::Allow {
+            ConsentCommand::Allow {
                 data,
                 profile,
                 until,
@@ -135,7 +135,7 @@ impl Consent {
                 };
                 allow(&config()?, context, &terms, command)
             }
-            Command::Approve { at, once, id } => {
+            ConsentCommand::Approve { at, once, id } => {
                 let decision = if once {
                     pb::ConsentDecision::Once
                 } else {
@@ -143,13 +143,15 @@ impl Consent {
                 };
                 ask::by_id(context, &at, &id, decision)
             }
-            Command::Deny { at, id } => ask::by_id(context, &at, &id, pb::ConsentDecision::No),
-            Command::Export => export(&config()?),
-            Command::Import { file } => import(&config()?, context, &file),
-            Command::List => list(&config()?, context),
-            Command::Pending { at } => ask::pending(context, &at),
-            Command::Revoke { command } => revoke(&config()?, context, &command),
-            Command::Watch { at } => ask::watch(context, &at),
+            ConsentCommand::Deny { at, id } => {
+                ask::by_id(context, &at, &id, pb::ConsentDecision::No)
+            }
+            ConsentCommand::Export => export(&config()?),
+            ConsentCommand::Import { file } => import(&config()?, context, &file),
+            ConsentCommand::List => list(&config()?, context),
+            ConsentCommand::Pending { at } => ask::pending(context, &at),
+            ConsentCommand::Revoke { command } => revoke(&config()?, context, &command),
+            ConsentCommand::Watch { at } => ask::watch(context, &at),
         }
     }
 }
@@ -166,7 +168,7 @@ pub(super) struct Terms {
 }
 
 /// A consent, and what it is bound to.
-pub(super) struct Bound {
+pub(super) struct BoundConsent {
     pub(super) entry: Entry,
     /// Which of its arguments name files that may be code, and may as well be data.
     pub(super) given: Vec<String>,
@@ -183,7 +185,7 @@ pub(super) fn bind(
     config: &Config,
     terms: &Terms,
     argv: Vec<OsString>,
-) -> Result<Vec<Bound>, Failure> {
+) -> Result<Vec<BoundConsent>, Failure> {
     let profile = terms.profile.as_str();
     let registry = Assembly::registry(config)?;
     let policy = profile::find(&registry, profile)?;
@@ -228,7 +230,7 @@ pub(super) fn bind(
         entry.data = words(&program.data);
         entry.expires_at = terms.until;
         entry.working_dir_scope = within.clone().map(PathBuf::from);
-        Ok(Bound {
+        Ok(BoundConsent {
             entry,
             given: words(&program.given),
             unbound: program.unbound,
@@ -283,8 +285,8 @@ fn other_list(context: &Context) -> Option<String> {
 }
 
 /// Says what is allowed, and what it is bound to.
-fn tell(context: &Context, profile: &str, bound: &Bound) {
-    let Bound {
+fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
+    let BoundConsent {
         entry,
         given,
         unbound,

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// How much earlier than the runtime's own timer a hook has to end, at most.
-const MARGIN: Duration = Duration::from_secs(3);
+const TIMEOUT_MARGIN: Duration = Duration::from_secs(3);
 
 /// What a confined line says beside the command.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Form<'_> {
             .map(str::to_owned)
             .to_vec();
         if let Some(own) = self.timeout {
-            let span = Span(own.saturating_sub(MARGIN.min(own / 10)));
+            let span = Span(own.saturating_sub(TIMEOUT_MARGIN.min(own / 10)));
             words.extend(["--timeout".to_owned(), span.to_string()]);
         }
         if let Some(point) = self.point {

@@ -25,7 +25,7 @@ use self::{
 };
 use super::{
     Context, Failure,
-    consent::{self, Bound, Terms},
+    consent::{self, BoundConsent, Terms},
     on_demand, output,
     program::resolve_program,
     show::plain,
@@ -54,7 +54,7 @@ const PROFILE: &str = "develop";
 #[derive(Debug, Args)]
 pub(super) struct Install {
     #[command(flatten)]
-    runtime: Named,
+    runtime: NamedRuntime,
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -77,12 +77,12 @@ pub(super) struct Install {
 
 /// The one runtime that is named.
 #[derive(Clone, Copy, Debug)]
-struct Named {
+struct NamedRuntime {
     name: &'static str,
     runtime: Runtime,
 }
 
-impl clap::FromArgMatches for Named {
+impl clap::FromArgMatches for NamedRuntime {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut all = Runtime::ALL.into_iter();
         let named = all.find(|(name, _)| matches.try_get_one(name).ok().flatten() == Some(&true));
@@ -97,7 +97,7 @@ impl clap::FromArgMatches for Named {
     }
 }
 
-impl Args for Named {
+impl Args for NamedRuntime {
     fn augment_args(command: clap::Command) -> clap::Command {
         let runtimes = Runtime::ALL
             .into_iter()
@@ -117,7 +117,7 @@ impl Args for Named {
 }
 
 /// What becomes of one hook.
-struct Step {
+struct InstallStep {
     becomes: Becomes,
     /// The command as it stands there.
     before: String,
@@ -130,12 +130,12 @@ enum Becomes {
     /// It cannot be changed, and why.
     Left(String),
     /// It runs so from now on.
-    Changed(Box<Change>),
+    Changed(Box<SettingsChange>),
 }
 
 impl Becomes {
     fn put_back(after: String, edits: Vec<Edit>) -> Self {
-        Self::Changed(Box::new(Change {
+        Self::Changed(Box::new(SettingsChange {
             after,
             bound: Vec::new(),
             edits,
@@ -144,10 +144,10 @@ impl Becomes {
     }
 }
 
-struct Change {
+struct SettingsChange {
     after: String,
     /// What it is allowed by; `None` where a hook is put back.
-    bound: Vec<Bound>,
+    bound: Vec<BoundConsent>,
     edits: Vec<Edit>,
     /// What else there is to know.
     remarks: Vec<String>,
@@ -156,11 +156,11 @@ struct Change {
 /// A file, and what becomes of its hooks.
 struct Planned {
     file: SettingsFile,
-    steps: Vec<Step>,
+    steps: Vec<InstallStep>,
 }
 
 impl Planned {
-    fn changes(&self) -> impl Iterator<Item = &Change> {
+    fn changes(&self) -> impl Iterator<Item = &SettingsChange> {
         self.steps.iter().filter_map(|step| match &step.becomes {
             Becomes::Changed(change) => Some(&**change),
             Becomes::Kept(_) | Becomes::Left(_) => None,
@@ -191,14 +191,14 @@ impl Install {
             let hooks = file.hooks()?;
             let steps = hooks.into_iter().map(|hook| match &no_workspace {
                 // Under the profiles that are for projects, each of its runs would be refused.
-                Some(why) if file.is_projects && !self.uninstall => Step {
+                Some(why) if file.is_projects && !self.uninstall => InstallStep {
                     becomes: Becomes::Left(format!("`{}` {why}", project.display())),
                     before: before(&hook),
                     hook,
                 },
                 Some(_) | None => self.step(&config, &file, hook),
             });
-            let mut steps: Vec<Step> = steps.collect();
+            let mut steps: Vec<InstallStep> = steps.collect();
             if let Some(why) = file.why_kept() {
                 for step in &mut steps {
                     if matches!(step.becomes, Becomes::Changed(_)) {
@@ -246,7 +246,7 @@ impl Install {
         Ok(code)
     }
 
-    fn step(&self, config: &Config, file: &SettingsFile, hook: Registered) -> Step {
+    fn step(&self, config: &Config, file: &SettingsFile, hook: Registered) -> InstallStep {
         let becomes = match &hook.action {
             Action::Command(Command::Line { shell, text }) => {
                 self.line(config, file, &hook, shell.as_deref(), text)
@@ -272,7 +272,7 @@ impl Install {
             | Action::Template(_)
             | Action::Unsupported(_) => Ok(Becomes::Kept("runs no command")),
         };
-        Step {
+        InstallStep {
             becomes: becomes.unwrap_or_else(Becomes::Left),
             before: before(&hook),
             hook,
@@ -435,7 +435,7 @@ impl Install {
         } else if !is_guard {
             remarks.push("not rehearsed: it guards no call, and may act".to_owned());
         }
-        Ok(Becomes::Changed(Box::new(Change {
+        Ok(Becomes::Changed(Box::new(SettingsChange {
             after,
             bound,
             edits,

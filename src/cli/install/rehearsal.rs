@@ -34,8 +34,8 @@ pub(super) struct Rehearsal<'a> {
 #[serde(untagged)]
 enum Rehearsed {
     Ended {
-        bare: Ended,
-        confined: Ended,
+        bare: GuardEnd,
+        confined: GuardEnd,
         differences: Vec<String>,
     },
     Failed {
@@ -44,7 +44,7 @@ enum Rehearsed {
 }
 
 #[derive(Deserialize)]
-struct Ended {
+struct GuardEnd {
     stops: bool,
 }
 

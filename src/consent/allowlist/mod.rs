@@ -128,7 +128,7 @@ impl Allowlist {
     }
 
     /// Says whether this was consented to.
-    pub fn check(&self, asked: &Asked<'_>) -> Check {
+    pub fn check(&self, asked: &Lookup<'_>) -> Check {
         self.entries
             .iter()
             .filter(|entry| !entry.is_reyns() && entry.command == asked.command)
@@ -226,7 +226,7 @@ impl Allowlist {
 
 /// What is asked of the list.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct Lookup<'a> {
     /// The command, as [`command_line`] writes it, its program by absolute path.
     pub command: &'a str,
     /// What its files contain.
@@ -347,7 +347,7 @@ impl Entry {
         places.peek().is_some() && places.all(|place| place.starts_with(scope))
     }
 
-    fn check(&self, asked: &Asked<'_>) -> Check {
+    fn check(&self, asked: &Lookup<'_>) -> Check {
         if self.expires_at.is_some_and(|end| end <= asked.now) {
             return Check::Expired;
         }
@@ -449,11 +449,11 @@ pub enum Check {
 
 /// Reads the list anew only when its file has changed.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub struct AllowlistReader {
     seen: Mutex<Option<(Stamp, Arc<Allowlist>)>>,
 }
 
-impl Reader {
+impl AllowlistReader {
     /// Returns the list as the file has it now.
     ///
     /// # Errors

@@ -103,7 +103,7 @@ pub enum HashError {
 /// Every other file is read every time.
 #[derive(Debug, Default)]
 pub struct DigestCache {
-    known: Mutex<Known>,
+    known: Mutex<KnownDigests>,
 }
 
 impl DigestCache {
@@ -145,19 +145,19 @@ impl DigestCache {
         if is_known { 0 } else { metadata.len() }
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn known(&self) -> std::sync::MutexGuard<'_, KnownDigests> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownDigests {
     digests: HashMap<Stamp, String>,
     /// The stamps in the order in which they came, to forget the oldest.
     order: VecDeque<Stamp>,
 }
 
-impl Known {
+impl KnownDigests {
     fn insert(&mut self, stamp: Stamp, digest: String) {
         if self.digests.insert(stamp, digest).is_some() {
             return;
@@ -208,7 +208,7 @@ pub(super) fn settled(metadata: &Metadata, now: SystemTime) -> bool {
         |seconds: i64, nanoseconds: i64| match (u64::try_from(seconds), u32::try_from(nanoseconds))
         {
             (Ok(seconds), Ok(nanoseconds)) => {
-                now.saturating_sub(Duration::new(seconds, nanoseconds)) > TICK
+                now.saturating_sub(Duration::new(seconds, nanoseconds)) > COARSEST_TICK
             }
             // A time before 1970 is old; `utimes` can set one.
             _ => true,
@@ -218,7 +218,7 @@ pub(super) fn settled(metadata: &Metadata, now: SystemTime) -> bool {
 
 const CHUNK_BYTES: usize = 128 << 10;
 const MAX_KNOWN: usize = 1024;
-const TICK: Duration = Duration::from_secs(2);
+const COARSEST_TICK: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests;

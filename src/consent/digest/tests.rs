@@ -174,7 +174,7 @@ fn the_oldest_digest_is_forgotten_first() {
         inode,
         ..Stamp::of(&metadata)
     };
-    let mut known = Known::default();
+    let mut known = KnownDigests::default();
 
     for inode in 0..=u64::try_from(MAX_KNOWN).unwrap() {
         known.insert(stamp(inode), String::new());

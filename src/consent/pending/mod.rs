@@ -21,7 +21,7 @@ use crate::{model::Peer, policy::Policy};
 const MAX_OPEN: usize = 256;
 
 /// How much news waits for a slow listener before it is let go: all open questions, and how each was settled.
-const NEWS: usize = 2 * MAX_OPEN;
+const MAX_NEWS: usize = 2 * MAX_OPEN;
 
 /// What an operator is asked.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ impl Subject {
 
 /// A question that is open.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct OpenQuestion {
     /// When silence becomes a no.
     pub expires_at: Timestamp,
     /// Its id.
@@ -93,7 +93,7 @@ pub struct Asked {
 
 /// What an operator says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Decision {
+pub enum OperatorAnswer {
     /// Run it and remember.
     Always,
     /// Do not run it.
@@ -108,18 +108,18 @@ pub struct Decided {
     /// Who answered.
     pub by: Peer,
     /// The answer.
-    pub decision: Decision,
+    pub decision: OperatorAnswer,
 }
 
 /// What a listener is told.
 #[derive(Clone, Debug)]
 pub enum News {
     /// There is a new question.
-    Asked(Arc<Asked>),
+    Asked(Arc<OpenQuestion>),
     /// A question is over.
     Settled {
         /// The answer; no where nobody gave one.
-        decision: Decision,
+        decision: OperatorAnswer,
         /// Whether nobody answered in time.
         expired: bool,
         /// The question's id.
@@ -145,7 +145,7 @@ struct State {
     closed: bool,
     listeners: BTreeMap<u64, Listener>,
     next_listener: u64,
-    open: BTreeMap<String, Open>,
+    open: BTreeMap<String, OpenEntry>,
 }
 
 #[derive(Debug)]
@@ -156,9 +156,9 @@ struct Listener {
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenEntry {
     answer: oneshot::Sender<Decided>,
-    asked: Arc<Asked>,
+    asked: Arc<OpenQuestion>,
 }
 
 impl State {
@@ -169,14 +169,14 @@ impl State {
         });
     }
 
-    fn open_about(&self, request_id: &str) -> Vec<Arc<Asked>> {
+    fn open_about(&self, request_id: &str) -> Vec<Arc<OpenQuestion>> {
         let open = self.open.values().map(|open| &open.asked);
-        let about = |asked: &&Arc<Asked>| is_about(request_id, &asked.question.request_id);
+        let about = |asked: &&Arc<OpenQuestion>| is_about(request_id, &asked.question.request_id);
         open.filter(about).cloned().collect()
     }
 
     /// Ends a question and tells of it. Returns where its asker waits.
-    fn settle(&mut self, id: &str, decision: Decision, expired: bool) -> Option<Open> {
+    fn settle(&mut self, id: &str, decision: OperatorAnswer, expired: bool) -> Option<OpenEntry> {
         let open = self.open.remove(id)?;
         let news = News::Settled {
             decision,
@@ -211,13 +211,13 @@ impl Pending {
     }
 
     /// Returns what is open, about one request only if it is named.
-    pub fn open(&self, request_id: &str) -> Vec<Arc<Asked>> {
+    pub fn open(&self, request_id: &str) -> Vec<Arc<OpenQuestion>> {
         self.state().open_about(request_id)
     }
 
     /// Listens to what is asked from now on, about one request only if it is named. What is open already comes beside.
-    pub fn listen(&self, request_id: &str) -> (Listening, Vec<Arc<Asked>>) {
-        let (news, heard) = mpsc::channel(NEWS);
+    pub fn listen(&self, request_id: &str) -> (Listening, Vec<Arc<OpenQuestion>>) {
+        let (news, heard) = mpsc::channel(MAX_NEWS);
         let mut state = self.state();
         let id = state.next_listener;
         state.next_listener += 1;
@@ -257,12 +257,12 @@ impl Pending {
             return Err(NotAsked::TooMany);
         }
         let (answer, answered) = oneshot::channel();
-        let asked = Arc::new(Asked {
+        let asked = Arc::new(OpenQuestion {
             expires_at: Timestamp::now().checked_add(wait).unwrap_or(Timestamp::MAX),
             id: Uuid::now_v7().to_string(),
             question,
         });
-        let open = Open {
+        let open = OpenEntry {
             answer,
             asked: Arc::clone(&asked),
         };
@@ -283,9 +283,9 @@ impl Pending {
         let Some(asked) = state.open.get(id).map(|open| Arc::clone(&open.asked)) else {
             return false;
         };
-        let same = |open: &Open| {
+        let same = |open: &OpenEntry| {
             open.asked.id == id
-                || decided.decision == Decision::Always
+                || decided.decision == OperatorAnswer::Always
                     && open.asked.question.subject.is_same(&asked.question.subject)
         };
         let settled = state.open.values().filter(|open| same(open));
@@ -306,7 +306,7 @@ impl Pending {
         state.closed = true;
         let open: Vec<_> = state.open.keys().cloned().collect();
         for id in open {
-            drop(state.settle(&id, Decision::No, false));
+            drop(state.settle(&id, OperatorAnswer::No, false));
         }
         state.listeners.clear();
     }
@@ -355,7 +355,7 @@ impl Waiting {
             answer = timeout_at(self.until.into(), answered) => match answer {
                 Ok(answer) => answer.ok(),
                 Err(_) => {
-                    drop(self.pending.state().settle(&self.id, Decision::No, true));
+                    drop(self.pending.state().settle(&self.id, OperatorAnswer::No, true));
                     None
                 }
             },
@@ -366,7 +366,11 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        drop(self.pending.state().settle(&self.id, Decision::No, false));
+        drop(
+            self.pending
+                .state()
+                .settle(&self.id, OperatorAnswer::No, false),
+        );
     }
 }
 

@@ -26,9 +26,9 @@ use self::{
 use super::{
     chain::{Link, MAX_LINE_BYTES},
     files,
-    read::Reader,
+    read::JournalReader,
     record::{Interrupted, Record},
-    writer_lock::{Mark, MarkError},
+    writer_lock::{WriterLock, WriterLockError},
 };
 use crate::{
     refusal::chain,
@@ -66,7 +66,7 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct Journal {
     directory: PathBuf,
-    mark: Mark,
+    mark: WriterLock,
     shared: Arc<Shared>,
     /// Ends before the mark goes.
     ticker: Option<Ticker>,
@@ -100,8 +100,8 @@ impl Journal {
         )?);
         let path = dir.join(files::LIVE);
         let held = hold(&lock, &path)?;
-        let mark = Mark::make(&instances)?;
-        let dead = Mark::take_dead(&instances)?;
+        let mark = WriterLock::make(&instances)?;
+        let dead = WriterLock::take_dead(&instances)?;
         let state = State::open(dir, mark.id(), lock, settings);
         drop(held);
 
@@ -183,7 +183,7 @@ impl Journal {
     }
 
     /// Settles the runs of writers that died meanwhile, on a thread of its own: reading the journal takes long.
-    fn settle_beside(&self, dead: Vec<Mark>) {
+    fn settle_beside(&self, dead: Vec<WriterLock>) {
         let (shared, directory) = (Arc::clone(&self.shared), self.directory.clone());
         let settle = move || {
             if let Err(error) = shared.settle(&directory, &dead) {
@@ -229,7 +229,7 @@ impl Shared {
     }
 
     /// Records the runs that dead writers left open, and removes their marks.
-    fn settle(&self, dir: &Path, dead: &[Mark]) -> Result<(), JournalError> {
+    fn settle(&self, dir: &Path, dead: &[WriterLock]) -> Result<(), JournalError> {
         if dead.is_empty() {
             return Ok(());
         }
@@ -283,7 +283,7 @@ impl Drop for Journal {
         if self.shared.state().has_open_runs() {
             return;
         }
-        if let Err(MarkError { cause, path }) = self.mark.remove() {
+        if let Err(WriterLockError { cause, path }) = self.mark.remove() {
             tracing::warn!(error = %cause, path = %path.display(), "cannot remove the mark of this instance");
         }
     }
@@ -373,8 +373,8 @@ impl JournalError {
     }
 }
 
-impl From<MarkError> for JournalError {
-    fn from(MarkError { cause, path }: MarkError) -> Self {
+impl From<WriterLockError> for JournalError {
+    fn from(WriterLockError { cause, path }: WriterLockError) -> Self {
         Self::Untrusted {
             path,
             source: cause,
@@ -385,8 +385,8 @@ impl From<MarkError> for JournalError {
 type WriteLine = fn(&File, &[u8]) -> io::Result<()>;
 
 /// Returns the runs that dead writers started and nobody settled, in the order of their start.
-fn left_open(dir: &Path, dead: &[Mark]) -> io::Result<Vec<Interrupted>> {
-    let mut reader = Reader::open(dir);
+fn left_open(dir: &Path, dead: &[WriterLock]) -> io::Result<Vec<Interrupted>> {
+    let mut reader = JournalReader::open(dir);
     let mut open = BTreeMap::new();
     while let Some(line) = reader.next_line()? {
         // A line that is no record tells nothing about a run; naming it is the business of `verify`.

@@ -14,10 +14,10 @@ use super::{
 };
 use crate::journal::{
     chain::{Head, Link, MAX_LINE_BYTES},
-    files::{self, Identity, Older, line_start},
-    head::{Note, NoteFile, Noted},
+    files::{self, FileId, Older, line_start},
+    head::{HeadFile, HeadRecord, HeadState},
     record::{Lost, Record, Torn},
-    writer_lock::Mark,
+    writer_lock::WriterLock,
 };
 use crate::sys;
 
@@ -29,7 +29,7 @@ pub(super) struct State {
     directory: PathBuf,
     instance: String,
     lock: Arc<File>,
-    note: NoteFile,
+    note: HeadFile,
     /// The first record of the oldest file that is kept.
     oldest: u64,
     /// The runs this instance started and did not end.
@@ -41,7 +41,7 @@ pub(super) struct State {
 #[derive(Debug)]
 enum Dead {
     /// Their marks are to be settled.
-    Found(Vec<Mark>),
+    Found(Vec<WriterLock>),
     /// Nobody has looked since the last were settled.
     Unknown,
     /// Their runs are being settled.
@@ -56,7 +56,7 @@ struct Position {
     first: u64,
     /// The last record seen.
     head: Head,
-    identity: Identity,
+    identity: FileId,
     /// Where the line of `head` ends in this file; 0 if it is in the one before.
     length: u64,
     path: PathBuf,
@@ -73,9 +73,9 @@ impl State {
         settings: Settings,
     ) -> Result<Self, JournalError> {
         let at = Position::open(directory)?;
-        let path = directory.join(files::NOTED);
+        let path = directory.join(files::HEAD);
         let note =
-            NoteFile::open(directory).map_err(|source| JournalError::Untrusted { path, source })?;
+            HeadFile::open(directory).map_err(|source| JournalError::Untrusted { path, source })?;
         Ok(Self {
             oldest: at.first,
             at,
@@ -97,17 +97,17 @@ impl State {
         let first = older.first().map_or(self.at.first, |older| older.first);
         let note = self.read_note()?;
         let lost = match &note {
-            Note::Said(noted) => {
+            HeadState::Said(noted) => {
                 self.oldest = noted.oldest;
                 (!self.holds(noted)?).then(|| Lost {
                     hash: Some(noted.hash.clone()),
                     sequence: Some(noted.sequence),
                 })
             }
-            Note::Absent | Note::Damaged => {
+            HeadState::Absent | HeadState::Damaged => {
                 self.oldest = first;
                 // Before the first record there is nothing to be noted.
-                let fresh = note == Note::Absent && self.at.head.sequence == 0;
+                let fresh = note == HeadState::Absent && self.at.head.sequence == 0;
                 (!fresh).then_some(Lost {
                     hash: None,
                     sequence: None,
@@ -214,11 +214,12 @@ impl State {
     /// and no end from being written.
     fn reserve(&mut self, end: u64) -> Result<(), JournalError> {
         let runs = u64::try_from(self.open.len()).unwrap_or(u64::MAX);
-        let needed = end + ROOM.saturating_add(END_ROOM.saturating_mul(runs.saturating_add(1)));
+        let needed = end
+            + RESERVE_BYTES.saturating_add(END_RECORD_BYTES.saturating_mul(runs.saturating_add(1)));
         if needed <= self.at.reserved {
             return Ok(());
         }
-        let ahead = needed + AHEAD;
+        let ahead = needed + PREALLOCATED_BYTES;
         let reserved = match sys::reserve(&self.at.file, ahead) {
             Ok(()) => Ok(ahead),
             Err(_) => sys::reserve(&self.at.file, needed).map(|()| needed),
@@ -230,7 +231,7 @@ impl State {
 
     /// Returns the marks of writers that were found dead, once; [`Self::settled`] is to be called when their runs are settled, or
     /// cannot be.
-    pub(super) fn take_dead(&mut self) -> Vec<Mark> {
+    pub(super) fn take_dead(&mut self) -> Vec<WriterLock> {
         let Dead::Found(marks) = &mut self.dead else {
             return Vec::new();
         };
@@ -279,7 +280,7 @@ impl State {
         next.read_on()?;
         let left = std::mem::replace(&mut self.at, next);
         let note = self.read_note()?;
-        if let Note::Said(noted) = &note
+        if let HeadState::Said(noted) = &note
             && noted.sequence >= left.head.sequence
             && self.holds(noted)?
         {
@@ -335,7 +336,7 @@ impl State {
             .map_err(|error| self.at.unusable("look for the files before", error))?;
         // They may have the starts of runs that are to be settled first.
         if matches!(self.dead, Dead::Unknown) {
-            let dead = Mark::take_dead(&self.directory.join(INSTANCES))?;
+            let dead = WriterLock::take_dead(&self.directory.join(INSTANCES))?;
             if !dead.is_empty() {
                 self.dead = Dead::Found(dead);
             }
@@ -376,7 +377,7 @@ impl State {
     }
 
     /// Whether the chain goes through a record that was noted.
-    fn holds(&self, noted: &Noted) -> Result<bool, JournalError> {
+    fn holds(&self, noted: &HeadRecord) -> Result<bool, JournalError> {
         let last = &self.at.head;
         if noted.sequence >= last.sequence {
             return Ok(noted.sequence == last.sequence && noted.hash == last.hash);
@@ -424,8 +425,8 @@ impl State {
         })
     }
 
-    fn noted(&self, head: &Head, length: u64) -> Noted {
-        Noted {
+    fn noted(&self, head: &Head, length: u64) -> HeadRecord {
+        HeadRecord {
             file: files::LIVE.to_owned(),
             hash: head.hash.clone(),
             length,
@@ -434,18 +435,18 @@ impl State {
         }
     }
 
-    fn read_note(&self) -> Result<Note, JournalError> {
+    fn read_note(&self) -> Result<HeadState, JournalError> {
         self.note.read().map_err(|error| self.note_unusable(error))
     }
 
     /// Notes the end as it is. Between two files it stays where it was noted last.
     fn write_note(&self) -> Result<(), JournalError> {
         let noted = match self.read_note()? {
-            Note::Said(noted) => Noted {
+            HeadState::Said(noted) => HeadRecord {
                 oldest: self.oldest,
                 ..noted
             },
-            Note::Absent | Note::Damaged => self.noted(&self.at.head, self.at.length),
+            HeadState::Absent | HeadState::Damaged => self.noted(&self.at.head, self.at.length),
         };
         let written = self.note.write(&noted);
         written.map_err(|error| self.note_unusable(error))
@@ -454,7 +455,7 @@ impl State {
     fn note_unusable(&self, source: io::Error) -> JournalError {
         JournalError::Unusable {
             doing: "use",
-            path: self.directory.join(files::NOTED),
+            path: self.directory.join(files::HEAD),
             source,
         }
     }
@@ -585,12 +586,12 @@ fn bytes(of: &[u8]) -> u64 {
 }
 
 /// Room for the end of a run: all but those with much output written down.
-const END_ROOM: u64 = 8 << 10;
+const END_RECORD_BYTES: u64 = 8 << 10;
 
 /// Room beyond the ends of what runs, for longer ones.
-const ROOM: u64 = 64 << 10;
+const RESERVE_BYTES: u64 = 64 << 10;
 
 /// How much more is kept at a time, so that few records have to ask for it.
-const AHEAD: u64 = 256 << 10;
+const PREALLOCATED_BYTES: u64 = 256 << 10;
 
 pub(super) const TORN_TEXT_BYTES: usize = 4096;

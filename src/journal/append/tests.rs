@@ -12,7 +12,9 @@ use super::*;
 use crate::{
     journal::{
         files::Older,
-        record::{Command, Ended, Lost, OutcomeKind, Peer, Refused, Started, Stream, Torn, Usage},
+        record::{
+            CommandLine, Ended, Lost, OutcomeKind, PeerLine, Refused, Started, Stream, Torn, Usage,
+        },
         verify::{Break, BrokenAt, Tail, Verified, VerifyError, verify_journal},
     },
     model::Consent,
@@ -757,7 +759,7 @@ fn a_living_writer_settles_the_runs_of_dead_ones_before_it_removes_a_file() {
 fn a_reader_follows_writers_from_file_to_file_and_reads_nothing_twice() {
     let dir = TempDir::new().unwrap();
     let journal = Journal::open(dir.path(), SMALL).unwrap();
-    let mut reader = Reader::open(dir.path());
+    let mut reader = JournalReader::open(dir.path());
     let mut read = 0;
     for turn in 1..=60 {
         journal.append(&refused("x")).unwrap();
@@ -777,7 +779,7 @@ fn a_reader_follows_writers_from_file_to_file_and_reads_nothing_twice() {
 #[test]
 fn a_reader_takes_an_unfinished_line_only_when_it_is_whole() {
     let dir = TempDir::new().unwrap();
-    let mut reader = Reader::open(dir.path());
+    let mut reader = JournalReader::open(dir.path());
     assert_eq!(reader.next_line().unwrap(), None);
     add(&dir, b"one\ntw");
     assert_eq!(reader.next_line().unwrap(), Some(&b"one"[..]));
@@ -896,7 +898,7 @@ fn first_of(path: &Path) -> u64 {
 
 /// Reads the records of all files.
 fn whole(dir: &TempDir) -> Vec<Record> {
-    let mut reader = Reader::open(dir.path());
+    let mut reader = JournalReader::open(dir.path());
     let mut records = Vec::new();
     while let Some(line) = reader.next_line().unwrap() {
         records.push(serde_json::from_slice(line).unwrap());
@@ -1016,7 +1018,7 @@ pub(in crate::journal) fn started(run: &str) -> Record {
         request_sha256: None,
         request_id: "request".into(),
         hook: "guard".into(),
-        command: Command::new(&[
+        command: CommandLine::new(&[
             "/usr/bin/python3".into(),
             "/home/user/hooks/guard.py".into(),
         ]),
@@ -1028,7 +1030,7 @@ pub(in crate::journal) fn started(run: &str) -> Record {
         mode: "exec".into(),
         point: "tool.pre".into(),
         session: String::new(),
-        peer: Peer {
+        peer: PeerLine {
             pid: Some(7),
             uid: 1000,
         },
@@ -1101,8 +1103,8 @@ fn refusal(message: &str, run_id: Option<String>) -> Record {
         reason: "CONSENT_REQUIRED".into(),
         message: message.into(),
         hook: "guard".into(),
-        command: Some(Command::new(&["true".into()])),
-        peer: Peer { pid: None, uid: 0 },
+        command: Some(CommandLine::new(&["true".into()])),
+        peer: PeerLine { pid: None, uid: 0 },
         profile: None,
         session: String::new(),
     }))

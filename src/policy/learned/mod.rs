@@ -10,8 +10,8 @@ use std::{
 };
 
 use super::{
-    Access, GrantSpec, Metadata, Network, Place, Policy, ReadOnly, References, Spawn,
-    explain::{By, Decision, Operation, Reach, Target},
+    Access, GrantPlace, GrantSpec, Metadata, Network, Policy, ReadOnly, References, Spawn,
+    explain::{GrantDecision, Grantor, Operation, Reach, Target},
     forbidden::Forbidden,
 };
 
@@ -244,14 +244,14 @@ fn granting(wanted: &Use, reach: &Reach) -> Vec<GrantSpec> {
     // Nobody asks what would allow it.
     let nothing = Forbidden::default();
     match reach.decide(wanted.operation, &wanted.target, destination, &nothing) {
-        Decision::Allowed { by } => by
+        GrantDecision::Allowed { by } => by
             .into_iter()
             .filter_map(|by| match by {
-                By::Profile(grant) => Some(grant),
-                By::Program(_) | By::Scratch => None,
+                Grantor::Profile(grant) => Some(grant),
+                Grantor::Program(_) | Grantor::Scratch => None,
             })
             .collect(),
-        Decision::Refused(_) => Vec::new(),
+        GrantDecision::Refused(_) => Vec::new(),
     }
 }
 
@@ -302,7 +302,7 @@ impl fmt::Display for Draft {
                 access,
                 create: false,
                 optional: false,
-                place: Place::Workspace {
+                place: GrantPlace::Workspace {
                     below: PathBuf::new(),
                     if_bound: false,
                 },

@@ -5,7 +5,7 @@ use crate::{
     model::{Narrow, ProfileName},
     policy::{
         Registry,
-        narrow::{Bound, narrow},
+        narrow::{Bindings, narrow},
         registry::ProfileError,
         rights::{FileRight, FileRights},
     },
@@ -55,7 +55,7 @@ impl Home {
         let needs_one = |grant: &GrantSpec| {
             matches!(
                 grant.place,
-                Place::Workspace {
+                GrantPlace::Workspace {
                     if_bound: false,
                     ..
                 }
@@ -63,7 +63,7 @@ impl Home {
         };
         let bound = policy.files.named.iter().any(needs_one);
         let bound = bound.then_some(workspace.as_path());
-        let narrowed = narrow(policy, Bound::workspace(bound), &Narrow::default()).unwrap();
+        let narrowed = narrow(policy, Bindings::workspace(bound), &Narrow::default()).unwrap();
         let all = FileRights::of(&FileRight::ALL);
         Ok(Under {
             policy: Arc::clone(policy),

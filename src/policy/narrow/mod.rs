@@ -5,7 +5,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::{
-    Access, Files, GrantSpec, Network, Place, Policy, Spawn, WorkingDir,
+    Access, Files, GrantPlace, GrantSpec, Network, Policy, Spawn, WorkingDir,
     profile::grants::ungrantable,
 };
 use crate::{
@@ -15,14 +15,14 @@ use crate::{
 
 /// What a request's references stand for.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Bound<'a> {
+pub struct Bindings<'a> {
     /// `${source}`.
     pub source: Option<&'a Path>,
     /// `${workspace}`.
     pub workspace: Option<&'a Path>,
 }
 
-impl<'a> Bound<'a> {
+impl<'a> Bindings<'a> {
     /// Binds the workspace alone, if there is one.
     pub const fn workspace(workspace: Option<&'a Path>) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl<'a> Bound<'a> {
 ///
 /// The profile needs a workspace and none is bound, the bound one cannot be granted, or the request asks for more than
 /// the profile allows.
-pub fn narrow(policy: &Policy, bound: Bound<'_>, narrow: &Narrow) -> Result<Policy, Widened> {
+pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<Policy, Widened> {
     let granted = bind(policy, bound)?;
 
     let read = pick(policy, &granted, List::Read, &narrow.read)?;
@@ -85,8 +85,8 @@ pub fn narrow(policy: &Policy, bound: Bound<'_>, narrow: &Narrow) -> Result<Poli
         Some(workspace) => narrowed
             .files
             .keep_read_only(workspace, |place| match place {
-                Place::Path(path) => Some(path.clone()),
-                Place::Source { .. } | Place::Workspace { .. } => None,
+                GrantPlace::Path(path) => Some(path.clone()),
+                GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
             }),
     }
     check_below_writable(&narrowed.files, "narrow.read")?;
@@ -194,16 +194,20 @@ impl Widened {
 }
 
 /// Turns the named grants into absolute paths.
-fn bind(policy: &Policy, bound: Bound<'_>) -> Result<Vec<GrantSpec>, Widened> {
+fn bind(policy: &Policy, bound: Bindings<'_>) -> Result<Vec<GrantSpec>, Widened> {
     let mut named = Vec::new();
     for grant in &policy.files.named {
         let (field, directory, below, if_bound) = match &grant.place {
-            Place::Path(_) => {
+            GrantPlace::Path(_) => {
                 named.push(grant.clone());
                 continue;
             }
-            Place::Source { below, if_bound } => ("hook.source", bound.source, below, *if_bound),
-            Place::Workspace { below, if_bound } => (WORKSPACE, bound.workspace, below, *if_bound),
+            GrantPlace::Source { below, if_bound } => {
+                ("hook.source", bound.source, below, *if_bound)
+            }
+            GrantPlace::Workspace { below, if_bound } => {
+                (WORKSPACE, bound.workspace, below, *if_bound)
+            }
         };
         let path = match directory {
             Some(directory) => bound_path(field, directory)?
@@ -225,7 +229,7 @@ fn bind(policy: &Policy, bound: Bound<'_>) -> Result<Vec<GrantSpec>, Widened> {
             access: grant.access,
             create: grant.create,
             optional: grant.optional,
-            place: Place::Path(path),
+            place: GrantPlace::Path(path),
         });
     }
     let files = Files {
@@ -321,7 +325,7 @@ fn pick(
             access,
             create: create && access == Access::WriteFile,
             optional: false,
-            place: Place::Path(path),
+            place: GrantPlace::Path(path),
         });
     }
     Ok(picked)
@@ -329,9 +333,9 @@ fn pick(
 
 fn covers(grant: &GrantSpec, path: &Path) -> bool {
     match &grant.place {
-        Place::Path(granted) if grant.access == Access::WriteFile => path == granted,
-        Place::Path(granted) => path.starts_with(granted),
-        Place::Source { .. } | Place::Workspace { .. } => false,
+        GrantPlace::Path(granted) if grant.access == Access::WriteFile => path == granted,
+        GrantPlace::Path(granted) => path.starts_with(granted),
+        GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => false,
     }
 }
 

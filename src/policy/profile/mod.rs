@@ -24,7 +24,7 @@ use self::{
 use super::{
     Environment, GrantedBy, Limits, Metadata, Network, Policy, Spawn, Time, WorkingDir,
     environment,
-    units::{Bound, Size, Span},
+    units::{OptionalSize, Size, Span},
 };
 use crate::model::{
     OnOutputLimit, ProfileName,
@@ -228,9 +228,9 @@ impl From<&Policy> for ProfileFile {
             files: FilesSection::from(&policy.files),
             granted_by: Some(policy.granted_by),
             limits: LimitsSection {
-                address_space: Some(Bound::of(policy.limits.address_space)),
+                address_space: Some(OptionalSize::of(policy.limits.address_space)),
                 file_size: Some(Size(policy.limits.file_size)),
-                memory: Some(Bound::of(policy.limits.memory)),
+                memory: Some(OptionalSize::of(policy.limits.memory)),
                 on_limit: Some(policy.limits.on_output_limit),
                 open_files: Some(policy.limits.open_files),
                 output: Some(Size(policy.limits.output_bytes)),
@@ -515,11 +515,11 @@ impl EnvironmentSection {
 #[serde(default, deny_unknown_fields)]
 struct LimitsSection {
     /// `RLIMIT_AS`.
-    address_space: Option<Bound>,
+    address_space: Option<OptionalSize>,
     /// `RLIMIT_FSIZE`.
     file_size: Option<Size>,
     /// What all processes of the run can have together, where a control group is to be had.
-    memory: Option<Bound>,
+    memory: Option<OptionalSize>,
     /// What happens to a hook that prints more than `output`.
     on_limit: Option<OnOutputLimit>,
     /// `RLIMIT_NOFILE`, at least 16.

@@ -475,7 +475,7 @@ fn setup(proof: Option<&Proof>) -> Setup {
 /// executes a descriptor.
 fn executed(task: Task<'_>, execution: &Execution, directory: &RunDir) -> Result<PathBuf, Stop> {
     let program = task.program;
-    if program.kept == consent::Kept::ByCopy {
+    if program.kept == consent::ContentGuard::ByCopy {
         let copied = execution.own.last().map(|own: &OpenGrant| own.path.clone());
         return Ok(copied.unwrap_or_default());
     }
