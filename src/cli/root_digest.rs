@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::{Context, Failure, output};
-use crate::root::digest;
+use crate::rootfs::digest;
 
 /// Prints the digest of an unpacked image, for `container.root_digest`.
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::{ConfigProblem, file::ContainerEntry};
 use crate::{
     model::is_plain,
-    root::{RootSpec, TreeDigest},
+    rootfs::{RootSpec, TreeDigest},
     sandbox::{BackendName, Order, Runtime, RuntimeKind},
 };
 

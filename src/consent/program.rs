@@ -26,7 +26,7 @@ use super::{
 use crate::{
     model::{InvalidField, Peer, is_plain},
     refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
-    root::View,
+    rootfs::View,
     sys::{FileRights, keep_writers_out},
 };
 

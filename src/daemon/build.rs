@@ -19,7 +19,7 @@ use crate::{
     policy::{Registry, forbidden::Forbidden},
     redact::{Redactor, secret::Registration},
     refusal::Refusal,
-    root::Root,
+    rootfs::Root,
     sandbox::{BackendName, Identities, InstanceDir, Sandbox, SandboxParts, Standing, backend},
     sys::{self, Keeper},
 };

@@ -29,7 +29,7 @@ use crate::{
     policy::Files,
     process::{self, Deadlines, Hold, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
-    root::{Root, View},
+    rootfs::{Root, View},
     sys::Keeper,
     util::{
         presence::Presence,

@@ -23,10 +23,10 @@ use super::{
 };
 use crate::{
     model::axis::{Axes, Axis, Coverage},
+    mutants,
     policy::{Limits, Policy},
     refusal::{Fault, Reason, Refusal, Stop, chain, unless_lacking},
     sys::Attempt,
-    weaken,
 };
 
 /// A policy that a real child has proved on this host.
@@ -387,7 +387,7 @@ impl Sandbox {
     /// Returns the confirmation of a policy; runs the self-test if it has not run yet.
     async fn confirm(&self, policy: &Policy, profile_digest: &str, prepared: &Prepared) -> Proved {
         // Where nothing is claimed, nothing can be confirmed; every reply says so.
-        if !prepared.confines() || weaken::lacks("proof", "self-test") {
+        if !prepared.confines() || mutants::lacks("proof", "self-test") {
             return Ok(Arc::new(Confirmation::now(Vec::new())));
         }
         let cell = {

@@ -20,7 +20,7 @@ use crate::{
     model::{Hook, InvalidField, Peer},
     policy::{Access, Files, GrantPlace, GrantSpec, Policy, rights::Rights, starts_in},
     refusal::{Reason, Refusal},
-    root::{Root, View},
+    rootfs::{Root, View},
     sys::{BY_NAME, FileRights, Links, locate, open_beneath},
 };
 

@@ -23,7 +23,7 @@ use crate::{
     pb::{self, consent_service_server::ConsentService},
     pipeline::Pipeline,
     refusal::{Reason, Refusal, Stop, chain},
-    root::View,
+    rootfs::View,
 };
 
 /// How much news waits for a client that reads slowly.

@@ -35,7 +35,7 @@ use crate::{
     },
     daemon::Assembly,
     pb,
-    root::View,
+    rootfs::View,
 };
 
 /// Allows commands, lists and revokes what is allowed, answers questions about what is not.

@@ -29,7 +29,7 @@ use super::{
 use crate::{
     model::axis::Coverage,
     policy::{Metadata, Network, Policy},
-    root::RootSpec,
+    rootfs::RootSpec,
     util::trusted_file,
 };
 

@@ -35,12 +35,11 @@ use super::{
     inside, podman,
 };
 use crate::{
-    model::OnOutputLimit,
-    model::axis::Axis,
+    model::{OnOutputLimit, axis::Axis},
     policy::{Limits, Network},
     process::{self, Captured, Cause, Hold, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
-    root::Root,
+    rootfs::Root,
     sandbox::{
         Evidence, Sandbox, attest,
         grants::OpenGrant,

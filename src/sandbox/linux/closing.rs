@@ -14,7 +14,7 @@ use super::{
     setup::{SetupNeeds, remaining},
     syscalls,
 };
-use crate::weaken;
+use crate::mutants;
 
 /// The closing filter of one profile, to be completed with the hook's process id where it needs that.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ pub fn closing(spec: &FilterSpec, needs: &SetupNeeds) -> Result<Closing, Compile
     let mut denials = Denials::default();
     for nr in syscalls::numbers() {
         let opened = needs.opened(spec, nr);
-        if opened.is_empty() || weaken::lacks("closing", syscalls::name(nr).unwrap_or_default()) {
+        if opened.is_empty() || mutants::lacks("closing", syscalls::name(nr).unwrap_or_default()) {
             continue;
         }
         let block = match rule(spec, nr) {

@@ -17,7 +17,7 @@ use super::{
     setup::SetupNeeds,
     syscalls::{self, nr},
 };
-use crate::weaken;
+use crate::mutants;
 
 /// Compiling a filter failed.
 #[derive(Debug, thiserror::Error)]
@@ -287,7 +287,7 @@ fn guard() -> Result<Vec<sock_filter>, CompileError> {
     let kill = program.answer(libc::SECCOMP_RET_KILL_PROCESS);
     let mut next = allow;
     let answer = |check, answer| {
-        if weaken::lacks("guard", check) {
+        if mutants::lacks("guard", check) {
             allow
         } else {
             answer

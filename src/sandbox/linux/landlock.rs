@@ -13,12 +13,13 @@ use landlock::{
 use super::FilterSpec;
 use crate::{
     model::axis::Coverage,
+    mutants,
     policy::{
         Metadata, Network, Policy, Spawn,
         rights::{FileRight, FileRights, Rights},
     },
     sandbox::{Absent, Backend, BackendName, Claims, Host, Mechanism, Prepared, Unenforceable},
-    sys, weaken,
+    sys,
 };
 
 /// The newest ABI whose rights the landlock crate can name. A newer kernel is used as far as this.
@@ -222,7 +223,7 @@ pub fn ruleset(spec: &FilterSpec, grants: &[Grant<'_>]) -> Result<OwnedFd, Rules
 /// Returns what is left of rights where tests take some out.
 fn kept<T: fmt::Debug, Set: FromIterator<T>>(rights: impl Iterator<Item = T>) -> Set {
     rights
-        .filter(|right| !weaken::lacks("landlock", format_args!("{right:?}")))
+        .filter(|right| !mutants::lacks("landlock", format_args!("{right:?}")))
         .collect()
 }
 

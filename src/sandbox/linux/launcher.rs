@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::{FilterSpec, Grant, Lease, Pool, Until, can_log, log_flags, nesting::of_step, ruleset};
 use crate::{
     model::{InvalidField, axis::Axis},
+    mutants,
     policy::{Access, Limits, Policy, rights::Rights},
     process::{self, Armed, Hold, Kill, Pipes, Running, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled, lacking},
@@ -45,7 +46,6 @@ use crate::{
         Action, Attempt, Bind, Canaries, Found, Identity, Job, JobParts, Launch, LogFlags, Note,
         Overdue, OwnIds, ReadOnly, Report, Step,
     },
-    weaken,
 };
 
 /// How long one child of a self-test may take.
@@ -441,7 +441,7 @@ impl Sandbox {
         identity: Option<Identity>,
         (filters, report): (u32, &Report),
     ) -> Result<Vec<Evidence>, Unattested> {
-        if weaken::lacks("proof", "attestation") {
+        if mutants::lacks("proof", "attestation") {
             return Ok(Vec::new());
         }
         let status = Status::of(pid)?;
@@ -783,7 +783,7 @@ fn read_only_of(
     (path, working_dir): (&Path, &OwnedFd),
     identity: Option<Identity>,
 ) -> Result<Option<ReadOnly>, Fault> {
-    if weaken::lacks("set-up", "read-only") {
+    if mutants::lacks("set-up", "read-only") {
         return Ok(None);
     }
     let fault = |e: io::Error| Fault::new("cannot prepare what stays read-only", e);
@@ -879,7 +879,7 @@ pub(in crate::sandbox) fn limits(limits: &Limits, identity: Option<Identity>) ->
     // Counted for each uid: it means something only where the hook has one of its own.
     set.extend(identity.map(|_| (Resource::RLIMIT_NPROC, limits.tasks)));
     set.into_iter()
-        .filter(|(resource, _)| !weaken::lacks("limit", format_args!("{resource:?}")))
+        .filter(|(resource, _)| !mutants::lacks("limit", format_args!("{resource:?}")))
         .map(|(resource, value)| {
             let hard = getrlimit(resource).map_or(value, |(_, hard)| hard);
             (resource as u32, value.min(hard))

@@ -23,7 +23,7 @@ pub(super) use self::{
     start::Started,
 };
 use super::{Backend, BackendName, Noop};
-use crate::{root::RootSpec, sys::Identity};
+use crate::{rootfs::RootSpec, sys::Identity};
 
 /// How a child is confined.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
