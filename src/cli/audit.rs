@@ -151,7 +151,7 @@ struct WhichRecords {
     run_id: Option<String>,
 }
 
-/// Whence.
+/// Where to read records from.
 #[derive(Clone, Debug, Args)]
 struct AuditSource {
     /// Ask the daemon at this socket instead of reading the files
@@ -360,7 +360,7 @@ impl RecordPrinter {
         }
     }
 
-    /// Says whether a record is of those that are shown.
+    /// Returns whether a record is shown.
     const fn shows(self, told: &RecordFields<'_>) -> bool {
         !self.events || told.event.is_some()
     }
@@ -375,7 +375,7 @@ impl RecordPrinter {
         output::try_stdout(format!("{text}\n").as_bytes())
     }
 
-    /// Returns a contract's own event: for people in the form in which the contract shows it.
+    /// Returns a contract's own event; for people in the contract's form.
     fn event(self, told: &RecordFields<'_>, event: &EventLine) -> String {
         let display = contract::display(&event.name, &event.fields);
         if self.json {
@@ -460,7 +460,7 @@ fn end_words(told: &RecordFields<'_>) -> String {
     }
 }
 
-/// Reads the files, and hands over what matches until `wanted` says that it is enough. Returns the last record read.
+/// Reads the files, and hands over matches until `wanted` returns that they are enough. Returns the last record read.
 fn read(
     context: &Context,
     which: WhichRecords,
@@ -564,7 +564,7 @@ fn stats(context: &Context, by: Vec<Apart>, which: WhichRecords) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says in a few lines what a group comes to; what there is nothing of is left out.
+/// Renders a group's statistics in a few lines, without those that are empty.
 fn counted(style: Style, key: &[String], group: &StatsGroup) -> String {
     let names = key.iter().map(|name| match &*plain(name) {
         "" => "-".to_owned(),
@@ -725,7 +725,7 @@ fn row(told: &RecordFields<'_>) -> String {
     format!("{}\n", quoted.join(","))
 }
 
-/// Asks a daemon for what matches.
+/// Requests matching records from a daemon.
 fn ask(
     context: &Context,
     address: &Path,
@@ -807,7 +807,7 @@ async fn connect(socket: &Path) -> Result<Client, Failure> {
     Ok(client.max_decoding_message_size(usize::MAX))
 }
 
-/// Asks for what was written.
+/// Queries the records written so far.
 async fn query(
     client: &mut Client,
     which: WhichRecords,

@@ -29,7 +29,7 @@ use crate::{
     wire::json,
 };
 
-/// A hook stopped what it was asked about.
+/// The exit code where a hook stopped the operation at its point.
 const EXIT_STOPPED: u8 = 2;
 
 /// How many lines of stderr are shown of a hook that failed, from its end.
@@ -245,7 +245,7 @@ impl Dispatch {
     }
 }
 
-/// Returns the directory that an event says it is about.
+/// Returns the directory that an event names.
 fn directory_of(event: &[u8]) -> Option<String> {
     let members = Members::of_event(event).ok()?;
     let told = members.last("cwd").and_then(text);
@@ -276,7 +276,7 @@ async fn ask(
     private_server::until_interrupted(client.dispatch(request)).await
 }
 
-/// As [`ask`]; if the operator has to be asked whether a hook may run, that is done at this terminal.
+/// Calls as [`ask`] does, and puts consent questions to this terminal.
 async fn asking(
     channel: Channel,
     request: pb::DispatchRequest,
@@ -326,8 +326,8 @@ fn origin(text: &str) -> Result<pb::TurnOrigin, String> {
     }
 }
 
-/// Says what a hook leaves behind for whoever looks for the cause of what it did: what it wrote to stderr last; of one that failed also
-/// why nothing is delivered, and what it was denied, or that this is not known.
+/// Returns lines on the possible causes of what a hook did. They have the last lines of its stderr; of one that failed also why
+/// nothing is delivered, and what it was denied, or that this is not known.
 fn causes(hook: &pb::DispatchedHook) -> Vec<(&'static str, String)> {
     let verdict = hook.verdict.clone().unwrap_or_default();
     let ran = match &hook.end {
@@ -458,7 +458,7 @@ fn show(response: &pb::DispatchResponse) {
     output::stdout(text.as_bytes());
 }
 
-/// Says how far the loop valve is shut, where it is.
+/// Describes the loop valve's state, unless it is open.
 fn valve_words(valve: &pb::LoopValve) -> Option<String> {
     let pb::LoopValve {
         count, on_limit, ..
@@ -476,8 +476,8 @@ fn valve_words(valve: &pb::LoopValve) -> Option<String> {
     }
 }
 
-/// Returns the command that allows a refused hook, and who has to run it where that is somebody else. It is for a person: whatever
-/// else reads this may hand it to a model.
+/// Returns the command that allows a refused hook, and who else has to run it. It is for a person: whatever else reads this may
+/// hand it to a model.
 fn approve(hook: &pb::DispatchedHook) -> Option<String> {
     let Some(pb::dispatched_hook::End::Refused(refusal)) = &hook.end else {
         return None;
@@ -488,7 +488,7 @@ fn approve(hook: &pb::DispatchedHook) -> Option<String> {
     Some(by.map_or_else(|| approve.clone(), |who| format!("{who} runs {approve}")))
 }
 
-/// Whether a hook ran, and nothing confined it.
+/// Returns whether a hook ran unconfined.
 fn unconfined(hook: &pb::DispatchedHook) -> bool {
     match &hook.end {
         Some(pb::dispatched_hook::End::Ran(ran)) => {

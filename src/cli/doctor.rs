@@ -174,7 +174,7 @@ fn describe(status: &pb::GetStatusResponse, verbose: bool) -> String {
     text
 }
 
-/// Shows in one line what a profile comes to here; where it is not confirmed, also what failed.
+/// Renders a profile's status in one line, with failures where it is not confirmed.
 fn summarise(text: &mut String, profile: &pb::ProfileStatus, style: Style) {
     let state = if profile.unconfined {
         style.bad("UNCONFINED")
@@ -225,7 +225,7 @@ fn confirmed(confirmed: bool, style: Style) -> String {
     }
 }
 
-/// Shows what was tried on each axis, and why that is not enough, if it is not.
+/// Renders the attempts on each axis, and why they do not suffice.
 fn describe_evidence(text: &mut String, reason: &str, axes: &[pb::AxisEvidence], style: Style) {
     if !reason.is_empty() {
         text.push_str(&format!("  {}\n", plain(reason)));

@@ -1,4 +1,4 @@
-//! `hookjail explain`: what a profile allows, asked without running anything.
+//! `hookjail explain`: what a profile allows, computed without running anything.
 
 use std::{
     env, fs,
@@ -43,7 +43,7 @@ use crate::{
 /// The command line cannot be read.
 const USAGE: u8 = 2;
 
-/// What stands for the scratch directory of a run, which has no path before there is one.
+/// Stands for a run's scratch directory, which has no path before the run.
 const SCRATCH: &str = "${scratch}";
 const WORKSPACE: &str = "${workspace}";
 
@@ -185,7 +185,7 @@ impl Explain {
         })
     }
 
-    /// Returns what `${workspace}` is bound to: as for `run`, the current directory where the profile cannot do without.
+    /// Returns the binding of `${workspace}`. As for `run`, it is the current directory where the profile needs one.
     fn workspace(&self, policy: &Policy) -> Result<Option<PathBuf>, Failure> {
         let directory = match &self.workspace {
             Some(directory) => directory.clone(),
@@ -247,7 +247,7 @@ impl Explain {
     }
 }
 
-/// Returns a profile's grant of the workspace that falls away where none is bound, or one that does not.
+/// Returns a profile's workspace grant, optional or not as requested.
 fn workspace_grant(policy: &Policy, falls_away: bool) -> Option<&GrantSpec> {
     let mut named = policy.files.named.iter();
     named.find(

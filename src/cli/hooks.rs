@@ -1,4 +1,4 @@
-//! `hookjail hooks`: what is configured, and what a file of hooks says.
+//! `hookjail hooks`: the configured hooks, and checks of files.
 
 use std::{
     path::{Path, PathBuf, absolute},
@@ -131,7 +131,7 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
     }
 }
 
-/// Says what is noteworthy about infer's lists, as they are configured here.
+/// Returns warnings about infer's lists, as configured.
 fn of_lists(context: &Context) -> Vec<String> {
     let config = match context.load() {
         Ok(config) => config,
@@ -160,7 +160,7 @@ fn tell(hooks: &[Registered]) {
     output::stdout(text.as_bytes());
 }
 
-/// Puts hooks into the order of their contract's points, and at each point into that in which they are registered.
+/// Sorts hooks by their contract's points, and at each point by registration.
 fn by_point(hooks: &[Registered]) -> Vec<&Registered> {
     let place = |hook: &&Registered| {
         let contract = Mode::ALL

@@ -1,4 +1,4 @@
-//! `hookjail learn`: the smallest profile under which a hook does what it does, proposed from what it was seen to do.
+//! `hookjail learn`: proposes the smallest profile for a hook from its observed behaviour.
 //!
 //! The hook runs twice, each time confined: under the widest profile that the operator allows, looked on, and under the profile that
 //! comes of it. Nothing is granted in either that was not granted on the command line, and nothing is put in force.
@@ -175,7 +175,7 @@ impl Learn {
         self.tell(context, &config, &name, &learned)
     }
 
-    /// Says what came of it, and writes the profile where it was asked to.
+    /// Prints the result, and writes the profile if requested.
     fn tell(
         &self,
         context: &Context,
@@ -307,7 +307,7 @@ struct Bench {
     contract: i32,
     depth: u32,
     events: Vec<Vec<u8>>,
-    /// What no grant of the command line reaches: where the daemon is root's, root's own home too.
+    /// What no grant of the command line reaches. Where the daemon is root's, root's own home is in it, too.
     floor: References,
     mode: String,
     path: Vec<PathBuf>,
@@ -403,7 +403,7 @@ impl Bench {
         })
     }
 
-    /// Returns the text of the profile of the first run: the one that is named, and what is granted on the command line.
+    /// Returns the first run's profile: the named one, with the command line's grants.
     fn trial_profile(&self, learn: &Learn, config: &Config) -> Result<String, Failure> {
         let registry = Assembly::registry(config)?;
         let widest = find(&registry, &learn.profile)?;
@@ -573,7 +573,7 @@ impl Bench {
         Ok(Under { policy, reach })
     }
 
-    /// Says what the hook was refused in the first run, and what would allow it.
+    /// Returns what the hook was refused in the first run, with remedies.
     fn refused(
         &self,
         learn: &Learn,
@@ -643,7 +643,7 @@ impl Bench {
         Ok(refused)
     }
 
-    /// Returns the command line that grants what is refused, or says why none does.
+    /// Returns the option that grants what is refused, or why none does.
     fn remedy(&self, learn: &Learn, grants: &[GrantSpec]) -> String {
         let mut options = Vec::new();
         for grant in grants {
@@ -658,7 +658,8 @@ impl Bench {
         format!("to allow it: {}", learn.with(&options))
     }
 
-    /// Names what the profile of the second run kept from the hook and that of the first did not.
+    /// Returns the paths that the second run's profile kept from the hook. Those that the first run's kept, too, are not among
+    /// them.
     fn kept(
         &self,
         config: &Config,
@@ -679,7 +680,7 @@ impl Bench {
     }
 }
 
-/// Whether an operation changes nothing.
+/// Returns whether an operation changes nothing.
 const fn is_read_only(operation: Operation) -> bool {
     matches!(
         operation,
@@ -711,7 +712,7 @@ fn needs(trial: &Trial, runtime: &Path) -> Needs {
     needs
 }
 
-/// Whether this user could do it at all, were it not for confinement.
+/// Returns whether this user could do it without confinement.
 fn may(wanted: &Use) -> bool {
     let path = wanted.target.path();
     let (path, flags) = match wanted.operation {
@@ -733,7 +734,7 @@ fn may(wanted: &Use) -> bool {
     access(path, flags).is_ok()
 }
 
-/// Whether it is what C libraries, shells and interpreters look at on their own, and do without.
+/// Returns whether C libraries, shells and interpreters read it, and do without.
 fn is_incidental(wanted: &Use) -> bool {
     let path = wanted.target.path();
     let looked_at = [
@@ -748,7 +749,7 @@ fn is_incidental(wanted: &Use) -> bool {
         || kernels.iter().any(|known| path.starts_with(known))
 }
 
-/// Says how the runs under the learnt profile came out otherwise than the first ones.
+/// Returns how the runs under the learnt profile differ from the first ones.
 fn differences(first: &[pb::ExecuteResponse], second: &[pb::ExecuteResponse]) -> Vec<String> {
     let mut differ = BTreeSet::new();
     for (first, second) in first.iter().zip(second) {

@@ -50,7 +50,7 @@ pub struct Arguments {
     everywhere: Everywhere,
 }
 
-/// The same for `run` alone: to make all the other subcommands' options takes longer than what a hook's run adds otherwise.
+/// The arguments of `run` alone. To make all the other subcommands' options takes longer than what a hook's run adds otherwise.
 #[derive(Debug, Parser)]
 #[command(name = "hookjail")]
 struct RunArguments {
@@ -76,7 +76,7 @@ impl From<RunArguments> for Arguments {
     }
 }
 
-/// What every subcommand can be told.
+/// Options of every subcommand.
 #[derive(Debug, clap::Args)]
 struct Everywhere {
     /// The configuration file [default: /etc/hookjail/hookjail.toml for root, else $XDG_CONFIG_HOME/hookjail/hookjail.toml]
@@ -165,7 +165,7 @@ impl Context {
     }
 }
 
-/// Runs the program by its command line, its own name first, and returns its exit code.
+/// Runs the program by its arguments, its name first, and returns the exit code.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
     // First of all: whatever breaks in a hook's place must be a no there.

@@ -1,4 +1,4 @@
-//! A user's daemon that is started by whoever needs it first.
+//! Starts a user's daemon for the first client that needs it.
 
 use std::{
     env, fs,
@@ -21,15 +21,14 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often to look whether it does.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How much of a daemon's last words are told, bytes.
+/// How much of a failed daemon's log is shown, bytes from its end.
 const LOG_TAIL_BYTES: u64 = 2048;
 
-/// What of the environment a daemon is started with, beside `LC_*` and `XDG_*`: whoever starts it is a runtime, which has keys in its
-/// own. What `HOOKJAIL_*` says, such as that every hook is accepted, is said by who starts a daemon on purpose.
+/// Variables that a started daemon keeps, beside `LC_*` and `XDG_*`. Its client is a runtime, which has keys in its environment.
+/// `HOOKJAIL_*`, such as that every hook is accepted, are for daemons that are started on purpose.
 const KEPT_VARIABLES: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER"];
 
-/// Returns the socket of a daemon that listens: of the one that does already, else of one that is started now. It goes on when
-/// this process has ended.
+/// Returns the socket of a daemon that listens, and starts one if there is none. It goes on when this process has ended.
 ///
 /// # Errors
 ///

@@ -40,7 +40,7 @@ pub(super) const SIGNALED: u8 = 128;
 /// How long the private daemon may take to end once the answer is here.
 const PRIVATE_DRAIN: Duration = Duration::from_secs(1);
 
-/// Returns the daemon to ask: the one that is named, else the one that is set up. None: the call is served privately.
+/// Returns the daemon's socket: the named one, else the usual one. `None`: the call is served privately.
 pub(super) fn daemon(context: &Context, named: Option<&Path>) -> Option<PathBuf> {
     let environment = context.environment();
     if let Some(address) = named {
@@ -53,8 +53,8 @@ pub(super) fn daemon(context: &Context, named: Option<&Path>) -> Option<PathBuf>
     sockets.into_iter().find(|socket| socket.exists())
 }
 
-/// Returns the daemon that a call is for, unless it is to be served privately: because that is asked for, or because the daemon
-/// at the usual place lets nobody of this user's connect.
+/// Returns the daemon's socket for a call, `None` if it is served privately. It is where that is the option, or where the daemon at
+/// the usual place lets nobody of this user's connect.
 pub(super) fn of_call(
     context: &Context,
     named: Option<&Path>,
@@ -75,7 +75,7 @@ pub(super) fn of_call(
     Some(socket)
 }
 
-/// Says who serves a call.
+/// Describes who serves a call.
 pub(super) fn by(daemon: Option<&Path>) -> String {
     daemon.map_or_else(
         || "this process alone".to_owned(),
@@ -119,7 +119,7 @@ pub(super) fn privately<Q, T>(
     })
 }
 
-/// Waits for an answer until a signal ends this process: the dropped call then ends what runs.
+/// Waits for an answer until a signal ends this process. The dropped call then ends what runs.
 pub(super) async fn until_interrupted<T>(
     answer: impl Future<Output = Result<Response<T>, Status>>,
 ) -> Result<T, Failure> {
@@ -139,7 +139,7 @@ pub(super) async fn until_interrupted<T>(
     }
 }
 
-/// What serves this process alone, over real gRPC on a socket that nobody else can reach.
+/// A server for this process alone, over real gRPC on a private socket pair.
 pub(super) struct PrivateServer {
     pub(super) channel: Channel,
     served: JoinHandle<Result<(), ServeError>>,

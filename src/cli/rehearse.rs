@@ -1,4 +1,4 @@
-//! `hookjail run --as RUNTIME --rehearse`: a hook bare, as its runtime has run it so far, and confined, side by side.
+//! `hookjail run --as RUNTIME --rehearse`: compares a hook's bare and confined runs.
 //!
 //! What confinement keeps from a guard can silence it: one that looks for its rules, finds their directory shut and ends with
 //! 0 says nothing that could be told from an answer. Only the comparison shows it, so it is made where a person looks.
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::contract::native::Said;
 
-/// How long a bare hook may take where neither the command line nor its contract says so.
+/// The timeout of a bare hook without one of command line or contract.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How a hook ended, and what its runtime makes of it.
@@ -62,7 +62,7 @@ pub(super) fn run(hook: &Hook<'_>, context: &Context, payload: &[u8]) -> Result<
     })
 }
 
-/// Runs the hook as its runtime does: with this process's environment and directory, and nothing around it.
+/// Runs the hook as its runtime does, with this process's environment and directory.
 fn bare(command: &[OsString], payload: &[u8], limit: Duration) -> Result<Said, Failure> {
     let argv = resolve_program(command.to_vec())?;
     let Output {

@@ -1,4 +1,4 @@
-//! `hookjail root-digest`: what the configuration says of a root of containers.
+//! `hookjail root-digest`: computes `container.root_digest`.
 
 use std::{path::PathBuf, process::ExitCode};
 

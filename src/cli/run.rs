@@ -1,4 +1,4 @@
-//! `hookjail run`: one hook, by a running daemon or by one that serves this run alone.
+//! `hookjail run`: runs one hook, by a daemon or privately.
 
 use std::{
     env,
@@ -36,7 +36,7 @@ use crate::{
 
 /// A run's wall time was over.
 const TIMED_OUT: u8 = 124;
-/// What whoever ran a hook is told where nothing confined it.
+/// The warning where nothing confined a hook.
 pub(super) const UNCONFINED: &str =
     "hookjail: the hook ran UNCONFINED: backend `noop` confines nothing";
 /// How long stdin may be silent before that is mentioned, milliseconds.
@@ -227,7 +227,7 @@ impl Run {
         }
     }
 
-    /// Returns the private daemon's configuration: the user's own, with this command as what the operator says.
+    /// Returns the private daemon's configuration: the user's own, with this command allowed.
     pub(super) fn private(
         &self,
         context: &Context,
@@ -302,7 +302,7 @@ impl Run {
     }
 }
 
-/// Prints what the hook printed, and where that is not all of it says so.
+/// Prints the hook's output, and notes where it is incomplete.
 fn mirror(response: &pb::ExecuteResponse) {
     output::stdout(&response.stdout);
     output::raw_stderr(&response.stderr);
@@ -335,7 +335,7 @@ pub(super) fn event(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Tells whoever waits for a hook that this program waits for its event.
+/// Hints on stderr that this program waits for its event.
 fn hint_at_waiting() {
     let stdin = io::stdin();
     let mut ready = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
@@ -361,8 +361,8 @@ pub(super) fn directory(path: &Path) -> Result<String, Failure> {
     text(resolved.into_os_string(), "directory")
 }
 
-/// Offers the current directory, or what is its project, for a workspace; nothing where there is none, or none that a request
-/// could name: a profile that needs one says so.
+/// Offers the current directory, or its project, for a workspace. There is none where a request could not name it: a profile that
+/// needs one says so.
 fn offered(project: impl FnOnce(&Path) -> PathBuf) -> pb::Offer {
     let offer = || {
         let current = env::current_dir().ok()?;
@@ -400,7 +400,7 @@ pub(super) fn contract(text: &str) -> Result<pb::Contract, Failure> {
     })
 }
 
-/// Asks, until the answer is here or a signal ends this process: the dropped call then ends the run.
+/// Calls until there is an answer or a signal. The dropped call then ends the run.
 async fn ask(
     channel: Channel,
     request: pb::ExecuteRequest,
@@ -409,7 +409,7 @@ async fn ask(
     private_server::until_interrupted(client.execute(request)).await
 }
 
-/// As [`ask`]; if the operator has to be asked whether the hook may run, that is done at this terminal.
+/// Calls as [`ask`] does, and puts a consent question to this terminal.
 async fn asking(
     channel: Channel,
     request: pb::ExecuteRequest,
@@ -422,7 +422,7 @@ async fn asking(
     response
 }
 
-/// Asks what would happen.
+/// Requests a preview.
 async fn preview(
     channel: Channel,
     request: pb::ExecuteRequest,

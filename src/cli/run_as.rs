@@ -1,4 +1,4 @@
-//! `hookjail run --as RUNTIME`: one hook in its runtime's place, so that the runtime notices nothing but refusals.
+//! `hookjail run --as RUNTIME`: runs one hook transparently in its runtime's place.
 
 use std::{
     env,
@@ -33,7 +33,7 @@ use crate::{
 /// What recognises the runtime from its payload.
 const AUTO: &str = "auto";
 
-/// How long a payload may be: as long as any daemon can be told to take, bytes.
+/// The largest payload, as large as any daemon can be configured to take, bytes.
 const MAX_PAYLOAD_BYTES: u64 = 256 * 1024 * 1024;
 
 /// How much of what a hook prints can be mirrored, both streams together, bytes.
@@ -43,19 +43,19 @@ const MAX_REPLY_BYTES: u64 = 64 * 1024 * 1024;
 /// be a login shell and take a second before this process begins.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(3);
 
-/// How long after the end that the command line gives a hook there is an answer at the latest.
+/// How much later than the hook's own timeout the answer is due.
 const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 
-/// How long a runtime is taken to wait where nobody knows: no longer than the most impatient that goes on with a call.
+/// The timeout of unknown runtimes. No longer than the most impatient one that goes on with a call.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How much later than an answer is due this process ends, whatever keeps it from giving one.
+/// How much later than an answer is due this process exits without one.
 const EXIT_MARGIN: Duration = Duration::from_millis(50);
 
-/// How much of a broken hook's stderr is told with the no, bytes from its end.
+/// How much of a broken hook's stderr is in the refusal, bytes from its end.
 const STDERR_TAIL_BYTES: usize = 1024;
 
-/// An end where nothing is known of the runtime: nearly every one takes this for a no.
+/// The exit code that nearly every runtime takes for a block.
 const EXIT_BLOCK: u8 = 2;
 
 /// Parses a runtime's name; `None` is to be recognised.
@@ -72,10 +72,10 @@ pub(super) fn parse(name: &str) -> Result<Option<Runtime>, String> {
     })
 }
 
-/// What is known of the place that a hook is run in: enough to say no there, or nothing.
+/// What is known of the replaced hook, so that a failure can block.
 #[derive(Clone, Debug)]
 pub(super) struct Post {
-    /// It is one where something can be stopped, whatever the contract says.
+    /// It can stop something, whatever the contract says.
     gate: bool,
     /// Whether a person waits for what is found out, and no runtime.
     is_rehearsal: bool,
@@ -101,8 +101,8 @@ struct Allowance {
 }
 
 impl Post {
-    /// Takes up the post of a command line that names one, before anything else is done: from here on this process ends by
-    /// saying no, until more is known. `None` where there is none to take up.
+    /// Recognises a command line with `--as`, before anything else is done. From here on this process ends by blocking, until more
+    /// is known. `None` where the command line has no `--as`.
     pub(super) fn taken(words: &[OsString]) -> Option<Self> {
         let mut words = words.iter().skip(1).take_while(|word| *word != "--");
         words.find(|word| *word == "run")?;
@@ -134,7 +134,7 @@ impl Post {
         Some(post)
     }
 
-    /// Returns what a command line says of it.
+    /// Returns what a command line specifies.
     fn of(run: &Run, runtime: Option<Runtime>) -> Self {
         Self {
             gate: run.place.gate,
@@ -147,13 +147,13 @@ impl Post {
         }
     }
 
-    /// Ends for a command line that cannot be read, or only asks for help: no hook ran.
+    /// Ends for a command line that cannot be parsed, or only asks for help: no hook ran.
     pub(super) fn refuse_words(mut self, words: &[OsString], error: &clap::Error) -> ExitCode {
         self.read_words(words);
         self.refuse(error.to_string().trim_end())
     }
 
-    /// Ends for a command line that is wrong: the payload says whose no it has to be.
+    /// Ends for a wrong command line, in the form that the payload's runtime takes.
     pub(super) fn refuse(mut self, why: &str) -> ExitCode {
         // Who types this waits for words, and sends no payload.
         if !io::stdin().is_terminal() {
@@ -165,7 +165,7 @@ impl Post {
         self.say(&self.refusal(&format!("hookjail: {why}")))
     }
 
-    /// Takes what bears on a no from a command line that is wrong, as far as its options can be told from the hook's own.
+    /// Reads what bears on a refusal from a wrong command line. Its options end where they cannot be told from the hook's own.
     fn read_words(&mut self, words: &[OsString]) {
         let command = Arguments::command();
         let Some(run) = command.find_subcommand("run") else {
@@ -201,9 +201,9 @@ impl Post {
         }
     }
 
-    /// Takes what a payload says: whose it is, where nobody named the runtime, and of which point. A line of settings that was
-    /// copied to another point may still name the one it came from, where a failure may stop nothing: what the runtime itself says
-    /// counts, where that is a point of its.
+    /// Reads runtime, where it was not named, and point from a payload. A line of settings that was copied to another point may
+    /// still name the one it came from, where a failure may stop nothing: what the runtime itself says counts, where that is a
+    /// point of its.
     fn learn(&mut self, payload: &[u8]) {
         self.runtime = self.runtime.or_else(|| Runtime::recognise(payload));
         let Some(runtime) = self.runtime else {
@@ -219,7 +219,8 @@ impl Post {
             .or_else(|| runtime.point(payload));
     }
 
-    /// Whether hookjail's own failure is a no here. Where a no has an agent go on working, it is none: nobody could end that.
+    /// Returns whether hookjail's own failure blocks here. Where a block has an agent go on working, it does not: nobody could end
+    /// that.
     fn stops(&self) -> bool {
         let stakes = self.runtime.map_or(Stakes::Gate, |runtime| {
             runtime.stakes(self.point.as_deref())
@@ -241,8 +242,8 @@ impl Post {
         }
     }
 
-    /// Returns what time there is, so that the runtime hears the answer before its own timer fires, which would let things go
-    /// on. `None`: nobody has a timer there.
+    /// Returns the time for an answer, which has to precede the runtime's own timer. That would let things go on. `None`: there is
+    /// no timer.
     fn allowance(&self) -> Option<Allowance> {
         if let Some(hook) = self.timeout {
             return Some(Allowance {
@@ -270,8 +271,8 @@ impl Post {
         Some(allowance.answer.saturating_sub(self.since.elapsed()))
     }
 
-    /// Has this process end like this where a signal or a panic ends it, or its time is over: a runtime that writes no payload, a
-    /// daemon that accepts and says nothing, a file that cannot be read and does not fail.
+    /// Sets the answer of this process for a signal, a panic or the end of its time. The last comes of a runtime that writes no
+    /// payload, a daemon that accepts and does not answer, a file that cannot be read and does not fail.
     fn hold(&self) {
         let Said {
             code,
@@ -353,8 +354,8 @@ pub(super) fn rehearse(run: &Run, runtime: Option<Runtime>, context: &Context) -
     })
 }
 
-/// Returns the directory of the project that a directory is in: the one that its runtime names, else the repository in the user's
-/// home, else the directory itself.
+/// Returns a directory's project. It is the one that its runtime names, else the repository in the user's home, else the directory
+/// itself.
 pub(super) fn project(runtime: Runtime, directory: &Path, home: Option<&Path>) -> PathBuf {
     let named = runtime.project_variables().filter_map(env::var_os);
     let mut named = named.filter_map(|path| Path::new(&path).canonicalize().ok());
@@ -386,13 +387,13 @@ fn read_payload(payload: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends where no runtime has the name that is given: that is for a person to mend.
+/// Ends for an unknown runtime's name: that is for a person to mend.
 pub(super) fn refuse(run: &Run, why: &str) -> ExitCode {
     Post::of(run, None).refuse(why)
 }
 
-/// Says in one line why there is no hook's end: the reason, what is wrong, and by which id the daemon knows more. Never what
-/// lifts it: a model may read this, and do it.
+/// Describes in one line why the hook has no end. It has the reason, the problem, and the daemon's id of it. Never what lifts it: a
+/// model may read this, and do it.
 fn why(failure: &Failure) -> String {
     let reason = failure.reason.iter().map(|reason| format!("{reason}: "));
     let id = failure.metadata.get("request_id");
@@ -447,7 +448,7 @@ impl<'a> Hook<'a> {
         })
     }
 
-    /// Runs it by a daemon of its own, which needs no consent, and returns how the runtime would see it end.
+    /// Runs it by a private daemon, which needs no consent. Returns how the runtime would see it end.
     ///
     /// # Errors
     ///
@@ -474,7 +475,7 @@ impl<'a> Hook<'a> {
         }
     }
 
-    /// Says whether the runtime takes an end for a no.
+    /// Returns whether the runtime takes an end for a block.
     pub(super) fn takes_for_no(&self, said: &Said) -> bool {
         self.runtime.takes_for_no(self.post.point.as_deref(), said)
     }
@@ -572,7 +573,7 @@ impl<'a> Hook<'a> {
     }
 }
 
-/// Returns the end of what a broken hook wrote to stderr, as more of a sentence.
+/// Returns the end of a broken hook's stderr, as more of a sentence.
 fn complaint(stderr: &[u8]) -> String {
     let from = stderr.len().saturating_sub(STDERR_TAIL_BYTES);
     let stderr = String::from_utf8_lossy(&stderr[from..]);
@@ -583,8 +584,8 @@ fn complaint(stderr: &[u8]) -> String {
     }
 }
 
-/// Asks, and waits no longer than there is time. The daemon is told: it neither starts what would end too late nor asks anybody
-/// for longer.
+/// Calls with the time that is left as its timeout. The daemon neither starts what would end too late nor waits for a consent any
+/// longer.
 async fn call(
     channel: Channel,
     request: pb::ExecuteRequest,

@@ -1,5 +1,5 @@
-//! `hookjail-run`: `hookjail run --as RUNTIME` as a program of its own, of a tenth of the size, because a runtime starts one for each
-//! hook and a large program takes longer to start than to ask a daemon.
+//! `hookjail-run`: `hookjail run --as RUNTIME` as a small program. A runtime starts one for each hook, and a large program takes
+//! longer to start than to call a daemon.
 
 use std::{
     env,
@@ -46,7 +46,7 @@ pub fn stand_in(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Returns the program that does all of it: this one, or the one that lies beside the thin one.
+/// Returns the full program: this one, or the one beside the thin one.
 pub(super) fn whole() -> io::Result<PathBuf> {
     let own = env::current_exe()?;
     Ok(if own.file_name().is_some_and(|name| name == THIN) {

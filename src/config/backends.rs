@@ -1,4 +1,4 @@
-//! Which backends a profile may run on, as the configuration says it.
+//! Reads which backends a profile may run on.
 
 use std::collections::BTreeMap;
 

@@ -44,8 +44,8 @@ pub struct ProcessEnv {
     pub xdg_state: Option<PathBuf>,
 }
 
-/// Returns the runtime directory of this user as systemd makes it, for environments that were emptied of what names it: there is one
-/// for as long as the user is logged in, and it is nobody else's.
+/// Returns systemd's runtime directory of this user, for environments that do not name it. It exists for as long as the user is
+/// logged in, and it is nobody else's.
 fn usual_runtime(users: &str) -> Option<PathBuf> {
     let uid = nix::unistd::geteuid().as_raw();
     let path = Path::new(users).join(uid.to_string());
@@ -121,7 +121,7 @@ impl ProcessEnv {
         Some(directory.join("hookjail.sock"))
     }
 
-    /// Returns the directory of a user's daemon's state; `None` for root, whose daemon is the system's.
+    /// Returns the state directory of a user's daemon; `None` for root.
     pub fn users_state(&self) -> Option<PathBuf> {
         self.state().ok().filter(|_| !self.root)
     }
@@ -178,7 +178,7 @@ impl ProcessEnv {
     }
 }
 
-/// Returns a path without what names nothing, as a slash at its end, which many have in `HOME`; `None` for one that is relative.
+/// Normalises an absolute path, as by dropping a slash at its end; `None` for a relative one.
 fn absolute(path: &Path) -> Option<PathBuf> {
     path.is_absolute().then(|| path.components().collect())
 }

@@ -1,4 +1,4 @@
-//! `[[hook]]`: what the operator says about a command, and where it is to run.
+//! Reads `[[hook]]`: settings of a command, and where it is to run.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ use crate::{
     policy::environment::settable,
 };
 
-/// Reads an entry: a statement about its command, if it has one, and a hook where it names a point.
+/// Reads an entry: settings of its command, and a hook if it has a point.
 ///
 /// # Errors
 ///
@@ -264,7 +264,7 @@ fn wrong(key: &'static str, name: &str, problem: impl Into<String>) -> ConfigPro
     }
 }
 
-/// Says whether an entry holds nothing but what can be said about a command.
+/// Returns whether an entry has nothing but settings of a command.
 fn is_statement(entry: &HookEntry) -> bool {
     entry.after_block.is_none()
         && entry.args.is_empty()
@@ -284,7 +284,7 @@ fn profile_name(key: &'static str, of: &str, name: &str) -> Result<ProfileName, 
     ProfileName::parse(name).ok_or_else(problem)
 }
 
-/// Returns the profile it runs under, and those that the operator grants it: that one among them.
+/// Returns the profile it runs under, and those that the operator grants it. The former is among the latter.
 fn profiles(
     entry: &HookEntry,
     of: &str,
@@ -326,7 +326,7 @@ fn on_failure(text: Option<&str>, stop: Stop) -> Result<OnFailure, String> {
     }
 }
 
-/// Says whether a hook advises only, if that is said. One whose failures stop something decides.
+/// Returns whether a hook is advisory, if set. One whose failures stop something decides.
 fn is_advisory(kind: Option<&str>, on_failure: Option<&str>) -> Result<Option<bool>, String> {
     match (kind, on_failure) {
         (None, _) => Ok(None),
@@ -346,7 +346,7 @@ enum Scheme {
     Template(serde_json::Map<String, serde_json::Value>),
 }
 
-/// Takes out of an entry what it says the hook does.
+/// Takes the hook's scheme out of an entry.
 fn scheme(entry: &mut HookEntry) -> Result<Scheme, Wrong> {
     let args = mem::take(&mut entry.args);
     if entry.builtin.is_none() && !args.is_empty() {

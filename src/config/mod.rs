@@ -47,7 +47,7 @@ pub(crate) fn schema(generator: SchemaGenerator) -> Schema {
     generator.into_root_schema_for::<ConfigFile>()
 }
 
-/// A command that the operator says something about.
+/// A command with operator's settings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfiguredHook {
     /// Program and arguments.
@@ -63,7 +63,7 @@ pub struct ConfiguredHook {
 pub struct Config {
     /// Where the operator steers the daemon; `None` where there is no socket either.
     pub admin_socket: Option<PathBuf>,
-    /// Uids that may ask, besides the daemon's own.
+    /// Uids that may request runs, besides the daemon's own.
     pub allowed_uids: Vec<u32>,
     /// How the journal is kept.
     pub audit: Settings,
@@ -79,9 +79,9 @@ pub struct Config {
     pub consent_uids: Vec<u32>,
     /// How long a question to the operator may stay open.
     pub consent_wait: Duration,
-    /// How many bytes all requests in work may hold: their messages, and what is kept of their hooks' output.
+    /// The most memory for requests in work: messages and kept output, bytes.
     pub bytes_in_flight: usize,
-    /// How many connections those who may ask have in all.
+    /// The most connections of authorised uids in all.
     pub connections: usize,
     /// How long running hooks get at shutdown.
     pub drain: Duration,
@@ -89,9 +89,9 @@ pub struct Config {
     pub event_bytes: usize,
     /// The file it was read from.
     pub file: Option<PathBuf>,
-    /// What the operator says about commands.
+    /// Operator's settings of commands.
     pub hooks: Vec<ConfiguredHook>,
-    /// Whether no hook runs of its own accord, neither those configured here nor those of files.
+    /// Whether hooks at lifecycle points are disabled, those of files included.
     pub hooks_disabled: bool,
     /// The files with more hooks, in the order in which they register.
     pub hooks_files: Vec<HooksFile>,
@@ -105,7 +105,7 @@ pub struct Config {
     pub max_hook_driven_turns: u32,
     /// How many requests wait.
     pub max_queued: usize,
-    /// What runtimes are told to do when hooks have opened that many turns.
+    /// The action of runtimes when hooks have opened that many turns.
     pub on_hook_turn_limit: OnLimit,
     /// Directories with profiles of the operator's.
     pub profile_dirs: Vec<PathBuf>,
@@ -146,7 +146,7 @@ const BYTES_IN_FLIGHT: usize = 512 * 1024 * 1024;
 /// The least that it can say, bytes.
 const MIN_BYTES_IN_FLIGHT: usize = 16 * 1024 * 1024;
 
-/// How many of the largest events there must be room for, so that one caller can always send one.
+/// How many of the largest events fit, so that one caller can always send one.
 const EVENTS_IN_FLIGHT: usize = 4;
 
 /// Loading the configuration failed.
@@ -189,8 +189,7 @@ pub enum ConfigProblem {
 }
 
 impl Config {
-    /// Returns the hooks that are configured, then those of the files that are named; nothing where hooks are disabled, whatever
-    /// the files hold.
+    /// Returns configured hooks, then those of named files. There are none where hooks are disabled, whatever the files hold.
     ///
     /// # Errors
     ///

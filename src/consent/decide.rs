@@ -38,7 +38,7 @@ const SAME_TIME: f64 = 0.01;
 /// How hooks come to be allowed.
 #[derive(Clone, Debug)]
 pub enum ConsentRule {
-    /// By the operator, beforehand or when asked.
+    /// By the operator, beforehand or by answering a question.
     Operator(Operator),
     /// The operator typed this run's command.
     Typed,
@@ -60,7 +60,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Whether every command of this contract's is accepted.
+    /// Returns whether every command of this contract's is accepted.
     fn accepts(&self, request: &Request) -> bool {
         self.accept_all || (self.reyn_accept_all && is_reyns(request))
     }
@@ -70,13 +70,13 @@ fn is_reyns(request: &Request) -> bool {
     request.contract.contract_name() == "reyn"
 }
 
-/// Decides about commands, and asks where that is what is left.
+/// Decides about commands by allowlist and environment, else by a question to the operator.
 #[derive(Debug)]
 pub struct Consents {
     allowlist: allowlist::AllowlistReader,
     approved: Option<Approved>,
     pub(crate) pending: Pending,
-    /// Serialises changes of the allowlist within this daemon: each reads it again, on a thread that may wait for the disk.
+    /// Serialises changes of the allowlist within this daemon. Each reads it again, on a thread that may wait for the disk.
     recording: Arc<Mutex<()>>,
     reyn_allowlist: allowlist::AllowlistReader,
     rule: ConsentRule,
@@ -90,10 +90,10 @@ pub(crate) struct Case<'a> {
     /// Whether the profile is anybody's to name, or the configuration grants it to this command. If not, nothing but a consent under
     /// this very profile does.
     pub(crate) granted: bool,
-    /// Who asks.
+    /// The caller.
     pub(crate) peer: &'a Peer,
     pub(crate) policy: &'a Arc<Policy>,
-    /// Whether this is only to tell what would happen: nothing is recorded, nobody is asked.
+    /// Whether this is a preview: nothing is recorded, no question is opened.
     pub(crate) preview: bool,
     pub(crate) program: &'a Program,
     pub(crate) request: &'a Request,
@@ -109,7 +109,7 @@ pub(crate) struct Unhashed<'a> {
     /// As of a [`Case`].
     pub(crate) granted: bool,
     pub(crate) policy: &'a Policy,
-    /// Whether this is only to tell what would happen.
+    /// Whether this is a preview.
     pub(crate) preview: bool,
     pub(crate) request: &'a Request,
 }
@@ -127,13 +127,13 @@ impl Unhashed<'_> {
 /// What is decided about a command.
 #[derive(Debug)]
 pub(crate) enum ConsentDecision {
-    /// Ask whoever listens.
+    /// Put a question to the operators who listen.
     Ask(Box<QuestionToAsk>),
     /// It may run.
     Run(Consent),
 }
 
-/// What is to be asked of the operator.
+/// A question for the operator.
 #[derive(Debug)]
 pub(crate) struct QuestionToAsk {
     pub(crate) question: Question,
@@ -155,7 +155,7 @@ pub(crate) struct CommandSummary {
 type StartOption = (&'static str, PathBuf);
 
 impl CommandSummary {
-    /// Refuses because nobody could be asked, or nobody answered.
+    /// Builds the refusal for a question that was not put, or got no answer.
     pub(crate) fn unanswered(&self, not_asked: Option<NotAsked>) -> Refusal {
         let reason = Reason::ConsentRequired;
         refuse(
@@ -274,8 +274,8 @@ impl Consents {
         }
     }
 
-    /// Whether a command may come to run, whatever its files contain: somebody has allowed it once, or everything is allowed,
-    /// or somebody can be asked.
+    /// Returns whether a command could be admitted, whatever its files contain. It could if it was allowed once, if everything is
+    /// allowed, or if an operator could answer.
     ///
     /// # Errors
     ///
@@ -296,8 +296,8 @@ impl Consents {
                 .names(sought.command, sought.policy.name.as_str()))
     }
 
-    /// Returns the arguments of a command that consents under a profile call data; none where the list cannot be used, by which
-    /// nothing is allowed then.
+    /// Returns the arguments that consents for a command under a profile call data. There are none where the list cannot be used,
+    /// which allows nothing then.
     pub(crate) fn data(&self, command: &str, policy: &Policy) -> Vec<OsString> {
         let ConsentRule::Operator(operator) = &self.rule else {
             return Vec::new();
@@ -391,7 +391,7 @@ impl Consents {
         }
     }
 
-    /// Takes an operator's answer, or its absence, for a decision about what was asked.
+    /// Decides by an operator's answer, or by its absence.
     ///
     /// # Errors
     ///
@@ -424,7 +424,7 @@ impl Consents {
         }
     }
 
-    /// Asks the operator whether a tool may be called, until it is cancelled and for no longer than `wait`.
+    /// Puts a tool call to the operator, until cancelled and for no longer than `wait`.
     ///
     /// # Errors
     ///
@@ -493,7 +493,7 @@ impl Consents {
         Arc::clone(&self.recording).lock_owned().await
     }
 
-    /// Adds an entry to the list, and does something with the list as it is then.
+    /// Adds an entry to the list, and passes the new list on.
     async fn write(
         &self,
         operator: &Operator,
@@ -599,8 +599,8 @@ impl Case<'_> {
         refuse(reason, why, self.command, &self.program.digests, terms)
     }
 
-    /// Whether the command is one of hookjail's own, of a program that nobody but root can have put there: there is nothing about it
-    /// that an operator would know better.
+    /// Returns whether the command is hookjail's own, of a program that only root can replace. An operator would know nothing
+    /// better about it.
     fn is_builtin(&self) -> bool {
         let program = self.program;
         self.request.backing == Backing::Own
@@ -608,8 +608,9 @@ impl Case<'_> {
             && only_roots(&program.path, program.file()).is_some()
     }
 
-    /// Returns where the command has to be said to start to be allowed, where its words name code relative to that: elsewhere they name
-    /// other files, or none. The consent is for that directory alone, where the run has nothing beyond it.
+    /// Returns the start directory that the command has to be allowed for. There is one where its words name code by relative
+    /// paths: elsewhere they name other files, or none. The consent is for that directory alone, where the run has nothing beyond
+    /// it.
     fn place(&self) -> Option<StartOption> {
         let hook = &self.request.hook;
         let directory = starts_in(self.policy, hook)?;
@@ -635,7 +636,7 @@ pub(crate) const ALLOW: &str = "hookjail consent allow ";
 
 const SAID_NO: &str = "the operator was asked and said no";
 
-/// Says why there is no answer.
+/// Returns why there is no answer.
 const fn unanswered(not_asked: Option<NotAsked>) -> &'static str {
     match not_asked {
         None => "the operator was asked and did not answer in time",
@@ -678,7 +679,7 @@ impl Program {
     }
 }
 
-/// Does on another thread what may wait for a disk, and holds its turn until that is done.
+/// Runs what may wait for a disk on another thread, and holds its turn until then.
 async fn beside<T: Send + 'static>(
     turn: OwnedMutexGuard<()>,
     act: impl FnOnce() -> T + Send + 'static,
@@ -730,7 +731,7 @@ const fn reason(check: &Check) -> Reason {
     }
 }
 
-/// Says what a check found, where that is no hit.
+/// Returns what a lookup found, for lookups without a hit.
 fn why(check: &Check, policy: &Policy) -> String {
     let profile = &policy.name;
     match check {

@@ -1,4 +1,4 @@
-//! Which of a command's words name code: scripts, preloaded files, the command of a shell's line.
+//! Finds the words of a command that name code. These are scripts, preloaded files, and the command of a shell's line.
 //!
 //! Pure: it looks at words and at no file. What it finds is looked for, opened and bound by [`super::program`].
 
@@ -11,7 +11,7 @@ use std::{
 
 use crate::policy::environment;
 
-/// How many words are looked at that need not name a file: each is looked for.
+/// The most words that are looked up as files where they need not name one.
 const MAX_NAMED: usize = 4096;
 
 /// How much is said of what is not bound.
@@ -22,14 +22,14 @@ const MAX_UNBOUND: usize = 64;
 pub(super) struct WordSpot {
     /// The argument's index.
     pub(super) argument: usize,
-    /// The bytes of a shell's line that the word takes; `None` = the word is the whole argument.
+    /// The bytes of the word in a shell's line; `None` = the whole argument.
     pub(super) line: Option<Range<usize>>,
     /// What stands before the path in the word: `--require=` of `--require=/x.js`.
     pub(super) prefix: OsString,
 }
 
 impl WordSpot {
-    /// An argument that is a path and nothing else.
+    /// Returns the spot of an argument that is a path and nothing else.
     pub(super) fn argument(argument: usize) -> Self {
         Self {
             argument,
@@ -106,7 +106,7 @@ enum ScriptPosition {
     After(&'static [&'static str]),
     /// The first word.
     First,
-    /// As `First`, but with `-c` somewhere before it the first word is the code, and with `-s` there is none.
+    /// As `First`, but with `-c` before it the first word is the code. With `-s` there is no script.
     OfAShell,
 }
 
@@ -338,23 +338,23 @@ const ENDINGS: [&str; 35] = [
     "rb", "scm", "sh", "tcl", "ts", "tsx", "wasm", "zsh",
 ];
 
-/// Whether a path ends as those of scripts do.
+/// Returns whether a path has a script's extension.
 pub(super) fn ends_like_a_script(path: &Path) -> bool {
     let ending = path.extension().and_then(OsStr::to_str);
     ending.is_some_and(|ending| ENDINGS.contains(&&*ending.to_ascii_lowercase()))
 }
 
-/// Whether a program of this path is one whose words are read, by its name.
+/// Returns whether the words of a program of this name are read.
 pub(super) fn is_known(path: &Path) -> bool {
     !matches!(Sort::of(path.as_os_str().as_bytes()), Sort::Other)
 }
 
-/// Whether a program of this path is an interpreter, by its name.
+/// Returns whether a program of this name is an interpreter.
 pub(crate) fn is_interpreter(path: &Path) -> bool {
     matches!(Sort::of(path.as_os_str().as_bytes()), Sort::Interpreter(_))
 }
 
-/// Returns the line that a command gives to a shell in a word, as `sh -c` has it.
+/// Returns the shell line of a command, as `sh -c` has it.
 pub(crate) fn shell_line(argv: &[OsString]) -> Option<OsString> {
     read(argv).line
 }
@@ -410,7 +410,7 @@ impl Sort {
     }
 }
 
-/// Whether what follows a dash in a program's name tells its version, and not another program.
+/// Returns whether the text after a dash in a program's name is its version.
 fn of_a_version(rest: &str) -> bool {
     let first = rest.split('-').next().unwrap_or_default();
     first == "dbg" || first.contains(|c: char| c.is_ascii_digit())
@@ -428,7 +428,7 @@ impl Word {
         String::from_utf8_lossy(&self.text).into_owned()
     }
 
-    /// The file that the word names from some byte on.
+    /// Returns the file that the word names from a byte on.
     fn names(&self, from: usize, used: Use) -> NamedFile {
         let (prefix, path) = self.text.split_at(from);
         let mut prefix = prefix.to_vec();
@@ -528,7 +528,7 @@ impl Interpreter {
 
 /// Reads the words of one command.
 struct WordReader {
-    /// Whether the words are those of a command for certain: behind a program that is not known, they only look like it.
+    /// Whether the words are a command's for certain. Behind an unknown program they only look like it.
     is_sure: bool,
     reading: CommandReading,
 }
@@ -575,14 +575,14 @@ impl WordReader {
         }
     }
 
-    /// What a program does with files that it is given is its own affair; code among them is bound nevertheless.
+    /// Binds code among the files that a program is given, whatever it does with them.
     fn trailing(&mut self, words: &[Word]) {
         for word in words {
             self.name(word, 0, Use::Trailing);
         }
     }
 
-    /// Reads the words of a program that is not known, and returns those of a command among them: many start one.
+    /// Reads an unknown program's words, and returns those of a command among them: many start one.
     fn others<'a>(&mut self, words: &'a [Word]) -> Option<&'a [Word]> {
         let known = |word: &Word| {
             // These are commands of a shell's line alone.
@@ -636,7 +636,7 @@ impl WordReader {
         None
     }
 
-    /// Takes note of a variable that a command sets: what it names is no word of the command.
+    /// Notes a variable that a command sets: its value is no word of the command.
     fn variable(&mut self, assignment: &[u8]) {
         let name = assignment.split(|byte| *byte == b'=').next();
         let name = String::from_utf8_lossy(name.unwrap_or_default());
@@ -812,8 +812,8 @@ impl WordReader {
     }
 }
 
-/// Splits a line into words, each with the bytes it takes, if no shell would do anything else with it: nothing to expand, one
-/// command, no redirection.
+/// Splits a line into words with their ranges, if a shell would do nothing else. There must be nothing to expand, one command, no
+/// redirection.
 fn words_of(line: &[u8]) -> Option<Vec<(Vec<u8>, Range<usize>)>> {
     let mut words = Vec::new();
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Decides who may ask and whether a hook may run.
+//! Decides whether a hook may run: allowlist, environment, or an operator's answer.
 //!
 //! A consent is bound to bytes: [`digest`] says what the bytes are, [`allowlist`] keeps what was consented to.
 

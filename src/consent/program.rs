@@ -1,4 +1,4 @@
-//! The program of a hook and its scripts, opened once: what is hashed here is what runs.
+//! Opens a hook's program and its scripts once: what is hashed here is what runs.
 
 use std::{
     cmp::Reverse,
@@ -30,7 +30,7 @@ use crate::{
     sys::{FileRights, keep_writers_out},
 };
 
-/// How many interpreters Linux takes before it gives up, each but the last a script itself.
+/// The longest chain of interpreters that Linux follows, each but the last a script.
 const MAX_INTERPRETERS: usize = 5;
 
 /// How many files of code one command may name. Each is open until the run is over.
@@ -44,13 +44,13 @@ const MAX_SHEBANG_BYTES: usize = 255;
 pub struct Program {
     /// What is executed, and the arguments it gets; the first is its own name.
     pub argv: Vec<OsString>,
-    /// Those of its arguments that name data to it, as the consent says, whatever that contains.
+    /// Arguments that name data, as the consent says, whatever the files contain.
     pub data: Vec<OsString>,
     /// The content this run is bound to.
     pub digests: Vec<Digest>,
     /// The file that is executed: the program, or its interpreter.
     pub executable: File,
-    /// Those of its arguments that name files which may be code, and may as well be data.
+    /// Arguments that name files which may be code or data.
     pub given: Vec<OsString>,
     /// What keeps the executable as it was hashed.
     pub kept: ContentGuard,
@@ -60,7 +60,7 @@ pub struct Program {
     pub scripts: Vec<Script>,
     /// What it runs that is bound to no content, in words.
     pub unbound: Vec<String>,
-    /// Files that are bound, and read by their paths: as long as these are open, nobody writes them.
+    /// Bound files that are read by their paths. As long as these are open, nobody writes them.
     _held: Vec<File>,
 }
 
@@ -75,7 +75,7 @@ pub struct Script {
     pub kept: ContentGuard,
     /// SHA-256 of its content when it was admitted, lower-case hex.
     pub sha256: String,
-    /// The words that have it executed, where a shell's line does so by its path: its interpreter and that one's argument.
+    /// The words that execute it, where a shell's line does so by its path. They are its interpreter and that one's argument.
     interpreter: Vec<OsString>,
     /// Where in `argv` its path stands.
     spot: WordSpot,
@@ -124,7 +124,7 @@ pub enum OpenedFor<'a> {
 }
 
 impl Program {
-    /// Finds a command's program by absolute path or, without a slash, in the directories to search.
+    /// Finds a command's program by absolute path or in the search directories.
     ///
     /// # Errors
     ///
@@ -158,8 +158,8 @@ impl Program {
         )))
     }
 
-    /// Opens the program that [`Program::find`] has found, its interpreter, and the files of code that its words name; those
-    /// that are relative, in `working_dir`. What it is only given, and not known to execute, is left alone where `data` has its word.
+    /// Opens the program, its interpreter, and the files of code that its words name. Relative ones are in `working_dir`. A file
+    /// that it is only given, and not known to execute, is left alone where `data` has its word.
     ///
     /// # Errors
     ///
@@ -259,7 +259,7 @@ impl Program {
         Ok(opened)
     }
 
-    /// Returns what is executed, and its arguments, with other files in the places of scripts; each by its index.
+    /// Returns program and arguments with other files in the places of scripts, by index.
     pub fn argv_with(&self, mut others: Vec<(usize, PathBuf)>) -> Vec<OsString> {
         let mut argv = self.argv.clone();
         // From the end of a line to its beginning: what comes before keeps its place.
@@ -297,7 +297,7 @@ impl Program {
         }
     }
 
-    /// Says why the kernel did not execute it, for people: mostly its first line tells.
+    /// Explains why the kernel did not execute it: mostly its first line is the reason.
     pub fn why_not_executed(&self, errno: i32) -> String {
         let errno = Errno::from_raw(errno);
         let mut start = [0; MAX_SHEBANG_BYTES];
@@ -493,7 +493,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Binds what the kernel opens by its path to have a script read: its interpreter, and that one's, where it is a script itself.
+    /// Binds the interpreters that the kernel opens by path for a script.
     fn bind_interpreters(
         &mut self,
         mut shebang: Option<Shebang>,
@@ -540,7 +540,7 @@ impl Opened {
     }
 }
 
-/// Says why a file could not be hashed.
+/// Builds the refusal of a file that could not be hashed.
 fn not_hashed(path: &Path, error: HashError) -> Stop {
     let shown = path.display();
     match error {
@@ -560,7 +560,7 @@ fn not_hashed(path: &Path, error: HashError) -> Stop {
     }
 }
 
-/// Returns the path of an opened file without links, if it is the one there and nobody but root can change what is.
+/// Returns an opened file's path without links, if only root can replace the file.
 pub(crate) fn only_roots(named: &Path, opened: &File) -> Option<PathBuf> {
     let path = named.canonicalize().ok()?;
     let (found, opened) = (path.metadata().ok()?, opened.metadata().ok()?);
@@ -574,7 +574,7 @@ pub(crate) fn only_roots(named: &Path, opened: &File) -> Option<PathBuf> {
     path.ancestors().all(roots).then_some(path)
 }
 
-/// Returns the path by whose name a program is known: its own, or where that says nothing, the one that links lead to.
+/// Returns the path whose name identifies a program: its own, or a link's target.
 fn known_as(path: &Path, file: &File) -> Result<PathBuf, Refusal> {
     if !interpreter::is_known(path) {
         let real = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -610,7 +610,7 @@ fn words(program: PathBuf, arguments: &[OsString]) -> Vec<OsString> {
     words
 }
 
-/// Whether a file begins as programs of a processor's own code do: ELF, or Mach-O in either order or for several processors.
+/// Returns whether a file begins as native executables do: ELF, or Mach-O.
 fn is_binary(file: &File) -> Result<bool, Refusal> {
     const STARTS: [[u8; 4]; 4] = [
         *b"\x7fELF",
@@ -663,7 +663,7 @@ struct Opener<'a> {
 }
 
 impl Opener<'_> {
-    /// As [`Self::open`]; `None` where that refuses because of the file.
+    /// Opens like [`Self::open`]; returns `None` where that refuses because of the file.
     fn try_open(&self, path: &Path) -> Result<Option<(File, Metadata)>, Refusal> {
         match self.open(path, "hook.argv") {
             Ok(opened) => Ok(Some(opened)),
@@ -720,7 +720,7 @@ impl Shebang {
             .collect()
     }
 
-    /// Reads the first line of a file; `None` where it is not that of a script, or cannot be read.
+    /// Reads a script's first line; `None` if it is none, or unreadable.
     fn read(file: &File) -> Result<Option<Self>, Refusal> {
         let mut buffer = [0; MAX_SHEBANG_BYTES + 1];
         let read = unless_lacking("a file cannot be read", read_up_to(file, &mut buffer))?;
@@ -764,7 +764,7 @@ fn read_up_to(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Says what of a file's start would explain that it could not be executed.
+/// Explains by a file's first bytes why it could not be executed.
 fn why_not_executed(start: &[u8], errno: Errno) -> Option<String> {
     let line = start.split(|byte| *byte == b'\n').next()?;
     let script = line.strip_prefix(b"#!");
@@ -907,7 +907,7 @@ mod tests {
         );
     }
 
-    /// A formatter is told from a runner by nothing but somebody's word, which is about what a program is given and no more.
+    /// A consent alone distinguishes data from code, and only for files that a program is given.
     #[test]
     fn what_is_called_data_is_not_bound_unless_it_is_known_to_be_executed() {
         let directory = tempfile::tempdir().unwrap();
@@ -999,7 +999,7 @@ mod tests {
         assert_eq!(opened(&[word("/bin/true")], None).unwrap().unbound, [""; 0]);
     }
 
-    /// What lies there when the hook starts somewhere else is another file: a word that is not absolute is bound as one that is.
+    /// The same words name other files in another directory, so relative words are bound, too.
     #[test]
     fn a_script_is_bound_whatever_program_starts_it() {
         let directory = tempfile::tempdir().unwrap();

@@ -33,19 +33,19 @@ pub struct Assembly {
     observer: Option<Arc<Observer>>,
 }
 
-/// How many connections and hooks there may be at once, as far as the process may have descriptors for them.
+/// How many connections and hooks the limit of descriptors allows at once.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Capacity {
-    /// Connections of those who may ask.
+    /// Connections of authorised uids.
     pub(super) connections: usize,
     /// Hooks.
     pub(super) hooks: usize,
 }
 
-/// Descriptors that the daemon needs for itself, for operators and for those who may ask for nothing.
+/// Descriptors for the daemon itself, for operators and for uids without permission.
 const OWN_DESCRIPTORS: usize = 96;
 
-/// Descriptors that a hook takes while it is set up, with the lock of its uid.
+/// Descriptors of a hook while it is set up, with its uid's lock.
 const HOOK_DESCRIPTORS: usize = 12;
 
 impl Capacity {
@@ -353,7 +353,7 @@ pub(crate) fn operator(config: &Config, environment: &ProcessEnv) -> ConsentRule
     })
 }
 
-/// Says where a configuration is from, for who has to change it.
+/// Returns where the configuration comes from, for messages to those who change it.
 fn configuration(config: &Config) -> Configuration {
     let usual = ProcessEnv::read().config_file();
     Configuration {

@@ -68,7 +68,7 @@ impl Reload for Reloader {
     }
 }
 
-/// Reads the hooks that run whenever their points come, says what is noteworthy about them, and counts them.
+/// Loads and counts the hooks of all points, and logs warnings about them.
 pub(super) fn registered(
     config: &Config,
     switches: &Switches,
@@ -91,7 +91,7 @@ pub(super) fn registered(
     Ok((Configured::new(hooks, lists), count))
 }
 
-/// Says what may go otherwise than whoever configured hooks and lists thinks.
+/// Returns warnings about hooks and lists that may behave unexpectedly.
 pub(crate) fn noteworthy(
     config: &Config,
     hooks: &[Registered],

@@ -36,16 +36,16 @@ use crate::{
 /// The operator's alone.
 const ADMIN_SOCKET_MODE: u32 = 0o600;
 
-/// How much requests may take at once, bytes, before what is freed of it is given back to the system: the next ones will need it.
+/// Peak memory of requests, bytes, above which idle memory is returned to the system.
 const IDLE_MEMORY_BYTES: usize = 1024 * 1024;
 
-/// How many threads read and answer: two that are busy with large messages leave others for everybody else's.
+/// Threads that read and answer. Two that are busy with large messages leave others for everybody else's.
 const WORKER_THREADS: usize = 4;
 
 /// How often the daemon looks after its own files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The daemon did not start, or ended before anybody asked it to.
+/// The daemon did not start, or ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// The allowlist cannot be used.
@@ -239,8 +239,9 @@ async fn run(
     Ok(())
 }
 
-/// Tells the service manager that the daemon is alive, replaces a keeper that was killed, gives memory back, warns of full disks,
-/// and ends a daemon whose own files were removed or replaced: nobody could reach it any more, or nothing run.
+/// Does the daemon's periodic work until a file of its own is lost. It notifies the watchdog, replaces a killed keeper, returns
+/// memory, and warns of full disks. A daemon whose own files were removed or replaced ends: nobody could reach it any more, or
+/// nothing run.
 async fn look_after(
     own: Vec<Presence>,
     cache: Option<PathBuf>,
@@ -294,7 +295,7 @@ async fn look_after(
     }
 }
 
-/// Tells of each SIGHUP, which asks for a reload.
+/// Notifies of each SIGHUP, which triggers a reload.
 fn hangups() -> io::Result<Arc<Notify>> {
     let mut signals = signal(SignalKind::hangup())?;
     let told = Arc::new(Notify::new());
@@ -316,7 +317,7 @@ fn inherited() -> Result<Option<UnixListener>, DaemonError> {
     Ok(passed.take_unix_listener(0)?)
 }
 
-/// Tells the service manager, if there is one.
+/// Notifies the service manager, if there is one.
 fn notify(state: &[sd_notify::NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::warn!(%error, "service manager cannot be told");

@@ -51,7 +51,7 @@ impl Head {
     }
 }
 
-/// The fields by which a record hangs on its chain, and those that tell which run it is about.
+/// The fields of a record that link it to its chain and identify its run.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Link<'a> {
     #[serde(skip)]

@@ -1,5 +1,5 @@
-//! Runs under ids of their callers' that were started before this daemon began: whoever asks under the same id again has nothing
-//! run a second time.
+//! Idempotency across restarts: runs with callers' ids that an earlier daemon started. A request under such an id does not run
+//! again.
 //!
 //! The journal says which those are. It is read at the first request that could be one of them, from its end, and once: what this
 //! daemon starts itself it answers from memory.
@@ -26,10 +26,10 @@ use crate::{
     util::heavy,
 };
 
-/// How long an id stands for what was run under it, from its last record or answer on.
+/// How long an id stands for its run, counted from the last record or reply.
 pub const RETENTION: Duration = Duration::from_secs(600);
 
-/// How far back a run may have begun that has just ended: as long as any shipped profile lets it take.
+/// The longest run time that is searched for, the longest of shipped profiles.
 const MAX_RUN_TIME: Duration = Duration::from_secs(1800);
 
 /// How much of the journal's end is read at most.
@@ -52,7 +52,7 @@ enum Known {
     Over,
     /// They are these.
     Read(Runs),
-    /// Nobody has asked.
+    /// Not read yet.
     Unread,
 }
 
@@ -64,7 +64,7 @@ struct Runs {
     until: Option<Instant>,
 }
 
-/// A run that the journal tells of.
+/// A run found in the journal.
 #[derive(Debug)]
 struct EarlierRun {
     end: RunEnd,
@@ -75,7 +75,7 @@ struct EarlierRun {
     until: Instant,
 }
 
-/// What the journal says of a run's end.
+/// How a run ended, as far as the journal has it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum RunEnd {
     /// The daemon that ran it died.
@@ -92,7 +92,7 @@ enum RunEnd {
     Unknown,
 }
 
-/// What a record says, of what is looked at.
+/// The fields of a record that are needed here.
 #[derive(Debug, Deserialize)]
 struct RecordOutline<'a> {
     sequence: u64,
@@ -117,7 +117,7 @@ struct RecordOutline<'a> {
 }
 
 impl Earlier {
-    /// Knows of the runs in a directory's journal that are not those of an instance.
+    /// Prepares to search a directory's journal for runs of other instances than this.
     pub(crate) fn new(directory: &Path, instance: &str) -> Self {
         Self {
             began: Instant::now(),
@@ -128,7 +128,7 @@ impl Earlier {
         }
     }
 
-    /// Returns the refusal of a request that has been run: `request_id` as records spell it, `sha256` as they have it.
+    /// Returns the refusal of a request that has run already. `request_id` and `sha256` are as in records.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl Earlier {
         }
     }
 
-    /// Whether an id tells that it was made since this daemon began, as those of our own clients do.
+    /// Returns whether an id was made after this daemon started, as hookjail's own clients' are.
     fn is_younger(&self, id: &str) -> bool {
         let made = Uuid::try_parse(id).ok().and_then(|id| {
             let time = (id.get_version_num() == 7)
@@ -187,7 +187,7 @@ impl Earlier {
 }
 
 impl Runs {
-    /// Reads so much of the end of a directory's journal as may tell of runs that are not too old, and no more bytes than those.
+    /// Reads the end of a directory's journal back to runs that are too old. No more than that many bytes are read.
     fn read(directory: &Path, instance: &str, bytes: u64) -> io::Result<Self> {
         let (now, clock) = (Instant::now(), Timestamp::now());
         let age = |time: &str| {
@@ -334,7 +334,7 @@ impl EarlierRun {
     }
 }
 
-/// Refuses an id under which something else was asked for.
+/// Builds the refusal of an id that was used for a different request.
 pub fn conflict() -> Refusal {
     let message = "another request was made under this `request_id`";
     Refusal::new(Reason::RequestIdConflict, message)
@@ -355,7 +355,8 @@ mod tests {
 
     use super::*;
 
-    /// A journal with a record a line, each with a sequence, so many seconds old, of another writer unless it says which.
+    /// Writes a journal with a line for each record: a sequence, and an age in seconds. Records are another writer's unless they
+    /// say otherwise.
     fn journal(records: &[(u64, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let text = lines(1, records);

@@ -1,4 +1,4 @@
-//! `head.json`: where the chain ended when the last record was written, so that a tail cut off is missed.
+//! The head file `head.json`: where the chain ended, so that truncation is detected.
 //!
 //! It is one line of a fixed length, sealed like a record and written over in place, with one call and under the
 //! journal's lock. Why not a new file renamed over it: that costs many times as much, at every record; and a line
@@ -32,7 +32,7 @@ pub(super) struct HeadRecord {
     pub(super) oldest: u64,
 }
 
-/// What `head.json` says.
+/// The content of the head file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum HeadState {
     /// Nothing: it is absent or empty.

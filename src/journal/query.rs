@@ -1,5 +1,4 @@
-//! Which records are asked for. A run's end carries only its id, so whoever asks for a hook's records is given the ends of
-//! the runs whose starts he was given.
+//! Selects records by a filter. An end record carries its run's id only, so it is selected where its start was.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -30,7 +29,7 @@ pub struct RecordFilter {
 }
 
 impl RecordFilter {
-    /// Whether what it asks of a record stands in its run's start.
+    /// Returns whether the filter uses fields of a run's start record.
     pub const fn asks_for_runs(&self) -> bool {
         self.hook.is_some()
             || self.peer_uid.is_some()
@@ -64,7 +63,7 @@ impl RequestEnd {
     }
 }
 
-/// What of a record is asked for or shown in one line; empty where it has no such field.
+/// The fields of a record for filters and one-line output; empty where absent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct RecordFields<'a> {
@@ -97,7 +96,7 @@ pub struct RecordFields<'a> {
     /// The profile.
     #[serde(borrow)]
     pub profile: Option<Cow<'a, str>>,
-    /// Who asked.
+    /// The caller.
     pub peer: Option<Asker>,
     /// What is run.
     pub command: Option<super::record::CommandLine>,
@@ -127,7 +126,7 @@ pub struct RecordFields<'a> {
     pub usage: Option<super::record::Usage>,
 }
 
-/// Who asked.
+/// The caller.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 pub struct Asker {
     /// Its user id.
@@ -141,7 +140,7 @@ impl<'a> RecordFields<'a> {
         (told.sequence > 0).then_some(told)
     }
 
-    /// Returns how the request came to its end, if this record says so.
+    /// Returns how the request ended, if this record says so.
     pub fn end(&self) -> Option<RequestEnd> {
         match &*self.record {
             "ended" => self.outcome.map(RequestEnd::Outcome),
@@ -152,11 +151,11 @@ impl<'a> RecordFields<'a> {
     }
 }
 
-/// Goes through a journal's records in their order and says which are asked for.
+/// Selects records of a journal, read in order.
 #[derive(Debug)]
 pub struct RecordMatcher {
     filter: RecordFilter,
-    /// The runs that are asked for, started and not ended.
+    /// The selected runs that have started and not ended.
     runs: BTreeSet<String>,
 }
 
@@ -169,7 +168,7 @@ impl RecordMatcher {
         }
     }
 
-    /// Says whether the next record is asked for.
+    /// Returns whether the next record is selected.
     pub fn takes(&mut self, told: &RecordFields<'_>) -> bool {
         let run = self.takes_run(told);
         let RecordFilter {

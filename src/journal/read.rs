@@ -1,4 +1,4 @@
-//! Reads the lines of a journal from its oldest file on, and on into files that are begun meanwhile.
+//! Reads a journal's lines from the oldest file on, across rotations.
 //!
 //! Reading takes no lock and holds no writer up. It proves nothing: that is the business of [`super::verify`].
 
@@ -45,8 +45,8 @@ impl JournalReader {
         }
     }
 
-    /// Begins behind the last record of a directory's journal, or `from_start` with the oldest; beside it, the last
-    /// record's sequence.
+    /// Starts behind the last record of a directory's journal, or `from_start` with the oldest. Returns the last record's sequence,
+    /// too.
     ///
     /// # Errors
     ///
@@ -72,8 +72,8 @@ impl JournalReader {
         Ok((reader, last))
     }
 
-    /// Begins with a record before which all are old, by the time each claims, but no more than so many bytes before the end, and
-    /// with the oldest record there is if none is old.
+    /// Starts with a record before which all are too old, by the time that each claims. Goes back no more than so many bytes;
+    /// starts with the oldest record if none is too old.
     ///
     /// # Errors
     ///
@@ -191,8 +191,8 @@ impl JournalReader {
 /// How far apart the records are whose times are looked at.
 const SEARCH_STEP_BYTES: u64 = 1 << 20;
 
-/// Returns where the last record of a file begins, of those looked at, that is old; that of another line where there is none before
-/// the last so many bytes, and 0 where all of the file belongs to these.
+/// Returns where the last record begins, of those sampled, that is too old. If none is before the last so many bytes, returns
+/// another line's start there, and 0 if the file is shorter.
 fn begin(file: &File, end: u64, is_old: impl Fn(&str) -> bool, bytes: u64) -> io::Result<u64> {
     let floor = end.saturating_sub(bytes);
     let mut at = end;

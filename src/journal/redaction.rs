@@ -37,7 +37,7 @@ pub struct Capture {
 pub type CurrentRedaction = Arc<Current<Redaction>>;
 
 impl Redaction {
-    /// Takes the secrets out of everything in a record that is not of hookjail's own making.
+    /// Removes secrets from all parts of a record that hookjail did not make itself.
     pub(crate) fn clean(&self, record: &mut Record) {
         if self.redactor.is_empty() {
             return;

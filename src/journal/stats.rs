@@ -1,4 +1,4 @@
-//! What the records of a journal come to, by contract, point or whatever else is asked: counts, latency, measures.
+//! Statistics of records by contract, point, hook or profile: counts, latency, measures.
 //!
 //! It goes through any number of records and keeps a bounded amount: so many groups, open runs, measures of a group and words of a
 //! measure. What does not fit is counted, and said.
@@ -46,7 +46,7 @@ impl GroupBy {
     }
 }
 
-/// How many groups are told apart.
+/// The most groups.
 const MAX_GROUPS: usize = 4096;
 
 /// How many runs may be open at once and still have their ends found.
@@ -67,7 +67,7 @@ pub struct Stats {
     open: BTreeMap<String, Vec<String>>,
     /// Ends of which no start was seen, which so belong to no group.
     pub without_start: u64,
-    /// Records of groups beyond those that are told apart.
+    /// Records of groups beyond the most that there may be.
     pub without_group: u64,
 }
 
@@ -83,7 +83,7 @@ impl Stats {
         }
     }
 
-    /// Takes the next record of the journal; one that is not `asked` for says to which group its run belongs, and counts for nothing.
+    /// Counts the next record. One outside the `asked` range only tells its run's group, and is not counted.
     pub fn take(&mut self, told: &RecordFields<'_>, asked: bool) {
         let own = || self.by.iter().map(|by| by.of(told).to_owned()).collect();
         let key = match &*told.record {
@@ -237,7 +237,7 @@ impl StatsGroup {
     }
 }
 
-/// How long something took, of any number of times: the largest exactly, the others to 2 %.
+/// Durations of something: the maximum exactly, quantiles to 2 %.
 #[derive(Debug, Default)]
 pub struct Latency {
     count: u64,

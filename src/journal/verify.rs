@@ -140,7 +140,7 @@ pub enum VerifyError {
     },
 }
 
-/// Checks every record of one file: its hash, its place, and that it follows from the one before.
+/// Verifies every record of one file: hash, position, and link to the one before.
 ///
 /// A live journal is checked up to where it ended at the time of the call. What came before the file's first record, and
 /// whether something was cut off after its last, a file alone cannot tell.
@@ -165,7 +165,7 @@ pub fn verify_file(path: &Path) -> Result<Verified, VerifyError> {
     Ok(walk.verified(Tail::Unproven))
 }
 
-/// Checks every record of every file of a journal's directory, and its end against what was noted.
+/// Verifies every record of every file of a journal, and its end against the head file.
 ///
 /// Where the oldest files were removed because no more were to be kept, it begins with the oldest that is.
 ///
@@ -186,7 +186,7 @@ pub fn verify_journal(directory: &Path) -> Result<Verified, VerifyError> {
     }
 }
 
-/// A journal's directory at a moment when no writer was in the middle of a line.
+/// A journal's directory while no writer was in the middle of a line.
 struct Snapshot {
     length: u64,
     /// Absent where a writer died between two files, or somebody removed it.

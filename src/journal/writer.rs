@@ -1,4 +1,4 @@
-//! The thread that writes the journal: whatever a disk or another writer does, no request has to hold still for it.
+//! The journal's writer thread: no request holds a thread while a disk or lock is slow.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -24,7 +24,7 @@ use crate::refusal::chain;
 /// hooks that run.
 const MAX_QUEUED: usize = 1024;
 
-/// How many records are written under one lock, and synced by one wait for the disk.
+/// The most records that are written under one lock and synced together.
 const MAX_GROUP: usize = 64;
 
 /// How often the ends that could not be written are tried again.
@@ -70,7 +70,7 @@ struct QueuedRecord {
 }
 
 impl QueuedRecord {
-    /// Whether it is to be written; `runs`: whether runs are started.
+    /// Returns whether it is still to be written; `runs`: whether runs are started.
     fn is_wanted(&self, runs: bool) -> bool {
         !self.revocable || (runs && !self.written.is_closed())
     }
@@ -183,7 +183,7 @@ struct WriterThread {
     /// Ends that could not be written yet, the oldest first. No run is started meanwhile, so there are no more of them than hooks
     /// could run.
     late: VecDeque<Record>,
-    /// Runs whose start was written and whose end was not asked for yet.
+    /// Runs whose start was written and whose end was not submitted yet.
     open: HashSet<String>,
     tell: watch::Sender<Option<Problem>>,
 }
@@ -253,7 +253,7 @@ impl WriterThread {
         }
     }
 
-    /// Says what came of a record, here where it cannot be missed: who waited for it may be gone.
+    /// Sends a record's result, and handles it here where nobody waits for it any more.
     fn answer(&mut self, entry: QueuedRecord, result: Result<Appended, JournalError>) {
         let QueuedRecord {
             record, written, ..

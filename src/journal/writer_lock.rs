@@ -1,4 +1,4 @@
-//! The marks by which writers of a journal know which of them still live.
+//! Lock files of the journal's writers, by which writers recognise dead ones.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::util::trusted_file::{self, Untrusted};
 
-/// The mark of one writer, held by this process: its own, or that of a writer that died.
+/// A writer's lock file, held by this process: its own, or a dead writer's.
 ///
 /// The kernel lets go of it when its holder ends, however it ends.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! A hook as a caller asks for it.
+//! A hook as requested.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use std::{
 pub enum Command {
     /// Program and arguments, at least one, none with a NUL byte.
     Argv(Vec<OsString>),
-    /// A command line; the contract says whether a shell runs it or it is split into words.
+    /// A command line; the contract decides whether a shell runs or words are split.
     Line {
         /// The absolute path of the shell, if the caller names one.
         shell: Option<PathBuf>,
@@ -34,9 +34,9 @@ pub enum OnDisconnect {
 pub enum OnFailure {
     /// A failure denies or blocks.
     Closed,
-    /// As the contract says.
+    /// The contract's rule.
     Contract,
-    /// A failure stops nothing, except a tool call or permission; only the operator can say so.
+    /// A failure stops nothing, except a tool call or permission. Only the operator can configure this.
     Open,
 }
 
@@ -60,7 +60,7 @@ pub struct Narrow {
 /// The hook itself.
 #[derive(Clone, Debug)]
 pub struct Hook {
-    /// Whether it starts in the workspace where one is bound and granted, even if its profile does not say so.
+    /// Whether it starts in a bound and granted workspace even if its profile does not.
     pub at_workspace: bool,
     /// Where the paths in its command start that are relative; absolute. `None` = where the hook does.
     pub base: Option<PathBuf>,
@@ -95,7 +95,7 @@ impl Hook {
 /// What is written to stdin.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// The event as the caller sent it: JSON text, checked for depth, duplicate keys and encoding.
+    /// The event's JSON text, checked for depth, duplicate keys and encoding.
     pub json: bytes::Bytes,
     /// The lifecycle point in the contract's spelling.
     pub point: String,

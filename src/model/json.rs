@@ -10,8 +10,7 @@ use std::{
     ops::Range,
 };
 
-/// Returns a text with a blank in the place of each byte of its comments, as JavaScript has them, so that all else stays where it
-/// is. Of what is no JSON even so, nothing is said.
+/// Blanks JavaScript's comments out of a text, so that all else keeps its offset. The text need not be JSON otherwise.
 pub(crate) fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -42,7 +41,7 @@ pub(crate) fn without_comments(text: &str) -> String {
     out
 }
 
-/// Returns where a text goes on that begins with a string; `None` where that has no end.
+/// Returns the end of the string at a text's start; `None` if unterminated.
 fn end_of_string(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     let mut more = text.char_indices().skip(1);
@@ -86,8 +85,8 @@ pub(crate) fn first_too_deep(json: &str) -> Option<usize> {
     })
 }
 
-/// Returns where an object repeats one of its keys, as the byte offset of the later one. Keys are equal if they are after
-/// decoding: `"a"` repeats `"\u0061"`.
+/// Returns the byte offset of the first duplicate key in an object. Keys are equal if they are after decoding: `"a"` repeats
+/// `"\u0061"`.
 ///
 /// Keys are compared when their object ends. Why not a set of those seen: an event of nothing but keys would cost many
 /// times its own size.
@@ -127,7 +126,7 @@ pub(crate) fn first_repeated_key(json: &str) -> Option<usize> {
 /// A string that is a value. Both ranges are without the quotes, and as it is written.
 #[derive(Debug, PartialEq)]
 pub(crate) struct StringValue {
-    /// The key whose value it is; `None` of an element of an array and of a document that is a string.
+    /// The key of this value; `None` for an array's element and the top level.
     pub(crate) key: Option<Range<usize>>,
     /// The string.
     pub(crate) text: Range<usize>,
@@ -156,7 +155,7 @@ pub(crate) fn string_values(json: &str) -> impl Iterator<Item = StringValue> {
 
 /// A key of an object that has not ended.
 struct OpenKey {
-    /// Keyed by a secret of this pass, so that nobody can prepare keys that all compare slowly.
+    /// A hash keyed by a secret of this pass, against prepared collisions.
     hash: u64,
     /// Where its text starts, behind the quote.
     start: usize,

@@ -63,7 +63,7 @@ impl FileRight {
         Self::WriteFile,
     ];
 
-    /// Says in words what it is for.
+    /// Returns a description of its use.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Execute => "execute files",
@@ -121,12 +121,12 @@ impl FileRights {
         Self(self.0 & !other.0)
     }
 
-    /// Whether a right is in the set.
+    /// Returns whether a right is in the set.
     pub const fn has(self, right: FileRight) -> bool {
         self.0 & 1 << right as u32 != 0
     }
 
-    /// Whether there is none in it.
+    /// Returns whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -142,9 +142,9 @@ impl FileRights {
 /// What is granted on one path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rights {
-    /// What a profile says about a directory.
+    /// The rights on a directory.
     Directory(Access),
-    /// What a profile says about a file.
+    /// The rights on a file.
     File(Access),
     /// The scratch directory: all but executing and making device nodes, pipes and sockets.
     Scratch,

@@ -92,7 +92,7 @@ impl Style {
     }
 }
 
-/// The characters beside letters and digits that encoders for URLs leave alone: RFC 3986; `encodeURIComponent`; Python's
+/// Characters, beside letters and digits, that URL encoders leave alone. In this order: RFC 3986; `encodeURIComponent`; Python's
 /// `quote`; forms.
 const PLAIN: [&[u8]; 4] = [b"-._~", b"-._~!*'()", b"-._~/", b"*-._"];
 
@@ -120,7 +120,7 @@ fn percent(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// Returns the characters of base64 that the value alone decides, for each place in a group of three at which it can begin.
+/// Returns the base64 characters that the value alone decides, for each alignment. A value can begin at three places of a group.
 ///
 /// Three bytes are four characters. A value that begins behind one or two bytes of a group shares a character with them, and
 /// one that ends within a group shares its last with what follows; those are left out, as is the padding.

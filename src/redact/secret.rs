@@ -13,7 +13,7 @@ use regex::bytes::Regex;
 
 use crate::util::trusted_file::{self, Untrusted};
 
-/// The shortest value: what is shorter would be found in texts that have nothing to do with it.
+/// The shortest value: shorter ones would be found in unrelated texts.
 pub const MIN_BYTES: usize = 8;
 
 /// The longest value.

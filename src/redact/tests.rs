@@ -197,7 +197,7 @@ proptest! {
         }
     }
 
-    /// Occurrences overlap each other and the cut; whatever else is dropped there, none of their bytes is left.
+    /// Overlapping occurrences leave none of their bytes behind at a cut.
     #[test]
     fn nothing_of_overlapping_secrets_is_left_at_any_cut(
         before in "[x-z]{0,60}",

@@ -1,4 +1,4 @@
-//! Work that takes long for its size, off the threads of the runtime: they serve everybody.
+//! Runs expensive work on blocking threads, not on those that serve everybody.
 
 use std::{future::pending, panic::resume_unwind, sync::LazyLock};
 
@@ -6,7 +6,7 @@ use tokio::task::spawn_blocking;
 
 use crate::util::turns::Turns;
 
-/// Work on fewer bytes is done at once: handing it over would take about as long.
+/// Work on fewer bytes is done in place: handing it over takes as long.
 const LARGE_BYTES: usize = 256 * 1024;
 
 /// How many pieces of such work are done at the same time. More would only share the processors, and each holds its memory.
@@ -17,7 +17,7 @@ const MAX_OF_EACH: usize = 2;
 
 static TURNS: LazyLock<Turns> = LazyLock::new(|| Turns::new(MAX_AT_ONCE, MAX_OF_EACH));
 
-/// Does work for a uid on so many bytes, elsewhere and in turn with other uids if they are many.
+/// Runs a uid's work in place, or elsewhere in turn where bytes are many.
 pub(crate) async fn sized<T: Send + 'static>(
     uid: u32,
     bytes: usize,

@@ -1,5 +1,4 @@
-//! Work that anybody who may ask can cause, a few pieces at the same time: each uid in turn, so that whoever has many pieces
-//! waiting holds up nobody else.
+//! Runs work of many uids, a few pieces at a time, each uid in turn. Whoever has many pieces waiting holds up nobody else.
 
 use std::{
     collections::HashMap,
@@ -22,7 +21,7 @@ pub(crate) struct Turns {
     uids: Mutex<HashMap<u32, Weak<Semaphore>>>,
 }
 
-/// One turn, over when dropped: with the work, not with whoever waits for it, or those that go away would make room for more.
+/// A turn, held while the work lasts. It does not end with whoever waits for it, or those that go away would make room for more.
 #[derive(Debug)]
 pub(crate) struct Turn {
     all: Option<OwnedSemaphorePermit>,
@@ -30,7 +29,7 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// Lets so many pieces be done at the same time in all, and so many of each uid: fewer, so that there is a turn for another,
+    /// Allows so many pieces at the same time, and so many of each uid. The latter are fewer, so that there is a turn for another,
     /// unless there is but one.
     pub(crate) fn new(all: usize, of_each: usize) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! `hookjail.v1.AuditService`: the journal, read to whoever may ask for hooks to be run, or is listed for it.
+//! `hookjail.v1.AuditService`: reads the journal to callers and to listed uids.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -31,7 +31,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Records {
     pipeline: Arc<Pipeline>,
-    /// Who reads: a journal may be long, and be asked for often.
+    /// Limits concurrent reads: a journal may be long, and requests many.
     reads: Arc<Turns>,
     /// Ends every stream: the daemon drains.
     shutdown: CancellationToken,
@@ -50,8 +50,7 @@ impl Records {
         }
     }
 
-    /// Lets through who may ask for hooks to be run or read the whole journal, and nobody else. Who may do no more than run
-    /// hooks is given the records of its own requests.
+    /// Admits callers who may run hooks or read the whole journal. Who may only run hooks is given the records of its own requests.
     fn admit<T>(
         &self,
         request: &Request<T>,
@@ -92,7 +91,7 @@ impl Records {
         Ok((filter, holder))
     }
 
-    /// Streams what is asked for. A slow client holds up the reading, and one that is gone ends it.
+    /// Streams the selected records. A slow client holds up the reading, and one that is gone ends it.
     fn stream<T: Send + 'static>(
         &self,
         mut reading: RecordCursor,
@@ -186,7 +185,7 @@ struct Batch {
 }
 
 impl RecordCursor {
-    /// Reads on: a few records, or through many that nobody asks for.
+    /// Reads the next batch: a few records, or many that are not selected.
     fn batch(&mut self) -> io::Result<Batch> {
         let (mut bytes, mut records) = (0, Vec::new());
         for _ in 0..BATCH_LINES {
@@ -254,7 +253,7 @@ fn unreadable(error: &io::Error) -> Status {
     status(&Refusal::new(Reason::AuditUnavailable, message), "")
 }
 
-/// Reads which records are asked for. An empty text asks for nothing.
+/// Decodes the filter of a request. An empty text selects everything.
 fn filter(asked: Option<pb::AuditFilter>) -> Result<RecordFilter, Refusal> {
     let pb::AuditFilter {
         end,

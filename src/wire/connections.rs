@@ -28,13 +28,13 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The length of that preface.
 const PREFACE_BYTES: usize = 24;
 
-/// How many connections all uids together may have that may ask for nothing: enough to be told so.
+/// The most connections of uids without permission, enough to be refused with a reason.
 const MAX_STRANGERS: usize = 64;
 
 /// How long an accept that failed is not tried again.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// How often the log says that there are too many connections.
+/// How often the log mentions that there are too many connections.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Who may connect how often.
@@ -47,7 +47,7 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    /// Allows those who may ask so many connections in all.
+    /// Allows authorised uids so many connections in all.
     pub(super) fn new(pipeline: Arc<Pipeline>, most: usize) -> Self {
         Self {
             listed: Arc::new(Shares::new(most)),
@@ -108,7 +108,7 @@ impl Crowd {
 #[derive(Debug)]
 pub(super) struct Connection {
     _share: Option<Share>,
-    /// Until the preface is read: when it is too late for it, and how much of it is missing.
+    /// The deadline of the preface and its missing bytes, until it is read.
     awaited: Option<(Pin<Box<Sleep>>, usize)>,
     stream: UnixStream,
 }

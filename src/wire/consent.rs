@@ -1,4 +1,4 @@
-//! `hookjail.v1.ConsentService`: asks operators, and keeps what they allow.
+//! `hookjail.v1.ConsentService`: questions to operators, and the allowlist.
 
 use std::{
     path::{Path, PathBuf},
@@ -29,7 +29,7 @@ use crate::{
 /// How much news waits for a client that reads slowly.
 const MAX_NEWS: usize = 16;
 
-/// How long hashing the files of a command may take that is allowed over the wire.
+/// How long hashing a command's files may take for a consent over the wire.
 const HASH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// `hookjail.v1.ConsentService` over a pipeline.
@@ -52,7 +52,7 @@ impl Operators {
         self.pipeline.gate.consents()
     }
 
-    /// Describes a question to people: what would run, under which axes as this host enforces them.
+    /// Describes a question: what would run, under which axes as enforced here.
     async fn describe(&self, asked: &OpenQuestion) -> pb::PendingConsent {
         let Question {
             hook,

@@ -26,7 +26,7 @@ const COPY_BYTES: usize = 64 * 1024;
 /// Linux takes no longer argument (`MAX_ARG_STRLEN`).
 const ARGUMENT_BYTES: usize = 128 * 1024 - 1;
 
-/// Arguments and environment together: a quarter of the usual 8 MiB stack, with room for the pointers.
+/// The limit of arguments and environment together. It is a quarter of the usual 8 MiB stack, with room for the pointers.
 const ARGUMENTS_BYTES: usize = 2 * 1024 * 1024 - 256 * 1024;
 
 /// How many paths a request may narrow its profile to.
@@ -129,7 +129,7 @@ pub(super) fn profile(text: &str) -> Result<Option<ProfileName>, Refusal> {
     ProfileName::parse(text).map(Some).ok_or_else(unknown)
 }
 
-/// Reads what happens to a run whose client is gone: KILL, but FINISH at points that end something.
+/// Decodes what happens to a run whose client is gone. The default is KILL, but FINISH at points that end something.
 pub(super) fn on_disconnect(value: i32, point: &str) -> Result<OnDisconnect, InvalidField> {
     let value = known(pb::OnDisconnect::try_from(value), "on_disconnect")?;
     Ok(match value {
@@ -148,7 +148,7 @@ pub(super) fn on_failure(value: i32) -> Result<OnFailure, InvalidField> {
     })
 }
 
-/// Returns what a request tells beside the event.
+/// Returns the envelope of the event.
 fn envelope(session: &str, hook: &Hook) -> Envelope {
     let cwd = hook.working_dir.as_ref().or(hook.workspace.as_ref());
     Envelope {
@@ -159,8 +159,7 @@ fn envelope(session: &str, hook: &Hook) -> Envelope {
     }
 }
 
-/// Returns the contract and the point that a request names, in the contract's spelling, whatever else it says; empty where there are
-/// none such.
+/// Returns a request's contract and point in the contract's spelling, whatever else it holds. Empty where there are none such.
 pub(super) fn named(contract: i32, event: Option<&pb::Event>) -> (&'static str, String) {
     let mode = any_mode(pb::Contract::try_from(contract).unwrap_or_default());
     let point = event.map_or("", |event| event.point.as_str());
@@ -233,7 +232,7 @@ pub(super) fn document(field: &str, json: Bytes, limits: WireLimits) -> Result<B
     parsed.map(apart)
 }
 
-/// Takes a small document out of the buffer that its message came in, which is larger and would be kept for as long as it is.
+/// Copies a small document out of its message's larger buffer, so that the buffer is freed.
 fn apart(json: Bytes) -> Bytes {
     if json.len() < COPY_BYTES {
         Bytes::copy_from_slice(&json)
@@ -242,7 +241,7 @@ fn apart(json: Bytes) -> Bytes {
     }
 }
 
-/// Takes an event that is not read by anybody but the hook, and need not be JSON.
+/// Decodes an event that only the hook reads, and that need not be JSON.
 fn raw_event(message: pb::Event, limits: WireLimits) -> Result<Event, Refusal> {
     check_name("event.point", &message.point)?;
     let size = message.json.len();

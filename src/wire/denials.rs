@@ -15,7 +15,7 @@ use crate::{
     sys::FileRights,
 };
 
-/// How much text there may be in the denials of a reply: half of what is kept free for all but output.
+/// The most text in the denials of a reply. It is half of what is kept free for all but output.
 const MAX_DENIALS_BYTES: usize = Cut::ENVELOPE / 2;
 
 pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> ReportedDenials {

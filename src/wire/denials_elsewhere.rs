@@ -1,4 +1,4 @@
-//! What a hook was denied: only Linux tells the daemon.
+//! Denials on systems other than Linux: none, as only Linux reports them.
 
 use super::encode::ReportedDenials;
 use crate::{pipeline::Interpreted, policy::forbidden::Forbidden};

@@ -1,4 +1,4 @@
-//! The door: who asks is looked at before a message is read, and what is read is bounded, counted and has to come in time.
+//! Admission before a message is read: by peer, with bounded size, memory and time.
 
 use std::{
     collections::HashMap,
@@ -36,22 +36,22 @@ const PREFIX: usize = 5;
 /// What paths begin with whose requests are streams of messages.
 const REFLECTION_PREFIX: &str = "/grpc.reflection.";
 
-/// The longest message of services that anybody may ask, such as the health's, bytes.
+/// The longest message of services open to everybody, such as health, bytes.
 const MAX_SMALL_MESSAGE: usize = 4 * 1024;
 
-/// What a request takes beside its message, from its headers until its client has the answer, bytes.
+/// The memory of a request beside its message, bytes. Counted from its headers until its client has the answer.
 const REQUEST_OVERHEAD_BYTES: usize = 64 * 1024;
 
-/// How much memory requests of all uids together take that may ask for nothing, bytes.
+/// The most memory for requests of uids without permission, all together, bytes.
 const MAX_STRANGERS_BYTES: usize = 8 * 1024 * 1024;
 
-/// For how long refusals of one uid that may ask for nothing are counted before they are written down in one record.
+/// The window in which a uid's refusals for lack of permission share one record.
 const REFUSAL_WINDOW: Duration = Duration::from_secs(1);
 
 /// The methods whose refusals are written down.
 const RECORDED_METHODS: [&str; 3] = ["Dispatch", "Execute", "ExecuteStream"];
 
-/// What a message takes of the memory for all of them, for as long as anything of it is kept.
+/// A message's share of the memory for messages, held while any of it is kept.
 #[derive(Clone, Debug)]
 pub(super) struct Held(pub(super) Arc<Share>);
 
@@ -62,11 +62,11 @@ pub(super) struct DoorwayLayer(Arc<Door>);
 /// What all connections of a server share.
 #[derive(Debug)]
 struct Door {
-    /// The memory of those that may ask for nothing, who are to take nobody else's.
+    /// The memory for uids without permission, apart from everybody else's.
     apart: Arc<Shares>,
     limits: WireLimits,
     pipeline: Arc<Pipeline>,
-    /// How many refusals of a uid were not written down yet, for those that came within a second of the same one.
+    /// Refusals of each uid within the window that have no record yet.
     refused: Mutex<HashMap<(u32, Reason), u64>>,
     tasks: TaskTracker,
 }
@@ -153,7 +153,7 @@ where
 
 /// A request whose message is still to come.
 struct Arriving {
-    /// Who asks, where a refusal is to be written down.
+    /// The caller, where a refusal is to be recorded.
     asked: Option<Caller>,
     /// Why the message was not read to its end, if so.
     refused: Arc<OnceLock<Refusal>>,
@@ -243,7 +243,7 @@ impl Door {
         Ok((request, arriving))
     }
 
-    /// Says whether a peer may ask anything of a service, by what its methods ask themselves later on.
+    /// Checks whether a peer may use a service, by the rule of its methods.
     fn admit(&self, service: &str, peer: &Peer) -> Result<(), Refusal> {
         let Pipeline { gate, sandbox, .. } = &*self.pipeline;
         match service {
@@ -289,7 +289,7 @@ impl Door {
         }
     }
 
-    /// Says whether a refusal is the first of its kind within a second; if not, it is counted.
+    /// Returns whether a refusal is the first of its kind within the window; else counts it.
     fn is_first(&self, kind: (u32, Reason)) -> bool {
         let mut refused = self.refused();
         let more = refused.get_mut(&kind).map(|more| *more += 1);
@@ -306,7 +306,7 @@ struct IncomingMessage {
     body: Body,
     /// How much came.
     came: usize,
-    /// Ends the wait for it; `None` where messages come one after another for as long as their client likes.
+    /// The deadline of the message; `None` for streams, which may last.
     late: Option<Pin<Box<Sleep>>>,
     /// How long a message may say it is.
     longest: usize,
@@ -328,8 +328,8 @@ impl IncomingMessage {
         status
     }
 
-    /// Takes memory for a piece: for all of the message as soon as its length is known, so that of several that come at once
-    /// some are kept whole and none is refused half way.
+    /// Takes memory for a piece: for the whole message as soon as its length is known. So of several that come at once some are
+    /// kept whole and none is refused half way.
     fn take(&mut self, piece: &[u8]) -> Result<(), Refusal> {
         let missing = PREFIX.saturating_sub(self.came).min(piece.len());
         for (known, byte) in self.prefix[self.came.min(PREFIX)..].iter_mut().zip(piece) {
@@ -356,7 +356,7 @@ impl IncomingMessage {
     }
 }
 
-/// Says that a caller has no memory left.
+/// Builds the refusal of a caller that has no memory left.
 pub(super) fn too_much(share: &Share, what: &str) -> Refusal {
     let message = format!(
         "the requests in work leave too little of {} bytes for {what} (`server.max_bytes_in_flight`); ask again later",

@@ -115,7 +115,7 @@ fn response(
     }
 }
 
-/// Returns from what the daemon knows what a hook was denied.
+/// Returns the sources of a run's denials.
 fn denial_sources(ended: &Ended) -> Vec<String> {
     let calls = ended.setup.asks.then_some("seccomp");
     let plan = ended.announced.plan();
@@ -274,8 +274,8 @@ pub(super) fn push_message(push: &Push) -> pb::Push {
     }
 }
 
-/// Encodes a verdict; `sandbox_denied` says whether the sandbox refused something that the hook wanted, `lifetime` how long
-/// context stays valid at the point.
+/// Encodes a verdict. `sandbox_denied` is whether the sandbox refused the hook something, `lifetime` how long context stays valid
+/// at the point.
 pub(super) fn verdict_message(
     verdict: &Verdict,
     sandbox_denied: bool,

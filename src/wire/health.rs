@@ -8,7 +8,7 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 use super::service::Hooks;
 use crate::pb::hook_service_server::HookServiceServer;
 
-/// What is told whoever asks for the health, of the server as a whole and of the hooks' service.
+/// The health of the server as a whole and of the hooks' service.
 #[derive(Clone, Debug)]
 pub(super) struct Health {
     reporter: HealthReporter,
@@ -34,17 +34,17 @@ impl Health {
         }
     }
 
-    /// Tells whether any profile is confirmed: without one, every hook is refused.
+    /// Sets whether any profile is confirmed: without one, every hook is refused.
     pub(super) async fn confirmed(&self, any: bool) {
         self.change(|state| state.any_confirmed = any).await;
     }
 
-    /// Tells whether runs can be recorded: otherwise every hook is refused.
+    /// Sets whether runs can be recorded: otherwise every hook is refused.
     pub(super) async fn recorded(&self, are: bool) {
         self.change(|state| state.is_recorded = are).await;
     }
 
-    /// Tells that no hook is run any more, whatever is confirmed later.
+    /// Sets the health to not serving for good, whatever is confirmed later.
     pub(super) async fn end(&self) {
         self.change(|state| state.is_over = true).await;
     }

@@ -3,14 +3,14 @@
 /// What the wire accepts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WireLimits {
-    /// How many connections those who may ask have in all.
+    /// The most connections of authorised uids in all.
     pub connections: usize,
     /// The largest event, bytes.
     pub event_bytes: usize,
 }
 
 impl WireLimits {
-    /// What a request may be longer than its event: argv and environment together never exceed 2 MiB.
+    /// How much longer than its event a request may be. Arguments and environment together never exceed 2 MiB.
     const REQUEST_MARGIN_BYTES: usize = 3 * 1024 * 1024;
 
     /// Returns the largest message, bytes.

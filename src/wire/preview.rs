@@ -23,7 +23,8 @@ use crate::{
     sandbox::Mechanism,
 };
 
-/// Whether a refusal is what a preview answers with, and not a status: the request makes sense, and its caller may ask.
+/// Returns whether a preview answers with this refusal instead of a status. It does where the request makes sense, and its caller
+/// may make it.
 pub(super) const fn is_an_answer(reason: Reason) -> bool {
     match reason {
         Reason::CallerIsAHook

@@ -1,5 +1,5 @@
-//! Answers that were given, by the caller's request id: the same request again is answered, not run, again. Where there is no room
-//! for an answer, its id is kept: what ran is not run again, though nobody can say any more what came of it.
+//! Retained answers by idempotency key: a repeated request is answered, not run, again. Where there is no room for an answer, its
+//! id is kept: what ran is not run again, though its result is lost.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,10 +22,10 @@ use crate::{
     util::shares::{Share, Shares},
 };
 
-/// How many bytes of answers are kept at most, divided among the uids of those that asked.
+/// The most bytes of retained answers, divided among the uids of their callers.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// What an answer takes beside its own bytes: its id, and its places in the tables.
+/// An answer's memory beside its own bytes: its id, and its table entries.
 const OVERHEAD_BYTES: usize = 512;
 
 /// The largest answer that is worth more than ids of before, bytes.
@@ -34,7 +34,7 @@ const SMALL_REPLY_BYTES: usize = 64 * 1024;
 /// An answer as it goes out.
 pub(super) type Reply<R> = Result<R, Status>;
 
-/// Who asked, under which id.
+/// The caller's uid and its id of the request.
 pub(super) type CallerKey = (u32, String);
 
 /// Answers by request id.
@@ -115,7 +115,7 @@ impl Nameable for pb::DispatchRequest {
     }
 }
 
-/// What tells two requests with the same id apart.
+/// Distinguishes two requests with the same id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fingerprint {
     /// By all but the values of the environment: what is written down.
@@ -124,7 +124,7 @@ pub(super) struct Fingerprint {
     pub(super) whole: [u8; 32],
 }
 
-/// Returns what tells two requests with the same id apart.
+/// Returns the fingerprint that distinguishes requests with the same id.
 pub(super) fn fingerprint(message: &mut impl Nameable) -> Fingerprint {
     let mut values = Sha256::new();
     let mut taken = Vec::new();
@@ -164,7 +164,7 @@ impl<R> Default for Retained<R> {
 }
 
 impl<R: Message> Retained<R> {
-    /// Looks an id up; a new one is entered, whose run goes on for as long as somebody holds `guard`, if there is one.
+    /// Looks an id up, and enters a new one. Its run goes on for as long as somebody holds `guard`, if there is one.
     pub(super) fn enter(
         self: &Arc<Self>,
         key: CallerKey,
@@ -197,7 +197,7 @@ impl<R: Message> Retained<R> {
     }
 }
 
-/// Whether a refusal came after this request's hook was let go: its end could not be recorded, or its confinement not be confirmed.
+/// Returns whether a refusal came after the hook was released. Its end could not be recorded, or its confinement not be confirmed.
 fn says_released(status: &Status) -> bool {
     let details = status.get_error_details();
     let info = details.error_info();
@@ -289,7 +289,7 @@ impl<R> Entries<R> {
         true
     }
 
-    /// Has whoever asks again told that there was an answer.
+    /// Drops the answer and keeps the id, so that a repeated request gets a refusal.
     fn let_go_of_answer(&mut self, key: &CallerKey) {
         if let Some(entry) = self.by_key.get_mut(key) {
             entry.reply = watch::channel(Some(Err(gone(&key.1)))).1;
@@ -422,7 +422,7 @@ mod tests {
         }));
     }
 
-    /// What is told to who asks again: 'a' = the answer, 'i' = that it ran, '-' = nothing.
+    /// The answer to a repeated request: 'a' = the answer, 'i' = that it ran, '-' = nothing.
     fn again(retained: &Arc<Retained<pb::ExecuteResponse>>, uid: u32, id: usize) -> char {
         let entries = retained.entries.lock().unwrap();
         match entries.by_key.get(&(uid, id.to_string())) {

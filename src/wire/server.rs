@@ -50,13 +50,13 @@ use crate::{
 /// How long clients may take to fetch their answers once everything else has ended.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often a silent client is asked for a sign of life, and how long it may take for it.
+/// Interval and timeout of HTTP/2 keep-alive pings to silent clients.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
-/// How old a connection becomes before its client is asked to make another. What runs on it goes on to its end.
+/// The age at which a client is made to reconnect. What runs on the connection goes on to its end.
 const MAX_CONNECTION_AGE: Duration = Duration::from_secs(30 * 60);
 
-/// How many requests one connection may have in work; a client keeps others back until one is answered.
+/// The most requests in work on one connection; a client keeps others back.
 const MAX_STREAMS: u32 = 256;
 
 /// How many connections operators may have.
@@ -72,7 +72,8 @@ pub enum Incoming {
 }
 
 impl Incoming {
-    /// Listens on a socket that only this daemon made: in a directory of its own user, with the given mode. Returns where that is.
+    /// Listens on a socket of this daemon's own, with the given mode. Its directory belongs to the daemon's user. Returns the
+    /// socket's file.
     ///
     /// # Errors
     ///
@@ -172,7 +173,7 @@ pub enum ServeError {
 pub struct Server {
     /// The hooks that run whenever their points come.
     pub configured: Arc<Current<Configured>>,
-    /// Whether any profile is confirmed: without one, the health is that of a server that serves nothing.
+    /// Whether any profile is confirmed: without one, the health is not serving.
     pub confirmed: bool,
     /// How long running hooks get once `shutdown` is cancelled.
     pub drain: Duration,
@@ -328,8 +329,7 @@ impl Server {
     }
 }
 
-/// Has the health tell whether runs can be recorded, and ends a daemon that will never record one again: its supervisor can
-/// start one that may.
+/// Updates the health by the journal, and ends a daemon that can never record again. Its supervisor can start one that may.
 async fn watch(
     mut journal: watch::Receiver<Option<Problem>>,
     health: Health,
@@ -379,7 +379,7 @@ async fn serve_until(
     }
 }
 
-/// Serves the operator until the daemon's end, and reloads when a signal asks for it.
+/// Serves the operator until shutdown, and reloads on a signal.
 async fn steer(admin: Admin, steering: Steering, doorway: DoorwayLayer, over: CancellationToken) {
     let Steering {
         hangup, incoming, ..

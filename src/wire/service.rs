@@ -180,8 +180,8 @@ impl Hooks {
         })
     }
 
-    /// Runs what a request asks for, unless a request with its id has been answered or is being answered: then that answer
-    /// is given. The run is a task; it is ended when `guard` is dropped, which is when the last client is gone that waits.
+    /// Runs a request, or answers it from an earlier request with its id. The run is a task; it is ended when `guard` is dropped,
+    /// which is when the last client is gone that waits.
     ///
     /// # Errors
     ///
@@ -237,7 +237,7 @@ impl Hooks {
 }
 
 impl Hooks {
-    /// Tells what would become of a request.
+    /// Previews a request.
     async fn look_ahead(
         &self,
         message: pb::ExecuteRequest,
@@ -280,7 +280,7 @@ impl Hooks {
     }
 }
 
-/// Decodes a request, with the session and the source that its event tells of where it names none.
+/// Decodes a request, and fills in session and source from its event.
 fn decoded(
     message: pb::ExecuteRequest,
     limits: WireLimits,
@@ -306,7 +306,7 @@ struct DecodedCall {
     run: Pin<Box<dyn Future<Output = Reply<Executed>> + Send>>,
 }
 
-/// The id a caller gave its request, and what tells the request from another under that id.
+/// An idempotency key: the caller's id, and the fingerprint of its request.
 pub(super) struct IdempotencyKey {
     pub(super) fingerprint: [u8; 32],
     /// The memory of its uid.
@@ -360,7 +360,7 @@ pub(super) fn held(extensions: &Extensions) -> Result<Arc<Share>, Status> {
     held.ok_or_else(broken)
 }
 
-/// Who asks, since when, and how long it waits.
+/// The caller, the time of arrival, and the caller's timeout.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     arrived: Instant,
@@ -390,7 +390,7 @@ impl Caller {
         Self::of(request.extensions(), request.metadata().as_ref())
     }
 
-    /// Makes a call of it, under a new run id; beside it, what is wrong with its headers.
+    /// Makes a call of it under a new run id. Returns what is wrong with its headers, too.
     pub(super) fn call(
         self,
         cancel: CancellationToken,

@@ -167,7 +167,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Answers all that is asked with a no: whoever sat here has gone.
+    /// Answers every question with no: nobody sits at the terminal any more.
     async fn refuse_all(&mut self, client: &mut Client) -> Result<(), Failure> {
         while let Some(asked) = self.open.pop_front() {
             (self.say)(b"no\n");
@@ -242,8 +242,8 @@ pub(super) fn by_id(
     })
 }
 
-/// Asks at this process's terminal about one request, until the returned task is aborted. `None` where there is no
-/// terminal, or this user may not answer for the operator: the refusal of the run then says what to do.
+/// Puts one request's questions to this terminal, until the returned task is aborted. `None` where there is no terminal, or this
+/// user may not answer for the operator: the refusal of the run then says what to do.
 pub(in crate::cli) async fn ask_about(
     channel: Channel,
     request_id: String,
@@ -298,7 +298,7 @@ async fn decide(
     Ok(answer.into_inner().counted)
 }
 
-/// Reads lines on a thread of its own: a read of a terminal cannot be cancelled.
+/// Reads lines on a thread of its own: a terminal's read cannot be cancelled.
 fn lines(input: impl BufRead + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! `hookjail consent`: allow commands, list and revoke what is allowed, answer questions about what is not.
+//! `hookjail consent`: the allowlist, and open questions.
 
 mod ask;
 
@@ -170,7 +170,7 @@ pub(super) struct Terms {
 /// A consent, and what it is bound to.
 pub(super) struct BoundConsent {
     pub(super) entry: Entry,
-    /// Which of its arguments name files that may be code, and may as well be data.
+    /// Arguments that name files which may be code or data.
     pub(super) given: Vec<String>,
     /// What the command runs that it cannot be bound to.
     pub(super) unbound: Vec<String>,
@@ -266,7 +266,7 @@ fn allow(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says that the daemon that runs are served by goes by another list, if so.
+/// Warns where the daemon that serves runs uses another list.
 fn other_list(context: &Context) -> Option<String> {
     let socket = private_server::daemon(context, None)?;
     let owner = socket.metadata().ok()?.uid();
@@ -284,7 +284,7 @@ fn other_list(context: &Context) -> Option<String> {
     })
 }
 
-/// Says what is allowed, and what it is bound to.
+/// Prints what is allowed, and what it is bound to.
 fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
     let BoundConsent {
         entry,
@@ -402,7 +402,7 @@ fn import(config: &Config, context: &Context, file: &Path) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the commands as which the allowlist may have what was typed like this: here, or for the directory of an entry.
+/// Returns the spellings of a typed command in the allowlist. They are those for this directory, and for the directory of an entry.
 fn written(config: &Config, words: &[OsString]) -> Result<BTreeSet<String>, Failure> {
     let list = Allowlist::load(&config.allowlist())?;
     let scopes = list.entries().iter();

@@ -19,8 +19,8 @@ pub(super) struct Edit {
     pub(super) text: String,
 }
 
-/// Returns where a member stands of the entry at a path such as `hooks.PreToolUse[0].hooks[1]`, and what it says; `None` where there
-/// is none. In YAML it is found where it is a text that stands there itself.
+/// Returns a member's range and text in the entry at a path. A path is such as `hooks.PreToolUse[0].hooks[1]`. `None` where there
+/// is no such member; in YAML only a text that stands there itself is found.
 pub(super) fn member(
     syntax: Syntax,
     text: &str,
@@ -46,7 +46,7 @@ fn json_member(text: &str, path: &str, key: &str) -> Option<(Range<usize>, Value
     Some((start..start + value.get().len(), decoded))
 }
 
-/// One level of a YAML text: a list with the place in it, or a map with the key whose value comes next.
+/// One level of a YAML text: a list's index, or a map's current key.
 enum Level {
     Item(usize),
     Key(Option<String>),
@@ -116,7 +116,7 @@ fn spelled(levels: &[Level]) -> String {
     path
 }
 
-/// Returns where a text is written that begins at a character; `None` where it is a block, or goes on in another line without quotes.
+/// Returns the range of the text that begins at a character. `None` where it is a block, or goes on in another line without quotes.
 /// Where the parser says that a text ends may lie behind a comment.
 fn written(text: &str, start: usize, value: &str, style: ScalarStyle) -> Option<Range<usize>> {
     let (start, _) = text.char_indices().nth(start)?;

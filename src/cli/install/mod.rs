@@ -149,7 +149,7 @@ struct SettingsChange {
     /// What it is allowed by; `None` where a hook is put back.
     bound: Vec<BoundConsent>,
     edits: Vec<Edit>,
-    /// What else there is to know.
+    /// Remarks for the user.
     remarks: Vec<String>,
 }
 
@@ -279,7 +279,7 @@ impl Install {
         }
     }
 
-    /// Says what becomes of a shell's line; or why it is left.
+    /// Plans the change of a shell's line, or returns why it is left.
     fn line(
         &self,
         config: &Config,
@@ -338,7 +338,7 @@ impl Install {
         self.change(config, file, hook, argv, after, vec![edit])
     }
 
-    /// Says what becomes of a program with arguments that no shell reads; or why it is left.
+    /// Plans the change of a program with arguments, or returns why it is left.
     fn words(
         &self,
         config: &Config,
@@ -464,8 +464,8 @@ impl Install {
         }
     }
 
-    /// Allows the commands, and only then has the runtime run them confined: what runs in between is refused nothing. Returns the
-    /// backups that are there still when hooks have been put back.
+    /// Allows the commands, and only then edits the settings. So what runs in between is refused nothing. Returns the backups that
+    /// are there still when hooks have been put back.
     fn carry_out(&self, config: &Config, planned: &[Planned]) -> Result<Vec<PathBuf>, Failure> {
         let bound = planned.iter().flat_map(Planned::changes);
         let bound = bound.flat_map(|change| &change.bound);
@@ -485,7 +485,7 @@ impl Install {
         Ok(backups)
     }
 
-    /// Says how it ended: with these backups left, where anything was changed.
+    /// Prints the result, with these backups left, where anything was changed.
     fn tell(
         &self,
         context: &Context,
@@ -549,7 +549,7 @@ impl Install {
     }
 }
 
-/// Returns words whose program is named by a whole path, where its hook starts in a directory of its own.
+/// Returns words whose program is absolute, where its hook starts elsewhere.
 fn from_its_directory(hook: &Registered, mut words: Vec<String>) -> Vec<String> {
     if let (Some(directory), Some(program)) = (&hook.working_dir, words.first_mut())
         && program.contains('/')
@@ -571,8 +571,8 @@ fn before(hook: &Registered) -> String {
     }
 }
 
-/// Returns how settings call hookjail: by a path, as a runtime may look for programs elsewhere than its user, and by its program for
-/// that alone where it lies beside this one.
+/// Returns hookjail's spelling in settings, as a path. A runtime may look for programs elsewhere than its user. It is the program
+/// for that alone where that lies beside this one.
 fn program() -> Result<Vec<String>, String> {
     let path =
         env::current_exe().map_err(|error| format!("hookjail's own path is not known: {error}"))?;
@@ -595,7 +595,7 @@ fn program() -> Result<Vec<String>, String> {
     }
 }
 
-/// Whether hooks under a profile are told a workspace.
+/// Returns whether hooks under a profile need a workspace.
 fn needs_workspace(config: &Config, profile: &str) -> bool {
     let registry = Assembly::registry(config).ok();
     let policy = ProfileName::parse(profile)

@@ -1,4 +1,4 @@
-//! Says what a file contains, by its SHA-256.
+//! SHA-256 digests of files, cached for files that cannot have changed.
 //!
 //! It reads the file it is handed and never opens one: the file that is hashed is the file the caller holds.
 
@@ -21,7 +21,7 @@ use crate::sys::stores_change_times;
 /// The largest file that is hashed, 512 MiB. A sparse file of a terabyte would otherwise cost its owner nothing and us hours.
 pub const MAX_FILE_BYTES: u64 = 512 << 20;
 
-/// Hashes a regular file from its first byte, wherever its offset stands, and returns lower-case hex.
+/// Hashes a regular file from its first byte, whatever its offset. Returns lower-case hex.
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ pub fn hash_file(file: &File) -> Result<String, HashError> {
     hash_unless(file, &AtomicBool::new(false))
 }
 
-/// As [`hash_file`], and fails soon after `stop` is set.
+/// Hashes like [`hash_file`], and fails soon after `stop` is set.
 fn hash_unless(file: &File, stop: &AtomicBool) -> Result<String, HashError> {
     let before = file.metadata()?;
     if !before.is_file() {
@@ -107,7 +107,7 @@ pub struct DigestCache {
 }
 
 impl DigestCache {
-    /// Returns the digest of a file, as [`hash_file`] does; `leased` says whether writers are kept out of it by a lease.
+    /// Returns the digest of a file, as [`hash_file`] does. `leased` says whether a lease keeps writers out.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl DigestCache {
         Ok(digest)
     }
 
-    /// Returns how many bytes have to be read for a file's digest; none where it is remembered.
+    /// Returns how many bytes have to be read for a file's digest; none if cached.
     pub fn unknown_bytes(&self, file: &File, leased: bool) -> u64 {
         // One that cannot be examined is not read either.
         let Ok(metadata) = file.metadata() else {
@@ -193,13 +193,13 @@ impl Stamp {
     }
 }
 
-/// Whether every change of the file after `now` shows in its stamp.
+/// Returns whether every change of the file after `now` shows in its stamp.
 fn steady(file: &File, metadata: &Metadata, leased: bool, now: SystemTime) -> bool {
     let root_alone = metadata.uid() == 0 && metadata.mode() & 0o022 == 0;
     settled(metadata, now) && (root_alone || (leased && stores_change_times(file)))
 }
 
-/// Whether a file was last changed so long before `now` that another change would give it other times.
+/// Returns whether a file's last change is older than the coarsest clock tick. Another change would then give it other times.
 pub(super) fn settled(metadata: &Metadata, now: SystemTime) -> bool {
     let Ok(now) = now.duration_since(UNIX_EPOCH) else {
         return false;

@@ -20,21 +20,21 @@ use crate::{model::Peer, policy::Policy};
 /// How many questions may be open at once.
 const MAX_OPEN: usize = 256;
 
-/// How much news waits for a slow listener before it is let go: all open questions, and how each was settled.
+/// The most news queued for a slow listener before it is dropped. It is enough for all open questions, and how each was settled.
 const MAX_NEWS: usize = 2 * MAX_OPEN;
 
-/// What an operator is asked.
+/// A question for an operator.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The hook's name; may be empty.
     pub hook: String,
-    /// Who asks for it.
+    /// The caller.
     pub peer: Peer,
     /// The caller's id of the request.
     pub request_id: String,
     /// What it is about.
     pub subject: Subject,
-    /// Why it is asked.
+    /// Why consent is needed.
     pub why: String,
     /// The workspace of the request; empty where it has none.
     pub workspace: String,
@@ -47,7 +47,7 @@ pub enum Subject {
     Command {
         /// The command, as the allowlist spells it.
         command: String,
-        /// What changed in a file since its last approval, as a unified diff; empty where that is not known.
+        /// What changed in a file since its last approval, as a unified diff; or empty.
         diff: String,
         /// The content it would be bound to.
         digests: Vec<Digest>,
@@ -64,7 +64,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Whether an answer for good to one is an answer to the other.
+    /// Returns whether a permanent answer to one answers the other, too.
     fn is_same(&self, other: &Self) -> bool {
         let key = |subject: &Self| match subject {
             Self::Command {
@@ -87,11 +87,11 @@ pub struct OpenQuestion {
     pub expires_at: Timestamp,
     /// Its id.
     pub id: String,
-    /// What is asked.
+    /// The question.
     pub question: Question,
 }
 
-/// What an operator says.
+/// An operator's answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OperatorAnswer {
     /// Run it and remember.
@@ -111,7 +111,7 @@ pub struct Decided {
     pub decision: OperatorAnswer,
 }
 
-/// What a listener is told.
+/// News for listeners.
 #[derive(Clone, Debug)]
 pub enum News {
     /// There is a new question.
@@ -127,7 +127,7 @@ pub enum News {
     },
 }
 
-/// Why a question is not asked.
+/// Why a question is not opened.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NotAsked {
     /// Nobody listens.
@@ -151,7 +151,7 @@ struct State {
 #[derive(Debug)]
 struct Listener {
     news: mpsc::Sender<News>,
-    /// The only request it wants to hear of; empty = all.
+    /// The only request that it is interested in; empty = all.
     request_id: String,
 }
 
@@ -162,7 +162,7 @@ struct OpenEntry {
 }
 
 impl State {
-    /// Tells whom it concerns. Who is too slow to be told is let go, and gets to know that by the end of its news.
+    /// Sends news to the listeners concerned. One that is too slow is dropped, and learns that by the end of its news.
     fn tell(&mut self, request_id: &str, news: &News) {
         self.listeners.retain(|_, listener| {
             !listener.hears(request_id) || listener.news.try_send(news.clone()).is_ok()
@@ -175,7 +175,7 @@ impl State {
         open.filter(about).cloned().collect()
     }
 
-    /// Ends a question and tells of it. Returns where its asker waits.
+    /// Closes a question and sends the news. Returns the channel on which its caller waits.
     fn settle(&mut self, id: &str, decision: OperatorAnswer, expired: bool) -> Option<OpenEntry> {
         let open = self.open.remove(id)?;
         let news = News::Settled {
@@ -194,7 +194,7 @@ impl Listener {
     }
 }
 
-/// Whether a request is the one that is wanted; none named = every one.
+/// Returns whether a request is the wanted one; none named = every one.
 fn is_about(wanted: &str, request_id: &str) -> bool {
     wanted.is_empty() || wanted == request_id
 }
@@ -204,7 +204,7 @@ impl Pending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whether anybody would be asked about a request.
+    /// Returns whether a listener would get a question about a request.
     pub fn is_listened_to(&self, request_id: &str) -> bool {
         let state = self.state();
         state.listeners.values().any(|l| l.hears(request_id))
@@ -215,7 +215,7 @@ impl Pending {
         self.state().open_about(request_id)
     }
 
-    /// Listens to what is asked from now on, about one request only if it is named. What is open already comes beside.
+    /// Subscribes to questions from now on, about one request only if it is named. Returns those that are open already, too.
     pub fn listen(&self, request_id: &str) -> (Listening, Vec<Arc<OpenQuestion>>) {
         let (news, heard) = mpsc::channel(MAX_NEWS);
         let mut state = self.state();
@@ -237,7 +237,7 @@ impl Pending {
         (listening, open)
     }
 
-    /// Asks whoever listens.
+    /// Opens a question for the listeners.
     ///
     /// # Errors
     ///
@@ -321,12 +321,12 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Waits for news; `None` once the daemon is ending, or has let go of a listener that was too slow.
+    /// Waits for news. Returns `None` at shutdown, or when dropped for being too slow.
     pub async fn next(&mut self) -> Option<News> {
         self.heard.recv().await
     }
 
-    /// Says whether the news ended because the daemon does.
+    /// Returns whether the news ended because of shutdown.
     pub fn is_closed(&self) -> bool {
         self.pending.state().closed
     }

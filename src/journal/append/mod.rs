@@ -80,8 +80,8 @@ struct Shared {
 }
 
 impl Journal {
-    /// Opens the journal of a directory, both made if they are missing, and records which runs of dead writers were
-    /// interrupted, and whether records were lost at its end.
+    /// Opens a directory's journal and records which runs of dead writers were interrupted. Directory and journal are made where
+    /// they are missing. Records missing at its end are recorded as lost.
     ///
     /// # Errors
     ///
@@ -151,8 +151,8 @@ impl Journal {
         self.mark.id()
     }
 
-    /// Appends records under one lock, each as [`Journal::append`] does: what came of the first, the second and so on. Records are
-    /// asked for once the lock is held.
+    /// Appends records under one lock, each as [`Journal::append`] does. Takes the records once the lock is held, and returns a
+    /// result for each.
     ///
     /// # Errors
     ///
@@ -182,7 +182,7 @@ impl Journal {
         Ok(appended)
     }
 
-    /// Settles the runs of writers that died meanwhile, on a thread of its own: reading the journal takes long.
+    /// Settles the runs of writers that died meanwhile, on a separate thread: reading the journal takes long.
     fn settle_beside(&self, dead: Vec<WriterLock>) {
         let (shared, directory) = (Arc::clone(&self.shared), self.directory.clone());
         let settle = move || {
@@ -268,7 +268,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the disk hold every record up to one, with as few waits as writers allow: who waits longest syncs for all.
+    /// Syncs every record up to one to the disk. Of several writers that wait, one syncs for all.
     fn sync(&self, sequence: u64) -> Result<(), JournalError> {
         self.synced.through(sequence, || {
             let state = self.state();
@@ -332,7 +332,7 @@ pub enum JournalError {
         /// Its size.
         bytes: usize,
     },
-    /// The disk did not take records that were written before, so nobody knows which of them it has.
+    /// The disk failed to take earlier records, and which of them it has is unknown.
     #[error("the disk failed to take records of `{path}`; look after it, then restart")]
     Unsynced {
         /// The journal.
@@ -361,7 +361,7 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    /// Whether no record will ever be written after it by this writer.
+    /// Returns whether this writer will never write another record.
     pub const fn is_final(&self) -> bool {
         match self {
             Self::Broken { .. }
@@ -384,7 +384,7 @@ impl From<WriterLockError> for JournalError {
 
 type WriteLine = fn(&File, &[u8]) -> io::Result<()>;
 
-/// Returns the runs that dead writers started and nobody settled, in the order of their start.
+/// Returns the runs that dead writers started and nobody settled, in order of start.
 fn left_open(dir: &Path, dead: &[WriterLock]) -> io::Result<Vec<Interrupted>> {
     let mut reader = JournalReader::open(dir);
     let mut open = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What a writer knows of the chain's end, and how it goes on from there. Whoever calls holds the journal's lock.
+//! A writer's state: the chain's end, and appending to it. Callers hold the journal's lock.
 
 use std::{
     collections::HashSet,
@@ -57,7 +57,7 @@ struct Position {
     /// The last record seen.
     head: Head,
     identity: FileId,
-    /// Where the line of `head` ends in this file; 0 if it is in the one before.
+    /// Where the line of `head` ends in this file; 0 if it is in the previous one.
     length: u64,
     path: PathBuf,
     /// Up to where the disk keeps room.
@@ -89,7 +89,7 @@ impl State {
         })
     }
 
-    /// Compares the journal's end with where it was noted to be, and records it if something is missing there.
+    /// Compares the journal's end with the head file, and records what is missing.
     pub(super) fn check_end(&mut self) -> Result<(), JournalError> {
         self.at.read_on()?;
         let older = Older::list(&self.directory)
@@ -141,8 +141,8 @@ impl State {
         }
     }
 
-    /// Reads what other writers appended, follows them into the file they began, and cuts off a line that one of them
-    /// left unfinished.
+    /// Catches up with other writers. Reads what they appended, follows them into a file that they began, and cuts off a line that
+    /// one of them left unfinished.
     pub(super) fn catch_up(&mut self) -> Result<(), JournalError> {
         match files::at(&self.at.path).map_err(|error| self.at.unusable("look at", error))? {
             Some((identity, length)) if identity == self.at.identity => {
@@ -210,8 +210,8 @@ impl State {
         })
     }
 
-    /// Has the disk keep room for the ends of what runs beyond a start that ends there: a full disk then keeps hooks from starting,
-    /// and no end from being written.
+    /// Reserves disk space for the end records of running hooks. A full disk then keeps hooks from starting, and no end from being
+    /// written.
     fn reserve(&mut self, end: u64) -> Result<(), JournalError> {
         let runs = u64::try_from(self.open.len()).unwrap_or(u64::MAX);
         let needed = end
@@ -229,8 +229,7 @@ impl State {
         Ok(())
     }
 
-    /// Returns the marks of writers that were found dead, once; [`Self::settled`] is to be called when their runs are settled, or
-    /// cannot be.
+    /// Returns the locks of dead writers, once. Callers call [`Self::settled`] when the runs of these are settled, or cannot be.
     pub(super) fn take_dead(&mut self) -> Vec<WriterLock> {
         let Dead::Found(marks) = &mut self.dead else {
             return Vec::new();
@@ -291,7 +290,7 @@ impl State {
         Err(self.replaced())
     }
 
-    /// Whether another writer has left this file for the next: it has its name as an older file, or was removed as one.
+    /// Returns whether another writer rotated this file: its name is that of an older file, or it is removed.
     fn was_left(&self) -> Result<bool, JournalError> {
         let file = self.at.file.metadata();
         let file = file.map_err(|error| self.at.unusable("look at", error))?;
@@ -376,7 +375,7 @@ impl State {
         synced.map_err(|error| self.at.unusable("sync the directory of", error))
     }
 
-    /// Whether the chain goes through a record that was noted.
+    /// Returns whether the chain contains the record of a head file.
     fn holds(&self, noted: &HeadRecord) -> Result<bool, JournalError> {
         let last = &self.at.head;
         if noted.sequence >= last.sequence {
@@ -468,7 +467,7 @@ impl State {
 }
 
 impl Position {
-    /// Opens the file that is written, and makes it where it is missing, without reading to its end yet.
+    /// Opens the current file, or creates it, without reading to its end yet.
     fn open(directory: &Path) -> Result<Self, JournalError> {
         let path = directory.join(files::LIVE);
         let file = open_file(
@@ -502,7 +501,7 @@ impl Position {
         Ok(at)
     }
 
-    /// Returns the last record of the newest older file; that of a chain without records if there is none.
+    /// Returns the last record of the newest older file; without records, an empty chain's head.
     fn end_of_older(&self, directory: &Path) -> Result<Head, JournalError> {
         let unusable = |error| self.unusable("read the file before", error);
         let Some(newest) = Older::list(directory).map_err(unusable)?.pop() else {
@@ -561,7 +560,7 @@ impl Position {
     }
 }
 
-/// Reads the record whose line ends at `end` and begins no earlier than at `floor`; `None` if there is none.
+/// Reads the record whose line ends at `end` and begins at `floor` or later.
 fn record_ending_at(file: &File, floor: u64, end: u64) -> io::Result<Option<Head>> {
     let Some(last) = end.checked_sub(1).filter(|last| *last >= floor) else {
         return Ok(None);
@@ -591,7 +590,7 @@ const END_RECORD_BYTES: u64 = 8 << 10;
 /// Room beyond the ends of what runs, for longer ones.
 const RESERVE_BYTES: u64 = 64 << 10;
 
-/// How much more is kept at a time, so that few records have to ask for it.
+/// How much more is preallocated at a time, so that few records need a call.
 const PREALLOCATED_BYTES: u64 = 256 << 10;
 
 pub(super) const TORN_TEXT_BYTES: usize = 4096;

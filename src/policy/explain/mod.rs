@@ -1,5 +1,4 @@
-//! What a policy says about an operation on files, and what it would take: read off the table that rulesets are built
-//! from.
+//! Explains what a policy allows by the table that rulesets are built from.
 //!
 //! Two steps. [`Target::locate`] and [`Reach::locate`] look at the file system, because a grant is an inode and not a
 //! text; [`Reach::decide`] is pure. Rights that no rule can say anything about (file permissions, what a system call
@@ -50,7 +49,7 @@ pub enum Operation {
     RemoveDirectory,
     /// Give a file or directory another name or place.
     Rename,
-    /// Ask whether it exists, how large it is and when it changed.
+    /// Read its existence, size and times.
     See,
     /// Cut a file's content off, by its path.
     Truncate,
@@ -103,12 +102,12 @@ impl Operation {
         }
     }
 
-    /// Whether it takes a second path.
+    /// Returns whether it takes a second path.
     pub const fn has_destination(self) -> bool {
         matches!(self, Self::Link | Self::Rename)
     }
 
-    /// Whether a link at the end of the path is followed.
+    /// Returns whether it follows a link at the end of the path.
     const fn follows(self) -> bool {
         matches!(
             self,
@@ -230,7 +229,7 @@ impl Target {
         Self::find(path, false)
     }
 
-    /// Returns a path in a place that does not exist yet, such as the scratch directory of a run to come.
+    /// Returns a path in a place that does not exist yet, as a future scratch directory.
     pub fn imagined(path: &Path, kind: FileKind) -> Self {
         let parent = path.parent().unwrap_or(path);
         Self {
@@ -320,7 +319,7 @@ pub struct Reach {
     workspace: Option<PathBuf>,
 }
 
-/// A place in the workspace that is a mount point for the hook, because it or something below it stays read-only.
+/// A path in the workspace that is a mount point, because something there is read-only.
 #[derive(Clone, Debug)]
 struct MountPoint {
     place: Located,
@@ -328,9 +327,8 @@ struct MountPoint {
 }
 
 impl Reach {
-    /// Finds what a policy's grants lead to on this host, as a run does: by inode, links in system grants followed. All
-    /// grants must be bound (see [`super::narrow::narrow`]). `handled` are the rights that the host's mechanism decides
-    /// about; what it does not decide about nobody refuses.
+    /// Resolves a policy's grants on this host by inode, as a run does. Links in system grants are followed. All grants must be
+    /// bound (see [`super::narrow::narrow`]). `handled` are the rights that the host's mechanism handles; no other is refused.
     ///
     /// # Errors
     ///
@@ -409,12 +407,12 @@ impl Reach {
         self.granted.iter()
     }
 
-    /// Iterates over grants for which every run is refused: they are missing, or a link leads to them.
+    /// Iterates over grants for which every run is refused: missing, or behind a link.
     pub fn missing(&self) -> impl Iterator<Item = &GrantSpec> {
         self.missing.iter()
     }
 
-    /// Returns all that may be done at a place: the sum of the grants it lies in.
+    /// Returns the rights on a path: the sum of the grants it lies in.
     fn rights_on(&self, place: &Located) -> FileRights {
         self.holding(place)
             .fold(FileRights::default(), |sum, granted| {
@@ -474,7 +472,7 @@ impl Reach {
         }
     }
 
-    /// Whether the grants allow an operation.
+    /// Returns whether the grants allow an operation.
     #[must_use]
     pub fn allows(
         &self,
@@ -607,7 +605,7 @@ impl Reach {
         (place(from) != place(beside)).then_some((beside, How::OtherMount))
     }
 
-    /// Says why some rights on a path were refused, and what would allow them; `None` where grants allow them all.
+    /// Explains why rights on a path were refused, and what would allow them. Returns `None` where grants allow them all.
     pub fn refused(
         &self,
         rights: FileRights,
@@ -665,9 +663,9 @@ impl Reach {
         }
     }
 
-    /// Finds the smallest grants that make up for what is lacking: on as little as can be named, with as little access as
-    /// does it. `object` is what is asked for, and not a directory on the way. Returns what would be reached with them, and them as a profile spells them; or why the rules for profiles
-    /// forbid it.
+    /// Finds the smallest grants for the rights that are lacking. They are on as little as can be named, with as little access as
+    /// does it. `object` is the path in question, and not a directory on the way. Returns what would be reached with them, and them
+    /// as a profile spells them; or why the rules for profiles forbid it.
     fn grants_for(
         &self,
         lacks: Vec<(&Located, FileRights)>,
@@ -846,7 +844,7 @@ fn needs<'a>(
     }
 }
 
-/// Returns what it takes to give a file another name, in the same directory or another.
+/// Returns the rights that renaming a file takes, within a directory or across two.
 fn between<'a>(from: &'a Target, to: &'a Target, removes: bool) -> Vec<(&'a Located, FileRights)> {
     let mut source = FileRights::default();
     let mut goal = FileRights::of(&[from.kind.made_by()]);
@@ -866,7 +864,7 @@ fn between<'a>(from: &'a Target, to: &'a Target, removes: bool) -> Vec<(&'a Loca
     ]
 }
 
-/// What a policy says.
+/// The decision of a policy's grants.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GrantDecision {
     /// It does not refuse it.
@@ -927,7 +925,7 @@ fn mounts(files: &Files, workspace: Option<&Path>) -> io::Result<Vec<MountPoint>
 pub enum How {
     /// Its name is that of a mount point.
     MountPoint,
-    /// It may not go from one directory to the other: because of these rights, which it would gain or lacks.
+    /// It may not change directory, because it would gain, or lacks, these rights.
     NotBetween(FileRights),
     /// These rights are not granted.
     NotGranted(FileRights),

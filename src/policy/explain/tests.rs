@@ -4,7 +4,7 @@ use super::*;
 
 const ALL: FileRights = FileRights::of(&FileRight::ALL);
 
-/// A directory with a file and a directory in it, and a link to the latter.
+/// A directory with a file, a directory, and a link to the latter.
 struct Ground(tempfile::TempDir);
 
 impl Ground {

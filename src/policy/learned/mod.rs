@@ -1,4 +1,4 @@
-//! The smallest profile under which what a hook was seen to do is allowed: a shipped one, parts, and single grants.
+//! Builds the smallest profile that allows what a hook did. It is a shipped one, parts, or single grants.
 //!
 //! It looks at what profiles come to by [`Reach`], the table that rulesets are built from, and knows no second copy of it.
 
@@ -47,7 +47,7 @@ impl Use {
         directory.is_some_and(|directory| self.places().any(|path| path.starts_with(directory)))
     }
 
-    /// Whether grants let a hook do it.
+    /// Returns whether grants let a hook do it.
     #[must_use]
     pub fn is_allowed(&self, reach: &Reach) -> bool {
         reach.allows(self.operation, &self.target, self.destination.as_ref())
@@ -117,8 +117,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Makes the smallest profile under which a hook is allowed all that it needs and `widest` allows. `under` says what a draft
-    /// comes to.
+    /// Composes the smallest profile for a hook's needs, as far as `widest` allows them. `under` resolves a draft.
     ///
     /// # Errors
     ///

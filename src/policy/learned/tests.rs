@@ -81,7 +81,7 @@ impl Home {
         }
     }
 
-    /// Returns the text of the profile that comes of what was done under a profile, without its first line.
+    /// Returns the text of the learned profile, without its first line.
     fn learn(&self, widest: &str, needs: &Needs) -> String {
         let widest = format!("description = \"widest\"\n{widest}");
         let path = [self.path(".nvm/v/bin"), self.path(".local/bin")];
@@ -251,7 +251,7 @@ fn with_the_network_the_workspace_is_a_grant_beside_it() {
     );
 }
 
-/// What the first run could not change, nothing that comes of it can.
+/// A learned profile allows nothing that the first run was refused.
 #[test]
 fn what_the_widest_profile_keeps_read_only_stays_so() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! What a request makes of a policy: `${workspace}` and `${source}` bound, and only less allowed than the profile allows.
+//! Binds and narrows a policy for one request: never more than the profile allows.
 //!
 //! Pure: paths are compared as text. That a path is what it says, and not a link, is settled where it is opened.
 
@@ -119,7 +119,7 @@ pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<P
     Ok(narrowed)
 }
 
-/// A request asks for more than its profile allows, or leaves out what the profile needs.
+/// A request exceeds its profile, or leaves out what the profile needs.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Widened {
     /// A read-only grant would lie below a writable one.
@@ -142,7 +142,7 @@ pub enum Widened {
     Output {
         /// What the profile allows.
         allowed: u64,
-        /// What the request asks for.
+        /// The number in the request.
         asked: u64,
         /// The profile.
         profile: ProfileName,
@@ -156,13 +156,12 @@ pub enum Widened {
         field: String,
         /// Which grants could have covered it.
         grants: &'static str,
-        /// The path asked for.
+        /// The path in the request.
         path: PathBuf,
         /// The profile.
         profile: ProfileName,
     },
-    /// The profile needs a workspace or a source that the request does not give, or gives wrongly. Not a widening, but found
-    /// here.
+    /// A workspace or source that the profile needs is missing or wrong. Not a widening, but found here.
     #[error("`{field}` {problem}")]
     Unbound {
         /// The field of the request.
@@ -298,7 +297,7 @@ impl List {
     }
 }
 
-/// Finds what each path asked for may be used for: as much as the grants it lies in allow together.
+/// Finds the access to each requested path. It is what the grants it lies in allow together.
 fn pick(
     policy: &Policy,
     granted: &[GrantSpec],

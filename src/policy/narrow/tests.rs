@@ -349,7 +349,7 @@ proptest! {
     }
 }
 
-/// What grants allow on one file. Written without the code under test: parts are compared one by one, `..` goes up.
+/// Returns what grants allow on one file, by a second implementation. Parts are compared one by one, `..` goes up.
 fn uses(grants: &[GrantSpec], bound: Bindings<'_>, file: &Path) -> Vec<&'static str> {
     let mut all = Vec::new();
     for grant in grants {
@@ -442,7 +442,7 @@ fn any_narrow() -> impl Strategy<Value = Narrow> {
         )
 }
 
-/// A path as a request might write it.
+/// Generates a path as a request might spell it.
 fn any_path() -> impl Strategy<Value = PathBuf> {
     let part = select(vec!["a", "a", "b", "aa", ".", "..", ""]);
     prop::collection::vec(part, 1..4).prop_map(|parts| format!("/{}", parts.join("/")).into())

@@ -121,7 +121,7 @@ impl From<&Files> for FilesSection {
 }
 
 impl Files {
-    /// Whether every request is granted the whole workspace.
+    /// Returns whether every request is granted the whole workspace.
     pub(super) fn grant_workspace(&self) -> bool {
         let whole = GrantPlace::Workspace {
             below: PathBuf::new(),
@@ -130,8 +130,8 @@ impl Files {
         self.named.iter().any(|grant| grant.place == whole)
     }
 
-    /// Leaves under `read_only` what a writable grant holds or lies in; nothing else could be written anyhow. `path` says where a
-    /// place lies, if that is known, and `workspace` where the workspace does.
+    /// Keeps the `read_only` paths that a writable grant contains or lies in. Nothing else could be written anyhow. `path` resolves
+    /// a place, if that is known, and `workspace` is the workspace's.
     pub(in crate::policy) fn keep_read_only(
         &mut self,
         workspace: &Path,
@@ -195,7 +195,7 @@ impl From<ReadOnlyPath> for String {
     }
 }
 
-/// Where `${workspace}` and `${source}` lie is known only once they are bound, so each is compared with itself here.
+/// Returns containment; each of `${workspace}` and `${source}`, unknown until bound, only contains itself.
 fn lies_in(inner: &GrantPlace, outer: &GrantPlace) -> bool {
     match (inner, outer) {
         (GrantPlace::Path(inner), GrantPlace::Path(outer))
@@ -442,7 +442,7 @@ fn grantable(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Says why no grant can be on a path, whatever the host.
+/// Returns why no grant can be on a path on any host.
 pub(in crate::policy) fn ungrantable(path: &Path) -> Option<&'static str> {
     let is = |other: &str| path == Path::new(other);
     if is("/") {

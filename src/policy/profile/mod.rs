@@ -1,4 +1,4 @@
-//! Profile files: their format, what `extends` means, and the rules that a resolved profile must keep.
+//! Profile files: format, inheritance, and the rules for a resolved profile.
 //!
 //! A file starts from its parent: a single value replaces the parent's; lists add to the parent's, and a grant on a
 //! path that the parent also grants takes that grant's place. This module sees text only; [`super::registry`] reads
@@ -115,7 +115,7 @@ impl ProfileFile {
         }
     }
 
-    /// Whether it is no profile by itself.
+    /// Returns whether it is a part, and no profile by itself.
     pub(super) const fn is_part(&self) -> bool {
         self.part
     }
@@ -191,7 +191,7 @@ impl ProfileFile {
         Ok(policy)
     }
 
-    /// Hashes everything but the description, as JSON: its form, unlike that of TOML, does not change with the writer.
+    /// Hashes everything but the description as JSON. Its form, unlike that of TOML, does not change with the writer.
     fn digest(mut self) -> String {
         self.description.clear();
         let canonical = serde_json::to_vec(&self)
@@ -289,7 +289,7 @@ pub enum ProfileCause {
         /// The granted path.
         grant: PathBuf,
     },
-    /// A file or directory that others than root and the daemon's user could have made or changed.
+    /// A file or directory that others than root and the daemon's user can change.
     #[error("{0}")]
     Insecure(&'static str),
     /// A key is unknown or its value cannot be.
@@ -367,7 +367,7 @@ impl AxesSection {
         )
     }
 
-    /// An axis that a child names leaves the parent's list.
+    /// Removes from the parent's list each axis that a child names.
     fn over(mut self, parent: Self) -> Self {
         let mine: BTreeSet<Axis> = self.required.iter().chain(&self.wanted).copied().collect();
         self.required.extend(

@@ -49,7 +49,7 @@ impl Registry {
         Self::load_with(dirs, &[], forbidden, references)
     }
 
-    /// As [`Registry::load`], with these on top: names and texts that nobody has written into a directory.
+    /// Loads like [`Registry::load`], with profiles on top that no directory has.
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl ProfileSource {
     }
 }
 
-/// Puts a profile on top of all it extends, each with its parts, and names them, itself first.
+/// Merges a profile with all it extends, each with its parts. Returns their names, its own first.
 fn inherit(
     source: &ProfileSource,
     sources: &BTreeMap<ProfileName, ProfileSource>,

@@ -330,7 +330,7 @@ fn parts_and_profiles_that_stand_where_they_cannot_are_refused() {
     }
 }
 
-/// A user with a home and a cache.
+/// Returns a user with a home and a cache.
 fn ada() -> References {
     References {
         cache: Some("/home/ada/.cache/hookjail".into()),
