@@ -32,7 +32,7 @@ use crate::{
 /// The exit code where a hook stopped the operation at its point.
 const EXIT_STOPPED: u8 = 2;
 
-/// How many lines of stderr are shown of a hook that failed, from its end.
+/// The last lines of stderr that are shown of a hook that failed.
 const STDERR_LINES: usize = 3;
 
 /// Runs all hooks due at a lifecycle point, and says what they come to.

@@ -59,7 +59,7 @@ const TRIAL: &str = "learn-trial";
 /// The hook did not end alike.
 const OTHER_END: &str = "it ends otherwise";
 
-/// How many refused accesses are named.
+/// The most refused accesses that are named.
 const NAMED: usize = 20;
 
 /// Proposes the smallest profile for a hook: runs it under a wide one, looks at what it does, and runs it again under what comes of
@@ -104,21 +104,21 @@ pub(super) struct Learn {
     command: Vec<OsString>,
 }
 
-/// What came of a hook under a profile, with each of its events.
+/// The results of a hook's runs under a profile, one for each event.
 struct Trial {
     ends: Vec<pb::ExecuteResponse>,
     files: Vec<PathBuf>,
     seen: Vec<Seen>,
 }
 
-/// Something that a hook was refused in the first run.
+/// A refused access of the first run.
 struct Unmet {
     /// What would allow it, or why nothing does.
     remedy: String,
     what: String,
 }
 
-/// What came of it all.
+/// The learned profile, and the results of both runs.
 struct Learned {
     /// How the hook did otherwise under it.
     differ: Vec<String>,
@@ -300,7 +300,7 @@ impl Learn {
     }
 }
 
-/// What both runs share.
+/// The set-up of both runs.
 struct Bench {
     abi: u32,
     argv: Vec<String>,

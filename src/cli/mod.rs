@@ -138,7 +138,7 @@ enum CliCommand {
     Witness(crate::sandbox::portable::witness::Witness),
 }
 
-/// What every subcommand gets.
+/// The context of every subcommand.
 #[derive(Clone, Debug)]
 struct Context {
     json: bool,

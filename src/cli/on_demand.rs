@@ -15,13 +15,13 @@ use nix::fcntl::{Flock, FlockArg};
 use super::{Context, Failure, thin};
 use crate::sys::hold_no_signals;
 
-/// How long a daemon may take until it listens, where nobody waits for less.
+/// The timeout of a daemon's start, where nobody waits for less.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often to look whether it does.
+/// The interval between looks for its socket.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How much of a failed daemon's log is shown, bytes from its end.
+/// The length of a failed daemon's log that is shown, bytes from its end.
 const LOG_TAIL_BYTES: u64 = 2048;
 
 /// Variables that a started daemon keeps, beside `LC_*` and `XDG_*`. Its client is a runtime, which has keys in its environment.

@@ -1,4 +1,4 @@
-//! What goes to stdout and stderr, and how.
+//! Writes to stdout and stderr.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -87,7 +87,7 @@ fn stderr_lines(failure: &Failure) {
     }
 }
 
-/// How text is set off on this stdout.
+/// The highlighting of text on this stdout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     colors: bool,

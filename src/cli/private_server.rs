@@ -37,7 +37,7 @@ use crate::{
 /// Added to a signal's number.
 pub(super) const SIGNALED: u8 = 128;
 
-/// How long the private daemon may take to end once the answer is here.
+/// The drain time of the private daemon once the answer is here.
 const PRIVATE_DRAIN: Duration = Duration::from_secs(1);
 
 /// Returns the daemon's socket: the named one, else the usual one. `None`: the call is served privately.

@@ -1,4 +1,4 @@
-//! Which program a command line means.
+//! Resolves the program of a command line.
 
 use std::{
     env,

@@ -29,7 +29,7 @@ use crate::contract::native::Said;
 /// The timeout of a bare hook without one of command line or contract.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How a hook ended, and what its runtime makes of it.
+/// The end of a hook, and its runtime's reading of it.
 struct BareEnd {
     is_no: bool,
     said: Said,

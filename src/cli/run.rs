@@ -39,7 +39,7 @@ const TIMED_OUT: u8 = 124;
 /// The warning where nothing confined a hook.
 pub(super) const UNCONFINED: &str =
     "hookjail: the hook ran UNCONFINED: backend `noop` confines nothing";
-/// How long stdin may be silent before that is mentioned, milliseconds.
+/// The silence of stdin after which a hint is printed, milliseconds.
 const STDIN_SILENCE_MS: u16 = 2000;
 
 /// In whose place a hook is run.

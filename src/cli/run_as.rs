@@ -30,29 +30,29 @@ use crate::{
     },
 };
 
-/// What recognises the runtime from its payload.
+/// The name for recognising the runtime by its payload.
 const AUTO: &str = "auto";
 
 /// The largest payload, as large as any daemon can be configured to take, bytes.
 const MAX_PAYLOAD_BYTES: u64 = 256 * 1024 * 1024;
 
-/// How much of what a hook prints can be mirrored, both streams together, bytes.
+/// The most of a hook's output that can be mirrored, both streams together, bytes.
 const MAX_REPLY_BYTES: u64 = 64 * 1024 * 1024;
 
-/// How much earlier than the runtime's own timer a hook has to end. That timer runs while the runtime's shell starts, which may
-/// be a login shell and take a second before this process begins.
+/// The time between a hook's end and the runtime's own timer. That timer runs while the runtime's shell starts, which may be a
+/// login shell and take a second before this process begins.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(3);
 
-/// How much later than the hook's own timeout the answer is due.
+/// The time between the hook's own timeout and the answer.
 const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 
 /// The timeout of unknown runtimes. No longer than the most impatient one that goes on with a call.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How much later than an answer is due this process exits without one.
+/// The time between the due answer and the exit without one.
 const EXIT_MARGIN: Duration = Duration::from_millis(50);
 
-/// How much of a broken hook's stderr is in the refusal, bytes from its end.
+/// The length of a broken hook's stderr in the refusal, bytes from its end.
 const STDERR_TAIL_BYTES: usize = 1024;
 
 /// The exit code that nearly every runtime takes for a block.
@@ -72,7 +72,7 @@ pub(super) fn parse(name: &str) -> Result<Option<Runtime>, String> {
     })
 }
 
-/// What is known of the replaced hook, so that a failure can block.
+/// The facts about the replaced hook, so that a failure can block.
 #[derive(Clone, Debug)]
 pub(super) struct Post {
     /// It can stop something, whatever the contract says.
@@ -91,7 +91,7 @@ pub(super) struct Post {
     timeout: Option<Duration>,
 }
 
-/// What time there is.
+/// The time for an answer and for the hook.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
     /// How long after this process began there has to be an answer.

@@ -135,7 +135,7 @@ pub(super) fn show(
     output::stdout(text.as_bytes());
 }
 
-/// How many characters of a text are shown that may be long.
+/// The most characters that are shown of a long text.
 const MAX_SHOWN_CHARS: usize = 200;
 
 /// Returns a verdict's parts beside decision and context, each with its label in one line.
@@ -200,7 +200,7 @@ pub(super) fn may_be_hindered(response: &pb::ExecuteResponse) -> bool {
     kind != EndKind::Exited(0) && may_be_why(kind, &stderr)
 }
 
-/// What is known of what confinement refused in a run.
+/// The denials of a run, as far as they are known.
 pub(super) struct Refusals<'a> {
     pub(super) confinement: Option<&'a pb::Confinement>,
     pub(super) denials: &'a [pb::Denial],

@@ -1,4 +1,4 @@
-//! What of the process's environment the configuration depends on.
+//! The part of the environment that the configuration depends on.
 
 use std::{
     os::unix::fs::MetadataExt,
@@ -13,7 +13,7 @@ use crate::{
 
 const SYSTEM_SOCKET: &str = "/run/hookjail/hookjail.sock";
 
-/// What of the process's environment the configuration depends on, read once at start.
+/// The part of the environment that the configuration depends on, read once at start.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessEnv {
     /// `HOOKJAIL_ACCEPT_HOOKS` is `1`.
@@ -178,7 +178,7 @@ impl ProcessEnv {
     }
 }
 
-/// Normalises an absolute path, as by dropping a slash at its end; `None` for a relative one.
+/// Normalises an absolute path, such as one with a slash at its end. `None` for a relative one.
 fn absolute(path: &Path) -> Option<PathBuf> {
     path.is_absolute().then(|| path.components().collect())
 }

@@ -140,13 +140,13 @@ pub struct Config {
 /// The longest that a question to the operator may stay open.
 const MAX_CONSENT_WAIT: Duration = Duration::from_secs(3600);
 
-/// What requests in work may hold where the configuration does not say, bytes.
+/// The default limit of memory for requests in work, bytes.
 const BYTES_IN_FLIGHT: usize = 512 * 1024 * 1024;
 
 /// The least that it can say, bytes.
 const MIN_BYTES_IN_FLIGHT: usize = 16 * 1024 * 1024;
 
-/// How many of the largest events fit, so that one caller can always send one.
+/// The least number of largest events that fit. One caller can always send one.
 const EVENTS_IN_FLIGHT: usize = 4;
 
 /// Loading the configuration failed.
@@ -158,7 +158,7 @@ pub struct ConfigError {
     cause: ConfigProblem,
 }
 
-/// What is wrong with a configuration.
+/// The problem with a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigProblem {
     /// A value is not acceptable.

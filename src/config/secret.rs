@@ -9,7 +9,7 @@ use crate::{
     redact::secret::{MAX_NAME, MAX_SECRETS, Registration, SecretSource},
 };
 
-/// How large a pattern may become.
+/// The largest compiled pattern.
 const PATTERN_BYTES: usize = 1 << 20;
 
 /// Reads the entries.

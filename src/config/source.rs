@@ -1,10 +1,10 @@
-//! Where the configuration is read from.
+//! The source of the configuration: a file and the environment.
 
 use std::path::PathBuf;
 
 use super::{Config, ConfigError, ProcessEnv};
 
-/// Where to load the configuration from, again at each reload.
+/// The source of the configuration, kept for reloads.
 #[derive(Clone, Debug)]
 pub struct ConfigSource {
     /// The process's environment.

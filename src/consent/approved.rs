@@ -29,10 +29,10 @@ const MAX_TEXT_BYTES: usize = 256 * 1024;
 /// The largest diff that is shown.
 const MAX_DIFF_BYTES: usize = 64 * 1024;
 
-/// What stands behind a last line without an end.
+/// Marks a last line without an end.
 const NO_NEWLINE: &str = "\n\\ No newline at end of file\n";
 
-/// Where texts are kept.
+/// The store of approved texts.
 #[derive(Clone, Debug)]
 pub(super) struct Approved {
     directory: PathBuf,

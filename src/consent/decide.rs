@@ -35,7 +35,7 @@ use crate::{
 /// How much two modification times may differ that reyn takes for the same, seconds.
 const SAME_TIME: f64 = 0.01;
 
-/// How hooks come to be allowed.
+/// The rule by which hooks are allowed.
 #[derive(Clone, Debug)]
 pub enum ConsentRule {
     /// By the operator, beforehand or by answering a question.
@@ -44,7 +44,7 @@ pub enum ConsentRule {
     Typed,
 }
 
-/// How the operator makes known what is allowed.
+/// The operator's means of allowing commands.
 #[derive(Clone, Debug)]
 pub struct Operator {
     /// Whether commands that nobody allowed are recorded and run.
@@ -124,7 +124,7 @@ impl Unhashed<'_> {
     }
 }
 
-/// What is decided about a command.
+/// The decision about a command.
 #[derive(Debug)]
 pub(crate) enum ConsentDecision {
     /// Put a question to the operators who listen.
@@ -142,7 +142,7 @@ pub(crate) struct QuestionToAsk {
     pub(crate) wait: Duration,
 }
 
-/// What the operator is shown of a command, and decides about.
+/// The facts about a command that an operator decides by.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandSummary {
     command: String,
@@ -168,7 +168,7 @@ impl CommandSummary {
     }
 }
 
-/// What follows from what is known.
+/// The consequence of a lookup.
 #[derive(Debug, PartialEq)]
 enum NextStep {
     Ask,
@@ -631,7 +631,7 @@ impl Case<'_> {
     }
 }
 
-/// How the command begins that allows another.
+/// The beginning of the command that allows another.
 pub(crate) const ALLOW: &str = "hookjail consent allow ";
 
 const SAID_NO: &str = "the operator was asked and said no";
@@ -679,7 +679,7 @@ impl Program {
     }
 }
 
-/// Runs what may wait for a disk on another thread, and holds its turn until then.
+/// Runs on another thread what may wait for a disk, holding its turn.
 async fn beside<T: Send + 'static>(
     turn: OwnedMutexGuard<()>,
     act: impl FnOnce() -> T + Send + 'static,

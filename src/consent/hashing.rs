@@ -24,7 +24,7 @@ use crate::{
 /// Up to this size files are hashed without another thread. It takes less time than handing it over and back does under load.
 const INLINE_BYTES: u64 = 256 << 10;
 
-/// How much is hashed for a command that is not allowed and opens no question. The digests in its refusal are a help to the
+/// The limit for hashing a command that is not allowed and opens no question. The digests in its refusal are a help to the
 /// operator, and not worth more.
 pub(crate) const UNALLOWED_BYTES: u64 = 16 << 20;
 

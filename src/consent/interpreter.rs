@@ -14,10 +14,10 @@ use crate::policy::environment;
 /// The most words that are looked up as files where they need not name one.
 const MAX_NAMED: usize = 4096;
 
-/// How much is said of what is not bound.
+/// The most parts that are named as not bound.
 const MAX_UNBOUND: usize = 64;
 
-/// Where a file is named in a command.
+/// The position of a file's name in a command.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct WordSpot {
     /// The argument's index.
@@ -39,7 +39,7 @@ impl WordSpot {
     }
 }
 
-/// What a named file is to its command.
+/// The use of a named file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Use {
     /// A shell's line, or a program that starts others, executes it.
@@ -64,7 +64,7 @@ pub(super) struct NamedFile {
     pub(super) used: Use,
 }
 
-/// What a command's words say about the code that it runs.
+/// The code that a command's words name.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct CommandReading {
     /// The line that a shell is given in a word, where there is one.
@@ -381,7 +381,7 @@ pub(super) fn read(argv: &[OsString]) -> CommandReading {
     reader.reading
 }
 
-/// What a program is, by its name.
+/// The sort of a program, by its name.
 #[derive(Clone, Copy)]
 enum Sort {
     Interpreter(&'static Interpreter),
@@ -451,7 +451,7 @@ impl Word {
     }
 }
 
-/// What became of one option.
+/// The effect of one option.
 enum Took {
     /// Nothing but itself.
     Itself,
@@ -582,7 +582,7 @@ impl WordReader {
         }
     }
 
-    /// Reads an unknown program's words, and returns those of a command among them: many start one.
+    /// Reads an unknown program's words, and returns the command among them, if any.
     fn others<'a>(&mut self, words: &'a [Word]) -> Option<&'a [Word]> {
         let known = |word: &Word| {
             // These are commands of a shell's line alone.

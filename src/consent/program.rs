@@ -33,7 +33,7 @@ use crate::{
 /// The longest chain of interpreters that Linux follows, each but the last a script.
 const MAX_INTERPRETERS: usize = 5;
 
-/// How many files of code one command may name. Each is open until the run is over.
+/// The most files of code of one command. Each is open until the run is over.
 const MAX_FILES: usize = 16;
 
 /// The longest `#!` line that Linux reads.
@@ -103,7 +103,7 @@ struct OpenedFile {
     script: Option<(WordSpot, Vec<OsString>)>,
 }
 
-/// What keeps a file's content as it was hashed until it has been run.
+/// How a file's content is kept as hashed until it has been run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ContentGuard {
     /// Nothing: a copy is run, which is hashed once more.
@@ -654,7 +654,7 @@ fn program_and_arguments(argv: &[OsString]) -> Result<(&OsString, &[OsString]), 
         .ok_or_else(|| InvalidField::new("hook.argv", "is empty"))
 }
 
-/// How files are opened.
+/// Opens files with the rights of daemon or caller.
 struct Opener<'a> {
     data: &'a [OsString],
     opened_for: OpenedFor<'a>,
@@ -907,7 +907,7 @@ mod tests {
         );
     }
 
-    /// A consent alone distinguishes data from code, and only for files that a program is given.
+    /// A consent alone distinguishes data from code. It does so for files that a program is given.
     #[test]
     fn what_is_called_data_is_not_bound_unless_it_is_known_to_be_executed() {
         let directory = tempfile::tempdir().unwrap();

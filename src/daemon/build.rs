@@ -24,7 +24,7 @@ use crate::{
     sys::{self, Keeper},
 };
 
-/// What must be done before the first thread is started.
+/// What is set up before the first thread is started.
 #[derive(Debug)]
 pub struct Assembly {
     descriptors: usize,
@@ -33,7 +33,7 @@ pub struct Assembly {
     observer: Option<Arc<Observer>>,
 }
 
-/// How many connections and hooks the limit of descriptors allows at once.
+/// The connections and hooks that the limit of descriptors allows at once.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Capacity {
     /// Connections of authorised uids.

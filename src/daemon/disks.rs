@@ -7,7 +7,7 @@ use nix::sys::statvfs::statvfs;
 /// The use at which a disk is nearly full, percent of what users may have.
 const NEARLY_FULL: u128 = 90;
 
-/// The use below which it no longer is, lower so that little changes are not logged.
+/// The use below which it no longer is, lower so that logs are few.
 const FREE_AGAIN: u128 = 85;
 
 /// The disks that a daemon writes to.

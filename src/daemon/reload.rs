@@ -1,4 +1,4 @@
-//! What a daemon does when its operator has changed the configuration.
+//! Reloads the configuration of a running daemon.
 
 use std::sync::Arc;
 

@@ -42,7 +42,7 @@ const IDLE_MEMORY_BYTES: usize = 1024 * 1024;
 /// Threads that read and answer. Two that are busy with large messages leave others for everybody else's.
 const WORKER_THREADS: usize = 4;
 
-/// How often the daemon looks after its own files.
+/// The interval of the daemon's periodic work.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The daemon did not start, or ended early.

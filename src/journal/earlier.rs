@@ -32,7 +32,7 @@ pub const RETENTION: Duration = Duration::from_secs(600);
 /// The longest run time that is searched for, the longest of shipped profiles.
 const MAX_RUN_TIME: Duration = Duration::from_secs(1800);
 
-/// How much of the journal's end is read at most.
+/// The most of the journal's end that is read.
 const MAX_SCANNED_BYTES: u64 = 64 << 20;
 
 /// The runs of before.
@@ -75,7 +75,7 @@ struct EarlierRun {
     until: Instant,
 }
 
-/// How a run ended, as far as the journal has it.
+/// A run's end, as far as the journal has it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum RunEnd {
     /// The daemon that ran it died.
@@ -355,8 +355,8 @@ mod tests {
 
     use super::*;
 
-    /// Writes a journal with a line for each record: a sequence, and an age in seconds. Records are another writer's unless they
-    /// say otherwise.
+    /// Writes a journal of records, each with a sequence and an age in seconds. Records are another writer's unless they say
+    /// otherwise.
     fn journal(records: &[(u64, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let text = lines(1, records);

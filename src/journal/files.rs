@@ -12,10 +12,10 @@ use nix::fcntl::{Flock, FlockArg};
 /// The file that is appended to.
 pub(super) const LIVE: &str = "journal.jsonl";
 
-/// What a writer holds while it writes.
+/// The lock that a writer holds while it writes.
 pub(super) const LOCK: &str = "journal.lock";
 
-/// Where the chain ended when the last record was written.
+/// The head file.
 pub(super) const HEAD: &str = "head.json";
 
 /// A file that is not written any more, named after its first record.
@@ -76,7 +76,7 @@ pub(super) fn time_claimed(file: &File, at: u64) -> io::Result<Option<String>> {
         .map(|(time, _)| time.to_owned()))
 }
 
-/// Which file this is, whatever it is called.
+/// A file's identity, whatever it is called.
 pub(super) type FileId = (u64, u64);
 
 /// Returns which file this is.

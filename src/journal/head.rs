@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{chain::sha256, files};
 use crate::util::trusted_file::{self, Untrusted};
 
-/// Where a chain ended.
+/// The end of a chain, as the head file has it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct HeadRecord {
     /// The last record; 0 before the first.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::record::OutcomeKind;
 
-/// Which records.
+/// A filter of records.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct RecordFilter {
     /// Only this kind of end.
@@ -39,7 +39,7 @@ impl RecordFilter {
     }
 }
 
-/// How a request came to its end.
+/// The end of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RequestEnd {
     /// Its writer died.
@@ -140,7 +140,7 @@ impl<'a> RecordFields<'a> {
         (told.sequence > 0).then_some(told)
     }
 
-    /// Returns how the request ended, if this record says so.
+    /// Returns how the request ended, if this record has its end.
     pub fn end(&self) -> Option<RequestEnd> {
         match &*self.record {
             "ended" => self.outcome.map(RequestEnd::Outcome),
@@ -218,7 +218,7 @@ impl RecordMatcher {
     }
 }
 
-/// How many runs may be open at once and still have their ends found.
+/// The most runs that may be open at once and still have their ends found.
 const MAX_OPEN_RUNS: usize = 1 << 16;
 
 #[cfg(test)]

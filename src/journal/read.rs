@@ -72,8 +72,8 @@ impl JournalReader {
         Ok((reader, last))
     }
 
-    /// Starts with a record before which all are too old, by the time that each claims. Goes back no more than so many bytes;
-    /// starts with the oldest record if none is too old.
+    /// Starts where all records before are too old, by the times they claim. Goes back no more than so many bytes; starts with the
+    /// oldest record if none is too old.
     ///
     /// # Errors
     ///
@@ -188,7 +188,7 @@ impl JournalReader {
     }
 }
 
-/// How far apart the records are whose times are looked at.
+/// The distance between records whose times are compared.
 const SEARCH_STEP_BYTES: u64 = 1 << 20;
 
 /// Returns where the last record begins, of those sampled, that is too old. If none is before the last so many bytes, returns

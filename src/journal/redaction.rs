@@ -1,4 +1,4 @@
-//! What a record and a reply may show of what passes through a run.
+//! Redacts and cuts the texts of runs for records and replies.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -20,7 +20,7 @@ pub struct Redaction {
     pub redactor: Redactor,
 }
 
-/// What of a run's texts is written into its records. By default nothing.
+/// Which of a run's texts are written into its records. By default none.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Capture {
     /// Whether the event is.
@@ -78,7 +78,7 @@ impl Redaction {
     }
 }
 
-/// What a reply shows of an output, where that is not the output itself.
+/// The redacted ends of an output that is not shown itself.
 #[derive(Debug)]
 pub struct RedactedOutput {
     /// The first bytes, without secrets.

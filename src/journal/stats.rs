@@ -12,7 +12,7 @@ use super::{
     record::{OutcomeKind, VerdictLine},
 };
 
-/// What records are grouped by.
+/// The key by which records are grouped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum GroupBy {
     /// The contract.
@@ -49,16 +49,16 @@ impl GroupBy {
 /// The most groups.
 const MAX_GROUPS: usize = 4096;
 
-/// How many runs may be open at once and still have their ends found.
+/// The most runs that may be open at once and still have their ends found.
 const MAX_OPEN_RUNS: usize = 1 << 16;
 
-/// How many measures a group has.
+/// The most measures of a group.
 const MAX_MEASURES: usize = 64;
 
-/// How many words a measure has.
+/// The most words of a measure.
 const MAX_WORDS: usize = 64;
 
-/// What is counted of the records of a journal.
+/// Statistics of a journal's records.
 #[derive(Debug)]
 pub struct Stats {
     by: Vec<GroupBy>,
@@ -148,7 +148,7 @@ impl Stats {
     }
 }
 
-/// What a group's records come to.
+/// Statistics of a group's records.
 #[derive(Debug, Default)]
 pub struct StatsGroup {
     blocked: u64,
@@ -285,7 +285,7 @@ const fn most(step: u64) -> u64 {
     (value << shift) | ((1 << shift) - 1)
 }
 
-/// What hooks measured under one name.
+/// The values of one measure of hooks.
 #[derive(Debug, Default)]
 pub struct Measure {
     numbers: Option<Numbers>,
@@ -293,7 +293,7 @@ pub struct Measure {
     words: BTreeMap<String, u64>,
 }
 
-/// Any number of numbers.
+/// Statistics of numbers.
 #[derive(Clone, Copy, Debug)]
 struct Numbers {
     count: u64,

@@ -28,7 +28,7 @@ pub struct Verified {
     pub tail: Tail,
 }
 
-/// What is known of a chain's end.
+/// The state of a chain's end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Tail {
     /// It goes as far as was noted.
@@ -51,7 +51,7 @@ pub struct BrokenAt {
     pub why: Break,
 }
 
-/// What is wrong with a record.
+/// A defect of a record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Break {
     /// The records from here on were cut off.
@@ -165,7 +165,7 @@ pub fn verify_file(path: &Path) -> Result<Verified, VerifyError> {
     Ok(walk.verified(Tail::Unproven))
 }
 
-/// Verifies every record of every file of a journal, and its end against the head file.
+/// Verifies all files of a journal, and its end against the head file.
 ///
 /// Where the oldest files were removed because no more were to be kept, it begins with the oldest that is.
 ///

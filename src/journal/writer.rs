@@ -1,4 +1,4 @@
-//! The journal's writer thread: no request holds a thread while a disk or lock is slow.
+//! The journal's writer thread, so that no request's thread waits for a disk or lock.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -20,17 +20,17 @@ use super::{
 };
 use crate::refusal::chain;
 
-/// How many starts and refusals wait to be written; more wait for room. Ends always have some: there are no more of them than
-/// hooks that run.
+/// The most starts and refusals in the queue; more wait for room. Ends always have some: there are no more of them than hooks that
+/// run.
 const MAX_QUEUED: usize = 1024;
 
 /// The most records that are written under one lock and synced together.
 const MAX_GROUP: usize = 64;
 
-/// How often the ends that could not be written are tried again.
+/// The interval between attempts to write ends that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the end of a daemon waits for what is to be written. The next one records runs without an end as interrupted.
+/// How long shutdown waits for queued records. The next daemon records runs without an end as interrupted.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The journal's writer.
@@ -46,7 +46,7 @@ pub(crate) struct Writer {
     room: Arc<Semaphore>,
 }
 
-/// What keeps records from being written, so that nothing runs.
+/// The error that keeps records from being written, so that nothing runs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
     /// Whether this process writes no record any more. Otherwise it tries again every second, and goes on once all are written.
@@ -177,7 +177,7 @@ fn gone() -> Unwritten {
     Unwritten("the thread that writes it is gone; restart the daemon".to_owned())
 }
 
-/// What the thread has.
+/// State of the writer thread.
 struct WriterThread {
     journal: Journal,
     /// Ends that could not be written yet, the oldest first. No run is started meanwhile, so there are no more of them than hooks

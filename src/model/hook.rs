@@ -6,7 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-/// What the caller wants run.
+/// The command of a hook.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Command {
     /// Program and arguments, at least one, none with a NUL byte.
@@ -20,7 +20,7 @@ pub enum Command {
     },
 }
 
-/// What happens to a run whose client is gone.
+/// The treatment of a run whose client is gone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OnDisconnect {
     /// The run goes on to its end or deadline.
@@ -40,7 +40,7 @@ pub enum OnFailure {
     Open,
 }
 
-/// What a request takes away from its profile.
+/// A request's restrictions of its profile.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Narrow {
     /// No named read or write grants at all.
@@ -92,7 +92,7 @@ impl Hook {
     }
 }
 
-/// What is written to stdin.
+/// The event on stdin.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// The event's JSON text, checked for depth, duplicate keys and encoding.
@@ -103,7 +103,7 @@ pub struct Event {
     pub raw: bool,
 }
 
-/// What stands behind a command beside a consent.
+/// The backing of a command beside a consent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Backing {
     /// The operator's list of infer's commands, which stands for one.

@@ -52,7 +52,7 @@ fn end_of_string(text: &str) -> Option<usize> {
     })
 }
 
-/// How deep arrays and objects may nest.
+/// The deepest nesting of arrays and objects.
 pub(crate) const MAX_DEPTH: usize = 128;
 
 /// Appends a document without the white space between its tokens. Numbers and strings stay as they are written.
@@ -161,7 +161,7 @@ struct OpenKey {
     start: usize,
 }
 
-/// What gives a document its structure.
+/// A character of a document's structure.
 enum Punctuation {
     /// The end of an array or object.
     Close,

@@ -1,4 +1,4 @@
-//! What a reader of a text would not see as it is.
+//! Recognises characters that a reader would not see as they are.
 
 /// Returns whether a character steers a terminal, is invisible, or reorders others.
 pub fn is_unseen(c: char) -> bool {

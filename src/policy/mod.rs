@@ -78,7 +78,7 @@ impl Policy {
     }
 }
 
-/// What the hook finds in its environment. `TMPDIR` is always the scratch directory.
+/// The environment of a hook. `TMPDIR` is always the scratch directory.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Environment {
     /// Names a request may set: exact, or a prefix followed by `*`.
@@ -93,7 +93,7 @@ pub struct Environment {
     pub set: BTreeMap<String, String>,
 }
 
-/// Which files a hook can reach.
+/// The files that a hook can reach.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Files {
     /// Granted beside the system's: a request can narrow these.
@@ -149,7 +149,7 @@ impl fmt::Display for ReadOnly {
     }
 }
 
-/// Where a grant lies.
+/// The location of a grant.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum GrantPlace {
     /// An absolute path without `.` and `..`.
@@ -315,7 +315,7 @@ impl Spawn {
     }
 }
 
-/// How long a run may take.
+/// Limits of a run's duration.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Time {
     /// Where neither request nor hook nor contract has one.

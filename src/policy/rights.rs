@@ -1,4 +1,4 @@
-//! What a grant lets a hook do with a file: one table. Rulesets are built from it, and answers about them are read off it.
+//! The rights of grants, in one table for rulesets and explanations.
 
 use super::Access;
 
@@ -139,7 +139,7 @@ impl FileRights {
     }
 }
 
-/// What is granted on one path.
+/// The rights on one path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rights {
     /// The rights on a directory.

@@ -1,4 +1,4 @@
-//! Where a hook starts.
+//! The start directory of a hook.
 
 use std::path::Path;
 

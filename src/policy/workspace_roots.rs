@@ -1,4 +1,4 @@
-//! Where a workspace may lie.
+//! The roots below which a workspace may lie.
 
 use std::path::{Path, PathBuf};
 

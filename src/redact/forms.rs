@@ -1,4 +1,4 @@
-//! What a value looks like once it was written into JSON, a URL or base64.
+//! The forms of a value in JSON, URLs and base64.
 
 use std::{collections::BTreeSet, fmt::Write};
 
@@ -24,7 +24,7 @@ pub(super) fn of(value: &[u8]) -> BTreeSet<Vec<u8>> {
     forms
 }
 
-/// How a writer of JSON spells a string, beyond what it must escape.
+/// A JSON writer's way to spell a string, beyond what it must escape.
 #[derive(Clone, Copy)]
 struct Style {
     /// Everything that is not ASCII is escaped (Python).

@@ -42,7 +42,7 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// Which ends of a text were cut off from more of it.
+/// The ends at which a text was cut.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Cut {
     /// Something stood before it.

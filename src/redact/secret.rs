@@ -22,7 +22,7 @@ pub const MAX_BYTES: usize = 4096;
 /// The longest name.
 pub const MAX_NAME: usize = 32;
 
-/// How many secrets there may be.
+/// The most secrets.
 pub const MAX_SECRETS: usize = 64;
 
 /// A secret as the configuration names it: never its value.
@@ -34,7 +34,7 @@ pub struct Registration {
     pub source: SecretSource,
 }
 
-/// Where a secret comes from.
+/// The source of a secret.
 #[derive(Clone, Debug)]
 pub enum SecretSource {
     /// A file of this name in `$CREDENTIALS_DIRECTORY`, where systemd puts credentials.
@@ -53,7 +53,7 @@ pub struct Secret {
     pub(super) what: Needle,
 }
 
-/// What is searched for.
+/// The value or pattern that is searched for.
 pub(super) enum Needle {
     Pattern(Regex),
     Value(Vec<u8>),
@@ -107,7 +107,7 @@ pub struct SecretError {
     cause: SecretProblem,
 }
 
-/// What is wrong with a secret.
+/// The problem with a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretProblem {
     /// systemd passed no credentials.

@@ -197,7 +197,7 @@ proptest! {
         }
     }
 
-    /// Overlapping occurrences leave none of their bytes behind at a cut.
+    /// Overlapping secrets leave none of their bytes behind at a cut.
     #[test]
     fn nothing_of_overlapping_secrets_is_left_at_any_cut(
         before in "[x-z]{0,60}",

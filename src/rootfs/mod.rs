@@ -20,7 +20,7 @@ use crate::{
     sys::{BY_NAME, Links, locate, open_in_root},
 };
 
-/// What every root must have: most hooks are lines of it.
+/// The program that every root must have: most hooks are lines of it.
 const SHELL: &str = "/bin/sh";
 
 /// A root, as the operator names it.

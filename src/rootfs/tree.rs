@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::util::trusted_file::{self, Untrusted};
 
-/// How digests are written: `sha256:` and 64 hexadecimal digits.
+/// The prefix of a digest's 64 hexadecimal digits.
 const PREFIX: &str = "sha256:";
 
 /// The SHA-256 of a tree: sorted paths with kind, mode, and content or target.
@@ -44,7 +44,7 @@ pub struct TreeError {
     pub path: PathBuf,
 }
 
-/// What is wrong with something in a tree.
+/// The problem with a file of a tree.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeCause {
     /// It is neither file, directory nor link.

@@ -9,10 +9,10 @@ use crate::util::turns::Turns;
 /// Work on fewer bytes is done in place: handing it over takes as long.
 const LARGE_BYTES: usize = 256 * 1024;
 
-/// How many pieces of such work are done at the same time. More would only share the processors, and each holds its memory.
+/// The most pieces of such work at the same time. More would only share the processors, and each holds its memory.
 const MAX_AT_ONCE: usize = 3;
 
-/// How many of them are one uid's at most.
+/// The most of them of one uid.
 const MAX_OF_EACH: usize = 2;
 
 static TURNS: LazyLock<Turns> = LazyLock::new(|| Turns::new(MAX_AT_ONCE, MAX_OF_EACH));

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// How many times as much as is left one uid may have.
+/// The most that one uid may have, as a multiple of what is left.
 const TIMES_WHAT_IS_LEFT: usize = 3;
 
 /// An amount that uids share.
@@ -20,7 +20,7 @@ pub struct Shares {
     taken: Mutex<Taken>,
 }
 
-/// Who has how much. Who has nothing is not in it.
+/// The uids' shares. A uid that has nothing is not in it.
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
@@ -29,7 +29,7 @@ struct Taken {
     peak: usize,
 }
 
-/// What one holder has of it. Given back when dropped.
+/// A holder's share. Given back when dropped.
 #[derive(Debug)]
 pub struct Share {
     of: Arc<Shares>,

@@ -12,7 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Who does how much at the same time.
+/// Work in progress by uid.
 #[derive(Debug)]
 pub(crate) struct Turns {
     all: Arc<Semaphore>,

@@ -29,7 +29,7 @@ pub trait Reload: fmt::Debug + Send + Sync {
     async fn reload(&self) -> Result<Reloaded, Refusal>;
 }
 
-/// What is in force after a reload.
+/// The result of a reload.
 #[derive(Clone, Debug)]
 pub struct Reloaded {
     /// How many hooks run when their points come.
@@ -40,7 +40,7 @@ pub struct Reloaded {
     pub unconfirmed: Vec<ProfileName>,
 }
 
-/// What the operator steers a daemon by.
+/// The operator's controls of a daemon.
 #[derive(Debug)]
 pub struct Steering {
     /// Triggers a reload, as the service does.

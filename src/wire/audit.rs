@@ -156,7 +156,7 @@ impl Records {
     }
 }
 
-/// Whose stream it is.
+/// The client of a stream.
 #[derive(Debug)]
 struct Holder {
     /// Memory for what is read at once, until the stream ends.
@@ -360,12 +360,12 @@ impl AuditService for Records {
     }
 }
 
-/// How many batches are read at the same time: one of each uid.
+/// The most batches that are read at the same time, one of each uid.
 const MAX_CONCURRENT_BATCHES: usize = 2;
 
-/// How much is read at once, and thus held for each stream beside one record.
+/// The size of a batch, held for each stream beside one record.
 const BATCH_BYTES: usize = 1 << 18;
 const BATCH_LINES: usize = 4096;
 
-/// How long no more is looked for once all has been read. Other daemons write to the journal, too.
+/// The interval between looks for new records, as other daemons write, too.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);

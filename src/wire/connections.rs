@@ -22,7 +22,7 @@ use crate::{
     util::shares::{Share, Shares},
 };
 
-/// How long a client may take for the preface of HTTP/2. From then on it is asked for signs of life.
+/// The timeout for the preface of HTTP/2. From then on keep-alive pings are sent.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The length of that preface.
@@ -31,13 +31,13 @@ const PREFACE_BYTES: usize = 24;
 /// The most connections of uids without permission, enough to be refused with a reason.
 const MAX_STRANGERS: usize = 64;
 
-/// How long an accept that failed is not tried again.
+/// The pause after a failed accept.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// How often the log mentions that there are too many connections.
+/// The interval between log messages about too many connections.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Who may connect how often.
+/// Counts and limits connections by uid.
 #[derive(Debug)]
 pub(super) struct Crowd {
     listed: Arc<Shares>,

@@ -26,10 +26,10 @@ use crate::{
     rootfs::View,
 };
 
-/// How much news waits for a client that reads slowly.
+/// The most news queued for a client that reads slowly.
 const MAX_NEWS: usize = 16;
 
-/// How long hashing a command's files may take for a consent over the wire.
+/// The timeout of hashing a command's files for a consent over the wire.
 const HASH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// `hookjail.v1.ConsentService` over a pipeline.

@@ -20,7 +20,7 @@ use crate::{
     request::Request,
 };
 
-/// What is cheaper to copy than to keep with what came beside it, bytes.
+/// The size up to which copying is cheaper than keeping the whole message, bytes.
 const COPY_BYTES: usize = 64 * 1024;
 
 /// Linux takes no longer argument (`MAX_ARG_STRLEN`).
@@ -29,10 +29,10 @@ const ARGUMENT_BYTES: usize = 128 * 1024 - 1;
 /// The limit of arguments and environment together. It is a quarter of the usual 8 MiB stack, with room for the pointers.
 const ARGUMENTS_BYTES: usize = 2 * 1024 * 1024 - 256 * 1024;
 
-/// How many paths a request may narrow its profile to.
+/// The most paths to which a request may narrow its profile.
 const NARROWED_PATHS: usize = 32;
 
-/// What is said of a hook that is no process.
+/// The refusal of a request for a hook without a process.
 pub(super) const NO_PROCESS: &str =
     "such a hook is no process: what it says is the runtime's to get, and `Interpret` reads it";
 
@@ -232,7 +232,7 @@ pub(super) fn document(field: &str, json: Bytes, limits: WireLimits) -> Result<B
     parsed.map(apart)
 }
 
-/// Copies a small document out of its message's larger buffer, so that the buffer is freed.
+/// Copies a small document out of its message's buffer, so that this is freed.
 fn apart(json: Bytes) -> Bytes {
     if json.len() < COPY_BYTES {
         Bytes::copy_from_slice(&json)

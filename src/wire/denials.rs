@@ -1,4 +1,4 @@
-//! What a hook was denied, as messages, with the rules that say why.
+//! Encodes the denials of a hook, with the rules behind them.
 
 use std::path::Path;
 

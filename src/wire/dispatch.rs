@@ -26,7 +26,7 @@ use crate::{
     util::heavy,
 };
 
-/// How many hooks one dispatch may bring. Each has an expression to compile, whose size is bounded.
+/// The most hooks in one dispatch. Each has an expression to compile, whose size is bounded.
 const INLINE_HOOKS: usize = 128;
 
 impl Hooks {

@@ -27,13 +27,13 @@ use crate::{
     util::shares::{Share, Shares},
 };
 
-/// How long a message may take from its headers to its last byte.
+/// The timeout of a message, from its headers to its last byte.
 const MESSAGE: Duration = Duration::from_secs(30);
 
-/// How long what gRPC puts before a message is.
+/// The length of gRPC's prefix of a message.
 const PREFIX: usize = 5;
 
-/// What paths begin with whose requests are streams of messages.
+/// The beginning of paths whose requests are streams of messages.
 const REFLECTION_PREFIX: &str = "/grpc.reflection.";
 
 /// The longest message of services open to everybody, such as health, bytes.
@@ -59,7 +59,7 @@ pub(super) struct Held(pub(super) Arc<Share>);
 #[derive(Clone, Debug)]
 pub(super) struct DoorwayLayer(Arc<Door>);
 
-/// What all connections of a server share.
+/// State shared by all connections of a server.
 #[derive(Debug)]
 struct Door {
     /// The memory for uids without permission, apart from everybody else's.
@@ -160,7 +160,7 @@ struct Arriving {
     share: Arc<Share>,
 }
 
-/// Who is not let in.
+/// A peer that is not admitted.
 enum Turned {
     /// Somebody whose refusal is to be written down.
     Recorded(Box<(Caller, Refusal)>),
@@ -289,7 +289,7 @@ impl Door {
         }
     }
 
-    /// Returns whether a refusal is the first of its kind within the window; else counts it.
+    /// Returns whether a refusal is the window's first of its kind; else counts it.
     fn is_first(&self, kind: (u32, Reason)) -> bool {
         let mut refused = self.refused();
         let more = refused.get_mut(&kind).map(|more| *more += 1);
@@ -328,8 +328,8 @@ impl IncomingMessage {
         status
     }
 
-    /// Takes memory for a piece: for the whole message as soon as its length is known. So of several that come at once some are
-    /// kept whole and none is refused half way.
+    /// Takes memory for a piece, or for the whole message once its length is known. So of several that come at once some are kept
+    /// whole and none is refused half way.
     fn take(&mut self, piece: &[u8]) -> Result<(), Refusal> {
         let missing = PREFIX.saturating_sub(self.came).min(piece.len());
         for (known, byte) in self.prefix[self.came.min(PREFIX)..].iter_mut().zip(piece) {

@@ -132,7 +132,7 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// What is neither output nor text out of it.
+    /// The room of a reply for all but output and texts.
     pub(super) const ENVELOPE: usize = 16 * 1024;
 
     fn new(max_reply_bytes: u64, verdict: &Verdict) -> Self {

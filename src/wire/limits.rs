@@ -1,6 +1,6 @@
-//! How large a message may be, and how many connections there may be.
+//! Limits of messages and connections.
 
-/// What the wire accepts.
+/// Limits of the wire.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WireLimits {
     /// The most connections of authorised uids in all.
@@ -10,7 +10,7 @@ pub struct WireLimits {
 }
 
 impl WireLimits {
-    /// How much longer than its event a request may be. Arguments and environment together never exceed 2 MiB.
+    /// The room in a request beside its event. Arguments and environment together never exceed 2 MiB.
     const REQUEST_MARGIN_BYTES: usize = 3 * 1024 * 1024;
 
     /// Returns the largest message, bytes.

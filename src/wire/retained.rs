@@ -51,7 +51,7 @@ struct Entries<R> {
     ended: HashMap<u32, OfUid>,
 }
 
-/// What has ended of a uid's, oldest first. What each takes of all that may be kept is held with it.
+/// Finished requests of a uid, oldest first. Each holds its share of the memory.
 #[derive(Debug, Default)]
 struct OfUid {
     /// The ids whose answers are kept, too, with what these take.
@@ -75,7 +75,7 @@ struct RetainedEntry<R> {
     reply: watch::Receiver<Option<Reply<R>>>,
 }
 
-/// What to do about a request with an id.
+/// The result of looking an id up.
 #[derive(Debug)]
 pub(super) enum Claim<R: Message> {
     /// The id was used for another request.
@@ -422,7 +422,7 @@ mod tests {
         }));
     }
 
-    /// The answer to a repeated request: 'a' = the answer, 'i' = that it ran, '-' = nothing.
+    /// Repeats a request: 'a' = the answer, 'i' = that it ran, '-' = nothing.
     fn again(retained: &Arc<Retained<pb::ExecuteResponse>>, uid: u32, id: usize) -> char {
         let entries = retained.entries.lock().unwrap();
         match entries.by_key.get(&(uid, id.to_string())) {

@@ -47,7 +47,7 @@ use crate::{
     util::{presence::Presence, swap::Current},
 };
 
-/// How long clients may take to fetch their answers once everything else has ended.
+/// The time for clients to fetch their answers once everything else has ended.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Interval and timeout of HTTP/2 keep-alive pings to silent clients.
@@ -59,10 +59,10 @@ const MAX_CONNECTION_AGE: Duration = Duration::from_secs(30 * 60);
 /// The most requests in work on one connection; a client keeps others back.
 const MAX_STREAMS: u32 = 256;
 
-/// How many connections operators may have.
+/// The most connections of operators.
 const MAX_OPERATORS: usize = 64;
 
-/// Where connections come from.
+/// A source of connections.
 #[derive(Debug)]
 pub enum Incoming {
     /// A listening socket.

@@ -15,10 +15,10 @@ pub const fn domain() -> &'static str {
     "hookjail"
 }
 
-/// How long a status message may be, bytes.
+/// The longest status message, bytes.
 const MESSAGE_BYTES: usize = 1024;
 
-/// How long it may be as it is sent, percent-encoded, bytes.
+/// The same as it is sent, percent-encoded, bytes.
 const SENT_BYTES: usize = 2 * MESSAGE_BYTES;
 
 /// The longest details, bytes; as base64 they become 4 KiB. With the message that is well below the 8 KiB of metadata that clients

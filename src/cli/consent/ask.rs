@@ -27,13 +27,13 @@ use crate::{
 
 const PROMPT: &[u8] = b"[a]lways, [y]es this once, [N]o: ";
 
-/// How long a question is shown before an answer counts. Who asks says when one question is withdrawn and the next one comes:
+/// How long a question is shown before an answer counts. Its caller decides when one question is withdrawn and the next one comes:
 /// what is being typed just then was meant for the one before.
 const READING_TIME: Duration = Duration::from_secs(1);
 
 type Client = ConsentServiceClient<Channel>;
 
-/// Where the daemon is.
+/// The daemon's address.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Where {
     /// The daemon's socket [default: its usual place]

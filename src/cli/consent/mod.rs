@@ -156,7 +156,7 @@ impl Consent {
     }
 }
 
-/// What a consent is given for, beside the command.
+/// The terms of a consent, beside the command.
 pub(super) struct Terms {
     /// Which of its arguments name data to it.
     pub(super) data: Vec<OsString>,

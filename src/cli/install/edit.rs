@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, ops::Range};
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Value, value::RawValue};
 
-/// How settings are written.
+/// The syntax of settings.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Syntax {
     Json,
     Yaml,
 }
 
-/// What stands in a text instead of something else.
+/// A replacement of a range of text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Edit {
     pub(super) place: Range<usize>,

@@ -7,7 +7,7 @@ use crate::{
     policy::units::Span,
 };
 
-/// How much earlier than the runtime's own timer a hook has to end, at most.
+/// The most by which a hook ends earlier than the runtime's own timer.
 const TIMEOUT_MARGIN: Duration = Duration::from_secs(3);
 
 /// The options of a confined line.

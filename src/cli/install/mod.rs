@@ -43,7 +43,7 @@ use crate::{
     model::{Command, ProfileName},
 };
 
-/// What people's hooks need: formatters, linters, tests, commits.
+/// The profile that usual hooks need: formatters, linters, tests, commits.
 const PROFILE: &str = "develop";
 
 /// Has a runtime's hooks run confined: shows what would change, asks, and changes its settings.
@@ -116,7 +116,7 @@ impl Args for NamedRuntime {
     }
 }
 
-/// What becomes of one hook.
+/// The plan for one hook.
 struct InstallStep {
     becomes: Becomes,
     /// The command as it stands there.

@@ -29,7 +29,7 @@ pub(super) struct Rehearsal<'a> {
     pub(super) starts_in: &'a Path,
 }
 
-/// What `--rehearse --json` prints.
+/// The output of `--rehearse --json`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Rehearsed {

@@ -26,7 +26,7 @@ use crate::{
     util::trusted_file,
 };
 
-/// What a file is called beside which it is kept as it was.
+/// The suffix of backups.
 const BACKUP: &str = "before-hookjail";
 
 /// The members of entries that are a line. Copilot's own goes before the common one; the others are reyn's.

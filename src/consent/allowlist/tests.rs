@@ -524,7 +524,7 @@ fn files() -> [Digest; 2] {
     ]
 }
 
-/// A file that one consent calls data is bound elsewhere. That is under another profile, for another command, and after expiry.
+/// Files that one consent calls data are bound elsewhere. That is under another profile, for another command, and after expiry.
 #[test]
 fn what_a_consent_calls_data_is_so_for_its_command_and_profile_as_long_as_it_holds() {
     let dir = TempDir::new().unwrap();

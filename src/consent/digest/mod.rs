@@ -171,7 +171,7 @@ impl KnownDigests {
     }
 }
 
-/// What differs between two states of a file, and between two files.
+/// What distinguishes two states of a file, and two files.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Stamp {
     changed: (i64, i64),

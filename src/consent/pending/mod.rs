@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::allowlist::Digest;
 use crate::{model::Peer, policy::Policy};
 
-/// How many questions may be open at once.
+/// The most questions that may be open at once.
 const MAX_OPEN: usize = 256;
 
 /// The most news queued for a slow listener before it is dropped. It is enough for all open questions, and how each was settled.
@@ -40,7 +40,7 @@ pub struct Question {
     pub workspace: String,
 }
 
-/// What a question is about.
+/// The subject of a question.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// Whether a command may run.

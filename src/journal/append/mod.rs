@@ -37,7 +37,7 @@ use crate::{
 
 pub use self::sync::Fsync;
 
-/// How a journal is kept.
+/// Settings of a journal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Settings {
     /// When records are written to the disk.
@@ -72,7 +72,7 @@ pub struct Journal {
     ticker: Option<Ticker>,
 }
 
-/// What the threads of one writer share.
+/// State shared by a writer's threads.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
@@ -182,7 +182,7 @@ impl Journal {
         Ok(appended)
     }
 
-    /// Settles the runs of writers that died meanwhile, on a separate thread: reading the journal takes long.
+    /// Settles the runs of writers that died meanwhile, on a separate thread. Reading the journal takes long.
     fn settle_beside(&self, dead: Vec<WriterLock>) {
         let (shared, directory) = (Arc::clone(&self.shared), self.directory.clone());
         let settle = move || {
@@ -289,7 +289,7 @@ impl Drop for Journal {
     }
 }
 
-/// Where a record stands in the chain.
+/// A record's position in the chain.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Appended {
     /// Its hash.
@@ -456,7 +456,7 @@ fn write_whole(mut file: &File, line: &[u8]) -> io::Result<()> {
     file.write_all(line)
 }
 
-/// Where the marks of living writers are.
+/// The directory with the lock files of living writers.
 const INSTANCES: &str = "instances";
 
 #[cfg(test)]

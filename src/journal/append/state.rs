@@ -37,7 +37,7 @@ pub(super) struct State {
     settings: Settings,
 }
 
-/// What is known of writers that died.
+/// The dead writers found so far.
 #[derive(Debug)]
 enum Dead {
     /// Their marks are to be settled.
@@ -290,7 +290,7 @@ impl State {
         Err(self.replaced())
     }
 
-    /// Returns whether another writer rotated this file: its name is that of an older file, or it is removed.
+    /// Returns whether another writer rotated or removed this file.
     fn was_left(&self) -> Result<bool, JournalError> {
         let file = self.at.file.metadata();
         let file = file.map_err(|error| self.at.unusable("look at", error))?;
@@ -590,7 +590,7 @@ const END_RECORD_BYTES: u64 = 8 << 10;
 /// Room beyond the ends of what runs, for longer ones.
 const RESERVE_BYTES: u64 = 64 << 10;
 
-/// How much more is preallocated at a time, so that few records need a call.
+/// The step of preallocation, so that few records need a call.
 const PREALLOCATED_BYTES: u64 = 256 << 10;
 
 pub(super) const TORN_TEXT_BYTES: usize = 4096;

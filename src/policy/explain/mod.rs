@@ -18,7 +18,7 @@ use super::{
     rights::{FileRight, FileRights, OF_FILES, Rights},
 };
 
-/// What is done with a path.
+/// An operation on a path.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Operation {
     /// Make a file that does not exist, and write it.
@@ -122,7 +122,7 @@ impl Operation {
     }
 }
 
-/// What lies at a path.
+/// The type of the file at a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FileKind {
     /// A block device.
@@ -229,7 +229,7 @@ impl Target {
         Self::find(path, false)
     }
 
-    /// Returns a path in a place that does not exist yet, as a future scratch directory.
+    /// Returns a path in a place that does not exist yet, as a scratch directory.
     pub fn imagined(path: &Path, kind: FileKind) -> Self {
         let parent = path.parent().unwrap_or(path);
         Self {
@@ -275,7 +275,7 @@ impl Target {
     }
 }
 
-/// Who grants something.
+/// The source of a grant.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Grantor {
     /// A grant of the profile.
@@ -786,7 +786,7 @@ const SMALLEST_FIRST: [Access; 4] = [
     Access::Write,
 ];
 
-/// What came of looking at the grants alone.
+/// The result of comparing an operation with the grants alone.
 enum Judged<'a> {
     Allowed {
         by: Vec<Grantor>,
@@ -920,7 +920,7 @@ fn mounts(files: &Files, workspace: Option<&Path>) -> io::Result<Vec<MountPoint>
     Ok(mounts)
 }
 
-/// How an operation is refused.
+/// The kind of a refusal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum How {
     /// Its name is that of a mount point.

@@ -24,7 +24,7 @@ pub const PARTS: [&str; 5] = [
     "agents-home",
 ];
 
-/// Something that was done with a path.
+/// An observed access to a path.
 #[derive(Clone, Debug)]
 pub struct Use {
     /// The second path of those operations that have one.
@@ -54,7 +54,7 @@ impl Use {
     }
 }
 
-/// What a hook needs, beside the paths that its own files are.
+/// A hook's needs, beside the paths that its own files are.
 #[derive(Clone, Debug, Default)]
 pub struct Needs {
     /// Whether it changed modes, owners or times.
@@ -67,7 +67,7 @@ pub struct Needs {
     pub uses: Vec<Use>,
 }
 
-/// Where hooks run.
+/// The directories in which hooks run.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
     /// The directories of the caller's `PATH`.
@@ -78,7 +78,7 @@ pub struct Site<'a> {
     pub workspace: &'a Path,
 }
 
-/// What a profile comes to on this host.
+/// A profile's meaning on this host.
 #[derive(Clone, Debug)]
 pub struct Under {
     /// The profile.
@@ -87,7 +87,7 @@ pub struct Under {
     pub reach: Reach,
 }
 
-/// How far a hook reaches into its workspace.
+/// A hook's access to its workspace.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Workspace {
     None,

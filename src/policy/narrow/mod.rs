@@ -13,7 +13,7 @@ use crate::{
     refusal::Reason,
 };
 
-/// What a request's references stand for.
+/// The values of a request's references.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bindings<'a> {
     /// `${source}`.
@@ -262,7 +262,7 @@ fn check_below_writable(files: &Files, field: &'static str) -> Result<(), Widene
     }
 }
 
-/// Which of the two lists of a request.
+/// One of the two lists of a request.
 #[derive(Clone, Copy)]
 enum List {
     Read,

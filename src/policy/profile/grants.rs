@@ -219,7 +219,7 @@ struct GrantEntry {
     spot: GrantSpot,
 }
 
-/// Where it lies.
+/// The location of a grant in a profile.
 #[derive(Clone, Debug)]
 enum GrantSpot {
     /// Below a place of the user's.
