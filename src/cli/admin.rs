@@ -20,13 +20,13 @@ use crate::{
 ///
 /// If anything is wrong with them, nothing of them takes effect and this exits with 125.
 #[derive(Debug, Args)]
-pub(super) struct Reload {
+pub(super) struct ReloadArgs {
     /// The daemon's admin socket [default: that of the configuration]
     #[arg(long, value_name = "ADDR")]
     connect: Option<PathBuf>,
 }
 
-impl Reload {
+impl ReloadArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let socket = socket(context, self.connect.as_deref())?;
         let response = by_daemon(&socket, pb::ReloadRequest {}, async |channel, request| {
@@ -58,7 +58,7 @@ impl Reload {
 
 /// Has the running daemon accept nothing more, let running hooks end, and end itself.
 #[derive(Debug, Args)]
-pub(super) struct Drain {
+pub(super) struct DrainArgs {
     /// The daemon's admin socket [default: that of the configuration]
     #[arg(long, value_name = "ADDR")]
     connect: Option<PathBuf>,
@@ -67,7 +67,7 @@ pub(super) struct Drain {
     within: Option<Duration>,
 }
 
-impl Drain {
+impl DrainArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let socket = socket(context, self.connect.as_deref())?;
         let within = self.within.map(prost_types::Duration::try_from);

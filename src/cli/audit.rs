@@ -29,7 +29,7 @@ use crate::{
 
 /// Verifies, queries, follows and exports the journal.
 #[derive(Debug, Args)]
-pub(super) struct Audit {
+pub(super) struct AuditArgs {
     #[command(subcommand)]
     command: AuditCommand,
 }
@@ -159,7 +159,7 @@ struct AuditSource {
     connect: Option<PathBuf>,
 }
 
-impl Audit {
+impl AuditArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         match self.command {
             AuditCommand::Export { format, which } => export(context, which, format),
@@ -800,16 +800,16 @@ fn tail_of_daemon(
     })
 }
 
-type Client = AuditServiceClient<tonic::transport::Channel>;
+type AuditClient = AuditServiceClient<tonic::transport::Channel>;
 
-async fn connect(socket: &Path) -> Result<Client, Failure> {
+async fn connect(socket: &Path) -> Result<AuditClient, Failure> {
     let client = AuditServiceClient::new(client::connect(socket).await?);
     Ok(client.max_decoding_message_size(usize::MAX))
 }
 
 /// Queries the records written so far.
 async fn query(
-    client: &mut Client,
+    client: &mut AuditClient,
     which: WhichRecords,
     limit: u32,
 ) -> Result<Streaming<pb::QueryResponse>, Failure> {

@@ -43,7 +43,7 @@ const STDERR_LINES: usize = 3;
     reason = "each is an option of the command line"
 )]
 #[derive(Debug, Args)]
-pub(super) struct Dispatch {
+pub(super) struct DispatchArgs {
     /// The lifecycle point, in the contract's spelling
     #[arg(long)]
     point: String,
@@ -109,7 +109,7 @@ pub(super) struct Dispatch {
     allow_unconfirmed: bool,
 }
 
-impl Dispatch {
+impl DispatchArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let request = self.request(context)?;
         let daemon = private_server::of_call(context, self.connect.as_deref(), self.private);

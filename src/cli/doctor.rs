@@ -23,7 +23,7 @@ use crate::{
 
 /// Shows what this host can enforce, axis by axis, with evidence.
 #[derive(Debug, Args)]
-pub(super) struct Doctor {
+pub(super) struct DoctorArgs {
     /// Only this profile
     #[arg(long)]
     profile: Option<String>,
@@ -35,7 +35,7 @@ pub(super) struct Doctor {
     verbose: bool,
 }
 
-impl Doctor {
+impl DoctorArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let daemon = self
             .connect

@@ -51,7 +51,7 @@ const WORKSPACE: &str = "${workspace}";
 ///
 /// Exits with 0 if it is allowed, with 1 if it is refused, killed, or allowed with some arguments only.
 #[derive(Debug, Args)]
-pub(super) struct Explain {
+pub(super) struct ExplainArgs {
     /// The profile
     #[arg(long, global = true, default_value = "strict")]
     profile: String,
@@ -99,7 +99,7 @@ enum ExplainQuestion {
     },
 }
 
-impl Explain {
+impl ExplainArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
         let registry = Assembly::registry(&config)?;

@@ -25,7 +25,7 @@ use crate::{
 
 /// Lists the configured hooks, and checks files of hooks.
 #[derive(Debug, Args)]
-pub(super) struct Hooks {
+pub(super) struct HooksArgs {
     #[command(subcommand)]
     command: HooksCommand,
 }
@@ -47,7 +47,7 @@ enum HooksCommand {
     List,
 }
 
-impl Hooks {
+impl HooksArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         match self.command {
             HooksCommand::Check {

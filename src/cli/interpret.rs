@@ -22,7 +22,7 @@ const LINE: u64 = 64 * 1024 * 1024;
 /// Each line of the input is one JSON object: `{"id": "x", "contract": "reyn", "mode": "shell_push", "point": "turn_end",
 /// "ends": [{"name": "h", "exit_code": 0, "stdout": "…"}]}`. Each is answered by one line, in the same order.
 #[derive(Debug, Args)]
-pub(super) struct Interpret {
+pub(super) struct InterpretArgs {
     /// The file with the lines; `-` is stdin
     #[arg(default_value = "-")]
     file: PathBuf,
@@ -42,7 +42,7 @@ struct InputLine {
     ends: Vec<GivenEnd>,
 }
 
-impl Interpret {
+impl InterpretArgs {
     pub(super) fn run(self, _context: &Context) -> Result<ExitCode, Failure> {
         let input: Box<dyn Read> = if self.file.as_os_str() == "-" {
             Box::new(io::stdin())

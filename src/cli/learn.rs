@@ -68,7 +68,7 @@ const NAMED: usize = 20;
 /// Prints the profile as a diff that makes its file, and puts nothing in force. Exits with 0 where the hook ended under it as it did
 /// under the wide one, with 1 where it did not.
 #[derive(Debug, Args)]
-pub(super) struct Learn {
+pub(super) struct LearnArgs {
     /// Give it what this runtime gives its hooks, and what the contract says of their stdin
     #[arg(long = "as", value_name = "RUNTIME", value_parser = runtime_named)]
     runtime: Option<Runtime>,
@@ -129,7 +129,7 @@ struct Learned {
     trial: Trial,
 }
 
-impl Learn {
+impl LearnArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let mut config = context.load()?;
         let shipped = Registry::builtin()?;
@@ -318,7 +318,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(learn: &Learn, context: &Context, config: &Config) -> Result<Self, Failure> {
+    fn new(learn: &LearnArgs, context: &Context, config: &Config) -> Result<Self, Failure> {
         let current = env::current_dir()?.canonicalize()?;
         let workspace = match (&learn.workspace, learn.runtime) {
             (Some(named), _) => PathBuf::from(directory(named)?),
@@ -404,7 +404,7 @@ impl Bench {
     }
 
     /// Returns the first run's profile: the named one, with the command line's grants.
-    fn trial_profile(&self, learn: &Learn, config: &Config) -> Result<String, Failure> {
+    fn trial_profile(&self, learn: &LearnArgs, config: &Config) -> Result<String, Failure> {
         let registry = Assembly::registry(config)?;
         let widest = find(&registry, &learn.profile)?;
         let mut text = format!(
@@ -531,7 +531,7 @@ impl Bench {
     /// Returns the text of the smallest profile, and what the hook was refused.
     fn judge(
         &self,
-        learn: &Learn,
+        learn: &LearnArgs,
         config: &Config,
         trial: &Trial,
         name: &ProfileName,
@@ -576,7 +576,7 @@ impl Bench {
     /// Returns what the hook was refused in the first run, with remedies.
     fn refused(
         &self,
-        learn: &Learn,
+        learn: &LearnArgs,
         config: &Config,
         trial: &Trial,
         needs: &Needs,
@@ -644,7 +644,7 @@ impl Bench {
     }
 
     /// Returns the option that grants what is refused, or why none does.
-    fn remedy(&self, learn: &Learn, grants: &[GrantSpec]) -> String {
+    fn remedy(&self, learn: &LearnArgs, grants: &[GrantSpec]) -> String {
         let mut options = Vec::new();
         for grant in grants {
             let place = grant.place.to_string();

@@ -63,7 +63,7 @@ struct RunArguments {
 #[derive(Debug, Subcommand)]
 enum RunAlone {
     /// Run one hook
-    Run(Box<run::Run>),
+    Run(Box<run::RunArgs>),
 }
 
 impl From<RunArguments> for Arguments {
@@ -90,9 +90,9 @@ struct Everywhere {
 #[derive(Debug, Subcommand)]
 enum CliCommand {
     /// Verify, query, follow and export the journal
-    Audit(audit::Audit),
+    Audit(audit::AuditArgs),
     /// Allow commands, list and revoke what is allowed
-    Consent(consent::Consent),
+    Consent(consent::ConsentArgs),
     /// What the container backend runs an engine by
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -105,33 +105,33 @@ enum CliCommand {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     ContainerInit,
-    Dispatch(Box<dispatch::Dispatch>),
-    Drain(admin::Drain),
+    Dispatch(Box<dispatch::DispatchArgs>),
+    Drain(admin::DrainArgs),
     /// Show what this host can enforce, axis by axis, with evidence
-    Doctor(doctor::Doctor),
+    Doctor(doctor::DoctorArgs),
     /// Say what a profile allows, who says so, and what it would take
     #[cfg(target_os = "linux")]
-    Explain(explain::Explain),
+    Explain(explain::ExplainArgs),
     /// List the configured hooks, check files of hooks
-    Hooks(hooks::Hooks),
-    Install(install::Install),
-    Interpret(interpret::Interpret),
+    Hooks(hooks::HooksArgs),
+    Install(install::InstallArgs),
+    Interpret(interpret::InterpretArgs),
     #[cfg(target_os = "linux")]
-    Learn(Box<learn::Learn>),
+    Learn(Box<learn::LearnArgs>),
     /// What a self-test's child executes
     #[cfg(not(target_os = "linux"))]
     #[command(hide = true)]
     MakeAttempts,
     /// List, show and validate profiles
-    Profile(profile::Profile),
-    Reload(admin::Reload),
-    RootDigest(root_digest::RootDigest),
+    Profile(profile::ProfileArgs),
+    Reload(admin::ReloadArgs),
+    RootDigest(root_digest::RootDigestArgs),
     /// Run one hook
-    Run(Box<run::Run>),
+    Run(Box<run::RunArgs>),
     /// Print the JSON Schema of the allowlist, the journal, the configuration or profiles
-    Schema(schema::Schema),
+    Schema(schema::SchemaArgs),
     /// Run the daemon
-    Serve(serve::Serve),
+    Serve(serve::ServeArgs),
     /// What is executed under a Seatbelt profile before the hook
     #[cfg(not(target_os = "linux"))]
     #[command(hide = true)]
@@ -169,7 +169,7 @@ impl Context {
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
     // First of all: whatever breaks in a hook's place must be a no there.
-    let post = run_as::Post::taken(&words);
+    let post = run_as::ReplacedHook::taken(&words);
     let parsed = if words.get(1).is_some_and(|word| word == "run") {
         RunArguments::try_parse_from(&words).map(Arguments::from)
     } else {

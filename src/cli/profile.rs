@@ -15,7 +15,7 @@ use crate::{
 
 /// Lists, shows and validates profiles.
 #[derive(Debug, Args)]
-pub(super) struct Profile {
+pub(super) struct ProfileArgs {
     #[command(subcommand)]
     command: ProfileCommand,
 }
@@ -39,7 +39,7 @@ enum ProfileCommand {
     },
 }
 
-impl Profile {
+impl ProfileArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         match self.command {
             ProfileCommand::List => list(&Assembly::registry(&context.load()?)?, context.json),

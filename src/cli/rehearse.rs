@@ -21,8 +21,8 @@ use nix::{
 use serde_json::json;
 
 use super::{
-    Context, Failure, output, private_server::SIGNALED, program::resolve_program, run_as::Hook,
-    show::plain,
+    Context, Failure, output, private_server::SIGNALED, program::resolve_program,
+    run_as::StandInHook, show::plain,
 };
 use crate::contract::native::Said;
 
@@ -41,7 +41,11 @@ struct BareEnd {
 /// # Errors
 ///
 /// The hook cannot be run either way.
-pub(super) fn run(hook: &Hook<'_>, context: &Context, payload: &[u8]) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    hook: &StandInHook<'_>,
+    context: &Context,
+    payload: &[u8],
+) -> Result<ExitCode, Failure> {
     // First, as the private daemon is to be started before any thread.
     let confined = hook.privately(context, payload.to_vec())?;
     let bare = bare(

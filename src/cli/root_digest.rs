@@ -10,12 +10,12 @@ use crate::rootfs::digest;
 
 /// Prints the digest of an unpacked image, for `container.root_digest`.
 #[derive(Debug, Args)]
-pub(super) struct RootDigest {
+pub(super) struct RootDigestArgs {
     /// The directory
     directory: PathBuf,
 }
 
-impl RootDigest {
+impl RootDigestArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let found = digest(&self.directory)?.to_string();
         if context.json {

@@ -79,7 +79,7 @@ pub(super) struct RunAsOptions {
     reason = "each is an option of the command line"
 )]
 #[derive(Debug, Args)]
-pub(super) struct Run {
+pub(super) struct RunArgs {
     #[command(flatten)]
     pub(super) place: RunAsOptions,
     /// Whose rules say what stdin, exit code and stdout mean: observe, reyn, basecoat, loom, …
@@ -139,7 +139,7 @@ pub(super) struct Run {
     pub(super) command: Vec<OsString>,
 }
 
-impl Run {
+impl RunArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         if let Some(name) = &self.place.runtime {
             return Ok(match run_as::parse(name) {

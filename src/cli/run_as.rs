@@ -15,7 +15,7 @@ use tonic::transport::Channel;
 
 use super::{
     Arguments, Context, Failure, client, on_demand, output, private_server, rehearse,
-    run::{Run, exit_code},
+    run::{RunArgs, exit_code},
     show::plain,
 };
 use crate::{
@@ -74,7 +74,7 @@ pub(super) fn parse(name: &str) -> Result<Option<Runtime>, String> {
 
 /// The facts about the replaced hook, so that a failure can block.
 #[derive(Clone, Debug)]
-pub(super) struct Post {
+pub(super) struct ReplacedHook {
     /// It can stop something, whatever the contract says.
     gate: bool,
     /// Whether a person waits for what is found out, and no runtime.
@@ -100,7 +100,7 @@ struct Allowance {
     hook: Option<Duration>,
 }
 
-impl Post {
+impl ReplacedHook {
     /// Recognises a command line with `--as`, before anything else is done. From here on this process ends by blocking, until more
     /// is known. `None` where the command line has no `--as`.
     pub(super) fn taken(words: &[OsString]) -> Option<Self> {
@@ -135,7 +135,7 @@ impl Post {
     }
 
     /// Returns what a command line specifies.
-    fn of(run: &Run, runtime: Option<Runtime>) -> Self {
+    fn of(run: &RunArgs, runtime: Option<Runtime>) -> Self {
         Self {
             gate: run.place.gate,
             is_rehearsal: run.place.rehearse,
@@ -301,14 +301,14 @@ impl Post {
 }
 
 /// A hook's payload, as far as it could be read.
-struct Payload {
+struct StdinPayload {
     bytes: Vec<u8>,
     read: io::Result<()>,
 }
 
-impl Payload {
+impl StdinPayload {
     /// Reads it, and takes from it what a post is.
-    fn of(post: &mut Post) -> Self {
+    fn of(post: &mut ReplacedHook) -> Self {
         post.hold();
         let mut bytes = Vec::new();
         let read = read_payload(&mut bytes);
@@ -320,10 +320,10 @@ impl Payload {
 
 /// Runs a hook, and ends as it did. Where there is no such end, the runtime is told no at a gate, and elsewhere that nothing
 /// is to be read from this.
-pub(super) fn run(run: &Run, runtime: Option<Runtime>, context: &Context) -> ExitCode {
-    let mut post = Post::of(run, runtime);
-    let payload = Payload::of(&mut post);
-    let hook = match Hook::of(&post, run) {
+pub(super) fn run(run: &RunArgs, runtime: Option<Runtime>, context: &Context) -> ExitCode {
+    let mut post = ReplacedHook::of(run, runtime);
+    let payload = StdinPayload::of(&mut post);
+    let hook = match StandInHook::of(&post, run) {
         Ok(hook) => hook,
         Err(said) => return post.say(&said),
     };
@@ -333,10 +333,10 @@ pub(super) fn run(run: &Run, runtime: Option<Runtime>, context: &Context) -> Exi
 }
 
 /// Runs a hook bare and confined, and shows what differs.
-pub(super) fn rehearse(run: &Run, runtime: Option<Runtime>, context: &Context) -> ExitCode {
-    let mut post = Post::of(run, runtime);
-    let payload = Payload::of(&mut post);
-    let hook = match Hook::of(&post, run) {
+pub(super) fn rehearse(run: &RunArgs, runtime: Option<Runtime>, context: &Context) -> ExitCode {
+    let mut post = ReplacedHook::of(run, runtime);
+    let payload = StdinPayload::of(&mut post);
+    let hook = match StandInHook::of(&post, run) {
         Ok(hook) => hook,
         Err(said) => return post.say(&said),
     };
@@ -388,8 +388,8 @@ fn read_payload(payload: &mut Vec<u8>) -> io::Result<()> {
 }
 
 /// Ends for an unknown runtime's name: that is for a person to mend.
-pub(super) fn refuse(run: &Run, why: &str) -> ExitCode {
-    Post::of(run, None).refuse(why)
+pub(super) fn refuse(run: &RunArgs, why: &str) -> ExitCode {
+    ReplacedHook::of(run, None).refuse(why)
 }
 
 /// Describes in one line why the hook has no end. It has the reason, the problem, and the daemon's id of it. Never what lifts it: a
@@ -412,19 +412,19 @@ fn why(failure: &Failure) -> String {
 }
 
 /// A hook in its runtime's place.
-pub(super) struct Hook<'a> {
-    post: &'a Post,
-    pub(super) run: &'a Run,
+pub(super) struct StandInHook<'a> {
+    post: &'a ReplacedHook,
+    pub(super) run: &'a RunArgs,
     runtime: Runtime,
 }
 
-impl<'a> Hook<'a> {
+impl<'a> StandInHook<'a> {
     /// Returns a post's hook.
     ///
     /// # Errors
     ///
     /// Nothing tells which runtime this is: how this process then ends.
-    fn of(post: &'a Post, run: &'a Run) -> Result<Self, Said> {
+    fn of(post: &'a ReplacedHook, run: &'a RunArgs) -> Result<Self, Said> {
         let Some(runtime) = post.runtime else {
             let why = "hookjail: the payload on stdin does not tell which runtime this is; name it with --as";
             return Err(post.refusal(why));

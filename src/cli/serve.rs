@@ -9,13 +9,13 @@ use crate::daemon;
 
 /// Runs the daemon.
 #[derive(Debug, Args)]
-pub(super) struct Serve {
+pub(super) struct ServeArgs {
     /// Leave the session of whoever starts it, and go on when that ends
     #[arg(long, hide = true)]
     on_demand: bool,
 }
 
-impl Serve {
+impl ServeArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         if self.on_demand {
             nix::unistd::setsid()?;

@@ -27,7 +27,7 @@ pub fn stand_in(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let own = words.len().min(1);
     words.insert(own, "run".into());
     // First of all: whatever breaks in a hook's place must be a no there.
-    let post = run_as::Post::taken(&words);
+    let post = run_as::ReplacedHook::taken(&words);
     let parsed = RunArguments::try_parse_from(&words);
     if let (Ok(arguments), Some(_)) = (parsed, &post) {
         let RunAlone::Run(run) = arguments.command;

@@ -41,7 +41,7 @@ impl WordSpot {
 
 /// The use of a named file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Use {
+pub(super) enum FileUse {
     /// A shell's line, or a program that starts others, executes it.
     Executed,
     /// A library by name, or a file of code by its path.
@@ -61,7 +61,7 @@ pub(super) enum Use {
 pub(super) struct NamedFile {
     pub(super) path: OsString,
     pub(super) spot: WordSpot,
-    pub(super) used: Use,
+    pub(super) used: FileUse,
 }
 
 /// The code that a command's words name.
@@ -362,8 +362,9 @@ pub(crate) fn shell_line(argv: &[OsString]) -> Option<OsString> {
 /// Returns the arguments that an interpreter reads as its script, each by its index.
 pub(crate) fn scripts(argv: &[OsString]) -> Vec<usize> {
     let named = read(argv).named.into_iter();
-    let is_script =
-        |it: &NamedFile| it.used == Use::Script && it.spot == WordSpot::argument(it.spot.argument);
+    let is_script = |it: &NamedFile| {
+        it.used == FileUse::Script && it.spot == WordSpot::argument(it.spot.argument)
+    };
     named.filter(is_script).map(|it| it.spot.argument).collect()
 }
 
@@ -429,7 +430,7 @@ impl Word {
     }
 
     /// Returns the file that the word names from a byte on.
-    fn names(&self, from: usize, used: Use) -> NamedFile {
+    fn names(&self, from: usize, used: FileUse) -> NamedFile {
         let (prefix, path) = self.text.split_at(from);
         let mut prefix = prefix.to_vec();
         // Node.js takes addresses of files, too.
@@ -554,13 +555,13 @@ impl WordReader {
     }
 
     /// Takes note of a file that a word names from some byte on.
-    fn name(&mut self, word: &Word, from: usize, used: Use) {
+    fn name(&mut self, word: &Word, from: usize, used: FileUse) {
         let used = match (self.is_sure, used) {
-            (false, Use::Executed) => Use::Trailing,
-            (false, Use::Script) => Use::Likely,
+            (false, FileUse::Executed) => FileUse::Trailing,
+            (false, FileUse::Script) => FileUse::Likely,
             (true | false, used) => used,
         };
-        let must_be = matches!(used, Use::Executed | Use::Library | Use::Script);
+        let must_be = matches!(used, FileUse::Executed | FileUse::Library | FileUse::Script);
         if !must_be && self.reading.named.len() >= MAX_NAMED {
             let why = format!("what words beyond the first {MAX_NAMED} name");
             return self.is_unbound(why);
@@ -578,7 +579,7 @@ impl WordReader {
     /// Binds code among the files that a program is given, whatever it does with them.
     fn trailing(&mut self, words: &[Word]) {
         for word in words {
-            self.name(word, 0, Use::Trailing);
+            self.name(word, 0, FileUse::Trailing);
         }
     }
 
@@ -651,7 +652,7 @@ impl WordReader {
             return;
         };
         if program.text.contains(&b'/') {
-            self.name(program, 0, Use::Executed);
+            self.name(program, 0, FileUse::Executed);
         } else if !matches!(&program.text[..], b"." | b"exec" | b"source") {
             self.is_unbound(format!(
                 "the program `{}`, which `PATH` finds",
@@ -745,12 +746,12 @@ impl WordReader {
             {
                 let (likely, trailing) = rest.split_at(rest.len().min(unsure + 1));
                 for word in likely {
-                    self.name(word, 0, Use::Likely);
+                    self.name(word, 0, FileUse::Likely);
                 }
                 self.trailing(trailing);
             }
             ScriptPosition::After(_) | ScriptPosition::First | ScriptPosition::OfAShell => {
-                self.name(first, 0, Use::Script);
+                self.name(first, 0, FileUse::Script);
                 self.trailing(trailing);
             }
         }
@@ -760,13 +761,13 @@ impl WordReader {
     fn value(&mut self, word: &Word, from: usize, kind: OptionKind) -> bool {
         let used = match kind {
             OptionKind::Inline => return true,
-            OptionKind::File => Use::Library,
+            OptionKind::File => FileUse::Library,
             OptionKind::Script if &word.text[from..] == b"-" => {
                 self.is_unbound("the script on stdin");
                 return false;
             }
-            OptionKind::Script => Use::Script,
-            OptionKind::Value => Use::Perhaps,
+            OptionKind::Script => FileUse::Script,
+            OptionKind::Value => FileUse::Perhaps,
         };
         self.name(word, from, used);
         false
@@ -856,7 +857,7 @@ mod tests {
     use super::*;
 
     /// Returns what is named: its use, argument, prefix and path.
-    fn named(words: &[&str]) -> Vec<(Use, usize, String, String)> {
+    fn named(words: &[&str]) -> Vec<(FileUse, usize, String, String)> {
         let argv: Vec<_> = words.iter().map(OsString::from).collect();
         let text = |it: OsString| it.into_string().unwrap();
         let named = read(&argv).named.into_iter();
@@ -873,7 +874,7 @@ mod tests {
             .collect()
     }
 
-    fn one(used: Use, argument: usize, path: &str) -> (Use, usize, String, String) {
+    fn one(used: FileUse, argument: usize, path: &str) -> (FileUse, usize, String, String) {
         (used, argument, String::new(), path.to_owned())
     }
 
@@ -904,7 +905,11 @@ mod tests {
             (&["python3-dbg", "-u", "/s"], 2),
             (&["zsh-5.9", "-e", "/s"], 2),
         ] {
-            assert_eq!(named(words), [one(Use::Script, script, "/s")], "{words:?}");
+            assert_eq!(
+                named(words),
+                [one(FileUse::Script, script, "/s")],
+                "{words:?}"
+            );
         }
         for words in [
             &["sh", "-c", "exit 0; /s"][..],
@@ -926,12 +931,12 @@ mod tests {
             &["stdbuf", "-oL", "python3.12", "/s"],
             &["flock", "lock", "nice", "bash", "/s"],
         ] {
-            let expected = [one(Use::Likely, words.len() - 1, "/s")];
+            let expected = [one(FileUse::Likely, words.len() - 1, "/s")];
             assert_eq!(named(words), expected, "{words:?}");
         }
         assert_eq!(
             named(&["python3-config", "/s"]),
-            [one(Use::Trailing, 1, "/s")]
+            [one(FileUse::Trailing, 1, "/s")]
         );
     }
 
@@ -954,44 +959,61 @@ mod tests {
     #[test]
     fn files_that_options_name_are_found_and_so_is_the_script_behind_them() {
         let library = |argument, prefix: &str, path: &str| {
-            (Use::Library, argument, prefix.to_owned(), path.to_owned())
+            (
+                FileUse::Library,
+                argument,
+                prefix.to_owned(),
+                path.to_owned(),
+            )
         };
         assert_eq!(
             named(&["node", "-r", "/pre", "/s"]),
-            [library(2, "", "/pre"), one(Use::Script, 3, "/s")]
+            [library(2, "", "/pre"), one(FileUse::Script, 3, "/s")]
         );
         assert_eq!(
             named(&["node", "--import=file:///pre", "/s"]),
             [
                 library(1, "--import=file://", "/pre"),
-                one(Use::Script, 2, "/s")
+                one(FileUse::Script, 2, "/s")
             ]
         );
         assert_eq!(
             named(&["bash", "--rcfile", "/rc", "/s"]),
-            [one(Use::Script, 2, "/rc"), one(Use::Script, 3, "/s")]
+            [
+                one(FileUse::Script, 2, "/rc"),
+                one(FileUse::Script, 3, "/s")
+            ]
         );
         assert_eq!(
             named(&["ruby", "-r/pre", "/s"]),
-            [library(1, "-r", "/pre"), one(Use::Script, 2, "/s")]
+            [library(1, "-r", "/pre"), one(FileUse::Script, 2, "/s")]
         );
         assert_eq!(
             named(&["awk", "-f", "/p", "/data"]),
-            [one(Use::Script, 2, "/p"), one(Use::Trailing, 3, "/data")]
+            [
+                one(FileUse::Script, 2, "/p"),
+                one(FileUse::Trailing, 3, "/data")
+            ]
         );
         assert_eq!(
             named(&["php", "-f", "/s", "/data"]),
-            [one(Use::Script, 2, "/s"), one(Use::Trailing, 3, "/data")]
+            [
+                one(FileUse::Script, 2, "/s"),
+                one(FileUse::Trailing, 3, "/data")
+            ]
         );
         // An option that is not known may take the word behind it.
         assert_eq!(
             named(&["node", "--new", "/x", "/s"]),
-            [one(Use::Likely, 2, "/x"), one(Use::Likely, 3, "/s")]
+            [one(FileUse::Likely, 2, "/x"), one(FileUse::Likely, 3, "/s")]
         );
         // What is the script's own.
         assert_eq!(
             named(&["sh", "/s", "-c", "/x"]),
-            [one(Use::Script, 1, "/s"), one(Use::Trailing, 3, "/x")]
+            [
+                one(FileUse::Script, 1, "/s"),
+                one(FileUse::Trailing, 3, "/x")
+            ]
         );
     }
 
@@ -1009,18 +1031,18 @@ mod tests {
             (named, reading.unbound.len())
         };
         let found = |used, text: &str| vec![(used, text.to_owned())];
-        assert_eq!(in_line("/s arg"), (found(Use::Executed, "/s"), 0));
+        assert_eq!(in_line("/s arg"), (found(FileUse::Executed, "/s"), 0));
         assert_eq!(
             in_line("  './a b/s'  x "),
-            (found(Use::Executed, "'./a b/s'"), 0)
+            (found(FileUse::Executed, "'./a b/s'"), 0)
         );
-        assert_eq!(in_line("A=1 B=2 /s"), (found(Use::Executed, "/s"), 0));
-        assert_eq!(in_line("exec /s"), (found(Use::Executed, "/s"), 0));
-        assert_eq!(in_line(". /s"), (found(Use::Script, "/s"), 0));
+        assert_eq!(in_line("A=1 B=2 /s"), (found(FileUse::Executed, "/s"), 0));
+        assert_eq!(in_line("exec /s"), (found(FileUse::Executed, "/s"), 0));
+        assert_eq!(in_line(". /s"), (found(FileUse::Script, "/s"), 0));
         // The interpreter itself is one that PATH finds.
         assert_eq!(
             in_line("python3 -u \"/s\""),
-            (found(Use::Script, "\"/s\""), 1)
+            (found(FileUse::Script, "\"/s\""), 1)
         );
         for line in [
             "/s; true",

@@ -21,7 +21,7 @@ use nix::{errno::Errno, fcntl::OFlag};
 use super::{
     allowlist::{Digest, Role},
     digest::{DigestCache, HashError},
-    interpreter::{self, NamedFile, Use, WordSpot},
+    interpreter::{self, FileUse, NamedFile, WordSpot},
 };
 use crate::{
     model::{InvalidField, Peer, is_plain},
@@ -237,7 +237,7 @@ impl Program {
             let first = first.map(|(at, word)| NamedFile {
                 path: word.clone(),
                 spot: WordSpot::argument(1 + at),
-                used: Use::Perhaps,
+                used: FileUse::Perhaps,
             });
             let first: Vec<_> = first.collect();
             let mut reading = interpreter::read(&words(known, arguments));
@@ -399,24 +399,27 @@ impl Opened {
         let written = Path::new(&named.path);
         let shown = written.display();
         let is_whole = named.spot == WordSpot::argument(named.spot.argument);
-        let is_given = named.used == Use::Trailing && is_whole;
+        let is_given = named.used == FileUse::Trailing && is_whole;
         if is_given && opener.data.contains(&named.path) {
             let why = format!("`{shown}`, which is data to its program by the operator's word");
             self.unbound.push(why);
             self.data.push(named.path.clone());
             return Ok(());
         }
-        let is_certain = matches!(named.used, Use::Executed | Use::Library | Use::Script);
+        let is_certain = matches!(
+            named.used,
+            FileUse::Executed | FileUse::Library | FileUse::Script
+        );
         // What is not absolute is a file of the directory where the hook starts, and whoever asks says which that is.
         let is_path = match named.used {
-            Use::Executed | Use::Likely | Use::Script | Use::Trailing => true,
-            Use::Library => {
+            FileUse::Executed | FileUse::Likely | FileUse::Script | FileUse::Trailing => true,
+            FileUse::Library => {
                 written.is_absolute() || [".", ".."].iter().any(|dots| written.starts_with(dots))
             }
-            Use::Perhaps => named.path.as_bytes().contains(&b'/'),
+            FileUse::Perhaps => named.path.as_bytes().contains(&b'/'),
         };
         if !is_path {
-            if named.used == Use::Library {
+            if named.used == FileUse::Library {
                 self.unbound.push(format!("the library `{shown}`"));
             }
             return Ok(());
@@ -424,7 +427,7 @@ impl Opened {
         let path = match opener.working_dir {
             _ if written.is_absolute() => written.to_owned(),
             Some(directory) => directory.join(written).components().collect(),
-            None if is_certain || named.used == Use::Likely => {
+            None if is_certain || named.used == FileUse::Likely => {
                 let why = format!("`{shown}`: where the hook starts is not known here");
                 self.unbound.push(why);
                 return Ok(());
@@ -445,25 +448,27 @@ impl Opened {
         }
         let (file, metadata) = match named.used {
             // It may be data that nobody but the hook may read.
-            Use::Trailing => match opener.try_open(&path)? {
+            FileUse::Trailing => match opener.try_open(&path)? {
                 Some(opened) => opened,
                 None => return Ok(()),
             },
-            Use::Executed | Use::Library | Use::Likely | Use::Perhaps | Use::Script => {
-                opener.open(&path, &field)?
-            }
+            FileUse::Executed
+            | FileUse::Library
+            | FileUse::Likely
+            | FileUse::Perhaps
+            | FileUse::Script => opener.open(&path, &field)?,
         };
         let shebang = Shebang::read(&file)?;
         let is_script = shebang.is_some() || interpreter::ends_like_a_script(&path);
         let is_binary = metadata.permissions().mode() & 0o111 != 0 && is_binary(&file)?;
-        if named.used == Use::Trailing && !is_script && !is_binary {
+        if named.used == FileUse::Trailing && !is_script && !is_binary {
             return Ok(());
         }
         if is_given {
             self.given.push(named.path.clone());
         }
         if self.files.len() >= MAX_FILES {
-            if named.used == Use::Trailing {
+            if named.used == FileUse::Trailing {
                 let why = format!("files of code beyond the first {MAX_FILES}");
                 if !self.unbound.contains(&why) {
                     self.unbound.push(why);
@@ -474,11 +479,11 @@ impl Opened {
             return Err(InvalidField::new(field, problem).into());
         }
         let mut script = Some((named.spot.clone(), Vec::new()));
-        if named.used == Use::Trailing && !is_script {
+        if named.used == FileUse::Trailing && !is_script {
             // What is executed by its path need not be copied to be read.
             script = None;
         }
-        if named.used == Use::Executed {
+        if named.used == FileUse::Executed {
             // The kernel takes it by its path, and so it does its interpreter. In a shell's line, the interpreter can be told to
             // read the very file; elsewhere there is no place for it.
             script = None;

@@ -41,13 +41,13 @@ pub(crate) struct Earlier {
     began: Instant,
     directory: PathBuf,
     instance: String,
-    known: Mutex<Known>,
+    known: Mutex<EarlierIndex>,
     /// When the journal was opened.
     opened: Timestamp,
 }
 
 #[derive(Debug)]
-enum Known {
+enum EarlierIndex {
     /// Whatever there was is too old by now.
     Over,
     /// They are these.
@@ -123,7 +123,7 @@ impl Earlier {
             began: Instant::now(),
             directory: directory.to_owned(),
             instance: instance.to_owned(),
-            known: Mutex::new(Known::Unread),
+            known: Mutex::new(EarlierIndex::Unread),
             opened: Timestamp::now(),
         }
     }
@@ -143,13 +143,13 @@ impl Earlier {
             return Ok(None);
         }
         let mut known = self.known.lock().await;
-        if matches!(&*known, Known::Unread) {
+        if matches!(&*known, EarlierIndex::Unread) {
             *known = if self.began.elapsed() >= RETENTION {
-                Known::Over
+                EarlierIndex::Over
             } else {
                 let (directory, instance) = (self.directory.clone(), self.instance.clone());
                 let read = move || Runs::read(&directory, &instance, MAX_SCANNED_BYTES);
-                Known::Read(heavy::beside(uid, read).await.map_err(|error| {
+                EarlierIndex::Read(heavy::beside(uid, read).await.map_err(|error| {
                     let message = format!(
                         "the audit journal cannot be read ({}), so nobody knows whether this `request_id` was run before; mend it, or ask without an id",
                         chain(&error)
@@ -160,14 +160,14 @@ impl Earlier {
         }
         let now = Instant::now();
         match &*known {
-            Known::Read(runs) if runs.until.is_some_and(|until| now < until) => {
+            EarlierIndex::Read(runs) if runs.until.is_some_and(|until| now < until) => {
                 Ok(runs.find((uid, request_id), sha256, now))
             }
-            Known::Read(_) => {
-                *known = Known::Over;
+            EarlierIndex::Read(_) => {
+                *known = EarlierIndex::Over;
                 Ok(None)
             }
-            Known::Over | Known::Unread => Ok(None),
+            EarlierIndex::Over | EarlierIndex::Unread => Ok(None),
         }
     }
 

@@ -48,12 +48,12 @@ pub struct BrokenAt {
     /// The sequence that belongs there, where that is known.
     pub record: Option<u64>,
     /// What is wrong with it.
-    pub why: Break,
+    pub why: ChainBreak,
 }
 
 /// A defect of a record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Break {
+pub enum ChainBreak {
     /// The records from here on were cut off.
     #[error("record {} and all up to record {noted} are gone: they were cut off, or lost with the machine", .last + 1)]
     Cut {
@@ -105,7 +105,7 @@ pub enum Break {
     Unlinked,
 }
 
-impl Break {
+impl ChainBreak {
     /// Returns its stable name.
     pub const fn reason(self) -> &'static str {
         match self {
@@ -221,7 +221,7 @@ impl Snapshot {
                 file: directory.join(files::HEAD),
                 line: 1,
                 record: None,
-                why: Break::NoNote,
+                why: ChainBreak::NoNote,
             }));
         };
         // What a writer could not remove, or is about to.
@@ -282,7 +282,7 @@ impl<'a> Walk<'a> {
                 file: missing.path,
                 line: 1,
                 record: Some(expected),
-                why: Break::MissingFile {
+                why: ChainBreak::MissingFile {
                     from: expected,
                     to: first - 1,
                 },
@@ -321,19 +321,19 @@ impl<'a> Walk<'a> {
             Some(noted) if noted.sequence > last => {
                 self.line += 1;
                 let noted = noted.sequence;
-                Err(self.broken(live, Break::Cut { last, noted }))
+                Err(self.broken(live, ChainBreak::Cut { last, noted }))
             }
             Some(_) | None => Ok(()),
         }
     }
 
     /// Goes on by one line.
-    fn follow(&mut self, line: &[u8], full: bool) -> Result<(), Break> {
+    fn follow(&mut self, line: &[u8], full: bool) -> Result<(), ChainBreak> {
         let Some(line) = line.strip_suffix(b"\n") else {
             return Err(if full {
-                Break::Malformed
+                ChainBreak::Malformed
             } else {
-                Break::Unfinished
+                ChainBreak::Unfinished
             });
         };
         let link = Link::read(line)?;
@@ -345,22 +345,22 @@ impl<'a> Walk<'a> {
                 let head = head.as_ref().unwrap_or(&genesis);
                 let expected = self.expected();
                 if link.sequence != expected {
-                    return Err(Break::Misplaced {
+                    return Err(ChainBreak::Misplaced {
                         expected,
                         found: link.sequence,
                     });
                 }
                 if link.previous != head.hash.as_str() {
-                    return Err(Break::Unlinked);
+                    return Err(ChainBreak::Unlinked);
                 }
             }
         }
         let noted = self.noted.filter(|noted| noted.sequence == link.sequence);
         if noted.is_some_and(|noted| noted.hash != link.hash) {
-            return Err(Break::Rewritten);
+            return Err(ChainBreak::Rewritten);
         }
         if link.record == "lost" {
-            return Err(Break::Lost);
+            return Err(ChainBreak::Lost);
         }
         self.first.get_or_insert(link.sequence);
         self.head = Some(link.head());
@@ -374,7 +374,7 @@ impl<'a> Walk<'a> {
         self.head.as_ref().map_or(begin, |head| head.sequence + 1)
     }
 
-    fn broken(&self, file: &Path, why: Break) -> VerifyError {
+    fn broken(&self, file: &Path, why: ChainBreak) -> VerifyError {
         // Of a file alone it is not known with which record it begins.
         let known = self.head.is_some() || self.noted.is_some();
         VerifyError::Broken(BrokenAt {

@@ -47,8 +47,8 @@ impl Key {
     pub(crate) fn write(&self, out: &mut String) {
         out.push('"');
         pieces(&self.0, |piece| match piece {
-            Piece::Half(half) => out.push_str(&format!("\\u{half:04x}")),
-            Piece::Text(text) => {
+            StringPiece::Half(half) => out.push_str(&format!("\\u{half:04x}")),
+            StringPiece::Text(text) => {
                 let quoted = Value::from(text).to_string();
                 out.push_str(&quoted[1..quoted.len() - 1]);
             }
@@ -58,7 +58,7 @@ impl Key {
 }
 
 /// A piece of a decoded string.
-enum Piece<'a> {
+enum StringPiece<'a> {
     /// Half of a surrogate pair.
     Half(u16),
     /// Text in between.
@@ -66,18 +66,18 @@ enum Piece<'a> {
 }
 
 /// Splits a decoded string at halves of surrogate pairs, which are three bytes each.
-fn pieces(mut bytes: &[u8], mut each: impl FnMut(Piece<'_>)) {
+fn pieces(mut bytes: &[u8], mut each: impl FnMut(StringPiece<'_>)) {
     while !bytes.is_empty() {
         let half = bytes
             .windows(3)
             .position(|window| window[0] == 0xed && window[1] >= 0xa0);
         let (text, rest) = bytes.split_at(half.unwrap_or(bytes.len()));
         if !text.is_empty() {
-            each(Piece::Text(&String::from_utf8_lossy(text)));
+            each(StringPiece::Text(&String::from_utf8_lossy(text)));
         }
         if let [_, high, low, rest @ ..] = rest {
             let bits = |byte: u8| u16::from(byte & 0x3f);
-            each(Piece::Half(0xd000 | (bits(*high) << 6) | bits(*low)));
+            each(StringPiece::Half(0xd000 | (bits(*high) << 6) | bits(*low)));
             bytes = rest;
         } else {
             bytes = &[];
@@ -91,8 +91,8 @@ fn lossy(bytes: &[u8]) -> Cow<'_, str> {
         |_| {
             let mut text = String::with_capacity(bytes.len());
             pieces(bytes, |piece| match piece {
-                Piece::Half(_) => text.push(char::REPLACEMENT_CHARACTER),
-                Piece::Text(piece) => text.push_str(piece),
+                StringPiece::Half(_) => text.push(char::REPLACEMENT_CHARACTER),
+                StringPiece::Text(piece) => text.push_str(piece),
             });
             Cow::Owned(text)
         },

@@ -13,7 +13,7 @@ pub(super) fn of(value: &[u8]) -> BTreeSet<Vec<u8>> {
     // Where a value is no UTF-8, texts show it with replacement characters.
     let text = String::from_utf8_lossy(value);
     forms.insert(text.as_bytes().to_vec());
-    for style in Style::all() {
+    for style in JsonStyle::all() {
         let once = style.escape(&text);
         // JSON that is a string of other JSON, as a tool's input often is.
         forms.insert(style.escape(&once).into_bytes());
@@ -26,7 +26,7 @@ pub(super) fn of(value: &[u8]) -> BTreeSet<Vec<u8>> {
 
 /// A JSON writer's way to spell a string, beyond what it must escape.
 #[derive(Clone, Copy)]
-struct Style {
+struct JsonStyle {
     /// Everything that is not ASCII is escaped (Python).
     ascii: bool,
     digits: Digits,
@@ -43,7 +43,7 @@ enum Digits {
     Upper,
 }
 
-impl Style {
+impl JsonStyle {
     /// Returns every combination.
     fn all() -> impl Iterator<Item = Self> {
         (0..8).flat_map(|bits| {

@@ -87,14 +87,14 @@ mod tests {
 
     use super::*;
 
-    type Waiting = std::pin::Pin<Box<dyn Future<Output = Turn>>>;
+    type WaitingTurn = std::pin::Pin<Box<dyn Future<Output = Turn>>>;
 
-    fn wait(turns: &Arc<Turns>, uid: u32) -> Waiting {
+    fn wait(turns: &Arc<Turns>, uid: u32) -> WaitingTurn {
         let turns = Arc::clone(turns);
         Box::pin(async move { turns.turn(uid).await })
     }
 
-    fn poll(waiting: &mut Waiting) -> Option<Turn> {
+    fn poll(waiting: &mut WaitingTurn) -> Option<Turn> {
         match pin!(waiting).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(turn) => Some(turn),
             Poll::Pending => None,

@@ -41,7 +41,7 @@ pub(super) const DEFAULT_REPLY_BYTES: u64 = 4 * 1024 * 1024 - 64 * 1024;
 
 /// A request that is refused before it is one.
 #[derive(Debug)]
-pub struct Malformed {
+pub struct MalformedRequest {
     /// Why.
     pub refusal: Refusal,
     /// The caller's id, or one made here where that is unusable.
@@ -53,10 +53,13 @@ pub struct Malformed {
 /// # Errors
 ///
 /// Refuses with the field at fault: `INVALID_REQUEST`, `EVENT_TOO_LARGE`, `PROFILE_UNKNOWN` or `UNSUPPORTED`.
-pub fn decode(message: pb::ExecuteRequest, limits: WireLimits) -> Result<Request, Box<Malformed>> {
+pub fn decode(
+    message: pb::ExecuteRequest,
+    limits: WireLimits,
+) -> Result<Request, Box<MalformedRequest>> {
     let request_id = id(&message.request_id)?;
     request(message, &request_id, limits).map_err(|refusal| {
-        Box::new(Malformed {
+        Box::new(MalformedRequest {
             refusal,
             request_id,
         })
@@ -64,11 +67,11 @@ pub fn decode(message: pb::ExecuteRequest, limits: WireLimits) -> Result<Request
 }
 
 /// Returns the caller's id of a request, or one made here.
-pub(super) fn id(given: &str) -> Result<String, Box<Malformed>> {
+pub(super) fn id(given: &str) -> Result<String, Box<MalformedRequest>> {
     match check_name("request_id", given) {
         Ok(()) if given.is_empty() => Ok(Uuid::now_v7().to_string()),
         Ok(()) => Ok(given.to_owned()),
-        Err(field) => Err(Box::new(Malformed {
+        Err(field) => Err(Box::new(MalformedRequest {
             refusal: field.into(),
             request_id: Uuid::now_v7().to_string(),
         })),

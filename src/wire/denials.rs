@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::encode::{Cut, ReportedDenials, axis_message};
+use super::encode::{ReplyBudget, ReportedDenials, axis_message};
 use crate::{
     journal::record::OutcomeKind,
     pb,
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The most text in the denials of a reply. It is half of what is kept free for all but output.
-const MAX_DENIALS_BYTES: usize = Cut::ENVELOPE / 2;
+const MAX_DENIALS_BYTES: usize = ReplyBudget::ENVELOPE / 2;
 
 pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> ReportedDenials {
     let ended = &interpreted.ended;

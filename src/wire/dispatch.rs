@@ -7,7 +7,7 @@ use prost::Message;
 use serde_json::{Map, Value};
 
 use super::{
-    Hooks, WireLimits, decode, encode,
+    HookServer, WireLimits, decode, encode,
     retained::{Reply, fingerprint},
     service::{Caller, IdempotencyKey},
     status,
@@ -29,7 +29,7 @@ use crate::{
 /// The most hooks in one dispatch. Each has an expression to compile, whose size is bounded.
 const INLINE_HOOKS: usize = 128;
 
-impl Hooks {
+impl HookServer {
     /// Runs all hooks due at a point to one reply. Dropping this future ends the runs, unless they are to finish.
     pub(super) async fn dispatch_all(
         &self,

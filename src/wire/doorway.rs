@@ -53,7 +53,7 @@ const RECORDED_METHODS: [&str; 3] = ["Dispatch", "Execute", "ExecuteStream"];
 
 /// A message's share of the memory for messages, held while any of it is kept.
 #[derive(Clone, Debug)]
-pub(super) struct Held(pub(super) Arc<Share>);
+pub(super) struct HeldMemory(pub(super) Arc<Share>);
 
 /// Puts a [`Doorway`] before all services.
 #[derive(Clone, Debug)]
@@ -196,7 +196,7 @@ impl Door {
             gate.memory()
         };
         let share = Arc::new(memory.share(peer.uid));
-        parts.extensions.insert(Held(Arc::clone(&share)));
+        parts.extensions.insert(HeldMemory(Arc::clone(&share)));
         if let Err(refusal) = self.admit(service, &peer) {
             return Err(if recorded {
                 let caller = Caller::of(&parts.extensions, &parts.headers)?;

@@ -62,7 +62,7 @@ fn response(
         sandbox::End::Ran(ran) => (&ran.stdout, &ran.stderr, ran.output_held_open),
     };
     let verdict = &interpreted.verdict;
-    let mut cut = Cut::new(request.max_reply_bytes, verdict);
+    let mut cut = ReplyBudget::new(request.max_reply_bytes, verdict);
     let (out, err) = match &interpreted.redacted {
         None => ((&stdout.head, &stdout.tail), (&stderr.head, &stderr.tail)),
         Some(Redacted { stderr, stdout, .. }) => {
@@ -126,12 +126,12 @@ fn denial_sources(ended: &Ended) -> Vec<String> {
 }
 
 /// Keeps a reply within what its caller takes.
-pub(super) struct Cut {
+pub(super) struct ReplyBudget {
     happened: bool,
     room: usize,
 }
 
-impl Cut {
+impl ReplyBudget {
     /// The room of a reply for all but output and texts.
     pub(super) const ENVELOPE: usize = 16 * 1024;
 

@@ -26,7 +26,7 @@ use tonic_reflection::server::Builder;
 use tower::layer::util::{Identity, Stack};
 
 use super::{
-    Hooks, Profiles, Steering, WireLimits,
+    HookServer, Profiles, Steering, WireLimits,
     admin::{Admin, Drain},
     audit::Records,
     connections::{Connection, Crowd},
@@ -224,7 +224,7 @@ impl Server {
 
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
-        let hooks = Hooks::new(
+        let hooks = HookServer::new(
             Arc::clone(&self.pipeline),
             self.configured,
             self.valve,

@@ -20,8 +20,8 @@ use tonic::{
 use uuid::Uuid;
 
 use super::{
-    Malformed, WireLimits, decode, dispatch,
-    doorway::{Held, too_much},
+    MalformedRequest, WireLimits, decode, dispatch,
+    doorway::{HeldMemory, too_much},
     encode, interpret, offer, preview,
     retained::{CallerKey, Claim, Reply, Retained, fingerprint},
     status,
@@ -46,7 +46,7 @@ const MAX_CHUNKS: usize = 16;
 
 /// `hookjail.v1.HookService` over a pipeline.
 #[derive(Clone, Debug)]
-pub struct Hooks {
+pub struct HookServer {
     pub(super) limits: WireLimits,
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) configured: Arc<Current<Configured>>,
@@ -58,7 +58,7 @@ pub struct Hooks {
     pub(super) valve: Arc<Valve>,
 }
 
-impl Hooks {
+impl HookServer {
     /// Serves a pipeline. Runs are tasks of `tasks`, so that an end record is written whatever becomes of the client.
     pub fn new(
         pipeline: Arc<Pipeline>,
@@ -146,7 +146,7 @@ impl Hooks {
         let request = match decoded {
             Ok(request) => request,
             Err(malformed) => {
-                let Malformed {
+                let MalformedRequest {
                     refusal,
                     request_id,
                 } = *malformed;
@@ -236,7 +236,7 @@ impl Hooks {
     }
 }
 
-impl Hooks {
+impl HookServer {
     /// Previews a request.
     async fn look_ahead(
         &self,
@@ -286,7 +286,7 @@ fn decoded(
     limits: WireLimits,
     rules: &Rules,
     peer: Peer,
-) -> Result<Box<request::Request>, Box<Malformed>> {
+) -> Result<Box<request::Request>, Box<MalformedRequest>> {
     let mut request = decode(message, limits)?;
     if request.session.is_empty() {
         request.session = request.contract.session(&request.event).unwrap_or_default();
@@ -356,7 +356,7 @@ pub(super) fn peer(extensions: &Extensions) -> Result<Peer, Status> {
 ///
 /// What came by no doorway is a fault.
 pub(super) fn held(extensions: &Extensions) -> Result<Arc<Share>, Status> {
-    let held = extensions.get().map(|Held(held)| Arc::clone(held));
+    let held = extensions.get().map(|HeldMemory(held)| Arc::clone(held));
     held.ok_or_else(broken)
 }
 
@@ -447,7 +447,7 @@ fn caller_timeout(headers: &HeaderMap) -> Result<Option<Duration>, InvalidField>
 type OutputStream = Pin<Box<dyn Stream<Item = Result<pb::ExecuteStreamResponse, Status>> + Send>>;
 
 #[tonic::async_trait]
-impl HookService for Hooks {
+impl HookService for HookServer {
     type ExecuteStreamStream = OutputStream;
 
     // As the attribute writes an `async` function, which would keep the request until its hook has ended.

@@ -31,7 +31,7 @@ const PROMPT: &[u8] = b"[a]lways, [y]es this once, [N]o: ";
 /// what is being typed just then was meant for the one before.
 const READING_TIME: Duration = Duration::from_secs(1);
 
-type Client = ConsentServiceClient<Channel>;
+type ConsentClient = ConsentServiceClient<Channel>;
 
 /// The daemon's address.
 #[derive(Clone, Debug, Args)]
@@ -53,7 +53,7 @@ impl Where {
 pub(super) fn watch(context: &Context, at: &Where) -> Result<ExitCode, Failure> {
     let as_json = context.json;
     by_daemon(&at.socket(context)?, (), async |channel, ()| {
-        let mut client = Client::new(channel);
+        let mut client = ConsentClient::new(channel);
         let mut lines = (!as_json).then(|| lines(io::BufReader::new(io::stdin())));
         let news = client.watch(pb::WatchRequest::default()).await;
         let mut news = news
@@ -139,7 +139,7 @@ impl Desk {
         }
     }
 
-    async fn answer(&mut self, client: &mut Client, line: &str) -> Result<(), Failure> {
+    async fn answer(&mut self, client: &mut ConsentClient, line: &str) -> Result<(), Failure> {
         let Some(asked) = self.open.front() else {
             return Ok(());
         };
@@ -168,7 +168,7 @@ impl Desk {
     }
 
     /// Answers every question with no: nobody sits at the terminal any more.
-    async fn refuse_all(&mut self, client: &mut Client) -> Result<(), Failure> {
+    async fn refuse_all(&mut self, client: &mut ConsentClient) -> Result<(), Failure> {
         while let Some(asked) = self.open.pop_front() {
             (self.say)(b"no\n");
             decide(client, &asked.consent_id, pb::ConsentDecision::No).await?;
@@ -193,7 +193,7 @@ pub(super) fn pending(context: &Context, at: &Where) -> Result<ExitCode, Failure
             pending_only: true,
             ..pb::WatchRequest::default()
         };
-        let news = Client::new(channel).watch(request).await;
+        let news = ConsentClient::new(channel).watch(request).await;
         let mut news = news
             .map_err(|status| client::refused(&status))?
             .into_inner();
@@ -224,7 +224,7 @@ pub(super) fn by_id(
 ) -> Result<ExitCode, Failure> {
     let as_json = context.json;
     let counted = by_daemon(&at.socket(context)?, (), async |channel, ()| {
-        decide(&mut Client::new(channel), id, decision).await
+        decide(&mut ConsentClient::new(channel), id, decision).await
     })?;
     if as_json {
         output::json_line(&serde_json::json!({ "counted": counted, "id": id }));
@@ -249,7 +249,7 @@ pub(in crate::cli) async fn ask_about(
     request_id: String,
 ) -> Option<tokio::task::JoinHandle<()>> {
     let terminal = File::open("/dev/tty").ok()?;
-    let mut client = Client::new(channel);
+    let mut client = ConsentClient::new(channel);
     let request = pb::WatchRequest {
         pending_only: false,
         request_id,
@@ -285,7 +285,7 @@ pub(in crate::cli) async fn ask_about(
 }
 
 async fn decide(
-    client: &mut Client,
+    client: &mut ConsentClient,
     id: &str,
     decision: pb::ConsentDecision,
 ) -> Result<bool, Failure> {

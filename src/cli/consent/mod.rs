@@ -40,7 +40,7 @@ use crate::{
 
 /// Allows commands, lists and revokes what is allowed, answers questions about what is not.
 #[derive(Debug, Args)]
-pub(super) struct Consent {
+pub(super) struct ConsentArgs {
     #[command(subcommand)]
     command: ConsentCommand,
 }
@@ -113,7 +113,7 @@ enum ConsentCommand {
     },
 }
 
-impl Consent {
+impl ConsentArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = || context.load();
         match self.command {

@@ -47,7 +47,7 @@ fn json_member(text: &str, path: &str, key: &str) -> Option<(Range<usize>, Value
 }
 
 /// One level of a YAML text: a list's index, or a map's current key.
-enum Level {
+enum YamlLevel {
     Item(usize),
     Key(Option<String>),
 }
@@ -57,14 +57,14 @@ fn yaml_member(text: &str, path: &str, key: &str) -> Option<(Range<usize>, Value
         "" => key.to_owned(),
         path => format!("{path}.{key}"),
     };
-    let mut levels: Vec<Level> = Vec::new();
+    let mut levels: Vec<YamlLevel> = Vec::new();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.ok()?;
-        let awaits_key = matches!(levels.last(), Some(Level::Key(None)));
+        let awaits_key = matches!(levels.last(), Some(YamlLevel::Key(None)));
         match event {
             Event::Scalar(name, ..) if awaits_key => {
                 levels.pop();
-                levels.push(Level::Key(Some(name.into_owned())));
+                levels.push(YamlLevel::Key(Some(name.into_owned())));
             }
             Event::Scalar(value, style, ..) if spelled(&levels) == sought => {
                 let place = written(text, span.start.index(), &value, style)?;
@@ -75,8 +75,8 @@ fn yaml_member(text: &str, path: &str, key: &str) -> Option<(Range<usize>, Value
                 return None;
             }
             Event::Alias(_) | Event::Scalar(..) => go_on(&mut levels),
-            Event::MappingStart(..) => levels.push(Level::Key(None)),
-            Event::SequenceStart(..) => levels.push(Level::Item(0)),
+            Event::MappingStart(..) => levels.push(YamlLevel::Key(None)),
+            Event::SequenceStart(..) => levels.push(YamlLevel::Item(0)),
             Event::MappingEnd | Event::SequenceEnd => {
                 levels.pop();
                 go_on(&mut levels);
@@ -92,20 +92,20 @@ fn yaml_member(text: &str, path: &str, key: &str) -> Option<(Range<usize>, Value
 }
 
 /// Goes on behind a value.
-fn go_on(levels: &mut [Level]) {
+fn go_on(levels: &mut [YamlLevel]) {
     match levels.last_mut() {
-        Some(Level::Item(index)) => *index += 1,
-        Some(Level::Key(key)) => *key = None,
+        Some(YamlLevel::Item(index)) => *index += 1,
+        Some(YamlLevel::Key(key)) => *key = None,
         None => {}
     }
 }
 
-fn spelled(levels: &[Level]) -> String {
+fn spelled(levels: &[YamlLevel]) -> String {
     let mut path = String::new();
     for level in levels {
         match level {
-            Level::Item(index) => path.push_str(&format!("[{index}]")),
-            Level::Key(key) => {
+            YamlLevel::Item(index) => path.push_str(&format!("[{index}]")),
+            YamlLevel::Key(key) => {
                 if !path.is_empty() {
                     path.push('.');
                 }

@@ -12,7 +12,7 @@ const TIMEOUT_MARGIN: Duration = Duration::from_secs(3);
 
 /// The options of a confined line.
 #[derive(Clone, Debug)]
-pub(super) struct Form<'a> {
+pub(super) struct LineForm<'a> {
     /// The lifecycle point, where the runtime's payloads do not name it.
     pub(super) point: Option<&'a str>,
     pub(super) profile: &'a str,
@@ -41,7 +41,7 @@ pub(super) fn variables(env: &BTreeMap<String, OsString>) -> Vec<String> {
     env.into_iter().chain(words).collect()
 }
 
-impl Form<'_> {
+impl LineForm<'_> {
     /// Returns the arguments up to the command as the settings have it.
     fn options(&self) -> Vec<String> {
         let mut words = ["--as", self.runtime, "--profile", self.profile]
@@ -147,7 +147,7 @@ fn is_confined(words: &[String]) -> bool {
 mod tests {
     use super::*;
 
-    const FORM: Form<'_> = Form {
+    const FORM: LineForm<'_> = LineForm {
         point: None,
         profile: "develop",
         program: &[],
@@ -170,7 +170,7 @@ mod tests {
             ),
         ] {
             let program: Vec<_> = program.iter().map(|word| (*word).to_owned()).collect();
-            let form = Form {
+            let form = LineForm {
                 program: &program,
                 ..FORM
             };
@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    fn comes_back(form: &Form<'_>, start: &str) {
+    fn comes_back(form: &LineForm<'_>, start: &str) {
         let start = format!("{start} --as claude-code --profile develop --timeout 57s --start -- ");
         for line in [
             "/srv/guard.sh",
@@ -222,7 +222,7 @@ mod tests {
         let program = ["/opt/hookjail-run".to_owned()];
         let line = "[[ -f .env ]] && exit 2; exit 0";
         let by = |shell| {
-            Form {
+            LineForm {
                 program: &program,
                 shell,
                 ..FORM
@@ -247,7 +247,7 @@ mod tests {
         let variables = variables(&BTreeMap::from(env));
         assert_eq!(variables, ["/usr/bin/env", "MODE=block all", "N="]);
         let program = ["/opt/hookjail-run".to_owned()];
-        let form = Form {
+        let form = LineForm {
             program: &program,
             variables: &variables,
             ..FORM

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use self::{
     edit::Edit,
-    line::Form,
+    line::LineForm,
     settings::{Empty, SettingsFile, files},
 };
 use super::{
@@ -52,7 +52,7 @@ const PROFILE: &str = "develop";
     reason = "each is an option of the command line"
 )]
 #[derive(Debug, Args)]
-pub(super) struct Install {
+pub(super) struct InstallArgs {
     #[command(flatten)]
     runtime: NamedRuntime,
     /// Show what would change, and change nothing
@@ -168,7 +168,7 @@ impl Planned {
     }
 }
 
-impl Install {
+impl InstallArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
         let project = env::current_dir()?;
@@ -449,8 +449,8 @@ impl Install {
         hook: &'a Registered,
         shell: Option<&'a str>,
         variables: &'a [String],
-    ) -> Form<'a> {
-        Form {
+    ) -> LineForm<'a> {
+        LineForm {
             point: (!self.runtime.runtime.names_points()).then_some(hook.point.as_str()),
             profile: &self.profile,
             program,

@@ -138,18 +138,18 @@ pub enum NotAsked {
 
 /// The questions that are open and those who listen.
 #[derive(Clone, Debug, Default)]
-pub struct Pending(Arc<Mutex<State>>);
+pub struct Pending(Arc<Mutex<PendingState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct PendingState {
     closed: bool,
-    listeners: BTreeMap<u64, Listener>,
+    listeners: BTreeMap<u64, QuestionListener>,
     next_listener: u64,
     open: BTreeMap<String, OpenEntry>,
 }
 
 #[derive(Debug)]
-struct Listener {
+struct QuestionListener {
     news: mpsc::Sender<News>,
     /// The only request that it is interested in; empty = all.
     request_id: String,
@@ -161,7 +161,7 @@ struct OpenEntry {
     asked: Arc<OpenQuestion>,
 }
 
-impl State {
+impl PendingState {
     /// Sends news to the listeners concerned. One that is too slow is dropped, and learns that by the end of its news.
     fn tell(&mut self, request_id: &str, news: &News) {
         self.listeners.retain(|_, listener| {
@@ -188,7 +188,7 @@ impl State {
     }
 }
 
-impl Listener {
+impl QuestionListener {
     fn hears(&self, request_id: &str) -> bool {
         is_about(&self.request_id, request_id)
     }
@@ -200,7 +200,7 @@ fn is_about(wanted: &str, request_id: &str) -> bool {
 }
 
 impl Pending {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PendingState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -221,7 +221,7 @@ impl Pending {
         let mut state = self.state();
         let id = state.next_listener;
         state.next_listener += 1;
-        let listener = Listener {
+        let listener = QuestionListener {
             news,
             request_id: request_id.to_owned(),
         };
@@ -242,7 +242,11 @@ impl Pending {
     /// # Errors
     ///
     /// Says why nobody is asked.
-    pub(crate) fn ask(&self, question: Question, wait: Duration) -> Result<Waiting, NotAsked> {
+    pub(crate) fn ask(
+        &self,
+        question: Question,
+        wait: Duration,
+    ) -> Result<WaitingQuestion, NotAsked> {
         let mut state = self.state();
         let request_id = question.request_id.clone();
         if !state.listeners.values().any(|l| l.hears(&request_id)) {
@@ -269,7 +273,7 @@ impl Pending {
         state.open.insert(asked.id.clone(), open);
         state.tell(&request_id, &News::Asked(Arc::clone(&asked)));
         drop(state);
-        Ok(Waiting {
+        Ok(WaitingQuestion {
             answered: Some(answered),
             id: asked.id.clone(),
             pending: self.clone(),
@@ -340,14 +344,14 @@ impl Drop for Listening {
 
 /// One who waits for an answer; the question is over when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingQuestion {
     answered: Option<oneshot::Receiver<Decided>>,
     id: String,
     pending: Pending,
     until: Instant,
 }
 
-impl Waiting {
+impl WaitingQuestion {
     /// Waits for the answer; `None` where none came in time, or the asker has gone.
     pub(crate) async fn answer(mut self, gone: &CancellationToken) -> Option<Decided> {
         let answered = self.answered.take()?;
@@ -364,7 +368,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingQuestion {
     fn drop(&mut self) {
         drop(
             self.pending

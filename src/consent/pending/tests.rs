@@ -25,7 +25,7 @@ fn question(command: &str, request_id: &str) -> Question {
     }
 }
 
-fn ask(pending: &Pending, request_id: &str) -> Result<Waiting, NotAsked> {
+fn ask(pending: &Pending, request_id: &str) -> Result<WaitingQuestion, NotAsked> {
     pending.ask(question("x", request_id), Duration::from_secs(60))
 }
 

@@ -20,7 +20,7 @@ use std::{
 use nix::fcntl::{FlockArg, flock};
 
 use self::{
-    state::State,
+    state::WriterState,
     sync::{Synced, Ticker},
 };
 use super::{
@@ -75,7 +75,7 @@ pub struct Journal {
 /// State shared by a writer's threads.
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<WriterState>,
     synced: Synced,
 }
 
@@ -102,7 +102,7 @@ impl Journal {
         let held = hold(&lock, &path)?;
         let mark = WriterLock::make(&instances)?;
         let dead = WriterLock::take_dead(&instances)?;
-        let state = State::open(dir, mark.id(), lock, settings);
+        let state = WriterState::open(dir, mark.id(), lock, settings);
         drop(held);
 
         let state = match state {
@@ -126,7 +126,7 @@ impl Journal {
             shared,
             ticker,
         };
-        journal.shared.within(State::check_end)?;
+        journal.shared.within(WriterState::check_end)?;
         journal.shared.settle(dir, &dead)?;
         Ok(journal)
     }
@@ -253,7 +253,7 @@ impl Shared {
     /// Calls `act` while neither another thread nor another process writes.
     fn within<T>(
         &self,
-        act: impl FnOnce(&mut State) -> Result<T, JournalError>,
+        act: impl FnOnce(&mut WriterState) -> Result<T, JournalError>,
     ) -> Result<T, JournalError> {
         let mut state = self.state();
         self.synced.check(state.path())?;
@@ -263,7 +263,7 @@ impl Shared {
         act(&mut state)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WriterState> {
         // The state changes only after a write succeeded, so a panic elsewhere leaves it true.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

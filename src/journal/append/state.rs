@@ -22,7 +22,7 @@ use crate::journal::{
 use crate::sys;
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct WriterState {
     at: Position,
     /// Marks of dead writers whose runs have to be settled before old files go.
     dead: Dead,
@@ -64,7 +64,7 @@ struct Position {
     reserved: u64,
 }
 
-impl State {
+impl WriterState {
     /// Finds the end of a directory's journal.
     pub(super) fn open(
         directory: &Path,
