@@ -147,7 +147,7 @@ impl ReplacedHook {
         }
     }
 
-    /// Ends for a command line that cannot be parsed, or only asks for help: no hook ran.
+    /// Ends for a command line that cannot be parsed, or only asks for help. No hook ran.
     pub(super) fn refuse_words(mut self, words: &[OsString], error: &clap::Error) -> ExitCode {
         self.read_words(words);
         self.refuse(error.to_string().trim_end())
@@ -271,8 +271,8 @@ impl ReplacedHook {
         Some(allowance.answer.saturating_sub(self.since.elapsed()))
     }
 
-    /// Sets the answer of this process for a signal, a panic or the end of its time. The last comes of a runtime that writes no
-    /// payload, a daemon that accepts and does not answer, a file that cannot be read and does not fail.
+    /// Sets the answer of this process for a signal, a panic or a timeout. The last comes of a runtime that writes no payload, a
+    /// daemon that accepts and does not answer, a file that cannot be read and does not fail.
     fn hold(&self) {
         let Said {
             code,

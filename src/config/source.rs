@@ -14,7 +14,7 @@ pub struct ConfigSource {
 }
 
 impl ConfigSource {
-    /// Loads the file that was named, else the default one if it exists, else the defaults.
+    /// Loads the named file, else the default one if it exists, else the defaults.
     ///
     /// # Errors
     ///

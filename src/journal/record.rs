@@ -1,4 +1,4 @@
-//! What is written down about a run: plain data, no environment values, and of event and output no more than [`CapturedText`].
+//! The records of a run. Plain data, no environment values, and of event and output no more than [`CapturedText`].
 
 use std::{
     borrow::Cow,
@@ -275,7 +275,7 @@ pub struct Whole {
     pub words: u64,
 }
 
-/// How much of a command that is not run, and of what is said about it, is written down, bytes.
+/// The most of a refused command, and of the reason, that is recorded, bytes.
 const MAX_REFUSED_BYTES: usize = 4 * 1024;
 
 /// How many words of such a command.

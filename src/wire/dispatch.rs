@@ -230,7 +230,7 @@ impl HookServer {
     }
 }
 
-/// Returns the directory that the event names, else the request, where it may be a workspace.
+/// Returns the directory of the event, else of the request, if it may be a workspace.
 fn said(event: &Event, cwd: &str, rules: &Rules, peer: Peer) -> Option<PathBuf> {
     let members = Members::of_event(&event.json).ok()?;
     let said = members.last("cwd").and_then(text);

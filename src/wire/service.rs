@@ -41,7 +41,7 @@ use crate::{
 /// The answer to a request. Boxed: futures keep room for one from the beginning.
 type Executed = Box<pb::ExecuteResponse>;
 
-/// The most pieces of output queued for a slow client before the hook has to wait.
+/// The most pieces of output queued for a slow client; the hook waits for more.
 const MAX_CHUNKS: usize = 16;
 
 /// `hookjail.v1.HookService` over a pipeline.

@@ -67,8 +67,8 @@ impl LineForm<'_> {
         all
     }
 
-    /// Returns a line, confined: one command as it is, more by a shell like the runtime's. `None` where it has what no shell can be
-    /// given.
+    /// Returns a line, confined: one command as it is, more by a shell. The shell is like the runtime's. `None` where the line has
+    /// what no shell can be given.
     pub(super) fn of_line(&self, line: &str, is_one_command: bool) -> Option<String> {
         let program = shlex::try_join(self.program.iter().map(String::as_str)).ok()?;
         let options = shlex::try_join(self.options().iter().map(String::as_str)).ok()?;

@@ -407,7 +407,7 @@ impl SettingsFile {
         })
     }
 
-    /// Returns an edit if the runtime reads it as intended, and all other hooks as before. In YAML, what a text means depends on
+    /// Returns an edit if the runtime reads its line as intended, and all others as before. In YAML, what a text means depends on
     /// what stands around it.
     fn is_read(&self, hook: &Registered, edit: Edit, line: &str) -> Option<Edit> {
         if self.syntax == Syntax::Json {

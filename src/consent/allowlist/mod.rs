@@ -373,7 +373,7 @@ impl Entry {
     }
 }
 
-/// Returns a file that is in one list and not, with equal content, in the other. A file that a consent does not name is as much a
+/// Returns a file that is in one list and not, with equal content, in the other. One that a consent does not name is as much a
 /// change as one that is missing.
 pub(super) fn difference<'a>(old: &'a [Digest], new: &'a [Digest]) -> Option<&'a Digest> {
     let added = new.iter().find(|digest| !old.contains(digest));
