@@ -36,9 +36,9 @@ use std::{
 };
 
 use hookjail::{
-    cli::Assembly,
-    config::{Config, Surroundings},
+    config::{Config, ProcessEnv},
     consent::{ConsentRule, Operator},
+    daemon::Assembly,
     hooks::valve::{OnLimit, Valve},
     pb::{self, hook_service_client::HookServiceClient},
     wire::{Incoming, Server, WireLimits},
@@ -527,7 +527,7 @@ fn bloat(
     directory: &Path,
     report: &mut Report,
 ) -> Outcome<()> {
-    let config = Config::parse(&configuration(directory), &Surroundings::of_process())?;
+    let config = Config::parse(&configuration(directory), &ProcessEnv::read())?;
     let consent = ConsentRule::Operator(Operator {
         accept_all: true,
         allowlist: config.allowlist(),

@@ -17,7 +17,7 @@ use std::{
 
 use hookjail::journal::{
     append::{Fsync, Journal, Settings},
-    record::{Peer, Record, Refused},
+    record::{PeerLine, Record, Refused},
 };
 use tempfile::TempDir;
 
@@ -151,7 +151,7 @@ fn record() -> Record {
         hook: "guard".to_owned(),
         // As long as a start record.
         message: "x".repeat(1500),
-        peer: Peer { pid: None, uid: 0 },
+        peer: PeerLine { pid: None, uid: 0 },
         profile: None,
         reason: "OVERLOADED".to_owned(),
         released: false,

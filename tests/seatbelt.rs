@@ -23,8 +23,8 @@ use std::{
 use hookjail::{
     model::Narrow,
     policy::{
-        Access, GrantSpec, Metadata, Network, Place, Policy, Registry, Spawn,
-        narrow::{Bound, narrow},
+        Access, GrantPlace, GrantSpec, Metadata, Network, Policy, Registry, Spawn,
+        narrow::{Bindings, narrow},
         rights::Rights,
     },
     sandbox::seatbelt::{Generated, Granted, Kept, Places, profile},
@@ -577,7 +577,7 @@ fn shipped() -> Vec<(String, Scene)> {
         .map(|policy| {
             let bound = narrow(
                 policy,
-                Bound::workspace(Some("/Users/user/project".as_ref())),
+                Bindings::workspace(Some("/Users/user/project".as_ref())),
                 &Narrow::default(),
             )
             .unwrap();
@@ -623,7 +623,7 @@ fn shipped() -> Vec<(String, Scene)> {
 
 /// Returns where a path of the shipped profiles leads on a Mac, if it is there.
 fn on_a_mac(grant: &GrantSpec) -> Option<Seen> {
-    let Place::Path(path) = &grant.place else {
+    let GrantPlace::Path(path) = &grant.place else {
         panic!("{} is not bound", grant.place);
     };
     let (path, is_directory) = match path.to_str().unwrap() {

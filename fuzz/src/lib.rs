@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use hookjail::{
-    config::{Config, Surroundings},
+    config::{Config, ProcessEnv},
     contract::{End, EndKind, Mode},
     hooks::read::{CONTRACTS, Origin, Switches, read},
     model::{OnFailure, event::parse_event},
@@ -27,12 +27,12 @@ pub const TARGETS: [Target; 6] = [
 
 /// Parses a configuration as operators write them.
 pub fn config(bytes: &[u8]) {
-    let surroundings = Surroundings {
+    let environment = ProcessEnv {
         home: Some("/home/user".into()),
-        ..Surroundings::default()
+        ..ProcessEnv::default()
     };
     if let Ok(text) = str::from_utf8(bytes) {
-        drop(Config::parse(text, &surroundings));
+        drop(Config::parse(text, &environment));
     }
 }
 

@@ -18,10 +18,10 @@ use super::{Context, Failure, client, output, output::Style, show::plain};
 use crate::{
     contract,
     journal::{
-        query::{End, Filter, Matcher, Told},
-        read::Reader,
+        query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
+        read::JournalReader,
         record::EventLine,
-        stats::{By, Group, Stats},
+        stats::{GroupBy, Stats, StatsGroup},
         verify::{Tail, Verified, VerifyError, verify_file, verify_journal},
     },
     pb::{self, audit_service_client::AuditServiceClient},
@@ -29,20 +29,20 @@ use crate::{
 
 /// Verifies, queries, follows and exports the journal.
 #[derive(Debug, Args)]
-pub(super) struct Audit {
+pub(super) struct AuditArgs {
     #[command(subcommand)]
-    command: Command,
+    command: AuditCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum AuditCommand {
     /// Write matching records for another system, and last the hash at which the chain ended
     Export {
         /// How each record is written
         #[arg(long, value_enum, default_value_t = Format::Jsonl)]
         format: Format,
         #[command(flatten)]
-        which: Which,
+        which: WhichRecords,
     },
     /// Show matching records, oldest first
     Query {
@@ -53,9 +53,9 @@ enum Command {
         #[arg(long, default_value_t = 0, value_name = "N")]
         limit: u32,
         #[command(flatten)]
-        which: Which,
+        which: WhichRecords,
         #[command(flatten)]
-        source: Source,
+        source: AuditSource,
     },
     /// Count what matches: runs, blocks, latency, and what hooks measured
     Stats {
@@ -69,7 +69,7 @@ enum Command {
         )]
         by: Vec<Apart>,
         #[command(flatten)]
-        which: Which,
+        which: WhichRecords,
     },
     /// Show the last matching records
     Tail {
@@ -83,9 +83,9 @@ enum Command {
         #[arg(short = 'n', long, default_value_t = 10, value_name = "N")]
         lines: usize,
         #[command(flatten)]
-        which: Which,
+        which: WhichRecords,
         #[command(flatten)]
-        source: Source,
+        source: AuditSource,
     },
     /// Check every record, and that nothing was cut off at the end; exits 1 where the chain does not hold
     Verify {
@@ -111,7 +111,7 @@ enum Apart {
     Profile,
 }
 
-impl From<Apart> for By {
+impl From<Apart> for GroupBy {
     fn from(apart: Apart) -> Self {
         match apart {
             Apart::Contract => Self::Contract,
@@ -124,7 +124,7 @@ impl From<Apart> for By {
 
 /// Which records.
 #[derive(Clone, Debug, Args)]
-struct Which {
+struct WhichRecords {
     /// Not before, for example 2030-01-31T12:00:00Z
     #[arg(long, value_name = "TIME")]
     since: Option<Timestamp>,
@@ -139,7 +139,7 @@ struct Which {
     session: Option<String>,
     /// Only this end: an outcome such as exited or timed_out, refused, interrupted
     #[arg(long, value_name = "END", value_parser = end)]
-    end: Option<(String, End)>,
+    end: Option<(String, RequestEnd)>,
     /// Only this profile
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
@@ -151,27 +151,27 @@ struct Which {
     run_id: Option<String>,
 }
 
-/// Whence.
+/// Where to read records from.
 #[derive(Clone, Debug, Args)]
-struct Source {
+struct AuditSource {
     /// Ask the daemon at this socket instead of reading the files
     #[arg(long, value_name = "ADDR")]
     connect: Option<PathBuf>,
 }
 
-impl Audit {
+impl AuditArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         match self.command {
-            Command::Export { format, which } => export(context, which, format),
-            Command::Query {
+            AuditCommand::Export { format, which } => export(context, which, format),
+            AuditCommand::Query {
                 events,
                 limit,
                 which,
                 source,
             } => {
-                let shown = Shown::new(context.json, events);
+                let shown = RecordPrinter::new(context.json, events);
                 let mut left = limit;
-                let mut show = |line: &[u8], told: &Told<'_>| {
+                let mut show = |line: &[u8], told: &RecordFields<'_>| {
                     if !shown.shows(told) {
                         return true;
                     }
@@ -186,28 +186,28 @@ impl Audit {
                 }?;
                 Ok(ExitCode::SUCCESS)
             }
-            Command::Stats { by, which } => stats(context, by, which),
-            Command::Tail {
+            AuditCommand::Stats { by, which } => stats(context, by, which),
+            AuditCommand::Tail {
                 events,
                 follow,
                 lines,
                 which,
                 source,
             } => {
-                let shown = Shown::new(context.json, events);
+                let shown = RecordPrinter::new(context.json, events);
                 match &source.connect {
                     Some(address) => tail_of_daemon(context, address, which, lines, follow, shown)?,
                     None => tail(context, which, lines, follow, shown)?,
                 }
                 Ok(ExitCode::SUCCESS)
             }
-            Command::Verify { file } => verify(context, file),
+            AuditCommand::Verify { file } => verify(context, file),
         }
     }
 }
 
-impl From<Which> for Filter {
-    fn from(which: Which) -> Self {
+impl From<WhichRecords> for RecordFilter {
+    fn from(which: WhichRecords) -> Self {
         Self {
             end: which.end.map(|(_, end)| end),
             hook: which.hook,
@@ -221,8 +221,8 @@ impl From<Which> for Filter {
     }
 }
 
-impl From<Which> for pb::AuditFilter {
-    fn from(which: Which) -> Self {
+impl From<WhichRecords> for pb::AuditFilter {
+    fn from(which: WhichRecords) -> Self {
         let time = |time: Timestamp| prost_types::Timestamp {
             nanos: time.subsec_nanosecond(),
             seconds: time.as_second(),
@@ -240,8 +240,8 @@ impl From<Which> for pb::AuditFilter {
     }
 }
 
-fn end(name: &str) -> Result<(String, End), String> {
-    End::parse(name)
+fn end(name: &str) -> Result<(String, RequestEnd), String> {
+    RequestEnd::parse(name)
         .map(|end| (name.to_owned(), end))
         .ok_or_else(|| {
             let outcomes = (1..).map_while(|number| pb::OutcomeKind::try_from(number).ok());
@@ -345,13 +345,13 @@ fn told(context: &Context, path: &Path, verified: &Verified) {
 
 /// Shows records as people or programs want them.
 #[derive(Clone, Copy, Debug)]
-struct Shown {
+struct RecordPrinter {
     events: bool,
     json: bool,
     style: Style,
 }
 
-impl Shown {
+impl RecordPrinter {
     fn new(json: bool, events: bool) -> Self {
         Self {
             events,
@@ -360,13 +360,13 @@ impl Shown {
         }
     }
 
-    /// Says whether a record is of those that are shown.
-    const fn shows(self, told: &Told<'_>) -> bool {
+    /// Returns whether a record is shown.
+    const fn shows(self, told: &RecordFields<'_>) -> bool {
         !self.events || told.event.is_some()
     }
 
     /// Shows one record; `false` once nobody looks any more.
-    fn line(self, line: &[u8], told: &Told<'_>) -> bool {
+    fn line(self, line: &[u8], told: &RecordFields<'_>) -> bool {
         let text = match &told.event {
             Some(event) if self.events => self.event(told, event),
             Some(_) | None if self.json => return output::try_stdout(&[line, b"\n"].concat()),
@@ -375,8 +375,8 @@ impl Shown {
         output::try_stdout(format!("{text}\n").as_bytes())
     }
 
-    /// Returns a contract's own event: for people in the form in which the contract shows it.
-    fn event(self, told: &Told<'_>, event: &EventLine) -> String {
+    /// Returns a contract's own event; for people in the contract's form.
+    fn event(self, told: &RecordFields<'_>, event: &EventLine) -> String {
         let display = contract::display(&event.name, &event.fields);
         if self.json {
             let mut members = json!({
@@ -397,7 +397,7 @@ impl Shown {
         )
     }
 
-    fn words(self, told: &Told<'_>) -> String {
+    fn words(self, told: &RecordFields<'_>) -> String {
         let end = end_words(told);
         let mut words = vec![format!("{:>6} {}", told.sequence, plain(&told.time))];
         let kind = format!("{:<11}", plain(&told.record));
@@ -449,7 +449,7 @@ impl Shown {
     }
 }
 
-fn end_words(told: &Told<'_>) -> String {
+fn end_words(told: &RecordFields<'_>) -> String {
     let outcome = told.outcome.map(|outcome| json!(outcome));
     let outcome = outcome.as_ref().and_then(|outcome| outcome.as_str());
     match (outcome, told.exit_code, told.signal) {
@@ -460,11 +460,11 @@ fn end_words(told: &Told<'_>) -> String {
     }
 }
 
-/// Reads the files, and hands over what matches until `wanted` says that it is enough. Returns the last record read.
+/// Reads the files, and hands over matches until `wanted` returns that they are enough. Returns the last record read.
 fn read(
     context: &Context,
-    which: Which,
-    mut wanted: impl FnMut(&[u8], &Told<'_>) -> bool,
+    which: WhichRecords,
+    mut wanted: impl FnMut(&[u8], &RecordFields<'_>) -> bool,
 ) -> Result<Option<(u64, String)>, Failure> {
     let mut scan = Scan::new(&context.load()?.journal(), which);
     while scan.step(&mut wanted)? {}
@@ -474,27 +474,30 @@ fn read(
 /// A way through the files.
 struct Scan {
     last: Option<(u64, String)>,
-    matcher: Matcher,
-    reader: Reader,
+    matcher: RecordMatcher,
+    reader: JournalReader,
     strange: bool,
 }
 
 impl Scan {
-    fn new(directory: &Path, which: Which) -> Self {
+    fn new(directory: &Path, which: WhichRecords) -> Self {
         Self {
             last: None,
-            matcher: Matcher::new(which.into()),
-            reader: Reader::open(directory),
+            matcher: RecordMatcher::new(which.into()),
+            reader: JournalReader::open(directory),
             strange: false,
         }
     }
 
     /// Reads one line; `false` at the end, or where no more is wanted.
-    fn step(&mut self, wanted: &mut impl FnMut(&[u8], &Told<'_>) -> bool) -> io::Result<bool> {
+    fn step(
+        &mut self,
+        wanted: &mut impl FnMut(&[u8], &RecordFields<'_>) -> bool,
+    ) -> io::Result<bool> {
         let Some(line) = self.reader.next_line()? else {
             return Ok(false);
         };
-        let Some(told) = Told::read(line) else {
+        let Some(told) = RecordFields::read(line) else {
             if !self.strange {
                 output::stderr(
                     "hookjail: there are lines that are no records: see `hookjail audit verify`",
@@ -509,13 +512,13 @@ impl Scan {
 }
 
 /// Counts in one pass, in memory that does not grow with the journal.
-fn stats(context: &Context, by: Vec<Apart>, which: Which) -> Result<ExitCode, Failure> {
-    let mut stats = Stats::new(by.into_iter().map(By::from).collect());
-    let mut matcher = Matcher::new(which.into());
-    let mut reader = Reader::open(&context.load()?.journal());
+fn stats(context: &Context, by: Vec<Apart>, which: WhichRecords) -> Result<ExitCode, Failure> {
+    let mut stats = Stats::new(by.into_iter().map(GroupBy::from).collect());
+    let mut matcher = RecordMatcher::new(which.into());
+    let mut reader = JournalReader::open(&context.load()?.journal());
     let (mut records, mut unreadable) = (0_u64, 0_u64);
     while let Some(line) = reader.next_line()? {
-        match Told::read(line) {
+        match RecordFields::read(line) {
             Some(told) => {
                 records += 1;
                 let asked = matcher.takes(&told);
@@ -561,8 +564,8 @@ fn stats(context: &Context, by: Vec<Apart>, which: Which) -> Result<ExitCode, Fa
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says in a few lines what a group comes to; what there is nothing of is left out.
-fn counted(style: Style, key: &[String], group: &Group) -> String {
+/// Renders a group's statistics in a few lines, without those that are empty.
+fn counted(style: Style, key: &[String], group: &StatsGroup) -> String {
     let names = key.iter().map(|name| match &*plain(name) {
         "" => "-".to_owned(),
         name => name.to_owned(),
@@ -598,10 +601,10 @@ fn millis(micros: u64) -> String {
 
 fn tail(
     context: &Context,
-    which: Which,
+    which: WhichRecords,
     lines: usize,
     follow: bool,
-    shown: Shown,
+    shown: RecordPrinter,
 ) -> Result<(), Failure> {
     let mut scan = Scan::new(&context.load()?.journal(), which);
     let mut last = Last::new(lines);
@@ -617,7 +620,7 @@ fn tail(
             shows = !shown.shows(told) || shown.line(line, told);
             shows
         })? {}
-        thread::sleep(LOOK_AGAIN);
+        thread::sleep(POLL_INTERVAL);
     }
     Ok(())
 }
@@ -638,13 +641,13 @@ impl Last {
     }
 
     /// Shows them; `false` once nobody looks any more.
-    fn show(&self, shown: Shown) -> bool {
+    fn show(&self, shown: RecordPrinter) -> bool {
         let mut lines = self.0.iter();
-        lines.all(|line| Told::read(line).is_none_or(|told| shown.line(line, &told)))
+        lines.all(|line| RecordFields::read(line).is_none_or(|told| shown.line(line, &told)))
     }
 }
 
-fn export(context: &Context, which: Which, format: Format) -> Result<ExitCode, Failure> {
+fn export(context: &Context, which: WhichRecords, format: Format) -> Result<ExitCode, Failure> {
     if format == Format::Csv {
         output::stdout(format!("{}\n", COLUMNS.join(",")).as_bytes());
     }
@@ -659,11 +662,11 @@ fn export(context: &Context, which: Which, format: Format) -> Result<ExitCode, F
     let (sequence, hash) = last.unwrap_or_else(|| (0, "0".repeat(64)));
     match format {
         Format::Csv => {
-            let told = Told {
+            let told = RecordFields {
                 hash: hash.into(),
                 record: "export".into(),
                 sequence,
-                ..Told::default()
+                ..RecordFields::default()
             };
             output::stdout(row(&told).as_bytes());
         }
@@ -691,7 +694,7 @@ const COLUMNS: [&str; 14] = [
     "hash",
 ];
 
-fn row(told: &Told<'_>) -> String {
+fn row(told: &RecordFields<'_>) -> String {
     let verdict = told.verdict.as_ref();
     let command = told
         .command
@@ -722,15 +725,15 @@ fn row(told: &Told<'_>) -> String {
     format!("{}\n", quoted.join(","))
 }
 
-/// Asks a daemon for what matches.
+/// Requests matching records from a daemon.
 fn ask(
     context: &Context,
     address: &Path,
-    which: Which,
+    which: WhichRecords,
     limit: u32,
-    mut wanted: impl FnMut(&[u8], &Told<'_>) -> bool,
+    mut wanted: impl FnMut(&[u8], &RecordFields<'_>) -> bool,
 ) -> Result<(), Failure> {
-    let socket = client::socket(&context.surroundings, address);
+    let socket = client::socket(context.environment(), address);
     let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
     client::block_on(&client::runtime()?, async {
         let mut client = connect(&socket).await?;
@@ -738,7 +741,7 @@ fn ask(
         while let Some(found) = records.message().await.map_err(refused)? {
             let record = found.record.unwrap_or_default();
             let line = record.json.as_bytes();
-            if Told::read(line).is_some_and(|told| !wanted(line, &told)) {
+            if RecordFields::read(line).is_some_and(|told| !wanted(line, &told)) {
                 break;
             }
         }
@@ -749,12 +752,12 @@ fn ask(
 fn tail_of_daemon(
     context: &Context,
     address: &Path,
-    which: Which,
+    which: WhichRecords,
     lines: usize,
     follow: bool,
-    shown: Shown,
+    shown: RecordPrinter,
 ) -> Result<(), Failure> {
-    let socket = client::socket(&context.surroundings, address);
+    let socket = client::socket(context.environment(), address);
     let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
     client::block_on(&client::runtime()?, async {
         let mut client = connect(&socket).await?;
@@ -763,7 +766,7 @@ fn tail_of_daemon(
         if follow {
             let request = pb::AuditServiceWatchRequest {
                 filter: Some(which.clone().into()),
-                max_reply_bytes: Some(LONGEST),
+                max_reply_bytes: Some(MAX_RECORD_BYTES),
             };
             let answer = client.watch(request).await.map_err(refused)?;
             watched = Some(answer.into_inner());
@@ -775,7 +778,7 @@ fn tail_of_daemon(
             let record = found.record.unwrap_or_default();
             seen = record.sequence;
             let line = record.json.as_bytes();
-            if Told::read(line).is_some_and(|told| shown.shows(&told)) {
+            if RecordFields::read(line).is_some_and(|told| shown.shows(&told)) {
                 last.push(line);
             }
         }
@@ -786,7 +789,7 @@ fn tail_of_daemon(
         while let Some(written) = watched.message().await.map_err(refused)? {
             let record = written.record.unwrap_or_default();
             let line = record.json.as_bytes();
-            let Some(told) = Told::read(line).filter(|told| shown.shows(told)) else {
+            let Some(told) = RecordFields::read(line).filter(|told| shown.shows(told)) else {
                 continue;
             };
             if record.sequence > seen && !shown.line(line, &told) {
@@ -797,23 +800,23 @@ fn tail_of_daemon(
     })
 }
 
-type Client = AuditServiceClient<tonic::transport::Channel>;
+type AuditClient = AuditServiceClient<tonic::transport::Channel>;
 
-async fn connect(socket: &Path) -> Result<Client, Failure> {
+async fn connect(socket: &Path) -> Result<AuditClient, Failure> {
     let client = AuditServiceClient::new(client::connect(socket).await?);
     Ok(client.max_decoding_message_size(usize::MAX))
 }
 
-/// Asks for what was written.
+/// Queries the records written so far.
 async fn query(
-    client: &mut Client,
-    which: Which,
+    client: &mut AuditClient,
+    which: WhichRecords,
     limit: u32,
 ) -> Result<Streaming<pb::QueryResponse>, Failure> {
     let request = pb::QueryRequest {
         filter: Some(which.into()),
         limit,
-        max_reply_bytes: Some(LONGEST),
+        max_reply_bytes: Some(MAX_RECORD_BYTES),
     };
     let answer = client.query(request).await.map_err(refused)?;
     Ok(answer.into_inner())
@@ -824,6 +827,6 @@ fn refused(status: Status) -> Failure {
 }
 
 /// No record is longer.
-const LONGEST: u64 = 16 << 20;
+const MAX_RECORD_BYTES: u64 = 16 << 20;
 
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);

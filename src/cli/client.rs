@@ -17,18 +17,18 @@ use tonic_types::StatusExt;
 use tower::service_fn;
 
 use super::Failure;
-use crate::config::Surroundings;
+use crate::config::ProcessEnv;
 
 /// Returns the socket that an address given on the command line names.
-pub(super) fn socket(surroundings: &Surroundings, address: &Path) -> Option<PathBuf> {
-    let named = Surroundings {
+pub(super) fn socket(environment: &ProcessEnv, address: &Path) -> Option<PathBuf> {
+    let named = ProcessEnv {
         address: Some(address.to_owned()),
-        ..surroundings.clone()
+        ..environment.clone()
     };
     named.sockets().into_iter().next()
 }
 
-/// Returns what a client runs on: this thread alone, because a user may have no more.
+/// Builds the client's runtime: this thread alone, because a user may have no more.
 pub(super) fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -66,7 +66,7 @@ pub(super) async fn connect(socket: &Path) -> Result<Channel, Failure> {
     })
 }
 
-/// Says what may help where a daemon cannot be reached.
+/// Returns what may help where a daemon cannot be reached.
 fn hint(socket: &Path, is_there: bool) -> &'static str {
     let shown = socket.to_string_lossy();
     let is_of_a_host = !shown.contains('/') && shown.contains(':');
@@ -77,8 +77,8 @@ fn hint(socket: &Path, is_there: bool) -> &'static str {
     }
 }
 
-/// Refuses a daemon that is neither this user's own nor root's, before it is told anything: it would learn the event, and its
-/// answer would be believed.
+/// Refuses a daemon that is neither this user's own nor root's, before anything is sent. It would learn the event, and its answer
+/// would be believed.
 fn trusted(server: u32, own: u32) -> io::Result<()> {
     if server == own || server == 0 {
         return Ok(());

@@ -13,26 +13,26 @@ use uuid::Uuid;
 
 use super::{
     Context, Failure,
-    assemble::operator,
     consent::ask_about,
     output,
     output::Style,
+    private_server,
     run::{UNCONFINED, contract, directory, event, parse_span},
-    served,
     show::{Refusals, may_be_hindered, plain, push_words, texts},
 };
 use crate::{
     consent::ConsentRule,
     contract::{Members, text},
+    daemon::operator,
     hooks::Owner,
     pb::{self, hook_service_client::HookServiceClient},
     wire::json,
 };
 
-/// A hook stopped what it was asked about.
-const STOPPED: u8 = 2;
+/// The exit code where a hook stopped the operation at its point.
+const EXIT_STOPPED: u8 = 2;
 
-/// How many lines of stderr are shown of a hook that failed, from its end.
+/// The last lines of stderr that are shown of a hook that failed.
 const STDERR_LINES: usize = 3;
 
 /// Runs all hooks due at a lifecycle point, and says what they come to.
@@ -43,7 +43,7 @@ const STDERR_LINES: usize = 3;
     reason = "each is an option of the command line"
 )]
 #[derive(Debug, Args)]
-pub(super) struct Dispatch {
+pub(super) struct DispatchArgs {
     /// The lifecycle point, in the contract's spelling
     #[arg(long)]
     point: String,
@@ -109,11 +109,11 @@ pub(super) struct Dispatch {
     allow_unconfirmed: bool,
 }
 
-impl Dispatch {
+impl DispatchArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let request = self.request(context)?;
-        let daemon = served::of_call(context, self.connect.as_deref(), self.private);
-        let served_by = served::by(daemon.as_deref());
+        let daemon = private_server::of_call(context, self.connect.as_deref(), self.private);
+        let served_by = private_server::by(daemon.as_deref());
         // Who sits at a terminal can be asked there, if what serves the call takes the answer from this user.
         let can_be_asked = !context.json && io::stderr().is_terminal();
         let call = async |channel, request| {
@@ -124,10 +124,10 @@ impl Dispatch {
             }
         };
         let response = match daemon {
-            Some(socket) => served::by_daemon(&socket, request, call)?,
+            Some(socket) => private_server::by_daemon(&socket, request, call)?,
             None => {
                 let mut config = context.load()?;
-                let configured = config.all_hooks(&context.surroundings.switches)?;
+                let configured = config.all_hooks(&context.environment().switches)?;
                 config.registered = configured.hooks;
                 if !config.hooks_disabled && config.registered.is_empty() && self.hook.is_empty() {
                     let message = "no daemon is set up here, and neither the configuration nor the command line has a hook: \
@@ -146,9 +146,9 @@ impl Dispatch {
                 let consent = if config.registered.is_empty() {
                     ConsentRule::Typed
                 } else {
-                    operator(&config, &context.surroundings)
+                    operator(&config, context.environment())
                 };
-                served::privately(config, consent, request, call)?
+                private_server::privately(config, consent, request, call)?
             }
         };
         if response.hooks.iter().any(unconfined) {
@@ -164,7 +164,7 @@ impl Dispatch {
         let answer = response.answer.unwrap_or_default();
         let stops = matches!(answer.decision(), pb::Decision::Block | pb::Decision::Deny);
         Ok(if stops && !answer.recorded_block {
-            ExitCode::from(STOPPED)
+            ExitCode::from(EXIT_STOPPED)
         } else {
             ExitCode::SUCCESS
         })
@@ -211,7 +211,7 @@ impl Dispatch {
             agent: self.agent.clone(),
             contract: contract.into(),
             cwd,
-            depth: context.surroundings.depth,
+            depth: context.environment().depth,
             event: Some(pb::Event {
                 json: event.into(),
                 point: self.point.clone(),
@@ -245,7 +245,7 @@ impl Dispatch {
     }
 }
 
-/// Returns the directory that an event says it is about.
+/// Returns the directory that an event names.
 fn directory_of(event: &[u8]) -> Option<String> {
     let members = Members::of_event(event).ok()?;
     let told = members.last("cwd").and_then(text);
@@ -273,10 +273,10 @@ async fn ask(
     request: pb::DispatchRequest,
 ) -> Result<pb::DispatchResponse, Failure> {
     let mut client = HookServiceClient::new(channel);
-    served::until_interrupted(client.dispatch(request)).await
+    private_server::until_interrupted(client.dispatch(request)).await
 }
 
-/// As [`ask`]; if the operator has to be asked whether a hook may run, that is done at this terminal.
+/// Calls as [`ask`] does, and puts consent questions to this terminal.
 async fn asking(
     channel: Channel,
     request: pb::DispatchRequest,
@@ -326,8 +326,8 @@ fn origin(text: &str) -> Result<pb::TurnOrigin, String> {
     }
 }
 
-/// Says what a hook leaves behind for whoever looks for the cause of what it did: what it wrote to stderr last; of one that failed also
-/// why nothing is delivered, and what it was denied, or that this is not known.
+/// Returns lines on the possible causes of what a hook did. They have the last lines of its stderr; of one that failed also why
+/// nothing is delivered, and what it was denied, or that this is not known.
 fn causes(hook: &pb::DispatchedHook) -> Vec<(&'static str, String)> {
     let verdict = hook.verdict.clone().unwrap_or_default();
     let ran = match &hook.end {
@@ -458,7 +458,7 @@ fn show(response: &pb::DispatchResponse) {
     output::stdout(text.as_bytes());
 }
 
-/// Says how far the loop valve is shut, where it is.
+/// Describes the loop valve's state, unless it is open.
 fn valve_words(valve: &pb::LoopValve) -> Option<String> {
     let pb::LoopValve {
         count, on_limit, ..
@@ -476,8 +476,8 @@ fn valve_words(valve: &pb::LoopValve) -> Option<String> {
     }
 }
 
-/// Returns the command that allows a refused hook, and who has to run it where that is somebody else. It is for a person: whatever
-/// else reads this may hand it to a model.
+/// Returns the command that allows a refused hook, and who else has to run it. It is for a person: whatever else reads this may
+/// hand it to a model.
 fn approve(hook: &pb::DispatchedHook) -> Option<String> {
     let Some(pb::dispatched_hook::End::Refused(refusal)) = &hook.end else {
         return None;
@@ -488,7 +488,7 @@ fn approve(hook: &pb::DispatchedHook) -> Option<String> {
     Some(by.map_or_else(|| approve.clone(), |who| format!("{who} runs {approve}")))
 }
 
-/// Whether a hook ran, and nothing confined it.
+/// Returns whether a hook ran unconfined.
 fn unconfined(hook: &pb::DispatchedHook) -> bool {
     match &hook.end {
         Some(pb::dispatched_hook::End::Ran(ran)) => {

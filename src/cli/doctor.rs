@@ -8,14 +8,13 @@ use std::{
 use clap::Args;
 
 use super::{
-    Context, Failure,
-    assemble::Assembly,
-    client,
+    Context, Failure, client,
     output::{self, Style},
-    profile, served,
+    private_server, profile,
     show::{axis_name, plain},
 };
 use crate::{
+    daemon::Assembly,
     pb::{self, sandbox_service_client::SandboxServiceClient},
     policy::{Policy, Registry},
     sandbox::Sandbox,
@@ -24,7 +23,7 @@ use crate::{
 
 /// Shows what this host can enforce, axis by axis, with evidence.
 #[derive(Debug, Args)]
-pub(super) struct Doctor {
+pub(super) struct DoctorArgs {
     /// Only this profile
     #[arg(long)]
     profile: Option<String>,
@@ -36,12 +35,12 @@ pub(super) struct Doctor {
     verbose: bool,
 }
 
-impl Doctor {
+impl DoctorArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let daemon = self
             .connect
             .as_ref()
-            .and_then(|address| client::socket(&context.surroundings, address));
+            .and_then(|address| client::socket(context.environment(), address));
         let status = match daemon {
             Some(socket) => client::block_on(&client::runtime()?, self.ask(&socket))?,
             None => {
@@ -49,7 +48,10 @@ impl Doctor {
                 let assembly = Assembly::begin()?;
                 let registry = Assembly::registry(&config)?;
                 let sandbox = assembly.sandbox(&config)?;
-                client::block_on(&served::runtime()?, self.examine(&registry, &sandbox))?
+                client::block_on(
+                    &private_server::runtime()?,
+                    self.examine(&registry, &sandbox),
+                )?
             }
         };
         if context.json {
@@ -172,7 +174,7 @@ fn describe(status: &pb::GetStatusResponse, verbose: bool) -> String {
     text
 }
 
-/// Shows in one line what a profile comes to here; where it is not confirmed, also what failed.
+/// Renders a profile's status in one line, with failures where it is not confirmed.
 fn summarise(text: &mut String, profile: &pb::ProfileStatus, style: Style) {
     let state = if profile.unconfined {
         style.bad("UNCONFINED")
@@ -223,7 +225,7 @@ fn confirmed(confirmed: bool, style: Style) -> String {
     }
 }
 
-/// Shows what was tried on each axis, and why that is not enough, if it is not.
+/// Renders the attempts on each axis, and why they do not suffice.
 fn describe_evidence(text: &mut String, reason: &str, axes: &[pb::AxisEvidence], style: Style) {
     if !reason.is_empty() {
         text.push_str(&format!("  {}\n", plain(reason)));

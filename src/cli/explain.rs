@@ -1,4 +1,4 @@
-//! `hookjail explain`: what a profile allows, asked without running anything.
+//! `hookjail explain`: what a profile allows, computed without running anything.
 
 use std::{
     env, fs,
@@ -16,18 +16,18 @@ use serde_json::json;
 
 use super::{
     Context, Failure,
-    assemble::{Assembly, own},
     output::{self, Style},
     profile,
 };
 use crate::{
     config::Config,
+    daemon::{Assembly, own},
     model::Narrow,
     policy::{
-        GrantSpec, GrantedBy, Place, Policy,
-        explain::{Kind, Operation, Reach, Target},
+        GrantPlace, GrantSpec, GrantedBy, Policy,
+        explain::{FileKind, Operation, Reach, Target},
         forbidden::Forbidden,
-        narrow::{Bound, narrow},
+        narrow::{Bindings, narrow},
     },
     sandbox::{
         Backend, BackendName,
@@ -42,7 +42,7 @@ use crate::{
 /// The command line cannot be read.
 const USAGE: u8 = 2;
 
-/// What stands for the scratch directory of a run, which has no path before there is one.
+/// Stands for a run's scratch directory, which has no path before the run.
 const SCRATCH: &str = "${scratch}";
 const WORKSPACE: &str = "${workspace}";
 
@@ -50,7 +50,7 @@ const WORKSPACE: &str = "${workspace}";
 ///
 /// Exits with 0 if it is allowed, with 1 if it is refused, killed, or allowed with some arguments only.
 #[derive(Debug, Args)]
-pub(super) struct Explain {
+pub(super) struct ExplainArgs {
     /// The profile
     #[arg(long, global = true, default_value = "strict")]
     profile: String,
@@ -64,11 +64,11 @@ pub(super) struct Explain {
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(NEWEST_ABI)))]
     landlock_abi: Option<u32>,
     #[command(subcommand)]
-    question: Question,
+    question: ExplainQuestion,
 }
 
 #[derive(Debug, Subcommand)]
-enum Question {
+enum ExplainQuestion {
     /// An operation on a path; ${workspace}/… and ${scratch}/… stand for what a run has
     Path {
         /// What is done
@@ -98,7 +98,7 @@ enum Question {
     },
 }
 
-impl Explain {
+impl ExplainArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
         let registry = Assembly::registry(&config)?;
@@ -107,12 +107,12 @@ impl Explain {
         let workspace = self.workspace(&base)?;
         let policy = narrow(
             &base,
-            Bound::workspace(workspace.as_deref()),
+            Bindings::workspace(workspace.as_deref()),
             &Narrow::default(),
         )?;
         let spec = self.spec(&config, &policy, &mut notes);
         let (asked, mut answer) = match &self.question {
-            Question::Path {
+            ExplainQuestion::Path {
                 operation,
                 path,
                 destination,
@@ -147,7 +147,7 @@ impl Explain {
                 let forbidden = Forbidden::locate(&own(&config))?;
                 ask.answer(path, destination.as_deref(), &spec, &reach, &forbidden)?
             }
-            Question::Host { udp, address } => {
+            ExplainQuestion::Host { udp, address } => {
                 let (transport, name) = if *udp {
                     (Transport::Udp, "udp")
                 } else {
@@ -156,7 +156,7 @@ impl Explain {
                 let answer = kernel::host(&spec, transport);
                 (format!("{name} to {address}"), answer)
             }
-            Question::Syscall { name, arguments } => {
+            ExplainQuestion::Syscall { name, arguments } => {
                 let unknown =
                     || Failure::new(format!("there is no system call `{name}`")).with_code(USAGE);
                 let number = number(name).ok_or_else(unknown)?;
@@ -184,7 +184,7 @@ impl Explain {
         })
     }
 
-    /// Returns what `${workspace}` is bound to: as for `run`, the current directory where the profile cannot do without.
+    /// Returns the binding of `${workspace}`. As for `run`, it is the current directory where the profile needs one.
     fn workspace(&self, policy: &Policy) -> Result<Option<PathBuf>, Failure> {
         let directory = match &self.workspace {
             Some(directory) => directory.clone(),
@@ -246,11 +246,11 @@ impl Explain {
     }
 }
 
-/// Returns a profile's grant of the workspace that falls away where none is bound, or one that does not.
+/// Returns a profile's workspace grant, optional or not as requested.
 fn workspace_grant(policy: &Policy, falls_away: bool) -> Option<&GrantSpec> {
     let mut named = policy.files.named.iter();
     named.find(
-        |grant| matches!(grant.place, Place::Workspace { if_bound, .. } if if_bound == falls_away),
+        |grant| matches!(grant.place, GrantPlace::Workspace { if_bound, .. } if if_bound == falls_away),
     )
 }
 
@@ -315,14 +315,14 @@ impl Ask<'_> {
     fn target(&self, path: &Path, is_destination: bool) -> Result<Target, Failure> {
         if path.starts_with(SCRATCH) {
             let kind = match self.operation {
-                Operation::List | Operation::RemoveDirectory => Kind::Directory,
+                Operation::List | Operation::RemoveDirectory => FileKind::Directory,
                 Operation::Create
                 | Operation::MakeDevice
                 | Operation::MakeDirectory
                 | Operation::MakeFifo
                 | Operation::MakeLink
-                | Operation::MakeSocket => Kind::Missing,
-                Operation::Link | Operation::Rename if is_destination => Kind::Missing,
+                | Operation::MakeSocket => FileKind::Missing,
+                Operation::Link | Operation::Rename if is_destination => FileKind::Missing,
                 Operation::Execute
                 | Operation::Link
                 | Operation::Metadata
@@ -331,7 +331,7 @@ impl Ask<'_> {
                 | Operation::Rename
                 | Operation::See
                 | Operation::Truncate
-                | Operation::Write => Kind::File,
+                | Operation::Write => FileKind::File,
             };
             return Ok(Target::imagined(path, kind));
         }

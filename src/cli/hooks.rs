@@ -1,4 +1,4 @@
-//! `hookjail hooks`: what is configured, and what a file of hooks says.
+//! `hookjail hooks`: the configured hooks, and checks of files.
 
 use std::{
     path::{Path, PathBuf, absolute},
@@ -8,9 +8,10 @@ use std::{
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{Context, Failure, assemble::Assembly, output, reloader::noteworthy};
+use super::{Context, Failure, output};
 use crate::{
     contract::{Mode, is_spelled},
+    daemon::{Assembly, noteworthy},
     hooks::{
         Registered,
         load::peek,
@@ -24,13 +25,13 @@ use crate::{
 
 /// Lists the configured hooks, and checks files of hooks.
 #[derive(Debug, Args)]
-pub(super) struct Hooks {
+pub(super) struct HooksArgs {
     #[command(subcommand)]
-    command: Command,
+    command: HooksCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum HooksCommand {
     /// Check one file of hooks and show what would run when; exits 1 where it cannot be read
     Check {
         /// Whose file it is: the contract's name
@@ -46,22 +47,22 @@ enum Command {
     List,
 }
 
-impl Hooks {
+impl HooksArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         match self.command {
-            Command::Check {
+            HooksCommand::Check {
                 contract,
                 base,
                 file,
             } => Ok(check(context, &contract, base.as_deref(), &file)),
-            Command::List => list(context),
+            HooksCommand::List => list(context),
         }
     }
 }
 
 fn list(context: &Context) -> Result<ExitCode, Failure> {
     let config = context.load()?;
-    let loaded = config.all_hooks(&context.surroundings.switches)?;
+    let loaded = config.all_hooks(&context.environment().switches)?;
     let profiles = Assembly::registry(&config)?;
     let noteworthy = noteworthy(&config, &loaded.hooks, &config.lists.load()?, &profiles);
     let hints = loaded.disabled.iter().chain(&loaded.warnings);
@@ -89,7 +90,7 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
     let checked = peek(file)
         .map_err(|error| format!("{shown}: cannot be read: {error}"))
         .and_then(|text| {
-            read(contract, &text, &origin, &context.surroundings.switches)
+            read(contract, &text, &origin, &context.environment().switches)
                 .map_err(|error| error.to_string())
         })
         .and_then(|mut read| {
@@ -130,7 +131,7 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
     }
 }
 
-/// Says what is noteworthy about infer's lists, as they are configured here.
+/// Returns warnings about infer's lists, as configured.
 fn of_lists(context: &Context) -> Vec<String> {
     let config = match context.load() {
         Ok(config) => config,
@@ -159,7 +160,7 @@ fn tell(hooks: &[Registered]) {
     output::stdout(text.as_bytes());
 }
 
-/// Puts hooks into the order of their contract's points, and at each point into that in which they are registered.
+/// Sorts hooks by their contract's points, and at each point by registration.
 fn by_point(hooks: &[Registered]) -> Vec<&Registered> {
     let place = |hook: &&Registered| {
         let contract = Mode::ALL

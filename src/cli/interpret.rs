@@ -22,7 +22,7 @@ const LINE: u64 = 64 * 1024 * 1024;
 /// Each line of the input is one JSON object: `{"id": "x", "contract": "reyn", "mode": "shell_push", "point": "turn_end",
 /// "ends": [{"name": "h", "exit_code": 0, "stdout": "…"}]}`. Each is answered by one line, in the same order.
 #[derive(Debug, Args)]
-pub(super) struct Interpret {
+pub(super) struct InterpretArgs {
     /// The file with the lines; `-` is stdin
     #[arg(default_value = "-")]
     file: PathBuf,
@@ -30,7 +30,7 @@ pub(super) struct Interpret {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct InputLine {
     #[serde(default)]
     id: Value,
     contract: String,
@@ -42,7 +42,7 @@ struct Line {
     ends: Vec<GivenEnd>,
 }
 
-impl Interpret {
+impl InterpretArgs {
     pub(super) fn run(self, _context: &Context) -> Result<ExitCode, Failure> {
         let input: Box<dyn Read> = if self.file.as_os_str() == "-" {
             Box::new(io::stdin())
@@ -67,7 +67,7 @@ impl Interpret {
                 continue;
             }
             let answer = answer(&line);
-            all_read &= matches!(answer, Answer::Reading { .. });
+            all_read &= matches!(answer, OutputLine::Reading { .. });
             output::json_line(&answer);
         }
         // Somebody who asks in a script wants to know whether all of it was read.
@@ -82,7 +82,7 @@ impl Interpret {
 /// The answer to one line.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Answer {
+enum OutputLine {
     Error {
         id: Value,
         error: String,
@@ -95,13 +95,13 @@ enum Answer {
 }
 
 /// Answers one line.
-fn answer(line: &[u8]) -> Answer {
-    let line: Line = match serde_json::from_slice(line) {
+fn answer(line: &[u8]) -> OutputLine {
+    let line: InputLine = match serde_json::from_slice(line) {
         Ok(line) => line,
         Err(error) => {
             // Of a line that is JSON, whose it is can be told.
             let value: Value = serde_json::from_slice(line).unwrap_or_default();
-            return Answer::Error {
+            return OutputLine::Error {
                 id: value.get("id").cloned().unwrap_or_default(),
                 error: error.to_string(),
             };
@@ -109,15 +109,15 @@ fn answer(line: &[u8]) -> Answer {
     };
     let id = line.id.clone();
     match reading(line) {
-        Ok(reading) => Answer::Reading {
+        Ok(reading) => OutputLine::Reading {
             id,
             reading: Box::new(reading),
         },
-        Err(error) => Answer::Error { id, error },
+        Err(error) => OutputLine::Error { id, error },
     }
 }
 
-fn reading(line: Line) -> Result<Reading, String> {
+fn reading(line: InputLine) -> Result<Reading, String> {
     let mode = Mode::parse(&line.contract, &line.mode).map_err(|error| error.to_string())?;
     // Where there are no ends, nobody else would look at it.
     mode.entry(&line.config)

@@ -1,4 +1,4 @@
-//! `hookjail learn`: the smallest profile under which a hook does what it does, proposed from what it was seen to do.
+//! `hookjail learn`: proposes the smallest profile for a hook from its observed behaviour.
 //!
 //! The hook runs twice, each time confined: under the widest profile that the operator allows, looked on, and under the profile that
 //! comes of it. Nothing is granted in either that was not granted on the command line, and nothing is put in force.
@@ -23,26 +23,26 @@ use serde_json::json;
 use tonic::transport::Channel;
 
 use super::{
-    Context, Failure, adopt,
-    assemble::{Assembly, own},
-    client, output,
+    Context, Failure, client, output,
+    private_server::{PrivateServer, runtime, until_interrupted},
     program::resolve_program,
     run::{contract, directory, event, parse_span, text},
-    served::{PrivateServer, runtime, until_interrupted},
+    run_as,
     show::{denial_words, outcome_words, plain},
 };
 use crate::{
     config::Config,
     consent::ConsentRule,
     contract::{Envelope, native::Runtime},
+    daemon::{Assembly, own},
     model::{Event, Narrow, ProfileName},
     pb::{self, hook_service_client::HookServiceClient},
     policy::{
         Access, GrantSpec, Network, Policy, References, Registry, environment,
-        explain::{Decision, Operation, Reach, Remedy},
+        explain::{GrantDecision, Operation, Reach, Remedy},
         forbidden::Forbidden,
         learned::{Draft, Needs, PARTS, Site, Under, Use},
-        narrow::{Bound, narrow},
+        narrow::{Bindings, narrow},
     },
     sandbox::{
         Backend, Observer, Seen, explain as kernel,
@@ -59,7 +59,7 @@ const TRIAL: &str = "learn-trial";
 /// The hook did not end alike.
 const OTHER_END: &str = "it ends otherwise";
 
-/// How many refused accesses are named.
+/// The most refused accesses that are named.
 const NAMED: usize = 20;
 
 /// Proposes the smallest profile for a hook: runs it under a wide one, looks at what it does, and runs it again under what comes of
@@ -68,7 +68,7 @@ const NAMED: usize = 20;
 /// Prints the profile as a diff that makes its file, and puts nothing in force. Exits with 0 where the hook ended under it as it did
 /// under the wide one, with 1 where it did not.
 #[derive(Debug, Args)]
-pub(super) struct Learn {
+pub(super) struct LearnArgs {
     /// Give it what this runtime gives its hooks, and what the contract says of their stdin
     #[arg(long = "as", value_name = "RUNTIME", value_parser = runtime_named)]
     runtime: Option<Runtime>,
@@ -104,21 +104,21 @@ pub(super) struct Learn {
     command: Vec<OsString>,
 }
 
-/// What came of a hook under a profile, with each of its events.
+/// The results of a hook's runs under a profile, one for each event.
 struct Trial {
     ends: Vec<pb::ExecuteResponse>,
     files: Vec<PathBuf>,
     seen: Vec<Seen>,
 }
 
-/// Something that a hook was refused in the first run.
+/// A refused access of the first run.
 struct Unmet {
     /// What would allow it, or why nothing does.
     remedy: String,
     what: String,
 }
 
-/// What came of it all.
+/// The learned profile, and the results of both runs.
 struct Learned {
     /// How the hook did otherwise under it.
     differ: Vec<String>,
@@ -129,7 +129,7 @@ struct Learned {
     trial: Trial,
 }
 
-impl Learn {
+impl LearnArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let mut config = context.load()?;
         let shipped = Registry::builtin()?;
@@ -175,7 +175,7 @@ impl Learn {
         self.tell(context, &config, &name, &learned)
     }
 
-    /// Says what came of it, and writes the profile where it was asked to.
+    /// Prints the result, and writes the profile if requested.
     fn tell(
         &self,
         context: &Context,
@@ -188,7 +188,7 @@ impl Learn {
             write_new(path, &learned.draft)?;
         }
         let directory = config.profile_dirs.last().cloned().unwrap_or_else(|| {
-            let file = config.file.clone().or(context.surroundings.config_file());
+            let file = config.file.clone().or(context.environment().config_file());
             let beside = file.as_deref().and_then(Path::parent);
             beside.unwrap_or(Path::new("")).join("profiles")
         });
@@ -300,14 +300,14 @@ impl Learn {
     }
 }
 
-/// What both runs share.
+/// The set-up of both runs.
 struct Bench {
     abi: u32,
     argv: Vec<String>,
     contract: i32,
     depth: u32,
     events: Vec<Vec<u8>>,
-    /// What no grant of the command line reaches: where the daemon is root's, root's own home too.
+    /// What no grant of the command line reaches. Where the daemon is root's, root's own home is in it, too.
     floor: References,
     mode: String,
     path: Vec<PathBuf>,
@@ -318,12 +318,12 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(learn: &Learn, context: &Context, config: &Config) -> Result<Self, Failure> {
+    fn new(learn: &LearnArgs, context: &Context, config: &Config) -> Result<Self, Failure> {
         let current = env::current_dir()?.canonicalize()?;
         let workspace = match (&learn.workspace, learn.runtime) {
             (Some(named), _) => PathBuf::from(directory(named)?),
             (None, Some(runtime)) => {
-                adopt::project(runtime, &current, context.surroundings.home.as_deref())
+                run_as::project(runtime, &current, context.environment().home.as_deref())
             }
             (None, None) => current.clone(),
         };
@@ -371,13 +371,13 @@ impl Bench {
             abi: probed.map_or(NEWEST_ABI, |host| host.landlock_abi),
             argv: argv.collect::<Result<_, _>>()?,
             contract: contract(mode.map_or("observe", |mode| mode.contract_name()))?.into(),
-            depth: context.surroundings.depth,
+            depth: context.environment().depth,
             events: match events.is_empty() {
                 true => vec![Vec::new()],
                 false => events,
             },
             floor: References {
-                home: context.surroundings.home.clone(),
+                home: context.environment().home.clone(),
                 ..config.references.clone()
             },
             mode: mode.map_or_else(String::new, |mode| mode.mode_name().to_owned()),
@@ -403,8 +403,8 @@ impl Bench {
         })
     }
 
-    /// Returns the text of the profile of the first run: the one that is named, and what is granted on the command line.
-    fn trial_profile(&self, learn: &Learn, config: &Config) -> Result<String, Failure> {
+    /// Returns the first run's profile: the named one, with the command line's grants.
+    fn trial_profile(&self, learn: &LearnArgs, config: &Config) -> Result<String, Failure> {
         let registry = Assembly::registry(config)?;
         let widest = find(&registry, &learn.profile)?;
         let mut text = format!(
@@ -531,7 +531,7 @@ impl Bench {
     /// Returns the text of the smallest profile, and what the hook was refused.
     fn judge(
         &self,
-        learn: &Learn,
+        learn: &LearnArgs,
         config: &Config,
         trial: &Trial,
         name: &ProfileName,
@@ -564,7 +564,7 @@ impl Bench {
     /// Returns what a hook reaches under a profile.
     fn under(&self, policy: Arc<Policy>, files: &[PathBuf]) -> Result<Under, Failure> {
         let workspace = policy.needs_workspace().then_some(self.workspace.as_path());
-        let narrowed = narrow(&policy, Bound::workspace(workspace), &Narrow::default())?;
+        let narrowed = narrow(&policy, Bindings::workspace(workspace), &Narrow::default())?;
         let handled = kernel::handled(self.abi);
         let mut reach = Reach::locate(&narrowed.files, workspace, handled)?;
         for file in files {
@@ -573,10 +573,10 @@ impl Bench {
         Ok(Under { policy, reach })
     }
 
-    /// Says what the hook was refused in the first run, and what would allow it.
+    /// Returns what the hook was refused in the first run, with remedies.
     fn refused(
         &self,
-        learn: &Learn,
+        learn: &LearnArgs,
         config: &Config,
         trial: &Trial,
         needs: &Needs,
@@ -603,7 +603,7 @@ impl Bench {
         }
         let forbidden = Forbidden::locate(&own(config))?;
         for wanted in &needs.uses {
-            let Decision::Refused(refusal) = widest.reach.decide(
+            let GrantDecision::Refused(refusal) = widest.reach.decide(
                 wanted.operation,
                 &wanted.target,
                 wanted.destination.as_ref(),
@@ -643,8 +643,8 @@ impl Bench {
         Ok(refused)
     }
 
-    /// Returns the command line that grants what is refused, or says why none does.
-    fn remedy(&self, learn: &Learn, grants: &[GrantSpec]) -> String {
+    /// Returns the option that grants what is refused, or why none does.
+    fn remedy(&self, learn: &LearnArgs, grants: &[GrantSpec]) -> String {
         let mut options = Vec::new();
         for grant in grants {
             let place = grant.place.to_string();
@@ -658,7 +658,8 @@ impl Bench {
         format!("to allow it: {}", learn.with(&options))
     }
 
-    /// Names what the profile of the second run kept from the hook and that of the first did not.
+    /// Returns the paths that the second run's profile kept from the hook. Those that the first run's kept, too, are not among
+    /// them.
     fn kept(
         &self,
         config: &Config,
@@ -679,7 +680,7 @@ impl Bench {
     }
 }
 
-/// Whether an operation changes nothing.
+/// Returns whether an operation changes nothing.
 const fn is_read_only(operation: Operation) -> bool {
     matches!(
         operation,
@@ -711,7 +712,7 @@ fn needs(trial: &Trial, runtime: &Path) -> Needs {
     needs
 }
 
-/// Whether this user could do it at all, were it not for confinement.
+/// Returns whether this user could do it without confinement.
 fn may(wanted: &Use) -> bool {
     let path = wanted.target.path();
     let (path, flags) = match wanted.operation {
@@ -733,7 +734,7 @@ fn may(wanted: &Use) -> bool {
     access(path, flags).is_ok()
 }
 
-/// Whether it is what C libraries, shells and interpreters look at on their own, and do without.
+/// Returns whether C libraries, shells and interpreters read it, and do without.
 fn is_incidental(wanted: &Use) -> bool {
     let path = wanted.target.path();
     let looked_at = [
@@ -748,7 +749,7 @@ fn is_incidental(wanted: &Use) -> bool {
         || kernels.iter().any(|known| path.starts_with(known))
 }
 
-/// Says how the runs under the learnt profile came out otherwise than the first ones.
+/// Returns how the runs under the learnt profile differ from the first ones.
 fn differences(first: &[pb::ExecuteResponse], second: &[pb::ExecuteResponse]) -> Vec<String> {
     let mut differ = BTreeSet::new();
     for (first, second) in first.iter().zip(second) {
@@ -796,7 +797,7 @@ fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn runtime_named(text: &str) -> Result<Runtime, String> {
-    adopt::parse(text)?.ok_or_else(|| "name the runtime".to_owned())
+    run_as::parse(text)?.ok_or_else(|| "name the runtime".to_owned())
 }
 
 fn grant(text: &str) -> Result<(PathBuf, Access), String> {

@@ -1,11 +1,9 @@
 //! The command line: what is not the daemon's own work.
 
-mod adopt;
-mod assemble;
+mod admin;
 mod audit;
 mod client;
 mod consent;
-mod disks;
 mod dispatch;
 mod doctor;
 #[cfg(target_os = "linux")]
@@ -15,31 +13,29 @@ mod install;
 mod interpret;
 #[cfg(target_os = "linux")]
 mod learn;
-mod log;
 mod on_demand;
 mod output;
+mod private_server;
 mod profile;
 mod program;
 mod rehearse;
-mod reloader;
 mod root_digest;
 mod run;
+mod run_as;
 mod schema;
 mod serve;
-mod served;
 mod show;
-mod steer;
 mod thin;
 
 use std::{ffi::OsString, path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
-pub use self::{
-    assemble::{Assembly, AssemblyError},
-    thin::stand_in,
+pub use self::thin::stand_in;
+use crate::{
+    config::{Config, ConfigError, ConfigSource, ProcessEnv},
+    refusal::chain,
 };
-use crate::{config::Surroundings, refusal::chain};
 
 /// hookjail failed or refused.
 const FAILED: u8 = 125;
@@ -49,12 +45,12 @@ const FAILED: u8 = 125;
 #[command(name = "hookjail", version, arg_required_else_help = true)]
 pub struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
     #[command(flatten)]
     everywhere: Everywhere,
 }
 
-/// The same for `run` alone: to make all the other subcommands' options takes longer than what a hook's run adds otherwise.
+/// The arguments of `run` alone. To make all the other subcommands' options takes longer than what a hook's run adds otherwise.
 #[derive(Debug, Parser)]
 #[command(name = "hookjail")]
 struct RunArguments {
@@ -67,20 +63,20 @@ struct RunArguments {
 #[derive(Debug, Subcommand)]
 enum RunAlone {
     /// Run one hook
-    Run(Box<run::Run>),
+    Run(Box<run::RunArgs>),
 }
 
 impl From<RunArguments> for Arguments {
     fn from(arguments: RunArguments) -> Self {
         let RunAlone::Run(run) = arguments.command;
         Self {
-            command: Command::Run(run),
+            command: CliCommand::Run(run),
             everywhere: arguments.everywhere,
         }
     }
 }
 
-/// What every subcommand can be told.
+/// Options of every subcommand.
 #[derive(Debug, clap::Args)]
 struct Everywhere {
     /// The configuration file [default: /etc/hookjail/hookjail.toml for root, else $XDG_CONFIG_HOME/hookjail/hookjail.toml]
@@ -92,11 +88,11 @@ struct Everywhere {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum CliCommand {
     /// Verify, query, follow and export the journal
-    Audit(audit::Audit),
+    Audit(audit::AuditArgs),
     /// Allow commands, list and revoke what is allowed
-    Consent(consent::Consent),
+    Consent(consent::ConsentArgs),
     /// What the container backend runs an engine by
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -109,73 +105,71 @@ enum Command {
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     ContainerInit,
-    Dispatch(Box<dispatch::Dispatch>),
-    Drain(steer::Drain),
+    Dispatch(Box<dispatch::DispatchArgs>),
+    Drain(admin::DrainArgs),
     /// Show what this host can enforce, axis by axis, with evidence
-    Doctor(doctor::Doctor),
+    Doctor(doctor::DoctorArgs),
     /// Say what a profile allows, who says so, and what it would take
     #[cfg(target_os = "linux")]
-    Explain(explain::Explain),
+    Explain(explain::ExplainArgs),
     /// List the configured hooks, check files of hooks
-    Hooks(hooks::Hooks),
-    Install(install::Install),
-    Interpret(interpret::Interpret),
+    Hooks(hooks::HooksArgs),
+    Install(install::InstallArgs),
+    Interpret(interpret::InterpretArgs),
     #[cfg(target_os = "linux")]
-    Learn(Box<learn::Learn>),
+    Learn(Box<learn::LearnArgs>),
     /// What a self-test's child executes
     #[cfg(not(target_os = "linux"))]
     #[command(hide = true)]
     MakeAttempts,
     /// List, show and validate profiles
-    Profile(profile::Profile),
-    Reload(steer::Reload),
-    RootDigest(root_digest::RootDigest),
+    Profile(profile::ProfileArgs),
+    Reload(admin::ReloadArgs),
+    RootDigest(root_digest::RootDigestArgs),
     /// Run one hook
-    Run(Box<run::Run>),
+    Run(Box<run::RunArgs>),
     /// Print the JSON Schema of the allowlist, the journal, the configuration or profiles
-    Schema(schema::Schema),
+    Schema(schema::SchemaArgs),
     /// Run the daemon
-    Serve(serve::Serve),
+    Serve(serve::ServeArgs),
     /// What is executed under a Seatbelt profile before the hook
     #[cfg(not(target_os = "linux"))]
     #[command(hide = true)]
     Witness(crate::sandbox::portable::witness::Witness),
 }
 
-/// What every subcommand gets.
+/// The context of every subcommand.
 #[derive(Clone, Debug)]
 struct Context {
-    config: Option<PathBuf>,
     json: bool,
-    surroundings: Surroundings,
+    source: ConfigSource,
 }
 
 impl Context {
     fn of(told: Everywhere) -> Self {
         Self {
-            config: told.config,
             json: told.json,
-            surroundings: Surroundings::of_process(),
+            source: ConfigSource {
+                environment: ProcessEnv::read(),
+                file: told.config,
+            },
         }
     }
 
-    /// Loads the configuration: the file that was named, else the default one if there is one.
-    fn load(&self) -> Result<crate::config::Config, crate::config::ConfigError> {
-        let default = || {
-            self.surroundings
-                .config_file()
-                .filter(|path| path.symlink_metadata().is_ok())
-        };
-        let path = self.config.clone().or_else(default);
-        crate::config::Config::load(path.as_deref(), &self.surroundings)
+    const fn environment(&self) -> &ProcessEnv {
+        &self.source.environment
+    }
+
+    fn load(&self) -> Result<Config, ConfigError> {
+        self.source.load()
     }
 }
 
-/// Runs the program by its command line, its own name first, and returns its exit code.
+/// Runs the program by its arguments, its name first, and returns the exit code.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<_> = words.into_iter().collect();
     // First of all: whatever breaks in a hook's place must be a no there.
-    let post = adopt::Post::taken(&words);
+    let post = run_as::ReplacedHook::taken(&words);
     let parsed = if words.get(1).is_some_and(|word| word == "run") {
         RunArguments::try_parse_from(&words).map(Arguments::from)
     } else {
@@ -195,34 +189,34 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let context = Context::of(everywhere);
     let done = match command {
-        Command::Audit(audit) => audit.run(&context),
-        Command::Consent(consent) => consent.run(&context),
+        CliCommand::Audit(audit) => audit.run(&context),
+        CliCommand::Consent(consent) => consent.run(&context),
         #[cfg(target_os = "linux")]
-        Command::ContainerEngine { command } => {
+        CliCommand::ContainerEngine { command } => {
             Ok(crate::sandbox::container::podman::attend(&command))
         }
         #[cfg(target_os = "linux")]
-        Command::ContainerInit => Ok(crate::sandbox::container::inside::run()),
-        Command::Dispatch(dispatch) => dispatch.run(&context),
-        Command::Doctor(doctor) => doctor.run(&context),
-        Command::Drain(drain) => drain.run(&context),
+        CliCommand::ContainerInit => Ok(crate::sandbox::container::inside::run()),
+        CliCommand::Dispatch(dispatch) => dispatch.run(&context),
+        CliCommand::Doctor(doctor) => doctor.run(&context),
+        CliCommand::Drain(drain) => drain.run(&context),
         #[cfg(target_os = "linux")]
-        Command::Explain(explain) => explain.run(&context),
-        Command::Hooks(hooks) => hooks.run(&context),
-        Command::Install(install) => install.run(&context),
-        Command::Interpret(interpret) => interpret.run(&context),
+        CliCommand::Explain(explain) => explain.run(&context),
+        CliCommand::Hooks(hooks) => hooks.run(&context),
+        CliCommand::Install(install) => install.run(&context),
+        CliCommand::Interpret(interpret) => interpret.run(&context),
         #[cfg(target_os = "linux")]
-        Command::Learn(learn) => learn.run(&context),
+        CliCommand::Learn(learn) => learn.run(&context),
         #[cfg(not(target_os = "linux"))]
-        Command::MakeAttempts => Ok(crate::sandbox::portable::attempts::run()),
-        Command::Profile(profile) => profile.run(&context),
-        Command::Reload(reload) => reload.run(&context),
-        Command::RootDigest(root_digest) => root_digest.run(&context),
-        Command::Run(run) => run.run(&context),
-        Command::Schema(schema) => schema.run(&context),
-        Command::Serve(serve) => serve.run(&context),
+        CliCommand::MakeAttempts => Ok(crate::sandbox::portable::attempts::run()),
+        CliCommand::Profile(profile) => profile.run(&context),
+        CliCommand::Reload(reload) => reload.run(&context),
+        CliCommand::RootDigest(root_digest) => root_digest.run(&context),
+        CliCommand::Run(run) => run.run(&context),
+        CliCommand::Schema(schema) => schema.run(&context),
+        CliCommand::Serve(serve) => serve.run(&context),
         #[cfg(not(target_os = "linux"))]
-        Command::Witness(witness) => Ok(witness.run()),
+        CliCommand::Witness(witness) => Ok(witness.run()),
     };
     done.unwrap_or_else(|failure| {
         output::failure(&failure, context.json);

@@ -1,4 +1,4 @@
-//! A user's daemon that is started by whoever needs it first.
+//! Starts a user's daemon for the first client that needs it.
 
 use std::{
     env, fs,
@@ -15,21 +15,20 @@ use nix::fcntl::{Flock, FlockArg};
 use super::{Context, Failure, thin};
 use crate::sys::hold_no_signals;
 
-/// How long a daemon may take until it listens, where nobody waits for less.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout of a daemon's start, where nobody waits for less.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often to look whether it does.
-const LOOK: Duration = Duration::from_millis(5);
+/// The interval between looks for its socket.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How much of a daemon's last words are told, bytes.
-const LAST_WORDS: u64 = 2048;
+/// The length of a failed daemon's log that is shown, bytes from its end.
+const LOG_TAIL_BYTES: u64 = 2048;
 
-/// What of the environment a daemon is started with, beside `LC_*` and `XDG_*`: whoever starts it is a runtime, which has keys in its
-/// own. What `HOOKJAIL_*` says, such as that every hook is accepted, is said by who starts a daemon on purpose.
-const KEPT: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER"];
+/// Variables that a started daemon keeps, beside `LC_*` and `XDG_*`. Its client is a runtime, which has keys in its environment.
+/// `HOOKJAIL_*`, such as that every hook is accepted, are for daemons that are started on purpose.
+const KEPT_VARIABLES: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "USER"];
 
-/// Returns the socket of a daemon that listens: of the one that does already, else of one that is started now. It goes on when
-/// this process has ended.
+/// Returns the socket of a daemon that listens, and starts one if there is none. It goes on when this process has ended.
 ///
 /// # Errors
 ///
@@ -39,8 +38,8 @@ const KEPT: [&str; 7] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TMPDIR", "
     reason = "the daemon, of which nothing of a request's is part"
 )]
 pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBuf, Failure> {
-    let surroundings = &context.surroundings;
-    let sockets = surroundings.sockets();
+    let environment = context.environment();
+    let sockets = environment.sockets();
     let listening = || {
         sockets
             .iter()
@@ -49,14 +48,14 @@ pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBu
     if let Some(socket) = listening() {
         return Ok(socket.clone());
     }
-    if surroundings.address.is_some() {
+    if environment.address.is_some() {
         return Err(Failure::new("no daemon listens where HOOKJAIL_ADDR says"));
     }
-    let Some(state) = surroundings.users_state() else {
+    let Some(state) = environment.users_state() else {
         let message = "no daemon is set up here, and only a user's own is started by itself";
         return Err(Failure::new(message));
     };
-    let give_up = Instant::now() + left.map_or(PATIENCE, |left| left.min(PATIENCE));
+    let give_up = Instant::now() + left.map_or(START_TIMEOUT, |left| left.min(START_TIMEOUT));
     fs::DirBuilder::new().recursive(true).create(&state)?;
     // Of many that find none at once, one starts it.
     let lock = open(&state.join("start.lock"))?;
@@ -69,7 +68,7 @@ pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBu
     log.set_len(0)?;
     let program = thin::whole()?;
     let mut command = Command::new(&program);
-    if let Some(config) = &context.config {
+    if let Some(config) = &context.source.file {
         command.arg("--config").arg(config);
     }
     command
@@ -79,7 +78,7 @@ pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBu
         .envs(env::vars_os().filter(|(name, _)| {
             let name = name.to_string_lossy();
             let is_kept = |prefix: &&str| name.starts_with(*prefix);
-            KEPT.contains(&&*name) || ["LC_", "XDG_"].iter().any(is_kept)
+            KEPT_VARIABLES.contains(&&*name) || ["LC_", "XDG_"].iter().any(is_kept)
         }))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -104,7 +103,7 @@ pub(super) fn daemon(context: &Context, left: Option<Duration>) -> Result<PathBu
                 path.display()
             )));
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -129,13 +128,13 @@ fn lock_until(mut file: fs::File, give_up: Instant) -> Result<Flock<fs::File>, F
             }
             Err((unlocked, _)) => file = unlocked,
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
 fn last_words(log: &mut fs::File) -> Result<String, Failure> {
     let length = log.metadata()?.len();
-    log.seek(SeekFrom::Start(length.saturating_sub(LAST_WORDS)))?;
+    log.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL_BYTES)))?;
     let mut words = Vec::new();
     log.read_to_end(&mut words)?;
     let words = String::from_utf8_lossy(&words);

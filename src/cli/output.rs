@@ -1,4 +1,4 @@
-//! What goes to stdout and stderr, and how.
+//! Writes to stdout and stderr.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -12,7 +12,7 @@ pub(super) fn stdout(bytes: &[u8]) {
     try_stdout(bytes);
 }
 
-/// Writes to stdout, and says whether more may be written.
+/// Writes to stdout, and returns whether more may be written.
 pub(super) fn try_stdout(bytes: &[u8]) -> bool {
     let mut out = io::stdout().lock();
     let written = out.write_all(bytes).and_then(|()| out.flush());
@@ -42,7 +42,7 @@ pub(super) fn json_line(value: &impl Serialize) {
     stdout(&line);
 }
 
-/// Says why a subcommand failed: for people on stderr, for programs on stdout.
+/// Prints why a subcommand failed: for people on stderr, for programs on stdout.
 pub(super) fn failure(failure: &Failure, as_json: bool) {
     if as_json {
         let error = json!({
@@ -72,7 +72,7 @@ pub(super) fn failure(failure: &Failure, as_json: bool) {
     }
 }
 
-/// Says which lines of which file would lift a refusal.
+/// Returns the lines of configuration that would lift a refusal.
 fn stderr_lines(failure: &Failure) {
     let Some(lines) = failure.metadata.get("configure") else {
         return;
@@ -87,7 +87,7 @@ fn stderr_lines(failure: &Failure) {
     }
 }
 
-/// How text is set off on this stdout.
+/// The highlighting of text on this stdout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     colors: bool,

@@ -5,8 +5,9 @@ use std::{path::PathBuf, process::ExitCode, sync::Arc};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::{Context, Failure, assemble::Assembly, output, schema};
+use super::{Context, Failure, output, schema};
 use crate::{
+    daemon::Assembly,
     model::ProfileName,
     policy::{Policy, Registry},
     schema::Form,
@@ -14,13 +15,13 @@ use crate::{
 
 /// Lists, shows and validates profiles.
 #[derive(Debug, Args)]
-pub(super) struct Profile {
+pub(super) struct ProfileArgs {
     #[command(subcommand)]
-    command: Command,
+    command: ProfileCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum ProfileCommand {
     /// List the profiles
     List,
     /// Print the JSON Schema of profile files
@@ -38,12 +39,12 @@ enum Command {
     },
 }
 
-impl Profile {
+impl ProfileArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         match self.command {
-            Command::List => list(&Assembly::registry(&context.load()?)?, context.json),
-            Command::Schema => return schema::print(Form::Profile, context.json),
-            Command::Show { name } => {
+            ProfileCommand::List => list(&Assembly::registry(&context.load()?)?, context.json),
+            ProfileCommand::Schema => return schema::print(Form::Profile, context.json),
+            ProfileCommand::Show { name } => {
                 let registry = Assembly::registry(&context.load()?)?;
                 let policy = find(&registry, &name)?;
                 if context.json {
@@ -57,7 +58,7 @@ impl Profile {
                     output::stdout(policy.to_toml().as_bytes());
                 }
             }
-            Command::Validate { directories } => {
+            ProfileCommand::Validate { directories } => {
                 let directories: Vec<_> = directories
                     .iter()
                     .map(|path| {
@@ -66,7 +67,7 @@ impl Profile {
                         })
                     })
                     .collect::<Result<_, _>>()?;
-                let references = context.surroundings.references();
+                let references = context.environment().references();
                 list(
                     &Registry::load(&directories, &[], &references)?,
                     context.json,

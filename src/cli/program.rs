@@ -1,4 +1,4 @@
-//! Which program a command line means.
+//! Resolves the program of a command line.
 
 use std::{
     env,
@@ -16,8 +16,7 @@ pub(super) const NOT_EXECUTABLE: u8 = 126;
 /// The program was not found.
 pub(super) const NOT_FOUND: u8 = 127;
 
-/// Makes the program absolute, and a script that an interpreter is given, as the caller sees them: by the current directory
-/// and `PATH`.
+/// Makes the program and an interpreter's script absolute, as the caller sees them. That is by the current directory and `PATH`.
 pub(super) fn resolve_program(argv: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
     let argv = resolve_name(argv)?;
     if argv.len() < 2 {
@@ -46,8 +45,8 @@ pub(super) fn resolve_script(argv: Vec<OsString>, directory: &Path) -> Vec<OsStr
     }
 }
 
-/// Returns every way in which a command may have been written down that was typed like this, in one of these directories, whether its
-/// files are still there or not.
+/// Returns every spelling that a typed command may have in the allowlist. It was typed in one of these directories; its files may
+/// be gone.
 pub(super) fn spellings(argv: &[OsString], directories: &[PathBuf]) -> Vec<Vec<OsString>> {
     let mut all = vec![argv.to_vec()];
     if let Ok(found) = resolve_name(argv.to_vec()) {
@@ -73,7 +72,7 @@ pub(super) fn spellings(argv: &[OsString], directories: &[PathBuf]) -> Vec<Vec<O
     all
 }
 
-/// Returns where the script lies that an interpreter is given, if it is one by a relative path.
+/// Returns where an interpreter's script lies, if its path is relative.
 fn script(argv: &[OsString], directory: &Path) -> Option<PathBuf> {
     let [program, argument, ..] = argv else {
         return None;

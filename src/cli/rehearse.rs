@@ -1,4 +1,4 @@
-//! `hookjail run --as RUNTIME --rehearse`: a hook bare, as its runtime has run it so far, and confined, side by side.
+//! `hookjail run --as RUNTIME --rehearse`: compares a hook's bare and confined runs.
 //!
 //! What confinement keeps from a guard can silence it: one that looks for its rules, finds their directory shut and ends with
 //! 0 says nothing that could be told from an answer. Only the comparison shows it, so it is made where a person looks.
@@ -21,15 +21,16 @@ use nix::{
 use serde_json::json;
 
 use super::{
-    Context, Failure, adopt::Hook, output, program::resolve_program, served::SIGNALED, show::plain,
+    Context, Failure, output, private_server::SIGNALED, program::resolve_program,
+    run_as::StandInHook, show::plain,
 };
 use crate::contract::native::Said;
 
-/// How long a bare hook may take where neither the command line nor its contract says so.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout of a bare hook without one of command line or contract.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How a hook ended, and what its runtime makes of it.
-struct Ended {
+/// The end of a hook, and its runtime's reading of it.
+struct BareEnd {
     is_no: bool,
     said: Said,
 }
@@ -40,15 +41,19 @@ struct Ended {
 /// # Errors
 ///
 /// The hook cannot be run either way.
-pub(super) fn run(hook: &Hook<'_>, context: &Context, payload: &[u8]) -> Result<ExitCode, Failure> {
+pub(super) fn run(
+    hook: &StandInHook<'_>,
+    context: &Context,
+    payload: &[u8],
+) -> Result<ExitCode, Failure> {
     // First, as the private daemon is to be started before any thread.
     let confined = hook.privately(context, payload.to_vec())?;
     let bare = bare(
         &hook.run.command,
         payload,
-        hook.timeout().unwrap_or(PATIENCE),
+        hook.timeout().unwrap_or(DEFAULT_TIMEOUT),
     )?;
-    let ends = [bare, confined].map(|said| Ended {
+    let ends = [bare, confined].map(|said| BareEnd {
         is_no: hook.takes_for_no(&said),
         said,
     });
@@ -61,7 +66,7 @@ pub(super) fn run(hook: &Hook<'_>, context: &Context, payload: &[u8]) -> Result<
     })
 }
 
-/// Runs the hook as its runtime does: with this process's environment and directory, and nothing around it.
+/// Runs the hook as its runtime does, with this process's environment and directory.
 fn bare(command: &[OsString], payload: &[u8], limit: Duration) -> Result<Said, Failure> {
     let argv = resolve_program(command.to_vec())?;
     let Output {
@@ -121,7 +126,7 @@ fn output_of(argv: &[OsString], payload: &[u8], limit: Duration) -> Result<Outpu
 }
 
 /// Returns what a confined hook did otherwise than a bare one.
-fn differences([bare, confined]: &[Ended; 2]) -> Vec<&'static str> {
+fn differences([bare, confined]: &[BareEnd; 2]) -> Vec<&'static str> {
     [
         (
             bare.is_no && !confined.is_no,
@@ -145,10 +150,10 @@ fn differences([bare, confined]: &[Ended; 2]) -> Vec<&'static str> {
     .collect()
 }
 
-fn show(context: &Context, ends: &[Ended; 2], differ: &[&str]) {
+fn show(context: &Context, ends: &[BareEnd; 2], differ: &[&str]) {
     let [bare, confined] = ends;
     if context.json {
-        let ended = |ended: &Ended| {
+        let ended = |ended: &BareEnd| {
             json!({
                 "exitCode": ended.said.code,
                 "stderr": String::from_utf8_lossy(&ended.said.stderr),

@@ -1,4 +1,4 @@
-//! `hookjail root-digest`: what the configuration says of a root of containers.
+//! `hookjail root-digest`: computes `container.root_digest`.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -6,16 +6,16 @@ use clap::Args;
 use serde_json::json;
 
 use super::{Context, Failure, output};
-use crate::root::digest;
+use crate::rootfs::digest;
 
 /// Prints the digest of an unpacked image, for `container.root_digest`.
 #[derive(Debug, Args)]
-pub(super) struct RootDigest {
+pub(super) struct RootDigestArgs {
     /// The directory
     directory: PathBuf,
 }
 
-impl RootDigest {
+impl RootDigestArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let found = digest(&self.directory)?.to_string();
         if context.json {

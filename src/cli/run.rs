@@ -1,4 +1,4 @@
-//! `hookjail run`: one hook, by a running daemon or by one that serves this run alone.
+//! `hookjail run`: runs one hook, by a daemon or privately.
 
 use std::{
     env,
@@ -17,11 +17,12 @@ use tonic::transport::Channel;
 use uuid::Uuid;
 
 use super::{
-    Context, FAILED, Failure, adopt, client,
+    Context, FAILED, Failure, client,
     consent::ask_about,
     output,
+    private_server::{self, SIGNALED},
     program::{NOT_EXECUTABLE, NOT_FOUND, resolve_program},
-    served::{self, SIGNALED},
+    run_as,
     show::{plain, show, show_preview},
 };
 use crate::{
@@ -35,11 +36,11 @@ use crate::{
 
 /// A run's wall time was over.
 const TIMED_OUT: u8 = 124;
-/// What whoever ran a hook is told where nothing confined it.
+/// The warning where nothing confined a hook.
 pub(super) const UNCONFINED: &str =
     "hookjail: the hook ran UNCONFINED: backend `noop` confines nothing";
-/// How long stdin may be silent before that is mentioned, milliseconds.
-const PATIENCE_MS: u16 = 2000;
+/// The silence of stdin after which a hint is printed, milliseconds.
+const STDIN_SILENCE_MS: u16 = 2000;
 
 /// In whose place a hook is run.
 #[expect(
@@ -47,7 +48,7 @@ const PATIENCE_MS: u16 = 2000;
     reason = "each is an option of the command line"
 )]
 #[derive(Debug, Args)]
-pub(super) struct Place {
+pub(super) struct RunAsOptions {
     /// Stand in for a hook of this runtime: read its payload from stdin, and end exactly as the hook does. What hookjail
     /// refuses, or fails at, is the runtime's own no at a gate. Needs a daemon
     #[arg(long = "as", value_name = "RUNTIME", conflicts_with_all = ["contract", "mode", "event", "raw", "dry_run"])]
@@ -78,9 +79,9 @@ pub(super) struct Place {
     reason = "each is an option of the command line"
 )]
 #[derive(Debug, Args)]
-pub(super) struct Run {
+pub(super) struct RunArgs {
     #[command(flatten)]
-    pub(super) place: Place,
+    pub(super) place: RunAsOptions,
     /// Whose rules say what stdin, exit code and stdout mean: observe, reyn, basecoat, loom, …
     #[arg(long, default_value = "observe")]
     contract: String,
@@ -138,17 +139,17 @@ pub(super) struct Run {
     pub(super) command: Vec<OsString>,
 }
 
-impl Run {
+impl RunArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         if let Some(name) = &self.place.runtime {
-            return Ok(match adopt::parse(name) {
-                Ok(runtime) if self.place.rehearse => adopt::rehearse(&self, runtime, context),
-                Ok(runtime) => adopt::run(&self, runtime, context),
-                Err(names) => adopt::refuse(&self, &format!("`--as {name}` is none: {names}")),
+            return Ok(match run_as::parse(name) {
+                Ok(runtime) if self.place.rehearse => run_as::rehearse(&self, runtime, context),
+                Ok(runtime) => run_as::run(&self, runtime, context),
+                Err(names) => run_as::refuse(&self, &format!("`--as {name}` is none: {names}")),
             });
         }
-        let daemon = served::of_call(context, self.connect.as_deref(), self.private);
-        let served_by = served::by(daemon.as_deref());
+        let daemon = private_server::of_call(context, self.connect.as_deref(), self.private);
+        let served_by = private_server::by(daemon.as_deref());
         let event = event(self.event.as_deref())?;
         let request = pb::ExecuteRequest {
             contract: contract(&self.contract)?.into(),
@@ -205,8 +206,8 @@ impl Run {
 
     /// Stands in for a hook, with the code for that alone. `None`: there is more to be done.
     pub(super) fn stand_in(&self, context: &Context) -> Option<ExitCode> {
-        let runtime = adopt::parse(self.place.runtime.as_deref()?).ok()?;
-        (!self.place.rehearse).then(|| adopt::run(self, runtime, context))
+        let runtime = run_as::parse(self.place.runtime.as_deref()?).ok()?;
+        (!self.place.rehearse).then(|| run_as::run(self, runtime, context))
     }
 
     /// Calls a daemon, or one that serves this call alone.
@@ -218,15 +219,15 @@ impl Run {
         call: impl AsyncFnOnce(Channel, pb::ExecuteRequest) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         match daemon {
-            Some(socket) => served::by_daemon(&socket, request, call),
+            Some(socket) => private_server::by_daemon(&socket, request, call),
             None => {
                 let (config, consent) = self.private(context, &request)?;
-                served::privately(config, consent, request, call)
+                private_server::privately(config, consent, request, call)
             }
         }
     }
 
-    /// Returns the private daemon's configuration: the user's own, with this command as what the operator says.
+    /// Returns the private daemon's configuration: the user's own, with this command allowed.
     pub(super) fn private(
         &self,
         context: &Context,
@@ -270,7 +271,7 @@ impl Run {
             split.ok_or_else(|| Failure::new(format!("`--env {pair}` is not NAME=VALUE")))
         });
         Ok(pb::ExecuteRequest {
-            depth: context.surroundings.depth,
+            depth: context.environment().depth,
             event: Some(pb::Event {
                 json: event.into(),
                 point: self.point.clone(),
@@ -301,7 +302,7 @@ impl Run {
     }
 }
 
-/// Prints what the hook printed, and where that is not all of it says so.
+/// Prints the hook's output, and notes where it is incomplete.
 fn mirror(response: &pb::ExecuteResponse) {
     output::stdout(&response.stdout);
     output::raw_stderr(&response.stderr);
@@ -334,11 +335,11 @@ pub(super) fn event(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Tells whoever waits for a hook that this program waits for its event.
+/// Hints on stderr that this program waits for its event.
 fn hint_at_waiting() {
     let stdin = io::stdin();
     let mut ready = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-    if poll(&mut ready, PATIENCE_MS) == Ok(0) {
+    if poll(&mut ready, STDIN_SILENCE_MS) == Ok(0) {
         output::stderr(
             "hookjail: the event is read from stdin, which is open and silent; give --event FILE, or </dev/null",
         );
@@ -360,8 +361,8 @@ pub(super) fn directory(path: &Path) -> Result<String, Failure> {
     text(resolved.into_os_string(), "directory")
 }
 
-/// Offers the current directory, or what is its project, for a workspace; nothing where there is none, or none that a request
-/// could name: a profile that needs one says so.
+/// Offers the current directory, or its project, for a workspace. There is none where a request could not name it: a profile that
+/// needs one says so.
 fn offered(project: impl FnOnce(&Path) -> PathBuf) -> pb::Offer {
     let offer = || {
         let current = env::current_dir().ok()?;
@@ -399,16 +400,16 @@ pub(super) fn contract(text: &str) -> Result<pb::Contract, Failure> {
     })
 }
 
-/// Asks, until the answer is here or a signal ends this process: the dropped call then ends the run.
+/// Calls until there is an answer or a signal. The dropped call then ends the run.
 async fn ask(
     channel: Channel,
     request: pb::ExecuteRequest,
 ) -> Result<pb::ExecuteResponse, Failure> {
     let mut client = HookServiceClient::new(channel);
-    served::until_interrupted(client.execute(request)).await
+    private_server::until_interrupted(client.execute(request)).await
 }
 
-/// As [`ask`]; if the operator has to be asked whether the hook may run, that is done at this terminal.
+/// Calls as [`ask`] does, and puts a consent question to this terminal.
 async fn asking(
     channel: Channel,
     request: pb::ExecuteRequest,
@@ -421,7 +422,7 @@ async fn asking(
     response
 }
 
-/// Asks what would happen.
+/// Requests a preview.
 async fn preview(
     channel: Channel,
     request: pb::ExecuteRequest,

@@ -9,13 +9,13 @@ use crate::schema::Form;
 
 /// Prints the JSON Schema of one of hookjail's files.
 #[derive(Debug, Args)]
-pub(super) struct Schema {
+pub(super) struct SchemaArgs {
     /// Whose: the allowlist, a line of the audit journal, the configuration or a profile
     #[arg(value_parser = PossibleValuesParser::new(Form::ALL.map(Form::name)))]
     form: String,
 }
 
-impl Schema {
+impl SchemaArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let form = Form::ALL.into_iter().find(|form| form.name() == self.form);
         // No other name passes the parser of arguments.

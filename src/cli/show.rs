@@ -10,7 +10,7 @@ use crate::{
     policy::units::{Size, Span},
 };
 
-/// Shows a response to a person, and who it is from; `learn` is the command line that finds what its hook needs, given more
+/// Prints a response, and who served it, for people. `learn` is the command line that finds what its hook needs, given more
 /// options.
 pub(super) fn show(
     response: &pb::ExecuteResponse,
@@ -135,10 +135,10 @@ pub(super) fn show(
     output::stdout(text.as_bytes());
 }
 
-/// How many characters of a text are shown that may be long.
-const SHOWN: usize = 200;
+/// The most characters that are shown of a long text.
+const MAX_SHOWN_CHARS: usize = 200;
 
-/// Returns what a verdict has beside its decision and its context, each with its label in one line.
+/// Returns a verdict's parts beside decision and context, each with its label in one line.
 pub(super) fn texts(verdict: &pb::Verdict) -> Vec<(&'static str, String)> {
     let rewritten = [
         ("input", &verdict.updated_input_json),
@@ -159,7 +159,7 @@ pub(super) fn texts(verdict: &pb::Verdict) -> Vec<(&'static str, String)> {
     rewritten.chain(said).collect()
 }
 
-/// Says what is to be delivered.
+/// Describes a delivery.
 pub(super) fn push_words(push: &pb::Push) -> String {
     let mut words = format!("wake={}", push.wake);
     for (name, text) in [("name", &push.name), ("session", &push.session)] {
@@ -171,15 +171,15 @@ pub(super) fn push_words(push: &pb::Push) -> String {
     words
 }
 
-/// Returns the beginning of a text that is longer than a line of it should be.
+/// Shortens a text that is too long for a line.
 fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}… ({} bytes in all)", &text[..end], text.len()),
     }
 }
 
-/// Whether what confinement refuses may be why a hook ended as it did. One that says no has not broken by that.
+/// Returns whether denials may be why a hook ended as it did. A block is not a failure, so they are not the cause of one.
 pub(super) fn may_be_hindered(response: &pb::ExecuteResponse) -> bool {
     let outcome = response.outcome.unwrap_or_default();
     let verdict = response.verdict.clone().unwrap_or_default();
@@ -200,7 +200,7 @@ pub(super) fn may_be_hindered(response: &pb::ExecuteResponse) -> bool {
     kind != EndKind::Exited(0) && may_be_why(kind, &stderr)
 }
 
-/// What is known of what confinement refused in a run.
+/// The denials of a run, as far as they are known.
 pub(super) struct Refusals<'a> {
     pub(super) confinement: Option<&'a pb::Confinement>,
     pub(super) denials: &'a [pb::Denial],
@@ -210,8 +210,8 @@ pub(super) struct Refusals<'a> {
 }
 
 impl Refusals<'_> {
-    /// Returns a line for each thing that was refused, with the command that proposes a profile that allows it; and one that says
-    /// how to see refused files, where they are not observed and the hook failed.
+    /// Returns a line for each denial, with the command that proposes a profile for it. Another says how to see refused files,
+    /// where they are not observed and the hook failed.
     pub(super) fn lines(&self, learn: impl Fn(&str) -> String) -> Vec<String> {
         let denials = self.denials.iter().filter(|denial| !denial.incidental);
         let mut lines: Vec<_> = denials
@@ -247,7 +247,7 @@ impl Refusals<'_> {
 /// Whether this system's hookjail can observe what a hook needs.
 const HAS_LEARN: bool = cfg!(target_os = "linux");
 
-/// Says what was refused, by which rule, and what it would take.
+/// Describes what was refused, by which rule, and what it would take.
 pub(super) fn denial_words(denial: &pb::Denial) -> String {
     let what = [denial.operation.as_str(), denial.target.as_str()];
     let what: Vec<_> = what.into_iter().filter(|word| !word.is_empty()).collect();
@@ -379,7 +379,7 @@ pub(super) fn show_preview(response: &pb::PreviewResponse) {
     output::stdout(text.as_bytes());
 }
 
-/// Says whether a run is confined, and whether that is proved.
+/// Describes whether a run is confined, and whether that is proved.
 fn confirmed_words(confinement: &pb::Confinement, confirmed: &str, style: Style) -> String {
     if confinement.unconfined {
         style.bad("UNCONFINED")
@@ -400,7 +400,7 @@ fn passed_over(line: &mut impl FnMut(&str, &str), confinement: &pb::Confinement)
     }
 }
 
-/// What others wrote must not steer the terminal, nor show in another order than it is in.
+/// Escapes others' text, which must not steer the terminal, nor reorder what is shown.
 pub(super) fn plain(text: &str) -> String {
     let shown = |c: char| match c {
         '\t' => c,

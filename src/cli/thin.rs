@@ -1,5 +1,5 @@
-//! `hookjail-run`: `hookjail run --as RUNTIME` as a program of its own, of a tenth of the size, because a runtime starts one for each
-//! hook and a large program takes longer to start than to ask a daemon.
+//! `hookjail-run`: `hookjail run --as RUNTIME` as a small program. A runtime starts one for each hook, and a large program takes
+//! longer to start than to call a daemon.
 
 use std::{
     env,
@@ -12,7 +12,7 @@ use std::{
 
 use clap::Parser;
 
-use super::{Context, FAILED, RunAlone, RunArguments, adopt, output};
+use super::{Context, FAILED, RunAlone, RunArguments, output, run_as};
 use crate::sys::{give_last_answer_after, hold_no_signals};
 
 /// The program that does all of it.
@@ -27,7 +27,7 @@ pub fn stand_in(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let own = words.len().min(1);
     words.insert(own, "run".into());
     // First of all: whatever breaks in a hook's place must be a no there.
-    let post = adopt::Post::taken(&words);
+    let post = run_as::ReplacedHook::taken(&words);
     let parsed = RunArguments::try_parse_from(&words);
     if let (Ok(arguments), Some(_)) = (parsed, &post) {
         let RunAlone::Run(run) = arguments.command;
@@ -46,7 +46,7 @@ pub fn stand_in(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Returns the program that does all of it: this one, or the one that lies beside the thin one.
+/// Returns the full program: this one, or the one beside the thin one.
 pub(super) fn whole() -> io::Result<PathBuf> {
     let own = env::current_exe()?;
     Ok(if own.file_name().is_some_and(|name| name == THIN) {

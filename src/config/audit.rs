@@ -6,7 +6,7 @@ use serde::{Deserialize, de::IntoDeserializer};
 
 use super::{
     ConfigProblem,
-    written::{AuditEntry, Captured},
+    file::{AuditEntry, CaptureChoice},
 };
 use crate::{
     journal::{
@@ -46,10 +46,10 @@ impl AuditEntry {
     }
 }
 
-/// How often records may be written to the disk.
+/// The range of sync intervals.
 const FSYNC_EVERY: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
 
-/// How large a file of the journal may be.
+/// The range of sizes of a journal's file.
 const ROTATE_BYTES: RangeInclusive<u64> = (64 << 10)..=(1 << 40);
 
 pub(super) fn capture(written: &AuditEntry) -> Result<Capture, ConfigProblem> {
@@ -62,9 +62,9 @@ pub(super) fn capture(written: &AuditEntry) -> Result<Capture, ConfigProblem> {
         })?;
     let keeps = |text| written.capture.contains(&text);
     Ok(Capture {
-        event: keeps(Captured::Event),
+        event: keeps(CaptureChoice::Event),
         max_bytes,
-        stderr: keeps(Captured::Stderr),
-        stdout: keeps(Captured::Stdout),
+        stderr: keeps(CaptureChoice::Stderr),
+        stdout: keeps(CaptureChoice::Stdout),
     })
 }

@@ -1,15 +1,15 @@
-//! Which backends a profile may run on, as the configuration says it.
+//! Reads which backends a profile may run on.
 
 use std::collections::BTreeMap;
 
-use super::{ConfigProblem, written::Backends};
+use super::{ConfigProblem, file::BackendsEntry};
 use crate::{
     model::ProfileName,
     sandbox::{BackendName, Order},
 };
 
 /// Reads the lists of backends. Whether there are such profiles is for whoever has read them to say.
-pub(super) fn read(written: Backends) -> Result<Order, ConfigProblem> {
+pub(super) fn read(written: BackendsEntry) -> Result<Order, ConfigProblem> {
     let problem = |key, problem| ConfigProblem::Key { key, problem };
     let default = list(written.order).map_err(|why| problem("backends.order", why))?;
     let named = |(text, order): (String, Vec<BackendName>)| {

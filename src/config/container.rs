@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{ConfigProblem, written::ContainerEntry};
+use super::{ConfigProblem, file::ContainerEntry};
 use crate::{
     model::is_plain,
-    root::{RootSpec, TreeDigest},
+    rootfs::{RootSpec, TreeDigest},
     sandbox::{BackendName, Order, Runtime, RuntimeKind},
 };
 

@@ -1,4 +1,4 @@
-//! `[[hook]]`: what the operator says about a command, and where it is to run.
+//! Reads `[[hook]]`: settings of a command, and where it is to run.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     ConfigProblem, ConfiguredHook,
-    written::{HookEntry, HooksFileEntry, RuleEntry, Words},
+    file::{CommandWords, HookEntry, HooksFileEntry, RuleEntry},
 };
 use crate::{
     contract::{CommandStyle, Entry, Mode, Stop},
@@ -21,7 +21,7 @@ use crate::{
     policy::environment::settable,
 };
 
-/// Reads an entry: a statement about its command, if it has one, and a hook where it names a point.
+/// Reads an entry: settings of its command, and a hook if it has a point.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub(super) fn read(
             ));
         }
         (None, None) if is_statement(&entry) => {
-            let Some(Words::Argv(command)) = entry.command else {
+            let Some(CommandWords::Argv(command)) = entry.command else {
                 let problem = "must be program and arguments as a list where there is no `contract` to say which shell \
                                runs a line";
                 return Err(wrong("hook.command", &name, problem));
@@ -264,7 +264,7 @@ fn wrong(key: &'static str, name: &str, problem: impl Into<String>) -> ConfigPro
     }
 }
 
-/// Says whether an entry holds nothing but what can be said about a command.
+/// Returns whether an entry has nothing but settings of a command.
 fn is_statement(entry: &HookEntry) -> bool {
     entry.after_block.is_none()
         && entry.args.is_empty()
@@ -284,7 +284,7 @@ fn profile_name(key: &'static str, of: &str, name: &str) -> Result<ProfileName, 
     ProfileName::parse(name).ok_or_else(problem)
 }
 
-/// Returns the profile it runs under, and those that the operator grants it: that one among them.
+/// Returns the profile it runs under, and those that the operator grants it. The former is among the latter.
 fn profiles(
     entry: &HookEntry,
     of: &str,
@@ -326,7 +326,7 @@ fn on_failure(text: Option<&str>, stop: Stop) -> Result<OnFailure, String> {
     }
 }
 
-/// Says whether a hook advises only, if that is said. One whose failures stop something decides.
+/// Returns whether a hook is advisory, if set. One whose failures stop something decides.
 fn is_advisory(kind: Option<&str>, on_failure: Option<&str>) -> Result<Option<bool>, String> {
     match (kind, on_failure) {
         (None, _) => Ok(None),
@@ -342,11 +342,11 @@ fn is_advisory(kind: Option<&str>, on_failure: Option<&str>) -> Result<Option<bo
 /// The ways to say what a hook does.
 enum Scheme {
     Builtin { args: Vec<String>, name: String },
-    Command(Words),
+    Command(CommandWords),
     Template(serde_json::Map<String, serde_json::Value>),
 }
 
-/// Takes out of an entry what it says the hook does.
+/// Takes the hook's scheme out of an entry.
 fn scheme(entry: &mut HookEntry) -> Result<Scheme, Wrong> {
     let args = mem::take(&mut entry.args);
     if entry.builtin.is_none() && !args.is_empty() {
@@ -395,15 +395,15 @@ fn action(mode: Mode, point: &str, scheme: Scheme) -> Result<(Action, Option<Vec
                 })?;
             Ok((Action::Template(template), None))
         }
-        Scheme::Command(Words::Argv(argv)) => {
+        Scheme::Command(CommandWords::Argv(argv)) => {
             not_empty(&argv)?;
             let words = argv.iter().map(OsString::from).collect();
             Ok((Action::Command(Command::Argv(words)), Some(argv)))
         }
-        Scheme::Command(Words::Line(text)) if text.trim().is_empty() => {
+        Scheme::Command(CommandWords::Line(text)) if text.trim().is_empty() => {
             Err(Wrong::new("hook.command", "is blank"))
         }
-        Scheme::Command(Words::Line(text)) => {
+        Scheme::Command(CommandWords::Line(text)) => {
             let argv = match mode.defaults(point).command {
                 CommandStyle::Argv => {
                     let words = mode.split(&text);

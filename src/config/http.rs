@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{ConfigProblem, written::HttpEntry};
+use super::{ConfigProblem, file::HttpEntry};
 use crate::{
     hooks::http::{Egress, Url},
     policy::environment::is_name,
-    redact::secret::{Registration, Source},
+    redact::secret::{Registration, SecretSource},
 };
 
 /// Reads the entry.
@@ -35,7 +35,7 @@ pub(super) fn read(entry: HttpEntry, secrets: &[Registration]) -> Result<Egress,
             let problem = "stands for a secret that no `[[secret]]` has as its `name`";
             wrong("http.variables", &variable, problem)
         })?;
-        if matches!(registration.source, Source::Pattern(_)) {
+        if matches!(registration.source, SecretSource::Pattern(_)) {
             let problem = "stands for a secret that is a pattern; give one with `file`, `env` or `credential`";
             return Err(wrong("http.variables", &variable, problem));
         }
@@ -66,8 +66,8 @@ mod tests {
         };
         let pattern = Regex::new("TICKET-[0-9]+").unwrap();
         [
-            named("token", Source::File(PathBuf::from("/etc/token"))),
-            named("ticket", Source::Pattern(pattern)),
+            named("token", SecretSource::File(PathBuf::from("/etc/token"))),
+            named("ticket", SecretSource::Pattern(pattern)),
         ]
     }
 

@@ -2,14 +2,14 @@
 
 use regex::bytes::RegexBuilder;
 
-use super::{ConfigProblem, written::SecretEntry};
+use super::{ConfigProblem, file::SecretEntry};
 use crate::{
     model::is_plain,
     policy::environment::is_name,
-    redact::secret::{MAX_NAME, MAX_SECRETS, Registration, Source},
+    redact::secret::{MAX_NAME, MAX_SECRETS, Registration, SecretSource},
 };
 
-/// How large a pattern may become.
+/// The largest compiled pattern.
 const PATTERN_BYTES: usize = 1 << 20;
 
 /// Reads the entries.
@@ -59,21 +59,21 @@ fn one(entry: SecretEntry) -> Result<Registration, ConfigProblem> {
                 let problem = "is not the name of a file";
                 return Err(wrong("secret.credential", &name, problem));
             }
-            Source::Credential(credential)
+            SecretSource::Credential(credential)
         }
         (None, Some(env), None, None) => {
             if !is_name(&env) {
                 let problem = "is not the name of a variable";
                 return Err(wrong("secret.env", &name, problem));
             }
-            Source::Env(env)
+            SecretSource::Env(env)
         }
         (None, None, Some(file), None) => {
             if !is_plain(&file) {
                 let problem = "is not an absolute path without `.` and `..`";
                 return Err(wrong("secret.file", &name, problem));
             }
-            Source::File(file)
+            SecretSource::File(file)
         }
         (None, None, None, Some(pattern)) => {
             let regex = RegexBuilder::new(&pattern)
@@ -84,7 +84,7 @@ fn one(entry: SecretEntry) -> Result<Registration, ConfigProblem> {
                 let problem = "matches nothing at all, which is everywhere";
                 return Err(wrong("secret.pattern", &name, problem));
             }
-            Source::Pattern(regex)
+            SecretSource::Pattern(regex)
         }
         _ => {
             let problem =

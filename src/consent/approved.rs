@@ -1,4 +1,4 @@
-//! Keeps the text of what was approved, so that an operator who is asked again sees what changed since.
+//! Keeps approved texts, so that a later question shows what changed since.
 //!
 //! Nothing is decided by these texts: the allowlist's digests decide. They lie in a directory of the daemon's own state,
 //! each under the digest of its content, as long as an entry of the allowlist names it.
@@ -29,10 +29,10 @@ const MAX_TEXT_BYTES: usize = 256 * 1024;
 /// The largest diff that is shown.
 const MAX_DIFF_BYTES: usize = 64 * 1024;
 
-/// What stands behind a last line without an end.
+/// Marks a last line without an end.
 const NO_NEWLINE: &str = "\n\\ No newline at end of file\n";
 
-/// Where texts are kept.
+/// The store of approved texts.
 #[derive(Clone, Debug)]
 pub(super) struct Approved {
     directory: PathBuf,
@@ -46,7 +46,7 @@ impl Approved {
         }
     }
 
-    /// Keeps a profile and the texts of scripts under their digests, and drops those that no entry names any more.
+    /// Keeps a profile and scripts under their digests, and drops those that no entry names.
     ///
     /// # Errors
     ///
@@ -72,15 +72,15 @@ impl Approved {
         trusted_file::replace(&self.directory.join(sha256), text.as_bytes(), 0o600)
     }
 
-    /// Returns what changed in a profile since the one with this digest was approved, as a unified diff; empty where that is
+    /// Returns the diff of a profile against the one that was approved under this digest. It is unified; empty where that one is
     /// not kept.
     pub(super) fn profile_diff(&self, was: &str, now: &str) -> String {
         let old = self.kept(was);
         old.map_or_else(String::new, |old| unified(&old, now, "profile"))
     }
 
-    /// Returns what changed in a script since the content with this digest was approved, as a unified diff; empty where
-    /// that text is not kept, or the script is not any more what is asked about: `now`, its digest.
+    /// Returns the diff of a script against the content that was approved under this digest. It is unified; empty where that text
+    /// is not kept, or where the script's digest is no longer `now`.
     pub(super) fn diff(&self, was: &str, path: &str, (script, now): (&File, &str)) -> String {
         let Some(old) = self.kept(was) else {
             return String::new();
@@ -123,8 +123,8 @@ impl Approved {
     }
 }
 
-/// Reads a file that is text, not too large, and what a digest is of: it is read once more, and whoever has it open for writing
-/// could have an operator read one text and answer about another.
+/// Reads a file if it is text, not too large, and of this digest. It is read once more: whoever has it open for writing could have
+/// an operator read one text and answer about another.
 fn text(file: &File, sha256: &str) -> io::Result<Option<String>> {
     let mut bytes = vec![0; MAX_TEXT_BYTES + 1];
     let mut length = 0;

@@ -18,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     allowlist::{
-        self, Allowlist, AllowlistError, Asked as Sought, Check, Digest, Entry, Role, command_line,
+        self, Allowlist, AllowlistError, Check, Digest, Entry, Lookup, Role, command_line,
         difference,
     },
     approved::Approved,
-    pending::{Decided, Decision, NotAsked, Pending, Question, Subject},
+    pending::{Decided, NotAsked, OperatorAnswer, Pending, Question, Subject},
     program::{Program, Script, only_roots},
 };
 use crate::{
@@ -35,16 +35,16 @@ use crate::{
 /// How much two modification times may differ that reyn takes for the same, seconds.
 const SAME_TIME: f64 = 0.01;
 
-/// How hooks come to be allowed.
+/// The rule by which hooks are allowed.
 #[derive(Clone, Debug)]
 pub enum ConsentRule {
-    /// By the operator, beforehand or when asked.
+    /// By the operator, beforehand or by answering a question.
     Operator(Operator),
     /// The operator typed this run's command.
     Typed,
 }
 
-/// How the operator makes known what is allowed.
+/// The operator's means of allowing commands.
 #[derive(Clone, Debug)]
 pub struct Operator {
     /// Whether commands that nobody allowed are recorded and run.
@@ -60,7 +60,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Whether every command of this contract's is accepted.
+    /// Returns whether every command of this contract's is accepted.
     fn accepts(&self, request: &Request) -> bool {
         self.accept_all || (self.reyn_accept_all && is_reyns(request))
     }
@@ -70,15 +70,15 @@ fn is_reyns(request: &Request) -> bool {
     request.contract.contract_name() == "reyn"
 }
 
-/// Decides about commands, and asks where that is what is left.
+/// Decides about commands by allowlist and environment, else by a question to the operator.
 #[derive(Debug)]
 pub struct Consents {
-    allowlist: allowlist::Reader,
+    allowlist: allowlist::AllowlistReader,
     approved: Option<Approved>,
     pub(crate) pending: Pending,
-    /// Serialises changes of the allowlist within this daemon: each reads it again, on a thread that may wait for the disk.
+    /// Serialises changes of the allowlist within this daemon. Each reads it again, on a thread that may wait for the disk.
     recording: Arc<Mutex<()>>,
-    reyn_allowlist: allowlist::Reader,
+    reyn_allowlist: allowlist::AllowlistReader,
     rule: ConsentRule,
 }
 
@@ -90,10 +90,10 @@ pub(crate) struct Case<'a> {
     /// Whether the profile is anybody's to name, or the configuration grants it to this command. If not, nothing but a consent under
     /// this very profile does.
     pub(crate) granted: bool,
-    /// Who asks.
+    /// The caller.
     pub(crate) peer: &'a Peer,
     pub(crate) policy: &'a Arc<Policy>,
-    /// Whether this is only to tell what would happen: nothing is recorded, nobody is asked.
+    /// Whether this is a preview: nothing is recorded, no question is opened.
     pub(crate) preview: bool,
     pub(crate) program: &'a Program,
     pub(crate) request: &'a Request,
@@ -109,7 +109,7 @@ pub(crate) struct Unhashed<'a> {
     /// As of a [`Case`].
     pub(crate) granted: bool,
     pub(crate) policy: &'a Policy,
-    /// Whether this is only to tell what would happen.
+    /// Whether this is a preview.
     pub(crate) preview: bool,
     pub(crate) request: &'a Request,
 }
@@ -124,38 +124,38 @@ impl Unhashed<'_> {
     }
 }
 
-/// What is decided about a command.
+/// The decision about a command.
 #[derive(Debug)]
-pub(crate) enum Decree {
-    /// Ask whoever listens.
-    Ask(Box<Asking>),
+pub(crate) enum ConsentDecision {
+    /// Put a question to the operators who listen.
+    Ask(Box<QuestionToAsk>),
     /// It may run.
     Run(Consent),
 }
 
-/// What is to be asked of the operator.
+/// A question for the operator.
 #[derive(Debug)]
-pub(crate) struct Asking {
+pub(crate) struct QuestionToAsk {
     pub(crate) question: Question,
-    pub(crate) shown: Shown,
+    pub(crate) shown: CommandSummary,
     /// For how long at most.
     pub(crate) wait: Duration,
 }
 
-/// What the operator is shown of a command, and decides about.
+/// The facts about a command that an operator decides by.
 #[derive(Clone, Debug)]
-pub(crate) struct Shown {
+pub(crate) struct CommandSummary {
     command: String,
     digests: Vec<Digest>,
     profile: String,
-    place: Option<Located>,
+    place: Option<StartOption>,
 }
 
 /// By which option of `consent allow` it is said where a command starts, and where.
-type Located = (&'static str, PathBuf);
+type StartOption = (&'static str, PathBuf);
 
-impl Shown {
-    /// Refuses because nobody could be asked, or nobody answered.
+impl CommandSummary {
+    /// Builds the refusal for a question that was not put, or got no answer.
     pub(crate) fn unanswered(&self, not_asked: Option<NotAsked>) -> Refusal {
         let reason = Reason::ConsentRequired;
         refuse(
@@ -168,9 +168,9 @@ impl Shown {
     }
 }
 
-/// What follows from what is known.
+/// The consequence of a lookup.
 #[derive(Debug, PartialEq)]
-enum Ruling {
+enum NextStep {
     Ask,
     Pin,
     Record,
@@ -180,21 +180,21 @@ enum Ruling {
 
 /// Decides, with nothing else to go by: what the allowlist says, whether a list of reyn's or infer's has the command, whether the
 /// environment accepts everything, whether somebody listens.
-const fn rule(check: &Check, is_listed: bool, accept_all: bool, listened_to: bool) -> Ruling {
+const fn rule(check: &Check, is_listed: bool, accept_all: bool, listened_to: bool) -> NextStep {
     match check {
-        Check::Hit => Ruling::Run,
-        Check::Missing if is_listed => Ruling::Pin,
+        Check::Hit => NextStep::Run,
+        Check::Missing if is_listed => NextStep::Pin,
         Check::Expired | Check::Missing | Check::OtherProfile { .. } if accept_all => {
-            Ruling::Record
+            NextStep::Record
         }
         Check::Changed { .. } | Check::Expired | Check::Missing | Check::OtherProfile { .. }
             if listened_to =>
         {
-            Ruling::Ask
+            NextStep::Ask
         }
-        Check::Changed { .. } => Ruling::Refuse(Reason::DigestMismatch),
+        Check::Changed { .. } => NextStep::Refuse(Reason::DigestMismatch),
         Check::Expired | Check::Missing | Check::OtherProfile { .. } => {
-            Ruling::Refuse(Reason::ConsentRequired)
+            NextStep::Refuse(Reason::ConsentRequired)
         }
     }
 }
@@ -206,11 +206,11 @@ impl Consents {
             ConsentRule::Typed => None,
         };
         Self {
-            allowlist: allowlist::Reader::default(),
+            allowlist: allowlist::AllowlistReader::default(),
             approved,
             pending: Pending::default(),
             recording: Arc::default(),
-            reyn_allowlist: allowlist::Reader::default(),
+            reyn_allowlist: allowlist::AllowlistReader::default(),
             rule,
         }
     }
@@ -274,8 +274,8 @@ impl Consents {
         }
     }
 
-    /// Whether a command may come to run, whatever its files contain: somebody has allowed it once, or everything is allowed,
-    /// or somebody can be asked.
+    /// Returns whether a command could be admitted, whatever its files contain. It could if it was allowed once, if everything is
+    /// allowed, or if an operator could answer.
     ///
     /// # Errors
     ///
@@ -296,8 +296,8 @@ impl Consents {
                 .names(sought.command, sought.policy.name.as_str()))
     }
 
-    /// Returns the arguments of a command that consents under a profile call data; none where the list cannot be used, by which
-    /// nothing is allowed then.
+    /// Returns the arguments that consents for a command under a profile call data. There are none where the list cannot be used,
+    /// which allows nothing then.
     pub(crate) fn data(&self, command: &str, policy: &Policy) -> Vec<OsString> {
         let ConsentRule::Operator(operator) = &self.rule else {
             return Vec::new();
@@ -314,13 +314,13 @@ impl Consents {
     /// # Errors
     ///
     /// Refuses what is not allowed, with the command that allows it.
-    pub(crate) async fn decide(&self, case: &Case<'_>) -> Result<Decree, Stop> {
+    pub(crate) async fn decide(&self, case: &Case<'_>) -> Result<ConsentDecision, Stop> {
         let operator = match &self.rule {
-            ConsentRule::Typed => return Ok(Decree::Run(Consent::Typed)),
+            ConsentRule::Typed => return Ok(ConsentDecision::Run(Consent::Typed)),
             ConsentRule::Operator(operator) => operator,
         };
         if case.is_builtin() {
-            return Ok(Decree::Run(Consent::Builtin));
+            return Ok(ConsentDecision::Run(Consent::Builtin));
         }
         // Without a list that can be read and trusted, nothing is allowed.
         let list = load(&self.allowlist, &operator.allowlist)?;
@@ -336,8 +336,8 @@ impl Consents {
         let accept_all = case.granted && operator.accepts(case.request);
         let listened_to = self.pending.is_listened_to(&case.request.id);
         match rule(&check, reyns.is_some() || infers, accept_all, listened_to) {
-            Ruling::Run => Ok(Decree::Run(Consent::Allowlist)),
-            Ruling::Pin => {
+            NextStep::Run => Ok(ConsentDecision::Run(Consent::Allowlist)),
+            NextStep::Pin => {
                 let by = match reyns {
                     Some(entry) => format!("reyn, {}", entry.approved_at),
                     None => "infer's list".to_owned(),
@@ -350,9 +350,9 @@ impl Consents {
                     );
                     self.record(operator, case, by).await?;
                 }
-                Ok(Decree::Run(Consent::Allowlist))
+                Ok(ConsentDecision::Run(Consent::Allowlist))
             }
-            Ruling::Record => {
+            NextStep::Record => {
                 if !case.preview {
                     let by = format!("HOOKJAIL_ACCEPT_HOOKS for {}", case.peer);
                     self.record(operator, case, by).await?;
@@ -362,16 +362,16 @@ impl Consents {
                         "hook allowed by HOOKJAIL_ACCEPT_HOOKS"
                     );
                 }
-                Ok(Decree::Run(Consent::Environment))
+                Ok(ConsentDecision::Run(Consent::Environment))
             }
-            Ruling::Ask if case.preview => {
+            NextStep::Ask if case.preview => {
                 let why = why(&check, case.policy);
                 let why = format!("{why}; an operator who listens would be asked");
                 Err(case.refuse(reason(&check), &why).into())
             }
-            Ruling::Ask => Ok(Decree::Ask(Box::new(Asking {
+            NextStep::Ask => Ok(ConsentDecision::Ask(Box::new(QuestionToAsk {
                 question: self.question(case, &check),
-                shown: Shown {
+                shown: CommandSummary {
                     command: case.command.to_owned(),
                     digests: case.program.digests.clone(),
                     profile: case.policy.name.to_string(),
@@ -379,7 +379,7 @@ impl Consents {
                 },
                 wait: operator.wait,
             }))),
-            Ruling::Refuse(_) if check == Check::Missing && !case.granted => {
+            NextStep::Refuse(_) if check == Check::Missing && !case.granted => {
                 let why = format!(
                     "profile `{0}` is granted by the operator, command by command: by a consent under `{0}`, or by a `[[hook]]` with \
                      this command and `profiles = [\"{0}\"]` in the configuration",
@@ -387,11 +387,11 @@ impl Consents {
                 );
                 Err(case.refuse(Reason::NotAllowlisted, &why).into())
             }
-            Ruling::Refuse(reason) => Err(case.refuse(reason, &why(&check, case.policy)).into()),
+            NextStep::Refuse(reason) => Err(case.refuse(reason, &why(&check, case.policy)).into()),
         }
     }
 
-    /// Takes an operator's answer, or its absence, for a decision about what was asked.
+    /// Decides by an operator's answer, or by its absence.
     ///
     /// # Errors
     ///
@@ -399,7 +399,7 @@ impl Consents {
     pub(crate) async fn answered(
         &self,
         case: &Case<'_>,
-        shown: &Shown,
+        shown: &CommandSummary,
         answer: Decided,
     ) -> Result<Consent, Stop> {
         let ConsentRule::Operator(operator) = &self.rule else {
@@ -412,19 +412,19 @@ impl Consents {
             return Err(case.refuse(Reason::DigestMismatch, &message).into());
         }
         match answer.decision {
-            Decision::Always => {
+            OperatorAnswer::Always => {
                 let by = format!("{} when asked", answer.by);
                 self.record(operator, case, by).await?;
                 Ok(Consent::ListenerAlways)
             }
-            Decision::Once => Ok(Consent::ListenerOnce),
-            Decision::No => Err(Refusal::new(Reason::ConsentRequired, SAID_NO)
+            OperatorAnswer::Once => Ok(Consent::ListenerOnce),
+            OperatorAnswer::No => Err(Refusal::new(Reason::ConsentRequired, SAID_NO)
                 .with("command", case.command)
                 .into()),
         }
     }
 
-    /// Asks the operator whether a tool may be called, until it is cancelled and for no longer than `wait`.
+    /// Puts a tool call to the operator, until cancelled and for no longer than `wait`.
     ///
     /// # Errors
     ///
@@ -440,8 +440,8 @@ impl Consents {
         let waiting = waiting.map_err(|not_asked| refuse(unanswered(Some(not_asked))))?;
         let decided = waiting.answer(cancel).await;
         match decided.map(|decided| decided.decision) {
-            Some(Decision::Always | Decision::Once) => Ok(()),
-            Some(Decision::No) => Err(refuse(SAID_NO)),
+            Some(OperatorAnswer::Always | OperatorAnswer::Once) => Ok(()),
+            Some(OperatorAnswer::No) => Err(refuse(SAID_NO)),
             None => Err(refuse(unanswered(None))),
         }
     }
@@ -493,7 +493,7 @@ impl Consents {
         Arc::clone(&self.recording).lock_owned().await
     }
 
-    /// Adds an entry to the list, and does something with the list as it is then.
+    /// Adds an entry to the list, and passes the new list on.
     async fn write(
         &self,
         operator: &Operator,
@@ -556,9 +556,9 @@ impl Consents {
 }
 
 impl Case<'_> {
-    fn sought(&self) -> Sought<'_> {
+    fn sought(&self) -> Lookup<'_> {
         let hook = &self.request.hook;
-        Sought {
+        Lookup {
             command: self.command,
             digests: &self.program.digests,
             is_grant: !self.granted,
@@ -599,8 +599,8 @@ impl Case<'_> {
         refuse(reason, why, self.command, &self.program.digests, terms)
     }
 
-    /// Whether the command is one of hookjail's own, of a program that nobody but root can have put there: there is nothing about it
-    /// that an operator would know better.
+    /// Returns whether the command is hookjail's own, of a program that only root can replace. An operator would know nothing
+    /// better about it.
     fn is_builtin(&self) -> bool {
         let program = self.program;
         self.request.backing == Backing::Own
@@ -608,9 +608,10 @@ impl Case<'_> {
             && only_roots(&program.path, program.file()).is_some()
     }
 
-    /// Returns where the command has to be said to start to be allowed, where its words name code relative to that: elsewhere they name
-    /// other files, or none. The consent is for that directory alone, where the run has nothing beyond it.
-    fn place(&self) -> Option<Located> {
+    /// Returns the start directory that the command has to be allowed for. There is one where its words name code by relative
+    /// paths: elsewhere they name other files, or none. The consent is for that directory alone, where the run has nothing beyond
+    /// it.
+    fn place(&self) -> Option<StartOption> {
         let hook = &self.request.hook;
         let directory = starts_in(self.policy, hook)?;
         let relative = |digest: &&Digest| {
@@ -630,12 +631,12 @@ impl Case<'_> {
     }
 }
 
-/// How the command begins that allows another.
+/// The beginning of the command that allows another.
 pub(crate) const ALLOW: &str = "hookjail consent allow ";
 
 const SAID_NO: &str = "the operator was asked and said no";
 
-/// Says why there is no answer.
+/// Returns why there is no answer.
 const fn unanswered(not_asked: Option<NotAsked>) -> &'static str {
     match not_asked {
         None => "the operator was asked and did not answer in time",
@@ -650,7 +651,7 @@ fn refuse(
     why: &str,
     command: &str,
     digests: &[Digest],
-    (profile, place): (&str, Option<&Located>),
+    (profile, place): (&str, Option<&StartOption>),
 ) -> Refusal {
     let place = place.and_then(|(option, path)| {
         let path = command_line(&[path.into()])?;
@@ -678,7 +679,7 @@ impl Program {
     }
 }
 
-/// Does on another thread what may wait for a disk, and holds its turn until that is done.
+/// Runs on another thread what may wait for a disk, holding its turn.
 async fn beside<T: Send + 'static>(
     turn: OwnedMutexGuard<()>,
     act: impl FnOnce() -> T + Send + 'static,
@@ -710,7 +711,7 @@ pub fn revoke(
 }
 
 /// Loads a list.
-fn load(reader: &allowlist::Reader, path: &Path) -> Result<Arc<Allowlist>, Refusal> {
+fn load(reader: &allowlist::AllowlistReader, path: &Path) -> Result<Arc<Allowlist>, Refusal> {
     reader.load(path).map_err(|error: AllowlistError| {
         let why = chain(&error);
         tracing::error!(error = why, "allowlist cannot be used");
@@ -730,7 +731,7 @@ const fn reason(check: &Check) -> Reason {
     }
 }
 
-/// Says what a check found, where that is no hit.
+/// Returns what a lookup found, for lookups without a hit.
 fn why(check: &Check, policy: &Policy) -> String {
     let profile = &policy.name;
     match check {
@@ -766,27 +767,27 @@ mod tests {
             was: None,
         };
         let profile = || Check::OtherProfile { was: None };
-        let refuse = |reason| Ruling::Refuse(reason);
+        let refuse = |reason| NextStep::Refuse(reason);
         let (consent, digest) = (Reason::ConsentRequired, Reason::DigestMismatch);
         for (check, reyns, accept, listened, expected) in [
-            (Check::Hit, false, false, false, Ruling::Run),
-            (Check::Hit, true, true, true, Ruling::Run),
-            (Check::Missing, true, true, true, Ruling::Pin),
-            (Check::Missing, true, false, false, Ruling::Pin),
-            (Check::Missing, false, true, true, Ruling::Record),
-            (Check::Missing, false, false, true, Ruling::Ask),
+            (Check::Hit, false, false, false, NextStep::Run),
+            (Check::Hit, true, true, true, NextStep::Run),
+            (Check::Missing, true, true, true, NextStep::Pin),
+            (Check::Missing, true, false, false, NextStep::Pin),
+            (Check::Missing, false, true, true, NextStep::Record),
+            (Check::Missing, false, false, true, NextStep::Ask),
             (Check::Missing, false, false, false, refuse(consent)),
             (Check::Expired, true, false, false, refuse(consent)),
-            (Check::Expired, false, true, true, Ruling::Record),
-            (Check::Expired, false, false, true, Ruling::Ask),
+            (Check::Expired, false, true, true, NextStep::Record),
+            (Check::Expired, false, false, true, NextStep::Ask),
             (Check::Expired, false, false, false, refuse(consent)),
             (profile(), true, false, false, refuse(consent)),
-            (profile(), false, true, true, Ruling::Record),
-            (profile(), false, false, true, Ruling::Ask),
+            (profile(), false, true, true, NextStep::Record),
+            (profile(), false, false, true, NextStep::Ask),
             (profile(), false, false, false, refuse(consent)),
             // Content that changed is never run because everything is accepted, nor because reyn's own list has it.
             (changed(), true, true, false, refuse(digest)),
-            (changed(), true, true, true, Ruling::Ask),
+            (changed(), true, true, true, NextStep::Ask),
             (changed(), false, false, false, refuse(digest)),
         ] {
             let ruled = rule(&check, reyns, accept, listened);

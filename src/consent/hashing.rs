@@ -1,4 +1,4 @@
-//! Hashes programs beside the threads that serve requests, a few at a time and none past its deadline.
+//! Hashes programs on other threads, a few at a time, within their deadlines.
 
 use std::{
     sync::{
@@ -21,17 +21,17 @@ use crate::{
     util::turns::Turns,
 };
 
-/// What is hashed at once, without another thread: it takes less time than handing it over and back does under load.
-const AT_ONCE_BYTES: u64 = 256 << 10;
+/// Up to this size files are hashed without another thread. It takes less time than handing it over and back does under load.
+const INLINE_BYTES: u64 = 256 << 10;
 
-/// What is hashed for a command that nobody has allowed, and that nobody will be asked about: the digests in its refusal are
-/// a help to the operator, and not worth more.
+/// The limit for hashing a command that is not allowed and opens no question. The digests in its refusal are a help to the
+/// operator, and not worth more.
 pub(crate) const UNALLOWED_BYTES: u64 = 16 << 20;
 
-/// How many programs are hashed at the same time at most; there are never more than processors.
+/// The most programs hashed at the same time; never more than processors.
 const MAX_AT_ONCE: usize = 4;
 
-/// Hashes programs: a few at a time in all, and of each user one fewer, so that there is a turn for another.
+/// Hashes programs: a few at a time, and one fewer of each user's. So there is a turn for another user.
 #[derive(Debug)]
 pub(crate) struct Hashing {
     cache: Arc<DigestCache>,
@@ -68,7 +68,7 @@ impl Hashing {
         gone: &CancellationToken,
     ) -> Result<Program, Stop> {
         let stop = Arc::new(AtomicBool::new(false));
-        if opened.unknown_bytes(&self.cache) <= AT_ONCE_BYTES {
+        if opened.unknown_bytes(&self.cache) <= INLINE_BYTES {
             return opened.hash(&self.cache, &stop);
         }
         // However this ends, nobody hashes what nobody waits for.

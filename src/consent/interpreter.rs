@@ -1,4 +1,4 @@
-//! Which of a command's words name code: scripts, preloaded files, the command of a shell's line.
+//! Finds the words of a command that name code. These are scripts, preloaded files, and the command of a shell's line.
 //!
 //! Pure: it looks at words and at no file. What it finds is looked for, opened and bound by [`super::program`].
 
@@ -11,25 +11,25 @@ use std::{
 
 use crate::policy::environment;
 
-/// How many words are looked at that need not name a file: each is looked for.
+/// The most words that are looked up as files where they need not name one.
 const MAX_NAMED: usize = 4096;
 
-/// How much is said of what is not bound.
+/// The most parts that are named as not bound.
 const MAX_UNBOUND: usize = 64;
 
-/// Where a file is named in a command.
+/// The position of a file's name in a command.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Spot {
+pub(super) struct WordSpot {
     /// The argument's index.
     pub(super) argument: usize,
-    /// The bytes of a shell's line that the word takes; `None` = the word is the whole argument.
+    /// The bytes of the word in a shell's line; `None` = the whole argument.
     pub(super) line: Option<Range<usize>>,
     /// What stands before the path in the word: `--require=` of `--require=/x.js`.
     pub(super) prefix: OsString,
 }
 
-impl Spot {
-    /// An argument that is a path and nothing else.
+impl WordSpot {
+    /// Returns the spot of an argument that is a path and nothing else.
     pub(super) fn argument(argument: usize) -> Self {
         Self {
             argument,
@@ -39,9 +39,9 @@ impl Spot {
     }
 }
 
-/// What a named file is to its command.
+/// The use of a named file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Use {
+pub(super) enum FileUse {
     /// A shell's line, or a program that starts others, executes it.
     Executed,
     /// A library by name, or a file of code by its path.
@@ -58,19 +58,19 @@ pub(super) enum Use {
 
 /// A word that may name a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Named {
+pub(super) struct NamedFile {
     pub(super) path: OsString,
-    pub(super) spot: Spot,
-    pub(super) used: Use,
+    pub(super) spot: WordSpot,
+    pub(super) used: FileUse,
 }
 
-/// What a command's words say about the code that it runs.
+/// The code that a command's words name.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub(super) struct Reading {
+pub(super) struct CommandReading {
     /// The line that a shell is given in a word, where there is one.
     pub(super) line: Option<OsString>,
     /// The words that may name files, in their order.
-    pub(super) named: Vec<Named>,
+    pub(super) named: Vec<NamedFile>,
     /// What cannot be bound to content, in words.
     pub(super) unbound: Vec<String>,
 }
@@ -89,7 +89,7 @@ struct Interpreter {
     /// Long options that take nothing.
     plain: &'static [&'static str],
     /// Whether the first word that is no option is the script.
-    script: Script,
+    script: ScriptPosition,
     /// Take a file of code by its path. Where a script can be the first word, it is none any more.
     scripts: &'static [&'static str],
     /// Take the rest of their word, which may be empty.
@@ -99,18 +99,18 @@ struct Interpreter {
 }
 
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Script {
+enum ScriptPosition {
     /// Code comes by option, or is the first word itself.
     None,
     /// As `First`; a word of these may come before it.
     After(&'static [&'static str]),
     /// The first word.
     First,
-    /// As `First`, but with `-c` somewhere before it the first word is the code, and with `-s` there is none.
+    /// As `First`, but with `-c` before it the first word is the code. With `-s` there is no script.
     OfAShell,
 }
 
-const fn interpreter(names: &'static [&'static str], script: Script) -> Interpreter {
+const fn interpreter(names: &'static [&'static str], script: ScriptPosition) -> Interpreter {
     Interpreter {
         clustered: true,
         names,
@@ -144,21 +144,21 @@ const INTERPRETERS: &[Interpreter] = &[
                 "ash", "bash", "csh", "dash", "ksh", "lksh", "mksh", "oksh", "posh", "rbash", "sh",
                 "tcsh", "yash", "zsh",
             ],
-            Script::OfAShell,
+            ScriptPosition::OfAShell,
         )
     },
     // Of a shell's line.
-    interpreter(&[".", "source"], Script::First),
+    interpreter(&[".", "source"], ScriptPosition::First),
     Interpreter {
         inline: &["-c", "--command"],
         valued: &["-C", "-d", "-f", "-o", "--features", "--init-command"],
-        ..interpreter(&["fish"], Script::First)
+        ..interpreter(&["fish"], ScriptPosition::First)
     },
     Interpreter {
         // What `-m` names is a module: no file.
         inline: &["-c", "-m"],
         valued: &["-W", "-X", "--check-hash-based-pycs"],
-        ..interpreter(&["pypy", "python"], Script::First)
+        ..interpreter(&["pypy", "python"], ScriptPosition::First)
     },
     Interpreter {
         files: &[
@@ -196,13 +196,13 @@ const INTERPRETERS: &[Interpreter] = &[
             "--title",
             "--unhandled-rejections",
         ],
-        ..interpreter(&["node", "nodejs"], Script::First)
+        ..interpreter(&["node", "nodejs"], ScriptPosition::First)
     },
     Interpreter {
         files: &["-r", "--import", "--preload", "--require"],
         inline: &["-e", "-p", "--eval", "--print"],
         valued: &["-c", "--config", "--cwd", "--env-file"],
-        ..interpreter(&["bun"], Script::After(&["run", "test"]))
+        ..interpreter(&["bun"], ScriptPosition::After(&["run", "test"]))
     },
     Interpreter {
         files: &["--import", "--preload", "--require"],
@@ -224,62 +224,62 @@ const INTERPRETERS: &[Interpreter] = &[
             "--quiet",
         ],
         valued: &["-c", "-L", "--cert", "--config", "--import-map", "--lock"],
-        ..interpreter(&["deno"], Script::After(&["run", "serve", "test"]))
+        ..interpreter(&["deno"], ScriptPosition::After(&["run", "serve", "test"]))
     },
     Interpreter {
         inline: &["-E", "-e"],
         suffixed: &["-C", "-D", "-F", "-M", "-i", "-m", "-x"],
         valued: &["-I"],
-        ..interpreter(&["perl"], Script::First)
+        ..interpreter(&["perl"], ScriptPosition::First)
     },
     Interpreter {
         files: &["-r", "--require"],
         inline: &["-e"],
         suffixed: &["-0", "-E", "-F", "-K", "-T", "-W", "-i", "-x"],
         valued: &["-C", "-I", "-X", "--encoding"],
-        ..interpreter(&["ruby"], Script::First)
+        ..interpreter(&["ruby"], ScriptPosition::First)
     },
     Interpreter {
         inline: &["-B", "-E", "-R", "-r", "--run"],
         scripts: &["-F", "-f", "--file", "--process-file"],
         valued: &["-S", "-c", "-d", "-t", "-z", "--define", "--php-ini"],
-        ..interpreter(&["php"], Script::First)
+        ..interpreter(&["php"], ScriptPosition::First)
     },
     Interpreter {
         files: &["-l"],
         valued: &["-e"],
-        ..interpreter(&["lua", "luajit"], Script::First)
+        ..interpreter(&["lua", "luajit"], ScriptPosition::First)
     },
     Interpreter {
         clustered: false,
         valued: &["-encoding"],
-        ..interpreter(&["tclsh"], Script::First)
+        ..interpreter(&["tclsh"], ScriptPosition::First)
     },
     Interpreter {
         clustered: false,
         inline: &["-Command", "-EncodedCommand", "-c", "-e", "-ec"],
         scripts: &["-File", "-f"],
         valued: &["-ExecutionPolicy", "-WorkingDirectory", "-ep", "-ex", "-wd"],
-        ..interpreter(&["pwsh"], Script::First)
+        ..interpreter(&["pwsh"], ScriptPosition::First)
     },
     Interpreter {
         files: &["-i", "--include"],
         inline: &["-e", "--source"],
         scripts: &["-E", "-f", "--exec", "--file"],
         valued: &["-F", "-l", "-v", "--assign", "--field-separator"],
-        ..interpreter(&["awk", "gawk", "mawk", "nawk"], Script::None)
+        ..interpreter(&["awk", "gawk", "mawk", "nawk"], ScriptPosition::None)
     },
     Interpreter {
         inline: &["-e", "--expression"],
         scripts: &["-f", "--file"],
         suffixed: &["-i"],
         valued: &["-l", "--line-length"],
-        ..interpreter(&["gsed", "sed"], Script::None)
+        ..interpreter(&["gsed", "sed"], ScriptPosition::None)
     },
     Interpreter {
         scripts: &["-f", "--from-file"],
         valued: &["-L", "--indent"],
-        ..interpreter(&["jq"], Script::None)
+        ..interpreter(&["jq"], ScriptPosition::None)
     },
 ];
 
@@ -338,23 +338,23 @@ const ENDINGS: [&str; 35] = [
     "rb", "scm", "sh", "tcl", "ts", "tsx", "wasm", "zsh",
 ];
 
-/// Whether a path ends as those of scripts do.
+/// Returns whether a path has a script's extension.
 pub(super) fn ends_like_a_script(path: &Path) -> bool {
     let ending = path.extension().and_then(OsStr::to_str);
     ending.is_some_and(|ending| ENDINGS.contains(&&*ending.to_ascii_lowercase()))
 }
 
-/// Whether a program of this path is one whose words are read, by its name.
+/// Returns whether the words of a program of this name are read.
 pub(super) fn is_known(path: &Path) -> bool {
     !matches!(Sort::of(path.as_os_str().as_bytes()), Sort::Other)
 }
 
-/// Whether a program of this path is an interpreter, by its name.
+/// Returns whether a program of this name is an interpreter.
 pub(crate) fn is_interpreter(path: &Path) -> bool {
     matches!(Sort::of(path.as_os_str().as_bytes()), Sort::Interpreter(_))
 }
 
-/// Returns the line that a command gives to a shell in a word, as `sh -c` has it.
+/// Returns the shell line of a command, as `sh -c` has it.
 pub(crate) fn shell_line(argv: &[OsString]) -> Option<OsString> {
     read(argv).line
 }
@@ -362,26 +362,27 @@ pub(crate) fn shell_line(argv: &[OsString]) -> Option<OsString> {
 /// Returns the arguments that an interpreter reads as its script, each by its index.
 pub(crate) fn scripts(argv: &[OsString]) -> Vec<usize> {
     let named = read(argv).named.into_iter();
-    let is_script =
-        |it: &Named| it.used == Use::Script && it.spot == Spot::argument(it.spot.argument);
+    let is_script = |it: &NamedFile| {
+        it.used == FileUse::Script && it.spot == WordSpot::argument(it.spot.argument)
+    };
     named.filter(is_script).map(|it| it.spot.argument).collect()
 }
 
 /// Reads a command: its program's name decides what its other words are.
-pub(super) fn read(argv: &[OsString]) -> Reading {
+pub(super) fn read(argv: &[OsString]) -> CommandReading {
     let words = argv.iter().enumerate().map(|(argument, text)| Word {
-        spot: Spot::argument(argument),
+        spot: WordSpot::argument(argument),
         text: text.as_bytes().to_vec(),
     });
-    let mut reader = Reader {
+    let mut reader = WordReader {
         is_sure: true,
-        reading: Reading::default(),
+        reading: CommandReading::default(),
     };
     reader.command(&words.collect::<Vec<_>>());
     reader.reading
 }
 
-/// What a program is, by its name.
+/// The sort of a program, by its name.
 #[derive(Clone, Copy)]
 enum Sort {
     Interpreter(&'static Interpreter),
@@ -410,7 +411,7 @@ impl Sort {
     }
 }
 
-/// Whether what follows a dash in a program's name tells its version, and not another program.
+/// Returns whether the text after a dash in a program's name is its version.
 fn of_a_version(rest: &str) -> bool {
     let first = rest.split('-').next().unwrap_or_default();
     first == "dbg" || first.contains(|c: char| c.is_ascii_digit())
@@ -419,7 +420,7 @@ fn of_a_version(rest: &str) -> bool {
 /// One word of a command.
 #[derive(Clone, Debug)]
 struct Word {
-    spot: Spot,
+    spot: WordSpot,
     text: Vec<u8>,
 }
 
@@ -428,8 +429,8 @@ impl Word {
         String::from_utf8_lossy(&self.text).into_owned()
     }
 
-    /// The file that the word names from some byte on.
-    fn names(&self, from: usize, used: Use) -> Named {
+    /// Returns the file that the word names from a byte on.
+    fn names(&self, from: usize, used: FileUse) -> NamedFile {
         let (prefix, path) = self.text.split_at(from);
         let mut prefix = prefix.to_vec();
         // Node.js takes addresses of files, too.
@@ -440,9 +441,9 @@ impl Word {
             }
             _ => path,
         };
-        Named {
+        NamedFile {
             path: OsString::from_vec(path.to_vec()),
-            spot: Spot {
+            spot: WordSpot {
                 prefix: OsString::from_vec(prefix),
                 ..self.spot.clone()
             },
@@ -451,20 +452,20 @@ impl Word {
     }
 }
 
-/// What became of one option.
+/// The effect of one option.
 enum Took {
     /// Nothing but itself.
     Itself,
     /// The next word too.
-    Next(Kind),
+    Next(OptionKind),
     /// It is not known, and may take the next word.
     Unknown,
     /// A value in its own word, from this byte on.
-    Within(usize, Kind),
+    Within(usize, OptionKind),
 }
 
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Kind {
+enum OptionKind {
     File,
     Inline,
     Script,
@@ -472,12 +473,12 @@ enum Kind {
 }
 
 impl Interpreter {
-    fn kind(&self, option: &str) -> Option<Kind> {
+    fn kind(&self, option: &str) -> Option<OptionKind> {
         let lists = [
-            (self.files, Kind::File),
-            (self.inline, Kind::Inline),
-            (self.scripts, Kind::Script),
-            (self.valued, Kind::Value),
+            (self.files, OptionKind::File),
+            (self.inline, OptionKind::Inline),
+            (self.scripts, OptionKind::Script),
+            (self.valued, OptionKind::Value),
         ];
         let list = lists.into_iter().find(|(list, _)| list.contains(&option));
         list.map(|(_, kind)| kind)
@@ -495,7 +496,7 @@ impl Interpreter {
         if text.starts_with("--") {
             return match text.split_once('=') {
                 Some((name, _)) => {
-                    let kind = self.kind(name).unwrap_or(Kind::Value);
+                    let kind = self.kind(name).unwrap_or(OptionKind::Value);
                     Took::Within(name.len() + 1, kind)
                 }
                 None if self.plain.contains(&text) => Took::Itself,
@@ -517,7 +518,7 @@ impl Interpreter {
                 return match rest == text.len() {
                     true => Took::Next(kind),
                     // A shell's `-o` takes the next word wherever it stands in its cluster.
-                    false if self.script == Script::OfAShell => Took::Next(kind),
+                    false if self.script == ScriptPosition::OfAShell => Took::Next(kind),
                     false => Took::Within(rest, kind),
                 };
             }
@@ -527,13 +528,13 @@ impl Interpreter {
 }
 
 /// Reads the words of one command.
-struct Reader {
-    /// Whether the words are those of a command for certain: behind a program that is not known, they only look like it.
+struct WordReader {
+    /// Whether the words are a command's for certain. Behind an unknown program they only look like it.
     is_sure: bool,
-    reading: Reading,
+    reading: CommandReading,
 }
 
-impl Reader {
+impl WordReader {
     /// Reads words of which the first is a program, and what that starts in turn. One after the other, and not one within the
     /// other: a caller says how many there are.
     fn command(&mut self, words: &[Word]) {
@@ -554,13 +555,13 @@ impl Reader {
     }
 
     /// Takes note of a file that a word names from some byte on.
-    fn name(&mut self, word: &Word, from: usize, used: Use) {
+    fn name(&mut self, word: &Word, from: usize, used: FileUse) {
         let used = match (self.is_sure, used) {
-            (false, Use::Executed) => Use::Trailing,
-            (false, Use::Script) => Use::Likely,
+            (false, FileUse::Executed) => FileUse::Trailing,
+            (false, FileUse::Script) => FileUse::Likely,
             (true | false, used) => used,
         };
-        let must_be = matches!(used, Use::Executed | Use::Library | Use::Script);
+        let must_be = matches!(used, FileUse::Executed | FileUse::Library | FileUse::Script);
         if !must_be && self.reading.named.len() >= MAX_NAMED {
             let why = format!("what words beyond the first {MAX_NAMED} name");
             return self.is_unbound(why);
@@ -575,14 +576,14 @@ impl Reader {
         }
     }
 
-    /// What a program does with files that it is given is its own affair; code among them is bound nevertheless.
+    /// Binds code among the files that a program is given, whatever it does with them.
     fn trailing(&mut self, words: &[Word]) {
         for word in words {
-            self.name(word, 0, Use::Trailing);
+            self.name(word, 0, FileUse::Trailing);
         }
     }
 
-    /// Reads the words of a program that is not known, and returns those of a command among them: many start one.
+    /// Reads an unknown program's words, and returns the command among them, if any.
     fn others<'a>(&mut self, words: &'a [Word]) -> Option<&'a [Word]> {
         let known = |word: &Word| {
             // These are commands of a shell's line alone.
@@ -636,7 +637,7 @@ impl Reader {
         None
     }
 
-    /// Takes note of a variable that a command sets: what it names is no word of the command.
+    /// Notes a variable that a command sets: its value is no word of the command.
     fn variable(&mut self, assignment: &[u8]) {
         let name = assignment.split(|byte| *byte == b'=').next();
         let name = String::from_utf8_lossy(name.unwrap_or_default());
@@ -651,7 +652,7 @@ impl Reader {
             return;
         };
         if program.text.contains(&b'/') {
-            self.name(program, 0, Use::Executed);
+            self.name(program, 0, FileUse::Executed);
         } else if !matches!(&program.text[..], b"." | b"exec" | b"source") {
             self.is_unbound(format!(
                 "the program `{}`, which `PATH` finds",
@@ -667,7 +668,8 @@ impl Reader {
             let text = &word.text[..];
             let ends = text == b"--";
             let is_option = matches!(text, [b'-', _, ..])
-                || (interpreter.script == Script::OfAShell && matches!(text, [b'+', _, ..]));
+                || (interpreter.script == ScriptPosition::OfAShell
+                    && matches!(text, [b'+', _, ..]));
             if ends {
                 at += 1;
                 break;
@@ -678,15 +680,20 @@ impl Reader {
             }
             if !is_option {
                 match interpreter.script {
-                    Script::After(before) if before.iter().any(|it| it.as_bytes() == text) => {
+                    ScriptPosition::After(before)
+                        if before.iter().any(|it| it.as_bytes() == text) =>
+                    {
                         at += 1;
                         continue;
                     }
-                    Script::After(_) | Script::First | Script::None | Script::OfAShell => break,
+                    ScriptPosition::After(_)
+                    | ScriptPosition::First
+                    | ScriptPosition::None
+                    | ScriptPosition::OfAShell => break,
                 }
             }
             at += 1;
-            if interpreter.script == Script::OfAShell && !text.starts_with(b"--") {
+            if interpreter.script == ScriptPosition::OfAShell && !text.starts_with(b"--") {
                 if text.starts_with(b"-") && text.contains(&b's') {
                     self.is_unbound("the script on stdin");
                     return self.trailing(&words[at..]);
@@ -697,18 +704,18 @@ impl Reader {
                 Took::Itself => {}
                 Took::Unknown => unsure += 1,
                 Took::Within(from, kind) => {
-                    has_script |= kind == Kind::Script;
+                    has_script |= kind == OptionKind::Script;
                     has_code |= self.value(word, from, kind);
                 }
                 Took::Next(kind) => {
                     if let Some(next) = words.get(at) {
-                        has_script |= kind == Kind::Script;
+                        has_script |= kind == OptionKind::Script;
                         has_code |= self.value(next, 0, kind);
                         at += 1;
                     }
                 }
             }
-            if has_code && interpreter.script != Script::OfAShell {
+            if has_code && interpreter.script != ScriptPosition::OfAShell {
                 let is_module = text.contains(&b'm') && !text.contains(&b'c');
                 if is_module && interpreter.names.contains(&"python") {
                     self.is_unbound("the module that `-m` names");
@@ -719,46 +726,48 @@ impl Reader {
             }
         }
         let rest = words.get(at..).unwrap_or_default();
-        let is_shell = interpreter.script == Script::OfAShell;
+        let is_shell = interpreter.script == ScriptPosition::OfAShell;
         let Some((first, trailing)) = rest.split_first() else {
-            if interpreter.script != Script::None && (is_shell || !has_script) {
+            if interpreter.script != ScriptPosition::None && (is_shell || !has_script) {
                 self.is_unbound("what comes on stdin, where that is taken for the script");
             }
             return;
         };
         match interpreter.script {
-            Script::OfAShell if has_code => {
+            ScriptPosition::OfAShell if has_code => {
                 self.line(first);
                 self.trailing(trailing);
             }
-            Script::None => self.trailing(rest),
-            Script::After(_) | Script::First if has_script => self.trailing(rest),
+            ScriptPosition::None => self.trailing(rest),
+            ScriptPosition::After(_) | ScriptPosition::First if has_script => self.trailing(rest),
             // Each option that is not known may have taken a word, and the next one is the script.
-            Script::After(_) | Script::First | Script::OfAShell if unsure > 0 => {
+            ScriptPosition::After(_) | ScriptPosition::First | ScriptPosition::OfAShell
+                if unsure > 0 =>
+            {
                 let (likely, trailing) = rest.split_at(rest.len().min(unsure + 1));
                 for word in likely {
-                    self.name(word, 0, Use::Likely);
+                    self.name(word, 0, FileUse::Likely);
                 }
                 self.trailing(trailing);
             }
-            Script::After(_) | Script::First | Script::OfAShell => {
-                self.name(first, 0, Use::Script);
+            ScriptPosition::After(_) | ScriptPosition::First | ScriptPosition::OfAShell => {
+                self.name(first, 0, FileUse::Script);
                 self.trailing(trailing);
             }
         }
     }
 
     /// Takes note of an option's value, and returns whether it is code.
-    fn value(&mut self, word: &Word, from: usize, kind: Kind) -> bool {
+    fn value(&mut self, word: &Word, from: usize, kind: OptionKind) -> bool {
         let used = match kind {
-            Kind::Inline => return true,
-            Kind::File => Use::Library,
-            Kind::Script if &word.text[from..] == b"-" => {
+            OptionKind::Inline => return true,
+            OptionKind::File => FileUse::Library,
+            OptionKind::Script if &word.text[from..] == b"-" => {
                 self.is_unbound("the script on stdin");
                 return false;
             }
-            Kind::Script => Use::Script,
-            Kind::Value => Use::Perhaps,
+            OptionKind::Script => FileUse::Script,
+            OptionKind::Value => FileUse::Perhaps,
         };
         self.name(word, from, used);
         false
@@ -780,7 +789,7 @@ impl Reader {
             return;
         };
         let words = words.into_iter().map(|(text, range)| Word {
-            spot: Spot {
+            spot: WordSpot {
                 line: Some(range),
                 ..line.spot.clone()
             },
@@ -804,8 +813,8 @@ impl Reader {
     }
 }
 
-/// Splits a line into words, each with the bytes it takes, if no shell would do anything else with it: nothing to expand, one
-/// command, no redirection.
+/// Splits a line into words with their ranges, if a shell would do nothing else. There must be nothing to expand, one command, no
+/// redirection.
 fn words_of(line: &[u8]) -> Option<Vec<(Vec<u8>, Range<usize>)>> {
     let mut words = Vec::new();
     let mut at = 0;
@@ -848,7 +857,7 @@ mod tests {
     use super::*;
 
     /// Returns what is named: its use, argument, prefix and path.
-    fn named(words: &[&str]) -> Vec<(Use, usize, String, String)> {
+    fn named(words: &[&str]) -> Vec<(FileUse, usize, String, String)> {
         let argv: Vec<_> = words.iter().map(OsString::from).collect();
         let text = |it: OsString| it.into_string().unwrap();
         let named = read(&argv).named.into_iter();
@@ -865,7 +874,7 @@ mod tests {
             .collect()
     }
 
-    fn one(used: Use, argument: usize, path: &str) -> (Use, usize, String, String) {
+    fn one(used: FileUse, argument: usize, path: &str) -> (FileUse, usize, String, String) {
         (used, argument, String::new(), path.to_owned())
     }
 
@@ -896,7 +905,11 @@ mod tests {
             (&["python3-dbg", "-u", "/s"], 2),
             (&["zsh-5.9", "-e", "/s"], 2),
         ] {
-            assert_eq!(named(words), [one(Use::Script, script, "/s")], "{words:?}");
+            assert_eq!(
+                named(words),
+                [one(FileUse::Script, script, "/s")],
+                "{words:?}"
+            );
         }
         for words in [
             &["sh", "-c", "exit 0; /s"][..],
@@ -918,12 +931,12 @@ mod tests {
             &["stdbuf", "-oL", "python3.12", "/s"],
             &["flock", "lock", "nice", "bash", "/s"],
         ] {
-            let expected = [one(Use::Likely, words.len() - 1, "/s")];
+            let expected = [one(FileUse::Likely, words.len() - 1, "/s")];
             assert_eq!(named(words), expected, "{words:?}");
         }
         assert_eq!(
             named(&["python3-config", "/s"]),
-            [one(Use::Trailing, 1, "/s")]
+            [one(FileUse::Trailing, 1, "/s")]
         );
     }
 
@@ -946,44 +959,61 @@ mod tests {
     #[test]
     fn files_that_options_name_are_found_and_so_is_the_script_behind_them() {
         let library = |argument, prefix: &str, path: &str| {
-            (Use::Library, argument, prefix.to_owned(), path.to_owned())
+            (
+                FileUse::Library,
+                argument,
+                prefix.to_owned(),
+                path.to_owned(),
+            )
         };
         assert_eq!(
             named(&["node", "-r", "/pre", "/s"]),
-            [library(2, "", "/pre"), one(Use::Script, 3, "/s")]
+            [library(2, "", "/pre"), one(FileUse::Script, 3, "/s")]
         );
         assert_eq!(
             named(&["node", "--import=file:///pre", "/s"]),
             [
                 library(1, "--import=file://", "/pre"),
-                one(Use::Script, 2, "/s")
+                one(FileUse::Script, 2, "/s")
             ]
         );
         assert_eq!(
             named(&["bash", "--rcfile", "/rc", "/s"]),
-            [one(Use::Script, 2, "/rc"), one(Use::Script, 3, "/s")]
+            [
+                one(FileUse::Script, 2, "/rc"),
+                one(FileUse::Script, 3, "/s")
+            ]
         );
         assert_eq!(
             named(&["ruby", "-r/pre", "/s"]),
-            [library(1, "-r", "/pre"), one(Use::Script, 2, "/s")]
+            [library(1, "-r", "/pre"), one(FileUse::Script, 2, "/s")]
         );
         assert_eq!(
             named(&["awk", "-f", "/p", "/data"]),
-            [one(Use::Script, 2, "/p"), one(Use::Trailing, 3, "/data")]
+            [
+                one(FileUse::Script, 2, "/p"),
+                one(FileUse::Trailing, 3, "/data")
+            ]
         );
         assert_eq!(
             named(&["php", "-f", "/s", "/data"]),
-            [one(Use::Script, 2, "/s"), one(Use::Trailing, 3, "/data")]
+            [
+                one(FileUse::Script, 2, "/s"),
+                one(FileUse::Trailing, 3, "/data")
+            ]
         );
         // An option that is not known may take the word behind it.
         assert_eq!(
             named(&["node", "--new", "/x", "/s"]),
-            [one(Use::Likely, 2, "/x"), one(Use::Likely, 3, "/s")]
+            [one(FileUse::Likely, 2, "/x"), one(FileUse::Likely, 3, "/s")]
         );
         // What is the script's own.
         assert_eq!(
             named(&["sh", "/s", "-c", "/x"]),
-            [one(Use::Script, 1, "/s"), one(Use::Trailing, 3, "/x")]
+            [
+                one(FileUse::Script, 1, "/s"),
+                one(FileUse::Trailing, 3, "/x")
+            ]
         );
     }
 
@@ -992,7 +1022,7 @@ mod tests {
         let in_line = |line: &str| {
             let argv = ["/bin/sh", "-c", line].map(OsString::from);
             let reading = read(&argv);
-            let spot = |it: &Named| &line[it.spot.line.clone().unwrap()];
+            let spot = |it: &NamedFile| &line[it.spot.line.clone().unwrap()];
             let named = reading.named.iter();
             let named: Vec<_> = named
                 .filter(|it| it.path.as_bytes().contains(&b'/'))
@@ -1001,18 +1031,18 @@ mod tests {
             (named, reading.unbound.len())
         };
         let found = |used, text: &str| vec![(used, text.to_owned())];
-        assert_eq!(in_line("/s arg"), (found(Use::Executed, "/s"), 0));
+        assert_eq!(in_line("/s arg"), (found(FileUse::Executed, "/s"), 0));
         assert_eq!(
             in_line("  './a b/s'  x "),
-            (found(Use::Executed, "'./a b/s'"), 0)
+            (found(FileUse::Executed, "'./a b/s'"), 0)
         );
-        assert_eq!(in_line("A=1 B=2 /s"), (found(Use::Executed, "/s"), 0));
-        assert_eq!(in_line("exec /s"), (found(Use::Executed, "/s"), 0));
-        assert_eq!(in_line(". /s"), (found(Use::Script, "/s"), 0));
+        assert_eq!(in_line("A=1 B=2 /s"), (found(FileUse::Executed, "/s"), 0));
+        assert_eq!(in_line("exec /s"), (found(FileUse::Executed, "/s"), 0));
+        assert_eq!(in_line(". /s"), (found(FileUse::Script, "/s"), 0));
         // The interpreter itself is one that PATH finds.
         assert_eq!(
             in_line("python3 -u \"/s\""),
-            (found(Use::Script, "\"/s\""), 1)
+            (found(FileUse::Script, "\"/s\""), 1)
         );
         for line in [
             "/s; true",

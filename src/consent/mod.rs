@@ -1,4 +1,4 @@
-//! Decides who may ask and whether a hook may run.
+//! Decides whether a hook may run: allowlist, environment, or an operator's answer.
 //!
 //! A consent is bound to bytes: [`digest`] says what the bytes are, [`allowlist`] keeps what was consented to.
 
@@ -13,7 +13,7 @@ mod program;
 
 pub use self::{
     decide::{ConsentRule, Consents, Operator, revoke},
-    program::{Kept, Opened, OpenedFor, Program, Script},
+    program::{ContentGuard, Opened, OpenedFor, Program, Script},
 };
 
 pub(crate) use self::{

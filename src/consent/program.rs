@@ -1,4 +1,4 @@
-//! The program of a hook and its scripts, opened once: what is hashed here is what runs.
+//! Opens a hook's program and its scripts once: what is hashed here is what runs.
 
 use std::{
     cmp::Reverse,
@@ -21,46 +21,46 @@ use nix::{errno::Errno, fcntl::OFlag};
 use super::{
     allowlist::{Digest, Role},
     digest::{DigestCache, HashError},
-    interpreter::{self, Named, Spot, Use},
+    interpreter::{self, FileUse, NamedFile, WordSpot},
 };
 use crate::{
     model::{InvalidField, Peer, is_plain},
     refusal::{Fault, Reason, Refusal, Stop, unless_lacking},
-    root::View,
+    rootfs::View,
     sys::{FileRights, keep_writers_out},
 };
 
-/// How many interpreters Linux takes before it gives up, each but the last a script itself.
+/// The longest chain of interpreters that Linux follows, each but the last a script.
 const MAX_INTERPRETERS: usize = 5;
 
-/// How many files of code one command may name. Each is open until the run is over.
+/// The most files of code of one command. Each is open until the run is over.
 const MAX_FILES: usize = 16;
 
 /// The longest `#!` line that Linux reads.
-const SHEBANG_MAX: usize = 255;
+const MAX_SHEBANG_BYTES: usize = 255;
 
 /// A hook's program and scripts, opened, with the digests of their content.
 #[derive(Debug)]
 pub struct Program {
     /// What is executed, and the arguments it gets; the first is its own name.
     pub argv: Vec<OsString>,
-    /// Those of its arguments that name data to it, as the consent says, whatever that contains.
+    /// Arguments that name data, as the consent says, whatever the files contain.
     pub data: Vec<OsString>,
     /// The content this run is bound to.
     pub digests: Vec<Digest>,
     /// The file that is executed: the program, or its interpreter.
     pub executable: File,
-    /// Those of its arguments that name files which may be code, and may as well be data.
+    /// Arguments that name files which may be code or data.
     pub given: Vec<OsString>,
     /// What keeps the executable as it was hashed.
-    pub kept: Kept,
+    pub kept: ContentGuard,
     /// The program's absolute path.
     pub path: PathBuf,
     /// The files of code that an interpreter reads by a path in `argv`.
     pub scripts: Vec<Script>,
     /// What it runs that is bound to no content, in words.
     pub unbound: Vec<String>,
-    /// Files that are bound, and read by their paths: as long as these are open, nobody writes them.
+    /// Bound files that are read by their paths. As long as these are open, nobody writes them.
     _held: Vec<File>,
 }
 
@@ -72,13 +72,13 @@ pub struct Script {
     /// Its absolute path.
     pub path: PathBuf,
     /// What keeps it as it was hashed.
-    pub kept: Kept,
+    pub kept: ContentGuard,
     /// SHA-256 of its content when it was admitted, lower-case hex.
     pub sha256: String,
-    /// The words that have it executed, where a shell's line does so by its path: its interpreter and that one's argument.
+    /// The words that execute it, where a shell's line does so by its path. They are its interpreter and that one's argument.
     interpreter: Vec<OsString>,
     /// Where in `argv` its path stands.
-    spot: Spot,
+    spot: WordSpot,
 }
 
 /// A program that is opened and not yet hashed.
@@ -97,15 +97,15 @@ pub struct Opened {
 #[derive(Debug)]
 struct OpenedFile {
     file: File,
-    kept: Kept,
+    kept: ContentGuard,
     path: PathBuf,
     role: Role,
-    script: Option<(Spot, Vec<OsString>)>,
+    script: Option<(WordSpot, Vec<OsString>)>,
 }
 
-/// What keeps a file's content as it was hashed until it has been run.
+/// How a file's content is kept as hashed until it has been run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kept {
+pub enum ContentGuard {
     /// Nothing: a copy is run, which is hashed once more.
     ByCopy,
     /// Writers are kept out by a lease on this descriptor.
@@ -124,7 +124,7 @@ pub enum OpenedFor<'a> {
 }
 
 impl Program {
-    /// Finds a command's program by absolute path or, without a slash, in the directories to search.
+    /// Finds a command's program by absolute path or in the search directories.
     ///
     /// # Errors
     ///
@@ -158,8 +158,8 @@ impl Program {
         )))
     }
 
-    /// Opens the program that [`Program::find`] has found, its interpreter, and the files of code that its words name; those
-    /// that are relative, in `working_dir`. What it is only given, and not known to execute, is left alone where `data` has its word.
+    /// Opens the program, its interpreter, and the files of code that its words name. Relative ones are in `working_dir`. A file
+    /// that it is only given, and not known to execute, is left alone where `data` has its word.
     ///
     /// # Errors
     ///
@@ -226,7 +226,7 @@ impl Program {
                 script: None,
             });
             let before = shebang.words();
-            opened.files[0].script = Some((Spot::argument(before.len()), Vec::new()));
+            opened.files[0].script = Some((WordSpot::argument(before.len()), Vec::new()));
             opened.argv = before;
             opened.argv.push(path.into_os_string());
             let own = opened.argv.len();
@@ -234,10 +234,10 @@ impl Program {
             // The first line's own argument may be a file, and so may what the script is given: by its name it can be an
             // interpreter itself, which chooses one of several.
             let first = opened.argv[1..own - 1].iter().enumerate();
-            let first = first.map(|(at, word)| Named {
+            let first = first.map(|(at, word)| NamedFile {
                 path: word.clone(),
-                spot: Spot::argument(1 + at),
-                used: Use::Perhaps,
+                spot: WordSpot::argument(1 + at),
+                used: FileUse::Perhaps,
             });
             let first: Vec<_> = first.collect();
             let mut reading = interpreter::read(&words(known, arguments));
@@ -259,7 +259,7 @@ impl Program {
         Ok(opened)
     }
 
-    /// Returns what is executed, and its arguments, with other files in the places of scripts; each by its index.
+    /// Returns program and arguments with other files in the places of scripts, by index.
     pub fn argv_with(&self, mut others: Vec<(usize, PathBuf)>) -> Vec<OsString> {
         let mut argv = self.argv.clone();
         // From the end of a line to its beginning: what comes before keeps its place.
@@ -267,7 +267,7 @@ impl Program {
         others.sort_by_key(|(index, _)| Reverse(start(*index)));
         for (index, path) in others {
             let script = &self.scripts[index];
-            let Spot {
+            let WordSpot {
                 argument,
                 line,
                 prefix,
@@ -297,10 +297,10 @@ impl Program {
         }
     }
 
-    /// Says why the kernel did not execute it, for people: mostly its first line tells.
+    /// Explains why the kernel did not execute it: mostly its first line is the reason.
     pub fn why_not_executed(&self, errno: i32) -> String {
         let errno = Errno::from_raw(errno);
-        let mut start = [0; SHEBANG_MAX];
+        let mut start = [0; MAX_SHEBANG_BYTES];
         let read = read_up_to(&self.executable, &mut start).unwrap_or(0);
         why_not_executed(&start[..read], errno).unwrap_or_else(|| errno.desc().to_owned())
     }
@@ -317,7 +317,8 @@ impl Opened {
     /// Returns how many bytes have to be read to hash it.
     pub fn unknown_bytes(&self, cache: &DigestCache) -> u64 {
         let unknown = self.files.iter();
-        let unknown = unknown.map(|it| cache.unknown_bytes(&it.file, it.kept == Kept::ByLease));
+        let unknown =
+            unknown.map(|it| cache.unknown_bytes(&it.file, it.kept == ContentGuard::ByLease));
         unknown.fold(0, u64::saturating_add)
     }
 
@@ -348,7 +349,7 @@ impl Opened {
                 script,
             } = opened;
             let sha256 = cache
-                .digest(&file, kept == Kept::ByLease, stop)
+                .digest(&file, kept == ContentGuard::ByLease, stop)
                 .map_err(|error| not_hashed(&path, error))?;
             let digest = Digest {
                 path: path.display().to_string(),
@@ -389,33 +390,36 @@ impl Opened {
         })
     }
 
-    fn bind_all(&mut self, named: Vec<Named>, opener: &Opener<'_>) -> Result<(), Refusal> {
+    fn bind_all(&mut self, named: Vec<NamedFile>, opener: &Opener<'_>) -> Result<(), Refusal> {
         named.iter().try_for_each(|named| self.bind(named, opener))
     }
 
     /// Opens a file that a word names, if it is one and is code.
-    fn bind(&mut self, named: &Named, opener: &Opener<'_>) -> Result<(), Refusal> {
+    fn bind(&mut self, named: &NamedFile, opener: &Opener<'_>) -> Result<(), Refusal> {
         let written = Path::new(&named.path);
         let shown = written.display();
-        let is_whole = named.spot == Spot::argument(named.spot.argument);
-        let is_given = named.used == Use::Trailing && is_whole;
+        let is_whole = named.spot == WordSpot::argument(named.spot.argument);
+        let is_given = named.used == FileUse::Trailing && is_whole;
         if is_given && opener.data.contains(&named.path) {
             let why = format!("`{shown}`, which is data to its program by the operator's word");
             self.unbound.push(why);
             self.data.push(named.path.clone());
             return Ok(());
         }
-        let is_certain = matches!(named.used, Use::Executed | Use::Library | Use::Script);
+        let is_certain = matches!(
+            named.used,
+            FileUse::Executed | FileUse::Library | FileUse::Script
+        );
         // What is not absolute is a file of the directory where the hook starts, and whoever asks says which that is.
         let is_path = match named.used {
-            Use::Executed | Use::Likely | Use::Script | Use::Trailing => true,
-            Use::Library => {
+            FileUse::Executed | FileUse::Likely | FileUse::Script | FileUse::Trailing => true,
+            FileUse::Library => {
                 written.is_absolute() || [".", ".."].iter().any(|dots| written.starts_with(dots))
             }
-            Use::Perhaps => named.path.as_bytes().contains(&b'/'),
+            FileUse::Perhaps => named.path.as_bytes().contains(&b'/'),
         };
         if !is_path {
-            if named.used == Use::Library {
+            if named.used == FileUse::Library {
                 self.unbound.push(format!("the library `{shown}`"));
             }
             return Ok(());
@@ -423,7 +427,7 @@ impl Opened {
         let path = match opener.working_dir {
             _ if written.is_absolute() => written.to_owned(),
             Some(directory) => directory.join(written).components().collect(),
-            None if is_certain || named.used == Use::Likely => {
+            None if is_certain || named.used == FileUse::Likely => {
                 let why = format!("`{shown}`: where the hook starts is not known here");
                 self.unbound.push(why);
                 return Ok(());
@@ -444,25 +448,27 @@ impl Opened {
         }
         let (file, metadata) = match named.used {
             // It may be data that nobody but the hook may read.
-            Use::Trailing => match opener.try_open(&path)? {
+            FileUse::Trailing => match opener.try_open(&path)? {
                 Some(opened) => opened,
                 None => return Ok(()),
             },
-            Use::Executed | Use::Library | Use::Likely | Use::Perhaps | Use::Script => {
-                opener.open(&path, &field)?
-            }
+            FileUse::Executed
+            | FileUse::Library
+            | FileUse::Likely
+            | FileUse::Perhaps
+            | FileUse::Script => opener.open(&path, &field)?,
         };
         let shebang = Shebang::read(&file)?;
         let is_script = shebang.is_some() || interpreter::ends_like_a_script(&path);
         let is_binary = metadata.permissions().mode() & 0o111 != 0 && is_binary(&file)?;
-        if named.used == Use::Trailing && !is_script && !is_binary {
+        if named.used == FileUse::Trailing && !is_script && !is_binary {
             return Ok(());
         }
         if is_given {
             self.given.push(named.path.clone());
         }
         if self.files.len() >= MAX_FILES {
-            if named.used == Use::Trailing {
+            if named.used == FileUse::Trailing {
                 let why = format!("files of code beyond the first {MAX_FILES}");
                 if !self.unbound.contains(&why) {
                     self.unbound.push(why);
@@ -473,11 +479,11 @@ impl Opened {
             return Err(InvalidField::new(field, problem).into());
         }
         let mut script = Some((named.spot.clone(), Vec::new()));
-        if named.used == Use::Trailing && !is_script {
+        if named.used == FileUse::Trailing && !is_script {
             // What is executed by its path need not be copied to be read.
             script = None;
         }
-        if named.used == Use::Executed {
+        if named.used == FileUse::Executed {
             // The kernel takes it by its path, and so it does its interpreter. In a shell's line, the interpreter can be told to
             // read the very file; elsewhere there is no place for it.
             script = None;
@@ -492,7 +498,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Binds what the kernel opens by its path to have a script read: its interpreter, and that one's, where it is a script itself.
+    /// Binds the interpreters that the kernel opens by path for a script.
     fn bind_interpreters(
         &mut self,
         mut shebang: Option<Shebang>,
@@ -522,7 +528,7 @@ impl Opened {
         file: File,
         metadata: &Metadata,
         path: PathBuf,
-        script: Option<(Spot, Vec<OsString>)>,
+        script: Option<(WordSpot, Vec<OsString>)>,
     ) {
         if script.is_none() && only_roots(&path, &file).is_none() {
             let what = path.display();
@@ -539,7 +545,7 @@ impl Opened {
     }
 }
 
-/// Says why a file could not be hashed.
+/// Builds the refusal of a file that could not be hashed.
 fn not_hashed(path: &Path, error: HashError) -> Stop {
     let shown = path.display();
     match error {
@@ -559,7 +565,7 @@ fn not_hashed(path: &Path, error: HashError) -> Stop {
     }
 }
 
-/// Returns the path of an opened file without links, if it is the one there and nobody but root can change what is.
+/// Returns an opened file's path without links, if only root can replace the file.
 pub(crate) fn only_roots(named: &Path, opened: &File) -> Option<PathBuf> {
     let path = named.canonicalize().ok()?;
     let (found, opened) = (path.metadata().ok()?, opened.metadata().ok()?);
@@ -573,7 +579,7 @@ pub(crate) fn only_roots(named: &Path, opened: &File) -> Option<PathBuf> {
     path.ancestors().all(roots).then_some(path)
 }
 
-/// Returns the path by whose name a program is known: its own, or where that says nothing, the one that links lead to.
+/// Returns the path whose name identifies a program: its own, or a link's target.
 fn known_as(path: &Path, file: &File) -> Result<PathBuf, Refusal> {
     if !interpreter::is_known(path) {
         let real = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
@@ -609,7 +615,7 @@ fn words(program: PathBuf, arguments: &[OsString]) -> Vec<OsString> {
     words
 }
 
-/// Whether a file begins as programs of a processor's own code do: ELF, or Mach-O in either order or for several processors.
+/// Returns whether a file begins as native executables do: ELF, or Mach-O.
 fn is_binary(file: &File) -> Result<bool, Refusal> {
     const STARTS: [[u8; 4]; 4] = [
         *b"\x7fELF",
@@ -636,15 +642,15 @@ fn shell_quoted(word: &OsStr) -> Vec<u8> {
 }
 
 /// Sees to it that a file is not changed between its hash and its run.
-fn keep(file: &File, metadata: &Metadata) -> Kept {
+fn keep(file: &File, metadata: &Metadata) -> ContentGuard {
     if metadata.uid() == 0 && metadata.mode() & 0o022 == 0 {
-        return Kept::ByRoot;
+        return ContentGuard::ByRoot;
     }
     // Why no error is told from another: `EAGAIN` is a file that somebody has open for writing, and on file systems of other
     // machines one that the server has not delegated. A copy will do for both.
     match keep_writers_out(file) {
-        Ok(()) => Kept::ByLease,
-        Err(_) => Kept::ByCopy,
+        Ok(()) => ContentGuard::ByLease,
+        Err(_) => ContentGuard::ByCopy,
     }
 }
 
@@ -653,7 +659,7 @@ fn program_and_arguments(argv: &[OsString]) -> Result<(&OsString, &[OsString]), 
         .ok_or_else(|| InvalidField::new("hook.argv", "is empty"))
 }
 
-/// How files are opened.
+/// Opens files with the rights of daemon or caller.
 struct Opener<'a> {
     data: &'a [OsString],
     opened_for: OpenedFor<'a>,
@@ -662,7 +668,7 @@ struct Opener<'a> {
 }
 
 impl Opener<'_> {
-    /// As [`Self::open`]; `None` where that refuses because of the file.
+    /// Opens like [`Self::open`]; returns `None` where that refuses because of the file.
     fn try_open(&self, path: &Path) -> Result<Option<(File, Metadata)>, Refusal> {
         match self.open(path, "hook.argv") {
             Ok(opened) => Ok(Some(opened)),
@@ -719,9 +725,9 @@ impl Shebang {
             .collect()
     }
 
-    /// Reads the first line of a file; `None` where it is not that of a script, or cannot be read.
+    /// Reads a script's first line; `None` if it is none, or unreadable.
     fn read(file: &File) -> Result<Option<Self>, Refusal> {
-        let mut buffer = [0; SHEBANG_MAX + 1];
+        let mut buffer = [0; MAX_SHEBANG_BYTES + 1];
         let read = unless_lacking("a file cannot be read", read_up_to(file, &mut buffer))?;
         Ok(read.ok().and_then(|count| Self::parse(&buffer[..count])))
     }
@@ -731,7 +737,7 @@ impl Shebang {
     fn parse(start: &[u8]) -> Option<Self> {
         let rest = start.strip_prefix(b"#!")?;
         let line = rest.split(|byte| *byte == b'\n').next()?;
-        if line.len() == rest.len() && start.len() > SHEBANG_MAX {
+        if line.len() == rest.len() && start.len() > MAX_SHEBANG_BYTES {
             return None;
         }
         let line = line.trim_ascii();
@@ -763,7 +769,7 @@ fn read_up_to(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Says what of a file's start would explain that it could not be executed.
+/// Explains by a file's first bytes why it could not be executed.
 fn why_not_executed(start: &[u8], errno: Errno) -> Option<String> {
     let line = start.split(|byte| *byte == b'\n').next()?;
     let script = line.strip_prefix(b"#!");
@@ -846,7 +852,7 @@ mod tests {
         assert_eq!(parse(b"\x7fELF"), None);
         let mut long = b"#!/bin/".to_vec();
         long.resize(400, b'x');
-        assert_eq!(parse(&long[..SHEBANG_MAX + 1]), None);
+        assert_eq!(parse(&long[..MAX_SHEBANG_BYTES + 1]), None);
     }
 
     /// Opens a command; what is named is on this system.
@@ -906,7 +912,7 @@ mod tests {
         );
     }
 
-    /// A formatter is told from a runner by nothing but somebody's word, which is about what a program is given and no more.
+    /// A consent alone distinguishes data from code. It does so for files that a program is given.
     #[test]
     fn what_is_called_data_is_not_bound_unless_it_is_known_to_be_executed() {
         let directory = tempfile::tempdir().unwrap();
@@ -998,7 +1004,7 @@ mod tests {
         assert_eq!(opened(&[word("/bin/true")], None).unwrap().unbound, [""; 0]);
     }
 
-    /// What lies there when the hook starts somewhere else is another file: a word that is not absolute is bound as one that is.
+    /// The same words name other files in another directory, so relative words are bound, too.
     #[test]
     fn a_script_is_bound_whatever_program_starts_it() {
         let directory = tempfile::tempdir().unwrap();

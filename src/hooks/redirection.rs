@@ -10,7 +10,7 @@ use super::{Action, Registered};
 use crate::{
     consent::shell_line,
     model::{Command, ProfileName},
-    policy::{Access, GrantSpec, Place, Policy, Registry, WorkingDir, explain::Remedy},
+    policy::{Access, GrantPlace, GrantSpec, Policy, Registry, WorkingDir, explain::Remedy},
 };
 
 /// Warns of hooks whose command line names a file to write that their profile does not let them write.
@@ -51,19 +51,19 @@ fn line(hook: &Registered) -> Option<Cow<'_, str>> {
 }
 
 /// Returns where a target lies, as far as that is known before the hook runs.
-fn place(target: &str, hook: &Registered, policy: &Policy) -> Option<Place> {
+fn place(target: &str, hook: &Registered, policy: &Policy) -> Option<GrantPlace> {
     if Path::new(target).is_absolute() {
-        return Some(Place::Path(target.into()));
+        return Some(GrantPlace::Path(target.into()));
     }
     let below = PathBuf::from(target.strip_prefix("./")?);
     match (&hook.working_dir, policy.working_dir) {
-        (Some(directory), _) => Some(Place::Path(directory.join(below))),
-        (None, WorkingDir::Workspace) => Some(Place::Workspace {
+        (Some(directory), _) => Some(GrantPlace::Path(directory.join(below))),
+        (None, WorkingDir::Workspace) => Some(GrantPlace::Workspace {
             below,
             if_bound: false,
         }),
         (None, WorkingDir::Scratch) if hook.is_of_words() && is_workspace_granted(policy) => {
-            Some(Place::Workspace {
+            Some(GrantPlace::Workspace {
                 below,
                 if_bound: true,
             })
@@ -75,26 +75,27 @@ fn place(target: &str, hook: &Registered, policy: &Policy) -> Option<Place> {
 /// Whether the workspace is granted, in which a hook without a shell of its contract's then starts.
 fn is_workspace_granted(policy: &Policy) -> bool {
     let mut named = policy.files.named.iter();
-    named.any(|grant| matches!(&grant.place, Place::Workspace { below, .. } if below.as_os_str().is_empty()))
+    named.any(|grant| matches!(&grant.place, GrantPlace::Workspace { below, .. } if below.as_os_str().is_empty()))
 }
 
-fn is_writable(place: &Place, policy: &Policy) -> bool {
+fn is_writable(place: &GrantPlace, policy: &Policy) -> bool {
     let named = policy.files.named.iter().chain(policy.files.system.iter());
     let mut writable = named.filter(|grant| !grant.access.is_read_only());
     writable.any(|grant| match (&grant.place, place) {
-        (Place::Path(granted), Place::Path(path)) if grant.access == Access::WriteFile => {
+        (GrantPlace::Path(granted), GrantPlace::Path(path))
+            if grant.access == Access::WriteFile =>
+        {
             granted == path
         }
-        (Place::Path(granted), Place::Path(path)) => path.starts_with(granted),
-        (Place::Workspace { below: granted, .. }, Place::Workspace { below, .. }) => {
+        (GrantPlace::Path(granted), GrantPlace::Path(path)) => path.starts_with(granted),
+        (GrantPlace::Workspace { below: granted, .. }, GrantPlace::Workspace { below, .. }) => {
             below.starts_with(granted)
         }
         // Where the workspace lies is not known yet.
-        (Place::Workspace { .. }, Place::Path(_)) | (Place::Path(_), Place::Workspace { .. }) => {
-            grant.access == Access::Write
-        }
+        (GrantPlace::Workspace { .. }, GrantPlace::Path(_))
+        | (GrantPlace::Path(_), GrantPlace::Workspace { .. }) => grant.access == Access::Write,
         // It is never writable.
-        (Place::Source { .. }, _) | (_, Place::Source { .. }) => false,
+        (GrantPlace::Source { .. }, _) | (_, GrantPlace::Source { .. }) => false,
     })
 }
 

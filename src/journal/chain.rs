@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{record::Record, verify::Break};
+use super::{record::Record, verify::ChainBreak};
 
 /// The largest line, newline included. What is larger is neither written nor read.
 pub(crate) const MAX_LINE_BYTES: usize = 8 << 20;
@@ -51,7 +51,7 @@ impl Head {
     }
 }
 
-/// The fields by which a record hangs on its chain, and those that tell which run it is about.
+/// The fields of a record that link it to its chain and identify its run.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Link<'a> {
     #[serde(skip)]
@@ -71,21 +71,21 @@ pub(crate) struct Link<'a> {
 
 impl<'a> Link<'a> {
     /// Reads a line, without its newline, whose hash fits its bytes.
-    pub(crate) fn read(line: &'a [u8]) -> Result<Self, Break> {
+    pub(crate) fn read(line: &'a [u8]) -> Result<Self, ChainBreak> {
         let (sealed, rest) = line
             .len()
             .checked_sub(TAIL_BYTES)
             .map(|at| line.split_at(at))
-            .ok_or(Break::Malformed)?;
+            .ok_or(ChainBreak::Malformed)?;
         let claimed = rest
             .strip_prefix(HASH_KEY)
             .and_then(|rest| rest.strip_suffix(b"\"}"))
-            .ok_or(Break::Malformed)?;
+            .ok_or(ChainBreak::Malformed)?;
         let hash = sha256(sealed);
         if claimed != hash.as_bytes() {
-            return Err(Break::Edited);
+            return Err(ChainBreak::Edited);
         }
-        let link: Self = serde_json::from_slice(line).map_err(|_| Break::Malformed)?;
+        let link: Self = serde_json::from_slice(line).map_err(|_| ChainBreak::Malformed)?;
         Ok(Self { hash, ..link })
     }
 

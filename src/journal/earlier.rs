@@ -1,5 +1,5 @@
-//! Runs under ids of their callers' that were started before this daemon began: whoever asks under the same id again has nothing
-//! run a second time.
+//! Idempotency across restarts: runs with callers' ids that an earlier daemon started. A request under such an id does not run
+//! again.
 //!
 //! The journal says which those are. It is read at the first request that could be one of them, from its end, and once: what this
 //! daemon starts itself it answers from memory.
@@ -18,22 +18,22 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use super::{
-    read::Reader,
-    record::{OutcomeKind, Peer},
+    read::JournalReader,
+    record::{OutcomeKind, PeerLine},
 };
 use crate::{
     refusal::{Reason, Refusal, chain},
     util::heavy,
 };
 
-/// How long an id stands for what was run under it, from its last record or answer on.
+/// How long an id stands for its run, counted from the last record or reply.
 pub const RETENTION: Duration = Duration::from_secs(600);
 
-/// How far back a run may have begun that has just ended: as long as any shipped profile lets it take.
-const LONGEST: Duration = Duration::from_secs(1800);
+/// The longest run time that is searched for, the longest of shipped profiles.
+const MAX_RUN_TIME: Duration = Duration::from_secs(1800);
 
-/// How much of the journal's end is read at most.
-const BYTES: u64 = 64 << 20;
+/// The most of the journal's end that is read.
+const MAX_SCANNED_BYTES: u64 = 64 << 20;
 
 /// The runs of before.
 #[derive(Debug)]
@@ -41,32 +41,32 @@ pub(crate) struct Earlier {
     began: Instant,
     directory: PathBuf,
     instance: String,
-    known: Mutex<Known>,
+    known: Mutex<EarlierIndex>,
     /// When the journal was opened.
     opened: Timestamp,
 }
 
 #[derive(Debug)]
-enum Known {
+enum EarlierIndex {
     /// Whatever there was is too old by now.
     Over,
     /// They are these.
     Read(Runs),
-    /// Nobody has asked.
+    /// Not read yet.
     Unread,
 }
 
 /// Runs by caller and id.
 #[derive(Debug, Default)]
 struct Runs {
-    by_id: HashMap<(u32, String), Vec<Run>>,
+    by_id: HashMap<(u32, String), Vec<EarlierRun>>,
     /// When the last of them is too old.
     until: Option<Instant>,
 }
 
-/// A run that the journal tells of.
+/// A run found in the journal.
 #[derive(Debug)]
-struct Run {
+struct EarlierRun {
     end: RunEnd,
     request_sha256: String,
     run_id: String,
@@ -75,7 +75,7 @@ struct Run {
     until: Instant,
 }
 
-/// What the journal says of a run's end.
+/// A run's end, as far as the journal has it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum RunEnd {
     /// The daemon that ran it died.
@@ -92,9 +92,9 @@ enum RunEnd {
     Unknown,
 }
 
-/// What a record says, of what is looked at.
+/// The fields of a record that are needed here.
 #[derive(Debug, Deserialize)]
-struct Said<'a> {
+struct RecordOutline<'a> {
     sequence: u64,
     #[serde(borrow)]
     time: Cow<'a, str>,
@@ -108,7 +108,7 @@ struct Said<'a> {
     request_id: Cow<'a, str>,
     #[serde(borrow, default)]
     request_sha256: Cow<'a, str>,
-    peer: Option<Peer>,
+    peer: Option<PeerLine>,
     outcome: Option<OutcomeKind>,
     exit_code: Option<i32>,
     signal: Option<i32>,
@@ -117,18 +117,18 @@ struct Said<'a> {
 }
 
 impl Earlier {
-    /// Knows of the runs in a directory's journal that are not those of an instance.
+    /// Prepares to search a directory's journal for runs of other instances than this.
     pub(crate) fn new(directory: &Path, instance: &str) -> Self {
         Self {
             began: Instant::now(),
             directory: directory.to_owned(),
             instance: instance.to_owned(),
-            known: Mutex::new(Known::Unread),
+            known: Mutex::new(EarlierIndex::Unread),
             opened: Timestamp::now(),
         }
     }
 
-    /// Returns the refusal of a request that has been run: `request_id` as records spell it, `sha256` as they have it.
+    /// Returns the refusal of a request that has run already. `request_id` and `sha256` are as in records.
     ///
     /// # Errors
     ///
@@ -143,13 +143,13 @@ impl Earlier {
             return Ok(None);
         }
         let mut known = self.known.lock().await;
-        if matches!(&*known, Known::Unread) {
+        if matches!(&*known, EarlierIndex::Unread) {
             *known = if self.began.elapsed() >= RETENTION {
-                Known::Over
+                EarlierIndex::Over
             } else {
                 let (directory, instance) = (self.directory.clone(), self.instance.clone());
-                let read = move || Runs::read(&directory, &instance, BYTES);
-                Known::Read(heavy::beside(uid, read).await.map_err(|error| {
+                let read = move || Runs::read(&directory, &instance, MAX_SCANNED_BYTES);
+                EarlierIndex::Read(heavy::beside(uid, read).await.map_err(|error| {
                     let message = format!(
                         "the audit journal cannot be read ({}), so nobody knows whether this `request_id` was run before; mend it, or ask without an id",
                         chain(&error)
@@ -160,18 +160,18 @@ impl Earlier {
         }
         let now = Instant::now();
         match &*known {
-            Known::Read(runs) if runs.until.is_some_and(|until| now < until) => {
+            EarlierIndex::Read(runs) if runs.until.is_some_and(|until| now < until) => {
                 Ok(runs.find((uid, request_id), sha256, now))
             }
-            Known::Read(_) => {
-                *known = Known::Over;
+            EarlierIndex::Read(_) => {
+                *known = EarlierIndex::Over;
                 Ok(None)
             }
-            Known::Over | Known::Unread => Ok(None),
+            EarlierIndex::Over | EarlierIndex::Unread => Ok(None),
         }
     }
 
-    /// Whether an id tells that it was made since this daemon began, as those of our own clients do.
+    /// Returns whether an id was made after this daemon started, as hookjail's own clients' are.
     fn is_younger(&self, id: &str) -> bool {
         let made = Uuid::try_parse(id).ok().and_then(|id| {
             let time = (id.get_version_num() == 7)
@@ -187,7 +187,7 @@ impl Earlier {
 }
 
 impl Runs {
-    /// Reads so much of the end of a directory's journal as may tell of runs that are not too old, and no more bytes than those.
+    /// Reads the end of a directory's journal back to runs that are too old. No more than that many bytes are read.
     fn read(directory: &Path, instance: &str, bytes: u64) -> io::Result<Self> {
         let (now, clock) = (Instant::now(), Timestamp::now());
         let age = |time: &str| {
@@ -195,13 +195,13 @@ impl Runs {
             // A time to come is one of a clock that has been set back since: as good as now.
             Some(Duration::try_from(clock.duration_since(time)).unwrap_or_default())
         };
-        let is_old = |time: &str| age(time).is_some_and(|age| age > RETENTION + LONGEST);
-        let mut reader = Reader::since(directory, is_old, bytes)?;
-        let mut runs: HashMap<(u32, String), Vec<Run>> = HashMap::new();
+        let is_old = |time: &str| age(time).is_some_and(|age| age > RETENTION + MAX_RUN_TIME);
+        let mut reader = JournalReader::since(directory, is_old, bytes)?;
+        let mut runs: HashMap<(u32, String), Vec<EarlierRun>> = HashMap::new();
         let mut open: HashMap<String, (u32, String)> = HashMap::new();
         while let Some(line) = reader.next_line()? {
             // A line that is no record tells nothing about a run; naming it is the business of `verify`.
-            let Ok(said) = serde_json::from_slice::<Said<'_>>(line) else {
+            let Ok(said) = serde_json::from_slice::<RecordOutline<'_>>(line) else {
                 continue;
             };
             let until = now + RETENTION.saturating_sub(age(&said.time).unwrap_or_default());
@@ -213,7 +213,7 @@ impl Runs {
                     {
                         let key = (peer.uid, said.request_id.into_owned());
                         open.insert(said.run_id.clone().into_owned(), key.clone());
-                        runs.entry(key).or_default().push(Run {
+                        runs.entry(key).or_default().push(EarlierRun {
                             end: RunEnd::Unknown,
                             request_sha256: said.request_sha256.into_owned(),
                             run_id: said.run_id.into_owned(),
@@ -283,7 +283,7 @@ impl RunEnd {
     }
 }
 
-impl Run {
+impl EarlierRun {
     fn refusal(&self, of: usize) -> Refusal {
         let (outcome, what) = match self.end {
             RunEnd::Interrupted => (
@@ -334,7 +334,7 @@ impl Run {
     }
 }
 
-/// Refuses an id under which something else was asked for.
+/// Builds the refusal of an id that was used for a different request.
 pub fn conflict() -> Refusal {
     let message = "another request was made under this `request_id`";
     Refusal::new(Reason::RequestIdConflict, message)
@@ -355,7 +355,8 @@ mod tests {
 
     use super::*;
 
-    /// A journal with a record a line, each with a sequence, so many seconds old, of another writer unless it says which.
+    /// Writes a journal of records, each with a sequence and an age in seconds. Records are another writer's unless they say
+    /// otherwise.
     fn journal(records: &[(u64, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         let text = lines(1, records);
@@ -380,7 +381,7 @@ mod tests {
     const INTERRUPTED: &str = r#""record":"interrupted","run_id":"a","started_by":"other""#;
 
     fn found(dir: &tempfile::TempDir, uid: u32, sha256: &str) -> Option<Refusal> {
-        let runs = Runs::read(dir.path(), "own", BYTES).unwrap();
+        let runs = Runs::read(dir.path(), "own", MAX_SCANNED_BYTES).unwrap();
         runs.find((uid, "id".to_owned()), sha256, Instant::now())
     }
 
@@ -443,7 +444,7 @@ mod tests {
     #[test]
     fn runs_of_ones_own_and_of_requests_without_an_id_are_none_of_these() {
         let dir = journal(&[(5, STARTED)]);
-        let runs = Runs::read(dir.path(), "other", BYTES).unwrap();
+        let runs = Runs::read(dir.path(), "other", MAX_SCANNED_BYTES).unwrap();
         assert!(runs.by_id.is_empty() && runs.until.is_none());
         let unnamed = STARTED.replace(r#","request_sha256":"5a""#, "");
         assert_eq!(outcome(&[(5, &unnamed)]), None);
@@ -467,15 +468,15 @@ mod tests {
             let runs = Runs::read(dir.path(), "own", bytes).unwrap();
             !runs.by_id.is_empty()
         };
-        assert!(has(BYTES));
+        assert!(has(MAX_SCANNED_BYTES));
         assert!(!has(4 << 20));
         fs::rename(dir.path().join("journal.jsonl"), older(4001)).unwrap();
         fs::write(dir.path().join("journal.jsonl"), lines(6002, &young[..3])).unwrap();
-        assert!(has(BYTES));
+        assert!(has(MAX_SCANNED_BYTES));
         // The control: what is read after all.
         fs::remove_file(older(2001)).unwrap();
         fs::write(older(1), longer_than_any).unwrap();
-        Runs::read(dir.path(), "own", BYTES).unwrap_err();
+        Runs::read(dir.path(), "own", MAX_SCANNED_BYTES).unwrap_err();
     }
 
     #[test]

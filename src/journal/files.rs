@@ -1,4 +1,4 @@
-//! Which files a journal's directory has: the one that is written, and those that were written before it.
+//! The files of a journal's directory: the current one and the rotated ones.
 
 use std::{
     fs::{self, File},
@@ -12,11 +12,11 @@ use nix::fcntl::{Flock, FlockArg};
 /// The file that is appended to.
 pub(super) const LIVE: &str = "journal.jsonl";
 
-/// What a writer holds while it writes.
+/// The lock that a writer holds while it writes.
 pub(super) const LOCK: &str = "journal.lock";
 
-/// Where the chain ended when the last record was written.
-pub(super) const NOTED: &str = "head.json";
+/// The head file.
+pub(super) const HEAD: &str = "head.json";
 
 /// A file that is not written any more, named after its first record.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -47,14 +47,14 @@ impl Older {
     }
 }
 
-/// Returns the first record that an older file's name tells. Other files are none of ours.
+/// Parses the first record's number from a rotated file's name. Other names yield none.
 fn first(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("journal.")?.strip_suffix(".jsonl")?;
     let plain = digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|_| plain)
 }
 
-/// Returns the sequence that a file's first line claims to have; `None` where there is no such claim.
+/// Returns the sequence in a file's first line, unchecked.
 pub(super) fn first_claimed(file: &File) -> io::Result<Option<u64>> {
     let mut start = [0; 64];
     let read = file.read_at(&mut start, 0)?;
@@ -65,7 +65,7 @@ pub(super) fn first_claimed(file: &File) -> io::Result<Option<u64>> {
         .and_then(|digits| digits.parse().ok()))
 }
 
-/// Returns the time that the line claims to have that begins at a place; `None` where there is no such claim.
+/// Returns the time in the line that begins at an offset, unchecked.
 pub(super) fn time_claimed(file: &File, at: u64) -> io::Result<Option<String>> {
     let mut start = [0; 96];
     let read = file.read_at(&mut start, at)?;
@@ -76,17 +76,17 @@ pub(super) fn time_claimed(file: &File, at: u64) -> io::Result<Option<String>> {
         .map(|(time, _)| time.to_owned()))
 }
 
-/// Which file this is, whatever it is called.
-pub(super) type Identity = (u64, u64);
+/// A file's identity, whatever it is called.
+pub(super) type FileId = (u64, u64);
 
 /// Returns which file this is.
-pub(super) fn identity(file: &File) -> io::Result<Identity> {
+pub(super) fn identity(file: &File) -> io::Result<FileId> {
     let found = file.metadata()?;
     Ok((found.dev(), found.ino()))
 }
 
 /// Returns which file is at a path, if there is one, and its length.
-pub(super) fn at(path: &Path) -> io::Result<Option<(Identity, u64)>> {
+pub(super) fn at(path: &Path) -> io::Result<Option<(FileId, u64)>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(((found.dev(), found.ino()), found.len()))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -94,7 +94,7 @@ pub(super) fn at(path: &Path) -> io::Result<Option<(Identity, u64)>> {
     }
 }
 
-/// Looks at a directory's files at a moment when no writer is in the middle of a line.
+/// Lists a directory's files while no writer is in the middle of a line.
 pub(super) fn settled<T>(directory: &Path, look: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let lock = match File::open(directory.join(LOCK)) {
         Ok(lock) => lock,
@@ -106,7 +106,7 @@ pub(super) fn settled<T>(directory: &Path, look: impl FnOnce() -> io::Result<T>)
     look()
 }
 
-/// Returns where the line begins that goes on at `end`, looking no further back than `floor`.
+/// Returns where the line begins that contains `end`, searching back to `floor`.
 pub(super) fn line_start(file: &File, floor: u64, end: u64) -> io::Result<u64> {
     let mut chunk = [0; 4096];
     let mut end = end;

@@ -1,4 +1,4 @@
-//! `head.json`: where the chain ended when the last record was written, so that a tail cut off is missed.
+//! The head file `head.json`: where the chain ended, so that truncation is detected.
 //!
 //! It is one line of a fixed length, sealed like a record and written over in place, with one call and under the
 //! journal's lock. Why not a new file renamed over it: that costs many times as much, at every record; and a line
@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use super::{chain::sha256, files};
 use crate::util::trusted_file::{self, Untrusted};
 
-/// Where a chain ended.
+/// The end of a chain, as the head file has it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub(super) struct Noted {
+pub(super) struct HeadRecord {
     /// The last record; 0 before the first.
     pub(super) sequence: u64,
     /// Its hash.
@@ -32,21 +32,21 @@ pub(super) struct Noted {
     pub(super) oldest: u64,
 }
 
-/// What `head.json` says.
+/// The content of the head file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Note {
+pub(super) enum HeadState {
     /// Nothing: it is absent or empty.
     Absent,
     /// Something that no writer wrote.
     Damaged,
     /// Where the chain ended.
-    Said(Noted),
+    Said(HeadRecord),
 }
 
-impl Note {
+impl HeadState {
     /// Reads the note of a directory. Whoever wants it to fit the journal holds the journal's lock.
     pub(super) fn of(directory: &Path) -> io::Result<Self> {
-        match File::open(directory.join(files::NOTED)) {
+        match File::open(directory.join(files::HEAD)) {
             Ok(file) => read(&file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Absent),
             Err(error) => Err(error),
@@ -56,21 +56,21 @@ impl Note {
 
 /// `head.json`, open for writing.
 #[derive(Debug)]
-pub(super) struct NoteFile(File);
+pub(super) struct HeadFile(File);
 
-impl NoteFile {
+impl HeadFile {
     /// Opens it, and makes it where it is missing.
     pub(super) fn open(directory: &Path) -> Result<Self, Untrusted> {
         let options = &mut OpenOptions::new();
-        let path = directory.join(files::NOTED);
+        let path = directory.join(files::HEAD);
         trusted_file::open(&path, options.read(true).write(true).create(true)).map(Self)
     }
 
-    pub(super) fn read(&self) -> io::Result<Note> {
+    pub(super) fn read(&self) -> io::Result<HeadState> {
         read(&self.0)
     }
 
-    pub(super) fn write(&self, noted: &Noted) -> io::Result<()> {
+    pub(super) fn write(&self, noted: &HeadRecord) -> io::Result<()> {
         let mut line = serde_json::to_vec(noted)?;
         // An object that is never empty: its closing brace makes room for the seal.
         line.pop();
@@ -78,18 +78,18 @@ impl NoteFile {
         line.extend_from_slice(SEAL_KEY);
         line.extend_from_slice(seal.as_bytes());
         line.extend_from_slice(b"\"}");
-        line.resize(BYTES - 1, b' ');
+        line.resize(HEAD_BYTES - 1, b' ');
         line.push(b'\n');
         // One call: what is written by halves is not repaired by a second.
         match self.0.write_at(&line, 0)? {
-            BYTES => Ok(()),
+            HEAD_BYTES => Ok(()),
             _ => Err(io::ErrorKind::WriteZero.into()),
         }
     }
 }
 
-fn read(file: &File) -> io::Result<Note> {
-    let mut line = [0; BYTES + 1];
+fn read(file: &File) -> io::Result<HeadState> {
+    let mut line = [0; HEAD_BYTES + 1];
     let mut filled = 0;
     while filled < line.len() {
         match file.read_at(&mut line[filled..], filled as u64)? {
@@ -98,13 +98,13 @@ fn read(file: &File) -> io::Result<Note> {
         }
     }
     if filled == 0 {
-        return Ok(Note::Absent);
+        return Ok(HeadState::Absent);
     }
-    Ok(parse(&line[..filled]).map_or(Note::Damaged, Note::Said))
+    Ok(parse(&line[..filled]).map_or(HeadState::Damaged, HeadState::Said))
 }
 
-fn parse(line: &[u8]) -> Option<Noted> {
-    if line.len() != BYTES {
+fn parse(line: &[u8]) -> Option<HeadRecord> {
+    if line.len() != HEAD_BYTES {
         return None;
     }
     let line = line.trim_ascii_end();
@@ -115,7 +115,7 @@ fn parse(line: &[u8]) -> Option<Noted> {
 }
 
 /// The line's length. Less than any page, and more than the longest numbers need.
-const BYTES: usize = 512;
+const HEAD_BYTES: usize = 512;
 const SEAL_KEY: &[u8] = b",\"sha256\":\"";
 const SEAL_BYTES: usize = SEAL_KEY.len() + 64 + b"\"}".len();
 
@@ -125,8 +125,8 @@ mod tests {
 
     use super::*;
 
-    fn noted() -> Noted {
-        Noted {
+    fn noted() -> HeadRecord {
+        HeadRecord {
             sequence: u64::MAX,
             hash: "f".repeat(64),
             file: files::LIVE.to_owned(),
@@ -138,12 +138,12 @@ mod tests {
     #[test]
     fn what_is_noted_is_read_back_whatever_was_noted_before() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(Note::of(dir.path()).unwrap(), Note::Absent);
-        let file = NoteFile::open(dir.path()).unwrap();
-        assert_eq!(file.read().unwrap(), Note::Absent);
+        assert_eq!(HeadState::of(dir.path()).unwrap(), HeadState::Absent);
+        let file = HeadFile::open(dir.path()).unwrap();
+        assert_eq!(file.read().unwrap(), HeadState::Absent);
 
         file.write(&noted()).unwrap();
-        let small = Noted {
+        let small = HeadRecord {
             sequence: 1,
             length: 1,
             oldest: 1,
@@ -151,25 +151,29 @@ mod tests {
         };
         file.write(&small).unwrap();
 
-        assert_eq!(file.read().unwrap(), Note::Said(small.clone()));
-        assert_eq!(Note::of(dir.path()).unwrap(), Note::Said(small));
-        let text = fs::read(dir.path().join(files::NOTED)).unwrap();
-        assert_eq!((text.len(), text.last()), (BYTES, Some(&b'\n')));
+        assert_eq!(file.read().unwrap(), HeadState::Said(small.clone()));
+        assert_eq!(HeadState::of(dir.path()).unwrap(), HeadState::Said(small));
+        let text = fs::read(dir.path().join(files::HEAD)).unwrap();
+        assert_eq!((text.len(), text.last()), (HEAD_BYTES, Some(&b'\n')));
     }
 
     #[test]
     fn any_changed_byte_is_damage() {
         let dir = tempfile::tempdir().unwrap();
-        NoteFile::open(dir.path()).unwrap().write(&noted()).unwrap();
-        let path = dir.path().join(files::NOTED);
+        HeadFile::open(dir.path()).unwrap().write(&noted()).unwrap();
+        let path = dir.path().join(files::HEAD);
         let text = fs::read(&path).unwrap();
         for at in 0..text.iter().rposition(|byte| *byte == b'}').unwrap() {
             let mut changed = text.clone();
             changed[at] ^= 1;
             fs::write(&path, &changed).unwrap();
-            assert_eq!(Note::of(dir.path()).unwrap(), Note::Damaged, "byte {at}");
+            assert_eq!(
+                HeadState::of(dir.path()).unwrap(),
+                HeadState::Damaged,
+                "byte {at}"
+            );
         }
         fs::write(&path, &text[..100]).unwrap();
-        assert_eq!(Note::of(dir.path()).unwrap(), Note::Damaged);
+        assert_eq!(HeadState::of(dir.path()).unwrap(), HeadState::Damaged);
     }
 }

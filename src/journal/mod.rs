@@ -57,6 +57,6 @@ mod writer_lock;
 
 pub use self::{
     earlier::{RETENTION, conflict},
-    redaction::{Capture, CurrentRedaction, Redaction, Shown},
+    redaction::{Capture, CurrentRedaction, RedactedOutput, Redaction},
     writer::Problem,
 };

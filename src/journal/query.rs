@@ -1,5 +1,4 @@
-//! Which records are asked for. A run's end carries only its id, so whoever asks for a hook's records is given the ends of
-//! the runs whose starts he was given.
+//! Selects records by a filter. An end record carries its run's id only, so it is selected where its start was.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -8,11 +7,11 @@ use serde::Deserialize;
 
 use super::record::OutcomeKind;
 
-/// Which records.
+/// A filter of records.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Filter {
+pub struct RecordFilter {
     /// Only this kind of end.
-    pub end: Option<End>,
+    pub end: Option<RequestEnd>,
     /// Only this hook.
     pub hook: Option<String>,
     /// Only requests of this uid.
@@ -29,8 +28,8 @@ pub struct Filter {
     pub until: Option<Timestamp>,
 }
 
-impl Filter {
-    /// Whether what it asks of a record stands in its run's start.
+impl RecordFilter {
+    /// Returns whether the filter uses fields of a run's start record.
     pub const fn asks_for_runs(&self) -> bool {
         self.hook.is_some()
             || self.peer_uid.is_some()
@@ -40,9 +39,9 @@ impl Filter {
     }
 }
 
-/// How a request came to its end.
+/// The end of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum End {
+pub enum RequestEnd {
     /// Its writer died.
     Interrupted,
     /// The hook ran.
@@ -51,7 +50,7 @@ pub enum End {
     Refused,
 }
 
-impl End {
+impl RequestEnd {
     /// Reads the name of an end, as records spell it.
     pub fn parse(name: &str) -> Option<Self> {
         match name {
@@ -64,10 +63,10 @@ impl End {
     }
 }
 
-/// What of a record is asked for or shown in one line; empty where it has no such field.
+/// The fields of a record for filters and one-line output; empty where absent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Told<'a> {
+pub struct RecordFields<'a> {
     /// Its sequence number.
     pub sequence: u64,
     /// When it was written.
@@ -97,10 +96,10 @@ pub struct Told<'a> {
     /// The profile.
     #[serde(borrow)]
     pub profile: Option<Cow<'a, str>>,
-    /// Who asked.
+    /// The caller.
     pub peer: Option<Asker>,
     /// What is run.
-    pub command: Option<super::record::Command>,
+    pub command: Option<super::record::CommandLine>,
     /// How the run ended.
     pub outcome: Option<OutcomeKind>,
     /// The exit code.
@@ -127,52 +126,52 @@ pub struct Told<'a> {
     pub usage: Option<super::record::Usage>,
 }
 
-/// Who asked.
+/// The caller.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 pub struct Asker {
     /// Its user id.
     pub uid: u32,
 }
 
-impl<'a> Told<'a> {
+impl<'a> RecordFields<'a> {
     /// Reads a line; `None` if it is no record.
     pub fn read(line: &'a [u8]) -> Option<Self> {
         let told: Self = serde_json::from_slice(line).ok()?;
         (told.sequence > 0).then_some(told)
     }
 
-    /// Returns how the request came to its end, if this record says so.
-    pub fn end(&self) -> Option<End> {
+    /// Returns how the request ended, if this record has its end.
+    pub fn end(&self) -> Option<RequestEnd> {
         match &*self.record {
-            "ended" => self.outcome.map(End::Outcome),
-            "interrupted" => Some(End::Interrupted),
-            "refused" => Some(End::Refused),
+            "ended" => self.outcome.map(RequestEnd::Outcome),
+            "interrupted" => Some(RequestEnd::Interrupted),
+            "refused" => Some(RequestEnd::Refused),
             _ => None,
         }
     }
 }
 
-/// Goes through a journal's records in their order and says which are asked for.
+/// Selects records of a journal, read in order.
 #[derive(Debug)]
-pub struct Matcher {
-    filter: Filter,
-    /// The runs that are asked for, started and not ended.
+pub struct RecordMatcher {
+    filter: RecordFilter,
+    /// The selected runs that have started and not ended.
     runs: BTreeSet<String>,
 }
 
-impl Matcher {
+impl RecordMatcher {
     /// Begins with the first record.
-    pub const fn new(filter: Filter) -> Self {
+    pub const fn new(filter: RecordFilter) -> Self {
         Self {
             filter,
             runs: BTreeSet::new(),
         }
     }
 
-    /// Says whether the next record is asked for.
-    pub fn takes(&mut self, told: &Told<'_>) -> bool {
+    /// Returns whether the next record is selected.
+    pub fn takes(&mut self, told: &RecordFields<'_>) -> bool {
         let run = self.takes_run(told);
-        let Filter {
+        let RecordFilter {
             end, since, until, ..
         } = &self.filter;
         let time = || told.time.parse::<Timestamp>().ok();
@@ -181,7 +180,7 @@ impl Matcher {
             && until.is_none_or(|until| time().is_some_and(|time| time <= until))
     }
 
-    fn takes_run(&mut self, told: &Told<'_>) -> bool {
+    fn takes_run(&mut self, told: &RecordFields<'_>) -> bool {
         if !self.filter.asks_for_runs() {
             return true;
         }
@@ -192,7 +191,7 @@ impl Matcher {
         if known {
             return true;
         }
-        let Filter {
+        let RecordFilter {
             hook,
             peer_uid,
             profile,
@@ -210,7 +209,7 @@ impl Matcher {
             && peer_uid.is_none_or(|uid| told.peer.is_some_and(|peer| peer.uid == uid));
         if takes && told.record == "started" {
             // Ids begin with the time of the run: what goes first is the oldest, whose end will not come any more.
-            if self.runs.len() >= OPEN_RUNS {
+            if self.runs.len() >= MAX_OPEN_RUNS {
                 self.runs.pop_first();
             }
             self.runs.insert(told.run_id.clone().into_owned());
@@ -219,8 +218,8 @@ impl Matcher {
     }
 }
 
-/// How many runs may be open at once and still have their ends found.
-const OPEN_RUNS: usize = 1 << 16;
+/// The most runs that may be open at once and still have their ends found.
+const MAX_OPEN_RUNS: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
@@ -236,9 +235,9 @@ mod tests {
         r#"{"sequence":7,"time":"2026-01-01T00:00:07Z","record":"interrupted","run_id":"z","started_by":"i","started_sequence":1}"#,
     ];
 
-    fn taken(filter: Filter) -> Vec<u64> {
-        let mut matcher = Matcher::new(filter);
-        let told = RECORDS.map(|line| Told::read(line.as_bytes()).unwrap());
+    fn taken(filter: RecordFilter) -> Vec<u64> {
+        let mut matcher = RecordMatcher::new(filter);
+        let told = RECORDS.map(|line| RecordFields::read(line.as_bytes()).unwrap());
         let taken = told.iter().filter(|told| matcher.takes(told));
         taken.map(|told| told.sequence).collect()
     }
@@ -249,76 +248,76 @@ mod tests {
 
     #[test]
     fn each_filter_takes_its_records_and_with_a_run_its_end() {
-        let none = Filter::default;
+        let none = RecordFilter::default;
         let at = |second: i64| Some(Timestamp::from_second(1_767_225_600 + second).unwrap());
-        let end = |name| Some(End::parse(name).unwrap());
+        let end = |name| Some(RequestEnd::parse(name).unwrap());
         for (filter, expected) in [
             (none(), vec![1, 2, 3, 4, 5, 6, 7]),
             (
-                Filter {
+                RecordFilter {
                     hook: text("guard"),
                     ..none()
                 },
                 vec![1, 4, 5],
             ),
             (
-                Filter {
+                RecordFilter {
                     session: text("t"),
                     ..none()
                 },
                 vec![2, 3],
             ),
             (
-                Filter {
+                RecordFilter {
                     profile: text("strict"),
                     ..none()
                 },
                 vec![1, 4],
             ),
             (
-                Filter {
+                RecordFilter {
                     peer_uid: Some(7),
                     ..none()
                 },
                 vec![1, 4, 5],
             ),
             (
-                Filter {
+                RecordFilter {
                     run_id: text("z"),
                     ..none()
                 },
                 vec![7],
             ),
             (
-                Filter {
+                RecordFilter {
                     run_id: text("b"),
                     ..none()
                 },
                 vec![2, 3],
             ),
             (
-                Filter {
+                RecordFilter {
                     end: end("exited"),
                     ..none()
                 },
                 vec![4],
             ),
             (
-                Filter {
+                RecordFilter {
                     end: end("refused"),
                     ..none()
                 },
                 vec![5],
             ),
             (
-                Filter {
+                RecordFilter {
                     end: end("interrupted"),
                     ..none()
                 },
                 vec![7],
             ),
             (
-                Filter {
+                RecordFilter {
                     since: at(3),
                     until: at(5),
                     ..none()
@@ -327,7 +326,7 @@ mod tests {
             ),
             // Its start was before.
             (
-                Filter {
+                RecordFilter {
                     hook: text("guard"),
                     since: at(2),
                     end: end("exited"),
@@ -336,7 +335,7 @@ mod tests {
                 vec![4],
             ),
             (
-                Filter {
+                RecordFilter {
                     hook: text("guard"),
                     end: end("timed_out"),
                     ..none()
@@ -347,13 +346,13 @@ mod tests {
             let shown = format!("{filter:?}");
             assert_eq!(taken(filter), expected, "{shown}");
         }
-        assert_eq!(End::parse("escape"), None);
+        assert_eq!(RequestEnd::parse("escape"), None);
     }
 
     #[test]
     fn a_line_that_is_no_record_is_none() {
         for line in ["", "{}", "[]", "{\"sequence\":\"x\"}", "\u{0}"] {
-            assert!(Told::read(line.as_bytes()).is_none(), "{line}");
+            assert!(RecordFields::read(line.as_bytes()).is_none(), "{line}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the lines of a journal from its oldest file on, and on into files that are begun meanwhile.
+//! Reads a journal's lines from the oldest file on, across rotations.
 //!
 //! Reading takes no lock and holds no writer up. It proves nothing: that is the business of [`super::verify`].
 
@@ -10,14 +10,14 @@ use std::{
 
 use super::{
     chain::MAX_LINE_BYTES,
-    files::{self, Identity, LIVE, Older, line_start, settled},
-    head::Note,
+    files::{self, FileId, LIVE, Older, line_start, settled},
+    head::HeadState,
 };
 
 /// A place in a journal.
 #[derive(Debug)]
-pub struct Reader {
-    at: Option<Reading>,
+pub struct JournalReader {
+    at: Option<OpenFile>,
     directory: PathBuf,
     line: Vec<u8>,
     /// The first record of the file that was read last.
@@ -25,16 +25,16 @@ pub struct Reader {
 }
 
 #[derive(Debug)]
-struct Reading {
+struct OpenFile {
     file: BufReader<File>,
-    identity: Identity,
+    identity: FileId,
     /// Whether it is not written any more: its end is final.
     over: bool,
     /// Where the next line begins.
     offset: u64,
 }
 
-impl Reader {
+impl JournalReader {
     /// Begins with the oldest record of a directory's journal.
     pub fn open(directory: &Path) -> Self {
         Self {
@@ -45,8 +45,8 @@ impl Reader {
         }
     }
 
-    /// Begins behind the last record of a directory's journal, or `from_start` with the oldest; beside it, the last
-    /// record's sequence.
+    /// Starts behind the last record of a directory's journal, or `from_start` with the oldest. Returns the last record's sequence,
+    /// too.
     ///
     /// # Errors
     ///
@@ -55,16 +55,16 @@ impl Reader {
         let mut reader = Self::open(directory);
         let (live, end, last) = settled(directory, || {
             let live = File::open(directory.join(LIVE))?;
-            let last = match Note::of(directory)? {
-                Note::Said(noted) => noted.sequence,
-                Note::Absent | Note::Damaged => 0,
+            let last = match HeadState::of(directory)? {
+                HeadState::Said(noted) => noted.sequence,
+                HeadState::Absent | HeadState::Damaged => 0,
             };
             // Behind it may be what a writer left that died.
             let end = line_start(&live, 0, live.metadata()?.len())?;
             Ok((live, end, last))
         })?;
         if !from_start {
-            let mut reading = Reading::new(live, false)?;
+            let mut reading = OpenFile::new(live, false)?;
             reading.offset = end;
             reading.file.seek(SeekFrom::Start(end))?;
             reader.at = Some(reading);
@@ -72,8 +72,8 @@ impl Reader {
         Ok((reader, last))
     }
 
-    /// Begins with a record before which all are old, by the time each claims, but no more than so many bytes before the end, and
-    /// with the oldest record there is if none is old.
+    /// Starts where all records before are too old, by the times they claim. Goes back no more than so many bytes; starts with the
+    /// oldest record if none is too old.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Reader {
             Err(error) => return Err(error),
         };
         let mut older = Older::list(directory)?;
-        let mut at = Reading::new(live, false)?;
+        let mut at = OpenFile::new(live, false)?;
         let (live, mut left) = (at.identity, bytes);
         loop {
             let file = at.file.get_ref();
@@ -105,7 +105,7 @@ impl Reader {
                 break;
             };
             match File::open(&before.path) {
-                Ok(file) if files::identity(&file)? != live => at = Reading::new(file, true)?,
+                Ok(file) if files::identity(&file)? != live => at = OpenFile::new(file, true)?,
                 Ok(_) => {}
                 // Removed as too old, meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -150,7 +150,7 @@ impl Reader {
     }
 
     /// Opens the file after the one that was read.
-    fn next_file(&self) -> io::Result<Option<Reading>> {
+    fn next_file(&self) -> io::Result<Option<OpenFile>> {
         loop {
             // In this order: what was the live file when it was opened is found as an older one, if it was left since.
             let live = match File::open(self.directory.join(LIVE)) {
@@ -166,10 +166,10 @@ impl Reader {
                 .into_iter()
                 .find(|older| Some(older.first) > self.read);
             let Some(next) = next else {
-                return live.map(|live| Reading::new(live, false)).transpose();
+                return live.map(|live| OpenFile::new(live, false)).transpose();
             };
             match File::open(&next.path) {
-                Ok(file) => return Reading::new(file, true).map(Some),
+                Ok(file) => return OpenFile::new(file, true).map(Some),
                 // Removed as too old, meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -178,7 +178,7 @@ impl Reader {
     }
 
     /// Returns the first record of an older file, by its name.
-    fn first_of(&self, identity: Identity) -> io::Result<Option<u64>> {
+    fn first_of(&self, identity: FileId) -> io::Result<Option<u64>> {
         for older in Older::list(&self.directory)? {
             if files::at(&older.path)?.is_some_and(|(found, _)| found == identity) {
                 return Ok(Some(older.first));
@@ -188,16 +188,16 @@ impl Reader {
     }
 }
 
-/// How far apart the records are whose times are looked at.
-const STEP: u64 = 1 << 20;
+/// The distance between records whose times are compared.
+const SEARCH_STEP_BYTES: u64 = 1 << 20;
 
-/// Returns where the last record of a file begins, of those looked at, that is old; that of another line where there is none before
-/// the last so many bytes, and 0 where all of the file belongs to these.
+/// Returns where the last record begins, of those sampled, that is too old. If none is before the last so many bytes, returns
+/// another line's start there, and 0 if the file is shorter.
 fn begin(file: &File, end: u64, is_old: impl Fn(&str) -> bool, bytes: u64) -> io::Result<u64> {
     let floor = end.saturating_sub(bytes);
     let mut at = end;
     while at > floor {
-        at = line_start(file, 0, at.saturating_sub(STEP).max(floor))?;
+        at = line_start(file, 0, at.saturating_sub(SEARCH_STEP_BYTES).max(floor))?;
         if files::time_claimed(file, at)?.is_some_and(|time| is_old(&time)) {
             break;
         }
@@ -205,7 +205,7 @@ fn begin(file: &File, end: u64, is_old: impl Fn(&str) -> bool, bytes: u64) -> io
     Ok(at)
 }
 
-impl Reading {
+impl OpenFile {
     fn new(file: File, over: bool) -> io::Result<Self> {
         Ok(Self {
             identity: files::identity(&file)?,

@@ -1,4 +1,4 @@
-//! What is written down about a run: plain data, no environment values, and of event and output no more than [`Kept`].
+//! The records of a run. Plain data, no environment values, and of event and output no more than [`CapturedText`].
 
 use std::{
     borrow::Cow,
@@ -73,7 +73,7 @@ pub struct Started {
     /// The hook's name; may be empty.
     pub hook: String,
     /// What is run.
-    pub command: Command,
+    pub command: CommandLine,
     /// The program as resolved.
     pub program: String,
     /// The files whose bytes the consent is bound to.
@@ -83,7 +83,7 @@ pub struct Started {
     pub consent: Consent,
     /// Who allowed it, where somebody was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answered_by: Option<Peer>,
+    pub answered_by: Option<PeerLine>,
     /// The contract.
     pub contract: String,
     /// The contract's mode.
@@ -93,7 +93,7 @@ pub struct Started {
     /// The session; may be empty.
     pub session: String,
     /// Who asked.
-    pub peer: Peer,
+    pub peer: PeerLine,
     /// The profile's name.
     pub profile: String,
     /// SHA-256 of the resolved profile.
@@ -102,7 +102,7 @@ pub struct Started {
     pub backend: String,
     /// The backends before it in the operator's order, and why it runs on none of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub passed_over: Vec<PassedOver>,
+    pub passed_over: Vec<PassedOverLine>,
     /// Present where the backend confines nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfined: bool,
@@ -117,7 +117,7 @@ pub struct Started {
     pub event_bytes: u64,
     /// Its beginning, where the operator has events kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub event: Option<Kept>,
+    pub event: Option<CapturedText>,
     /// SHA-256 of the request without the values of its environment, where its caller gave it an id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_sha256: Option<String>,
@@ -195,9 +195,9 @@ pub struct Refused {
     pub hook: String,
     /// What would have been run, if that was understood.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<Command>,
+    pub command: Option<CommandLine>,
     /// Who asked.
-    pub peer: Peer,
+    pub peer: PeerLine,
     /// The profile, if one was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
@@ -253,7 +253,7 @@ pub struct Torn {
 
 /// Program and arguments as text.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
-pub struct Command {
+pub struct CommandLine {
     /// Program and arguments.
     pub argv: Vec<String>,
     /// Whether some of it was not UTF-8 and is shown with replacement characters.
@@ -275,32 +275,32 @@ pub struct Whole {
     pub words: u64,
 }
 
-/// How much of a command that is not run, and of what is said about it, is written down, bytes.
-const REFUSED_BYTES: usize = 4 * 1024;
+/// The most of a refused command, and of the reason, that is recorded, bytes.
+const MAX_REFUSED_BYTES: usize = 4 * 1024;
 
 /// How many words of such a command.
-const REFUSED_WORDS: usize = 256;
+const MAX_REFUSED_WORDS: usize = 256;
 
 impl Refused {
     /// Cuts what a caller can make as long as it likes, without having anything run. To be called once registered secrets are
     /// taken out: one that is cut through would not be found.
     pub(crate) fn cut(&mut self) {
         if let Some(command) = &mut self.command {
-            command.cut(REFUSED_BYTES);
+            command.cut(MAX_REFUSED_BYTES);
         }
         for text in [&mut self.message, &mut self.point] {
-            if let Cow::Owned(cut) = cut(text, REFUSED_BYTES) {
+            if let Cow::Owned(cut) = cut(text, MAX_REFUSED_BYTES) {
                 *text = cut;
             }
         }
     }
 }
 
-impl Command {
+impl CommandLine {
     /// Keeps the first so many bytes of its words.
     fn cut(&mut self, most: usize) {
         let bytes = self.argv.iter().map(String::len).sum::<usize>();
-        if bytes <= most && self.argv.len() <= REFUSED_WORDS {
+        if bytes <= most && self.argv.len() <= MAX_REFUSED_WORDS {
             return;
         }
         let mut all = Sha256::new();
@@ -321,7 +321,7 @@ impl Command {
             word.truncate(fits);
             left -= fits;
             kept.push(word);
-            if !whole || kept.len() == REFUSED_WORDS {
+            if !whole || kept.len() == MAX_REFUSED_WORDS {
                 break;
             }
         }
@@ -357,7 +357,7 @@ pub struct FileDigest {
 
 /// Who asked.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-pub struct Peer {
+pub struct PeerLine {
     /// Its process id, where the socket told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
@@ -367,7 +367,7 @@ pub struct Peer {
 
 /// A backend that a run is not on.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-pub struct PassedOver {
+pub struct PassedOverLine {
     /// Its name.
     pub backend: String,
     /// The stable reason.
@@ -445,7 +445,7 @@ pub enum OutcomeKind {
 
 /// The beginning of an event or output, without registered secrets.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-pub struct Kept {
+pub struct CapturedText {
     /// Whether there was more of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
@@ -461,7 +461,7 @@ pub struct Kept {
 pub struct Stream {
     /// Its beginning, where the operator has it kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept: Option<Kept>,
+    pub kept: Option<CapturedText>,
     /// SHA-256 of what was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,

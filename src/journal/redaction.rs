@@ -1,10 +1,10 @@
-//! What a record and a reply may show of what passes through a run.
+//! Redacts and cuts the texts of runs for records and replies.
 
 use std::{borrow::Cow, sync::Arc};
 
 use serde_json::Value;
 
-use super::record::{self, Kept, Record};
+use super::record::{self, CapturedText, Record};
 use crate::{
     process::Captured,
     redact::{Cut, Redactor},
@@ -20,7 +20,7 @@ pub struct Redaction {
     pub redactor: Redactor,
 }
 
-/// What of a run's texts is written into its records. By default nothing.
+/// Which of a run's texts are written into its records. By default none.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Capture {
     /// Whether the event is.
@@ -37,7 +37,7 @@ pub struct Capture {
 pub type CurrentRedaction = Arc<Current<Redaction>>;
 
 impl Redaction {
-    /// Takes the secrets out of everything in a record that is not of hookjail's own making.
+    /// Removes secrets from all parts of a record that hookjail did not make itself.
     pub(crate) fn clean(&self, record: &mut Record) {
         if self.redactor.is_empty() {
             return;
@@ -46,17 +46,17 @@ impl Redaction {
     }
 
     /// Returns as much of an event as is kept.
-    pub(crate) fn event(&self, event: &[u8]) -> Option<Kept> {
+    pub(crate) fn event(&self, event: &[u8]) -> Option<CapturedText> {
         self.capture.event.then(|| self.kept(event, false))
     }
 
     /// Returns as much of an output as is kept.
-    pub(crate) fn output(&self, wanted: bool, captured: &Captured) -> Option<Kept> {
+    pub(crate) fn output(&self, wanted: bool, captured: &Captured) -> Option<CapturedText> {
         wanted.then(|| self.kept(&captured.head, captured.truncated()))
     }
 
     /// Returns the first bytes of a text, of which more may have been dropped before.
-    fn kept(&self, bytes: &[u8], dropped: bool) -> Kept {
+    fn kept(&self, bytes: &[u8], dropped: bool) -> CapturedText {
         // Further than what is kept: a marker is shorter than most secrets, and at the end something is dropped.
         let enough = self.capture.max_bytes.saturating_mul(2) + self.redactor.reach();
         let looked_at = &bytes[..bytes.len().min(enough)];
@@ -74,20 +74,20 @@ impl Redaction {
         let fits = (0..=fits).rev().find(|at| text.is_char_boundary(*at));
         let cut = cut.after || fits.is_some_and(|fits| fits < text.len());
         text.truncate(fits.unwrap_or(0));
-        Kept { cut, lossy, text }
+        CapturedText { cut, lossy, text }
     }
 }
 
-/// What a reply shows of an output, where that is not the output itself.
+/// The redacted ends of an output that is not shown itself.
 #[derive(Debug)]
-pub struct Shown {
+pub struct RedactedOutput {
     /// The first bytes, without secrets.
     pub head: Vec<u8>,
     /// The last bytes, without secrets.
     pub tail: Vec<u8>,
 }
 
-impl Shown {
+impl RedactedOutput {
     /// Takes the secrets out of an output.
     pub(crate) fn of(captured: &Captured, redactor: &Redactor) -> Self {
         let after = captured.truncated();
@@ -253,7 +253,7 @@ mod tests {
             let redaction = keeping(1000);
             let kept = redaction.output(true, &captured).unwrap();
             assert!(kept.cut && kept.text.bytes().all(|byte| byte == b'-'));
-            let shown = Shown::of(&captured, &redaction.redactor);
+            let shown = RedactedOutput::of(&captured, &redaction.redactor);
             let shown = [shown.head, shown.tail].concat();
             assert!(shown.iter().all(|byte| *byte == b'-'));
         }

@@ -1,4 +1,4 @@
-//! What the records of a journal come to, by contract, point or whatever else is asked: counts, latency, measures.
+//! Statistics of records by contract, point, hook or profile: counts, latency, measures.
 //!
 //! It goes through any number of records and keeps a bounded amount: so many groups, open runs, measures of a group and words of a
 //! measure. What does not fit is counted, and said.
@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{
-    query::Told,
+    query::RecordFields,
     record::{OutcomeKind, VerdictLine},
 };
 
-/// What records are grouped by.
+/// The key by which records are grouped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum By {
+pub enum GroupBy {
     /// The contract.
     Contract,
     /// The hook's name.
@@ -25,7 +25,7 @@ pub enum By {
     Profile,
 }
 
-impl By {
+impl GroupBy {
     /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl By {
         }
     }
 
-    fn of<'t>(self, told: &'t Told<'_>) -> &'t str {
+    fn of<'t>(self, told: &'t RecordFields<'_>) -> &'t str {
         match self {
             Self::Contract => &told.contract,
             Self::Hook => &told.hook,
@@ -46,34 +46,34 @@ impl By {
     }
 }
 
-/// How many groups are told apart.
-const GROUPS: usize = 4096;
+/// The most groups.
+const MAX_GROUPS: usize = 4096;
 
-/// How many runs may be open at once and still have their ends found.
-const OPEN_RUNS: usize = 1 << 16;
+/// The most runs that may be open at once and still have their ends found.
+const MAX_OPEN_RUNS: usize = 1 << 16;
 
-/// How many measures a group has.
-const MEASURES: usize = 64;
+/// The most measures of a group.
+const MAX_MEASURES: usize = 64;
 
-/// How many words a measure has.
-const WORDS: usize = 64;
+/// The most words of a measure.
+const MAX_WORDS: usize = 64;
 
-/// What is counted of the records of a journal.
+/// Statistics of a journal's records.
 #[derive(Debug)]
 pub struct Stats {
-    by: Vec<By>,
-    groups: BTreeMap<Vec<String>, Group>,
+    by: Vec<GroupBy>,
+    groups: BTreeMap<Vec<String>, StatsGroup>,
     /// The groups of runs that have started and not ended.
     open: BTreeMap<String, Vec<String>>,
     /// Ends of which no start was seen, which so belong to no group.
     pub without_start: u64,
-    /// Records of groups beyond those that are told apart.
+    /// Records of groups beyond the most that there may be.
     pub without_group: u64,
 }
 
 impl Stats {
     /// Counts nothing yet.
-    pub const fn new(by: Vec<By>) -> Self {
+    pub const fn new(by: Vec<GroupBy>) -> Self {
         Self {
             by,
             groups: BTreeMap::new(),
@@ -83,14 +83,14 @@ impl Stats {
         }
     }
 
-    /// Takes the next record of the journal; one that is not `asked` for says to which group its run belongs, and counts for nothing.
-    pub fn take(&mut self, told: &Told<'_>, asked: bool) {
+    /// Counts the next record. One outside the `asked` range only tells its run's group, and is not counted.
+    pub fn take(&mut self, told: &RecordFields<'_>, asked: bool) {
         let own = || self.by.iter().map(|by| by.of(told).to_owned()).collect();
         let key = match &*told.record {
             "started" => {
                 let key = own();
                 // Ids begin with the time of the run: what goes first is the oldest, whose end will not come any more.
-                if self.open.len() >= OPEN_RUNS {
+                if self.open.len() >= MAX_OPEN_RUNS {
                     self.open.pop_first();
                 }
                 self.open.insert(told.run_id.clone().into_owned(), key);
@@ -108,7 +108,7 @@ impl Stats {
             self.without_start += 1;
             return;
         };
-        if self.groups.len() >= GROUPS && !self.groups.contains_key(&key) {
+        if self.groups.len() >= MAX_GROUPS && !self.groups.contains_key(&key) {
             self.without_group += 1;
             return;
         }
@@ -116,12 +116,12 @@ impl Stats {
     }
 
     /// Returns the groups, each by what it is grouped by, in their order.
-    pub fn groups(&self) -> impl Iterator<Item = (&[String], &Group)> {
+    pub fn groups(&self) -> impl Iterator<Item = (&[String], &StatsGroup)> {
         self.groups.iter().map(|(key, group)| (&**key, group))
     }
 
     /// Returns a group as JSON.
-    pub fn json(&self, key: &[String], group: &Group) -> Map<String, Value> {
+    pub fn json(&self, key: &[String], group: &StatsGroup) -> Map<String, Value> {
         let names = self.by.iter().map(|by| by.name().to_owned());
         let mut members: Map<_, _> = names.zip(key.iter().cloned().map(Value::from)).collect();
         members.extend(
@@ -148,9 +148,9 @@ impl Stats {
     }
 }
 
-/// What a group's records come to.
+/// Statistics of a group's records.
 #[derive(Debug, Default)]
-pub struct Group {
+pub struct StatsGroup {
     blocked: u64,
     contexts: u64,
     failed: u64,
@@ -168,7 +168,7 @@ pub struct Group {
     warnings: u64,
 }
 
-impl Group {
+impl StatsGroup {
     /// Returns what is counted, by name.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [
@@ -185,7 +185,7 @@ impl Group {
         .into_iter()
     }
 
-    fn take(&mut self, told: &Told<'_>) {
+    fn take(&mut self, told: &RecordFields<'_>) {
         match &*told.record {
             "interrupted" => self.interrupted += 1,
             "refused" => self.refused += told.count.unwrap_or(1),
@@ -226,7 +226,7 @@ impl Group {
         if name == "correlationId" {
             return;
         }
-        let has_room = self.measures.len() < MEASURES || self.measures.contains_key(name);
+        let has_room = self.measures.len() < MAX_MEASURES || self.measures.contains_key(name);
         let taken = has_room
             && self
                 .measures
@@ -237,7 +237,7 @@ impl Group {
     }
 }
 
-/// How long something took, of any number of times: the largest exactly, the others to 2 %.
+/// Durations of something: the maximum exactly, quantiles to 2 %.
 #[derive(Debug, Default)]
 pub struct Latency {
     count: u64,
@@ -285,7 +285,7 @@ const fn most(step: u64) -> u64 {
     (value << shift) | ((1 << shift) - 1)
 }
 
-/// What hooks measured under one name.
+/// The values of one measure of hooks.
 #[derive(Debug, Default)]
 pub struct Measure {
     numbers: Option<Numbers>,
@@ -293,7 +293,7 @@ pub struct Measure {
     words: BTreeMap<String, u64>,
 }
 
-/// Any number of numbers.
+/// Statistics of numbers.
 #[derive(Clone, Copy, Debug)]
 struct Numbers {
     count: u64,
@@ -318,7 +318,7 @@ impl Measure {
         let Some(word) = value.as_str() else {
             return false;
         };
-        let has_room = self.words.len() < WORDS || self.words.contains_key(word);
+        let has_room = self.words.len() < MAX_WORDS || self.words.contains_key(word);
         if has_room {
             *self.words.entry(word.to_owned()).or_default() += 1;
         }
@@ -390,13 +390,13 @@ impl Numbers {
 mod tests {
     use super::*;
 
-    fn stats(by: &[By], lines: &[Value]) -> Stats {
+    fn stats(by: &[GroupBy], lines: &[Value]) -> Stats {
         let mut stats = Stats::new(by.to_vec());
         for (index, line) in lines.iter().enumerate() {
             let mut line = line.clone();
             line["sequence"] = json!(index + 1);
             let line = line.to_string();
-            stats.take(&Told::read(line.as_bytes()).unwrap(), true);
+            stats.take(&RecordFields::read(line.as_bytes()).unwrap(), true);
         }
         stats
     }
@@ -438,7 +438,7 @@ mod tests {
             ended("nobody", 5, &json!({})),
             json!({"record": "torn", "bytes": 3, "text": "x"}),
         ];
-        let counted = stats(&[By::Contract, By::Point], &lines);
+        let counted = stats(&[GroupBy::Contract, GroupBy::Point], &lines);
         let expected = [
             json!({
                 "contract": "basecoat", "point": "PreToolUse", "runs": 1, "blocked": 1, "warnings": 1, "contexts": 2,
@@ -453,7 +453,7 @@ mod tests {
         ];
         assert_eq!(all(&counted), expected);
         assert_eq!(counted.without_start, 1);
-        let by_profile = stats(&[By::Profile], &lines);
+        let by_profile = stats(&[GroupBy::Profile], &lines);
         assert_eq!(all(&by_profile)[1]["profile"], "strict");
     }
 
@@ -462,7 +462,7 @@ mod tests {
         let mut end = ended("a", 5, &json!({}));
         end["verdict"]["only_looked_on"] = json!(true);
         end["verdict"]["failed"] = json!(true);
-        let counted = stats(&[By::Point], &[started("a", "PreToolUse"), end]);
+        let counted = stats(&[GroupBy::Point], &[started("a", "PreToolUse"), end]);
         let expected = json!({
             "point": "PreToolUse", "runs": 1, "blocked": 0, "warnings": 0, "contexts": 0, "rewrites": 0, "failed": 1,
             "timed_out": 0, "refused": 0, "interrupted": 0, "latency_us": {"median": 5, "p95": 5, "max": 5},
@@ -481,7 +481,7 @@ mod tests {
             });
             lines.push(ended(&name, run, &measures));
         }
-        let group = all(&stats(&[By::Contract], &lines)).remove(0);
+        let group = all(&stats(&[GroupBy::Contract], &lines)).remove(0);
         let numbers = &group["measures"]["policyChecks"];
         assert_eq!(
             (&numbers["count"], &numbers["min"], &numbers["max"]),
@@ -492,7 +492,7 @@ mod tests {
         let words = group["measures"]["toolCategory"]["words"]
             .as_object()
             .unwrap();
-        assert_eq!((words.len(), &words["w0"]), (WORDS, &json!(2)));
+        assert_eq!((words.len(), &words["w0"]), (MAX_WORDS, &json!(2)));
         // 36 words had no room, twice each, and a list is no measure.
         assert_eq!(group["measures_dropped"], 72 + 200);
         assert_eq!(group["measures"].get("correlationId"), None);
@@ -500,15 +500,15 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_counted() {
-        let lines: Vec<_> = (0..GROUPS + 2)
+        let lines: Vec<_> = (0..MAX_GROUPS + 2)
             .map(|group| json!({"record": "refused", "run_id": "", "reason": "x", "hook": format!("h{group}")}))
             .collect();
-        let counted = stats(&[By::Hook], &lines);
+        let counted = stats(&[GroupBy::Hook], &lines);
         assert_eq!(
             (counted.groups().count(), counted.without_group),
-            (GROUPS, 2)
+            (MAX_GROUPS, 2)
         );
-        let starts: Vec<_> = (0..=OPEN_RUNS)
+        let starts: Vec<_> = (0..=MAX_OPEN_RUNS)
             .map(|run| started(&format!("{run:09}"), "x"))
             .collect();
         let mut lines = starts;
@@ -516,7 +516,7 @@ mod tests {
             ended("000000000", 1, &json!({})),
             ended("000000001", 1, &json!({})),
         ]);
-        let counted = stats(&[By::Point], &lines);
+        let counted = stats(&[GroupBy::Point], &lines);
         assert_eq!((counted.without_start, counted.groups().count()), (1, 1));
     }
 

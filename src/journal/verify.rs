@@ -9,7 +9,7 @@ use std::{
 use super::{
     chain::{Head, Link, MAX_LINE_BYTES},
     files::{self, Older, settled},
-    head::{Note, Noted},
+    head::{HeadRecord, HeadState},
 };
 
 /// A chain that holds.
@@ -28,7 +28,7 @@ pub struct Verified {
     pub tail: Tail,
 }
 
-/// What is known of a chain's end.
+/// The state of a chain's end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Tail {
     /// It goes as far as was noted.
@@ -48,12 +48,12 @@ pub struct BrokenAt {
     /// The sequence that belongs there, where that is known.
     pub record: Option<u64>,
     /// What is wrong with it.
-    pub why: Break,
+    pub why: ChainBreak,
 }
 
-/// What is wrong with a record.
+/// A defect of a record.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Break {
+pub enum ChainBreak {
     /// The records from here on were cut off.
     #[error("record {} and all up to record {noted} are gone: they were cut off, or lost with the machine", .last + 1)]
     Cut {
@@ -105,7 +105,7 @@ pub enum Break {
     Unlinked,
 }
 
-impl Break {
+impl ChainBreak {
     /// Returns its stable name.
     pub const fn reason(self) -> &'static str {
         match self {
@@ -140,7 +140,7 @@ pub enum VerifyError {
     },
 }
 
-/// Checks every record of one file: its hash, its place, and that it follows from the one before.
+/// Verifies every record of one file: hash, position, and link to the one before.
 ///
 /// A live journal is checked up to where it ended at the time of the call. What came before the file's first record, and
 /// whether something was cut off after its last, a file alone cannot tell.
@@ -165,7 +165,7 @@ pub fn verify_file(path: &Path) -> Result<Verified, VerifyError> {
     Ok(walk.verified(Tail::Unproven))
 }
 
-/// Checks every record of every file of a journal's directory, and its end against what was noted.
+/// Verifies all files of a journal, and its end against the head file.
 ///
 /// Where the oldest files were removed because no more were to be kept, it begins with the oldest that is.
 ///
@@ -174,7 +174,7 @@ pub fn verify_file(path: &Path) -> Result<Verified, VerifyError> {
 /// [`VerifyError::Broken`] names the first record that does not hold.
 pub fn verify_journal(directory: &Path) -> Result<Verified, VerifyError> {
     loop {
-        let seen = settled(directory, || Seen::of(directory)).map_err(unreadable(directory))?;
+        let seen = settled(directory, || Snapshot::of(directory)).map_err(unreadable(directory))?;
         match seen.verify(directory) {
             // Meanwhile a writer removed what was the oldest file.
             Err(VerifyError::Unreadable { source, .. })
@@ -186,23 +186,23 @@ pub fn verify_journal(directory: &Path) -> Result<Verified, VerifyError> {
     }
 }
 
-/// A journal's directory at a moment when no writer was in the middle of a line.
-struct Seen {
+/// A journal's directory while no writer was in the middle of a line.
+struct Snapshot {
     length: u64,
     /// Absent where a writer died between two files, or somebody removed it.
     live: Option<File>,
-    note: Note,
+    note: HeadState,
     older: Vec<Older>,
 }
 
-impl Seen {
+impl Snapshot {
     fn of(directory: &Path) -> io::Result<Self> {
-        let (note, older) = (Note::of(directory)?, Older::list(directory)?);
+        let (note, older) = (HeadState::of(directory)?, Older::list(directory)?);
         let live = match File::open(directory.join(files::LIVE)) {
             Ok(live) => Some(live),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             // Nothing at all is no journal.
-            Err(error) if note == Note::Absent && older.is_empty() => return Err(error),
+            Err(error) if note == HeadState::Absent && older.is_empty() => return Err(error),
             Err(_) => None,
         };
         let length = live.as_ref().map(File::metadata).transpose()?;
@@ -216,12 +216,12 @@ impl Seen {
 
     fn verify(&self, directory: &Path) -> Result<Verified, VerifyError> {
         let live = directory.join(files::LIVE);
-        let Note::Said(noted) = &self.note else {
+        let HeadState::Said(noted) = &self.note else {
             return Err(VerifyError::Broken(BrokenAt {
-                file: directory.join(files::NOTED),
+                file: directory.join(files::HEAD),
                 line: 1,
                 record: None,
-                why: Break::NoNote,
+                why: ChainBreak::NoNote,
             }));
         };
         // What a writer could not remove, or is about to.
@@ -257,12 +257,12 @@ struct Walk<'a> {
     head: Option<Head>,
     /// The line of the last file that was read last.
     line: u64,
-    noted: Option<&'a Noted>,
+    noted: Option<&'a HeadRecord>,
     records: u64,
 }
 
 impl<'a> Walk<'a> {
-    const fn new(noted: Option<&'a Noted>) -> Self {
+    const fn new(noted: Option<&'a HeadRecord>) -> Self {
         Self {
             files: 0,
             first: None,
@@ -282,7 +282,7 @@ impl<'a> Walk<'a> {
                 file: missing.path,
                 line: 1,
                 record: Some(expected),
-                why: Break::MissingFile {
+                why: ChainBreak::MissingFile {
                     from: expected,
                     to: first - 1,
                 },
@@ -321,19 +321,19 @@ impl<'a> Walk<'a> {
             Some(noted) if noted.sequence > last => {
                 self.line += 1;
                 let noted = noted.sequence;
-                Err(self.broken(live, Break::Cut { last, noted }))
+                Err(self.broken(live, ChainBreak::Cut { last, noted }))
             }
             Some(_) | None => Ok(()),
         }
     }
 
     /// Goes on by one line.
-    fn follow(&mut self, line: &[u8], full: bool) -> Result<(), Break> {
+    fn follow(&mut self, line: &[u8], full: bool) -> Result<(), ChainBreak> {
         let Some(line) = line.strip_suffix(b"\n") else {
             return Err(if full {
-                Break::Malformed
+                ChainBreak::Malformed
             } else {
-                Break::Unfinished
+                ChainBreak::Unfinished
             });
         };
         let link = Link::read(line)?;
@@ -345,22 +345,22 @@ impl<'a> Walk<'a> {
                 let head = head.as_ref().unwrap_or(&genesis);
                 let expected = self.expected();
                 if link.sequence != expected {
-                    return Err(Break::Misplaced {
+                    return Err(ChainBreak::Misplaced {
                         expected,
                         found: link.sequence,
                     });
                 }
                 if link.previous != head.hash.as_str() {
-                    return Err(Break::Unlinked);
+                    return Err(ChainBreak::Unlinked);
                 }
             }
         }
         let noted = self.noted.filter(|noted| noted.sequence == link.sequence);
         if noted.is_some_and(|noted| noted.hash != link.hash) {
-            return Err(Break::Rewritten);
+            return Err(ChainBreak::Rewritten);
         }
         if link.record == "lost" {
-            return Err(Break::Lost);
+            return Err(ChainBreak::Lost);
         }
         self.first.get_or_insert(link.sequence);
         self.head = Some(link.head());
@@ -374,7 +374,7 @@ impl<'a> Walk<'a> {
         self.head.as_ref().map_or(begin, |head| head.sequence + 1)
     }
 
-    fn broken(&self, file: &Path, why: Break) -> VerifyError {
+    fn broken(&self, file: &Path, why: ChainBreak) -> VerifyError {
         // Of a file alone it is not known with which record it begins.
         let known = self.head.is_some() || self.noted.is_some();
         VerifyError::Broken(BrokenAt {

@@ -1,4 +1,4 @@
-//! The thread that writes the journal: whatever a disk or another writer does, no request has to hold still for it.
+//! The journal's writer thread, so that no request's thread waits for a disk or lock.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -20,18 +20,18 @@ use super::{
 };
 use crate::refusal::chain;
 
-/// How many starts and refusals wait to be written; more wait for room. Ends always have some: there are no more of them than
-/// hooks that run.
-const QUEUED: usize = 1024;
+/// The most starts and refusals in the queue; more wait for room. Ends always have some: there are no more of them than hooks that
+/// run.
+const MAX_QUEUED: usize = 1024;
 
-/// How many records are written under one lock, and synced by one wait for the disk.
-const GROUP: usize = 64;
+/// The most records that are written under one lock and synced together.
+const MAX_GROUP: usize = 64;
 
-/// How often the ends that could not be written are tried again.
-const RETRY: Duration = Duration::from_secs(1);
+/// The interval between attempts to write ends that failed.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the end of a daemon waits for what is to be written. The next one records runs without an end as interrupted.
-const LINGER: Duration = Duration::from_secs(5);
+/// How long shutdown waits for queued records. The next daemon records runs without an end as interrupted.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The journal's writer.
 #[derive(Debug)]
@@ -42,11 +42,11 @@ pub(crate) struct Writer {
     /// What keeps records from being written.
     problem: watch::Receiver<Option<Problem>>,
     /// `None` once no more is written.
-    queue: Option<mpsc::Sender<Entry>>,
+    queue: Option<mpsc::Sender<QueuedRecord>>,
     room: Arc<Semaphore>,
 }
 
-/// What keeps records from being written, so that nothing runs.
+/// The error that keeps records from being written, so that nothing runs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
     /// Whether this process writes no record any more. Otherwise it tries again every second, and goes on once all are written.
@@ -61,7 +61,7 @@ pub struct Problem {
 pub(crate) struct Unwritten(String);
 
 #[derive(Debug)]
-struct Entry {
+struct QueuedRecord {
     record: Record,
     /// Whether it is not to be written once nobody waits for it.
     revocable: bool,
@@ -69,8 +69,8 @@ struct Entry {
     written: oneshot::Sender<Result<Appended, Unwritten>>,
 }
 
-impl Entry {
-    /// Whether it is to be written; `runs`: whether runs are started.
+impl QueuedRecord {
+    /// Returns whether it is still to be written; `runs`: whether runs are started.
     fn is_wanted(&self, runs: bool) -> bool {
         !self.revocable || (runs && !self.written.is_closed())
     }
@@ -106,7 +106,7 @@ impl Writer {
             ended: Mutex::new(ended),
             problem,
             queue: Some(queue),
-            room: Arc::new(Semaphore::new(QUEUED)),
+            room: Arc::new(Semaphore::new(MAX_QUEUED)),
         })
     }
 
@@ -148,7 +148,7 @@ impl Writer {
         room: Option<OwnedSemaphorePermit>,
     ) -> Result<Appended, Unwritten> {
         let (written, done) = oneshot::channel();
-        let entry = Entry {
+        let entry = QueuedRecord {
             record,
             revocable,
             _room: room,
@@ -164,7 +164,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.queue.take());
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if ended.recv_timeout(LINGER) == Err(RecvTimeoutError::Timeout) {
+        if ended.recv_timeout(CLOSE_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             tracing::error!(
                 path = %self.directory.display(),
                 "the journal does not take the last records; the next daemon records their runs as interrupted"
@@ -177,25 +177,25 @@ fn gone() -> Unwritten {
     Unwritten("the thread that writes it is gone; restart the daemon".to_owned())
 }
 
-/// What the thread has.
+/// State of the writer thread.
 struct WriterThread {
     journal: Journal,
     /// Ends that could not be written yet, the oldest first. No run is started meanwhile, so there are no more of them than hooks
     /// could run.
     late: VecDeque<Record>,
-    /// Runs whose start was written and whose end was not asked for yet.
+    /// Runs whose start was written and whose end was not submitted yet.
     open: HashSet<String>,
     tell: watch::Sender<Option<Problem>>,
 }
 
 impl WriterThread {
     /// Writes what comes until nobody can send any more.
-    fn serve(&mut self, entries: &mpsc::Receiver<Entry>) {
-        let mut group = Vec::with_capacity(GROUP);
+    fn serve(&mut self, entries: &mpsc::Receiver<QueuedRecord>) {
+        let mut group = Vec::with_capacity(MAX_GROUP);
         let mut retry = Instant::now();
         loop {
             let first = if self.late.is_empty() {
-                retry = Instant::now() + RETRY;
+                retry = Instant::now() + RETRY_INTERVAL;
                 entries.recv().map_err(RecvTimeoutError::from)
             } else {
                 entries.recv_timeout(retry.saturating_duration_since(Instant::now()))
@@ -203,7 +203,7 @@ impl WriterThread {
             match first {
                 Ok(first) => {
                     group.push(first);
-                    group.extend(entries.try_iter().take(GROUP - 1));
+                    group.extend(entries.try_iter().take(MAX_GROUP - 1));
                     self.write_group(&mut group);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -211,14 +211,14 @@ impl WriterThread {
             }
             if Instant::now() >= retry {
                 self.write_late();
-                retry = Instant::now() + RETRY;
+                retry = Instant::now() + RETRY_INTERVAL;
             }
         }
         self.write_late();
     }
 
     /// Writes records one after another, and answers each.
-    fn write_group(&mut self, group: &mut Vec<Entry>) {
+    fn write_group(&mut self, group: &mut Vec<QueuedRecord>) {
         let mut wanted = Vec::with_capacity(group.len());
         let appended = {
             // Looked at under the journal's lock, for which others may have waited long.
@@ -253,9 +253,9 @@ impl WriterThread {
         }
     }
 
-    /// Says what came of a record, here where it cannot be missed: who waited for it may be gone.
-    fn answer(&mut self, entry: Entry, result: Result<Appended, JournalError>) {
-        let Entry {
+    /// Sends a record's result, and handles it here where nobody waits for it any more.
+    fn answer(&mut self, entry: QueuedRecord, result: Result<Appended, JournalError>) {
+        let QueuedRecord {
             record, written, ..
         } = entry;
         let is_end = self.follow(&record, result.is_ok());
@@ -350,8 +350,8 @@ mod tests {
     use super::*;
     use crate::journal::append::tests::{refused, refused_run, started};
 
-    fn entry(record: Record) -> Entry {
-        Entry {
+    fn entry(record: Record) -> QueuedRecord {
+        QueuedRecord {
             record,
             revocable: false,
             _room: None,

@@ -1,4 +1,4 @@
-//! The marks by which writers of a journal know which of them still live.
+//! Lock files of the journal's writers, by which writers recognise dead ones.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -14,24 +14,24 @@ use uuid::Uuid;
 
 use crate::util::trusted_file::{self, Untrusted};
 
-/// The mark of one writer, held by this process: its own, or that of a writer that died.
+/// A writer's lock file, held by this process: its own, or a dead writer's.
 ///
 /// The kernel lets go of it when its holder ends, however it ends.
 #[derive(Debug)]
-pub(super) struct Mark {
+pub(super) struct WriterLock {
     id: String,
     path: PathBuf,
     _held: Flock<File>,
 }
 
-impl Mark {
+impl WriterLock {
     /// Makes the mark of a new writer.
     ///
     /// The caller holds the journal's lock: between making and locking, the mark looks like a dead writer's.
-    pub(super) fn make(directory: &Path) -> Result<Self, MarkError> {
+    pub(super) fn make(directory: &Path) -> Result<Self, WriterLockError> {
         let id = Uuid::now_v7().to_string();
         let path = directory.join(format!("{id}.{EXTENSION}"));
-        let failed = |cause| MarkError {
+        let failed = |cause| WriterLockError {
             path: path.clone(),
             cause,
         };
@@ -49,8 +49,8 @@ impl Mark {
     /// Takes over the marks of writers that died. Whoever holds such a mark is the only one to settle its runs.
     ///
     /// The caller holds the journal's lock.
-    pub(super) fn take_dead(directory: &Path) -> Result<Vec<Self>, MarkError> {
-        let failed = |error: io::Error| MarkError {
+    pub(super) fn take_dead(directory: &Path) -> Result<Vec<Self>, WriterLockError> {
+        let failed = |error: io::Error| WriterLockError {
             path: directory.to_owned(),
             cause: error.into(),
         };
@@ -76,9 +76,9 @@ impl Mark {
     }
 
     /// Removes the mark: every run of its writer is settled.
-    pub(super) fn remove(&self) -> Result<(), MarkError> {
+    pub(super) fn remove(&self) -> Result<(), WriterLockError> {
         match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(MarkError {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(WriterLockError {
                 path: self.path.clone(),
                 cause: error.into(),
             }),
@@ -89,7 +89,7 @@ impl Mark {
 
 /// Handling a mark failed.
 #[derive(Debug)]
-pub(super) struct MarkError {
+pub(super) struct WriterLockError {
     pub(super) cause: Untrusted,
     pub(super) path: PathBuf,
 }
@@ -105,8 +105,8 @@ fn id(path: &Path) -> Option<String> {
 }
 
 /// Locks a mark, unless its writer lives or has just removed it.
-fn take(path: &Path) -> Result<Option<Flock<File>>, MarkError> {
-    let failed = |cause| MarkError {
+fn take(path: &Path) -> Result<Option<Flock<File>>, WriterLockError> {
+    let failed = |cause| WriterLockError {
         path: path.to_owned(),
         cause,
     };

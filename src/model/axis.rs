@@ -164,7 +164,7 @@ pub enum Demand {
     Wanted,
 }
 
-/// What a backend does about one axis.
+/// A backend's treatment of one axis.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Coverage {
     /// The axis holds but for `gap`.

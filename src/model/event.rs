@@ -28,8 +28,8 @@ pub enum EventError {
     },
 }
 
-/// Accepts an event that is one JSON document in UTF-8, of at most `max_bytes`, nested at most 128 deep, without a key that
-/// occurs twice in one object.
+/// Checks that an event is one JSON document without duplicate keys. It is UTF-8, has at most `max_bytes`, and is nested at most
+/// 128 deep.
 ///
 /// Two parsers may read a repeated key differently, so a hook could decide about another event than the one that happens.
 /// An event that was not given is the caller's to handle: no bytes are not a JSON document.

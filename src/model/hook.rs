@@ -1,4 +1,4 @@
-//! A hook as a caller asks for it.
+//! A hook as requested.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,12 +6,12 @@ use std::{
     path::PathBuf,
 };
 
-/// What the caller wants run.
+/// The command of a hook.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Command {
     /// Program and arguments, at least one, none with a NUL byte.
     Argv(Vec<OsString>),
-    /// A command line; the contract says whether a shell runs it or it is split into words.
+    /// A command line; the contract decides whether a shell runs or words are split.
     Line {
         /// The absolute path of the shell, if the caller names one.
         shell: Option<PathBuf>,
@@ -20,7 +20,7 @@ pub enum Command {
     },
 }
 
-/// What happens to a run whose client is gone.
+/// The treatment of a run whose client is gone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OnDisconnect {
     /// The run goes on to its end or deadline.
@@ -34,13 +34,13 @@ pub enum OnDisconnect {
 pub enum OnFailure {
     /// A failure denies or blocks.
     Closed,
-    /// As the contract says.
+    /// The contract's rule.
     Contract,
-    /// A failure stops nothing, except a tool call or permission; only the operator can say so.
+    /// A failure stops nothing, except a tool call or permission. Only the operator can configure this.
     Open,
 }
 
-/// What a request takes away from its profile.
+/// A request's restrictions of its profile.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Narrow {
     /// No named read or write grants at all.
@@ -60,7 +60,7 @@ pub struct Narrow {
 /// The hook itself.
 #[derive(Clone, Debug)]
 pub struct Hook {
-    /// Whether it starts in the workspace where one is bound and granted, even if its profile does not say so.
+    /// Whether it starts in a bound and granted workspace even if its profile does not.
     pub at_workspace: bool,
     /// Where the paths in its command start that are relative; absolute. `None` = where the hook does.
     pub base: Option<PathBuf>,
@@ -92,10 +92,10 @@ impl Hook {
     }
 }
 
-/// What is written to stdin.
+/// The event on stdin.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// The event as the caller sent it: JSON text, checked for depth, duplicate keys and encoding.
+    /// The event's JSON text, checked for depth, duplicate keys and encoding.
     pub json: bytes::Bytes,
     /// The lifecycle point in the contract's spelling.
     pub point: String,
@@ -103,7 +103,7 @@ pub struct Event {
     pub raw: bool,
 }
 
-/// What stands behind a command beside a consent.
+/// The backing of a command beside a consent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Backing {
     /// The operator's list of infer's commands, which stands for one.

@@ -10,8 +10,7 @@ use std::{
     ops::Range,
 };
 
-/// Returns a text with a blank in the place of each byte of its comments, as JavaScript has them, so that all else stays where it
-/// is. Of what is no JSON even so, nothing is said.
+/// Blanks JavaScript's comments out of a text, so that all else keeps its offset. The text need not be JSON otherwise.
 pub(crate) fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -42,7 +41,7 @@ pub(crate) fn without_comments(text: &str) -> String {
     out
 }
 
-/// Returns where a text goes on that begins with a string; `None` where that has no end.
+/// Returns the end of the string at a text's start; `None` if unterminated.
 fn end_of_string(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     let mut more = text.char_indices().skip(1);
@@ -53,7 +52,7 @@ fn end_of_string(text: &str) -> Option<usize> {
     })
 }
 
-/// How deep arrays and objects may nest.
+/// The deepest nesting of arrays and objects.
 pub(crate) const MAX_DEPTH: usize = 128;
 
 /// Appends a document without the white space between its tokens. Numbers and strings stay as they are written.
@@ -74,50 +73,50 @@ pub(crate) fn compact_into(json: &str, out: &mut String) {
 pub(crate) fn first_too_deep(json: &str) -> Option<usize> {
     let mut depth = 0_usize;
     marks(json).find_map(|mark| match mark {
-        Mark::Close => {
+        Punctuation::Close => {
             depth = depth.saturating_sub(1);
             None
         }
-        Mark::Colon | Mark::Text(_) => None,
-        Mark::Open(at) => {
+        Punctuation::Colon | Punctuation::Text(_) => None,
+        Punctuation::Open(at) => {
             depth += 1;
             (depth > MAX_DEPTH).then_some(at)
         }
     })
 }
 
-/// Returns where an object repeats one of its keys, as the byte offset of the later one. Keys are equal if they are after
-/// decoding: `"a"` repeats `"\u0061"`.
+/// Returns the byte offset of the first duplicate key in an object. Keys are equal if they are after decoding: `"a"` repeats
+/// `"\u0061"`.
 ///
 /// Keys are compared when their object ends. Why not a set of those seen: an event of nothing but keys would cost many
 /// times its own size.
 pub(crate) fn first_repeated_key(json: &str) -> Option<usize> {
     let hashes = RandomState::new();
-    let mut keys: Vec<Key> = Vec::new();
+    let mut keys: Vec<OpenKey> = Vec::new();
     let mut opened = Vec::new();
     let mut text = 0..0;
     marks(json).find_map(|mark| match mark {
-        Mark::Close => {
+        Punctuation::Close => {
             let start = opened.pop().unwrap_or(0);
             let repeated = repeated_key(json, &mut keys[start..]);
             keys.truncate(start);
             repeated
         }
         // Outside a string, a colon follows nothing but a key.
-        Mark::Colon => {
+        Punctuation::Colon => {
             let mut hasher = hashes.build_hasher();
             code_points(&json[text.clone()]).for_each(|point| hasher.write_u32(point));
-            keys.push(Key {
+            keys.push(OpenKey {
                 hash: hasher.finish(),
                 start: text.start,
             });
             None
         }
-        Mark::Open(_) => {
+        Punctuation::Open(_) => {
             opened.push(keys.len());
             None
         }
-        Mark::Text(range) => {
+        Punctuation::Text(range) => {
             text = range;
             None
         }
@@ -127,7 +126,7 @@ pub(crate) fn first_repeated_key(json: &str) -> Option<usize> {
 /// A string that is a value. Both ranges are without the quotes, and as it is written.
 #[derive(Debug, PartialEq)]
 pub(crate) struct StringValue {
-    /// The key whose value it is; `None` of an element of an array and of a document that is a string.
+    /// The key of this value; `None` for an array's element and the top level.
     pub(crate) key: Option<Range<usize>>,
     /// The string.
     pub(crate) text: Range<usize>,
@@ -140,10 +139,12 @@ pub(crate) fn string_values(json: &str) -> impl Iterator<Item = StringValue> {
     iter::from_fn(move || {
         loop {
             match marks.next()? {
-                Mark::Close | Mark::Open(_) => key = None,
-                Mark::Colon => {}
-                Mark::Text(text) if matches!(marks.peek(), Some(Mark::Colon)) => key = Some(text),
-                Mark::Text(text) => {
+                Punctuation::Close | Punctuation::Open(_) => key = None,
+                Punctuation::Colon => {}
+                Punctuation::Text(text) if matches!(marks.peek(), Some(Punctuation::Colon)) => {
+                    key = Some(text)
+                }
+                Punctuation::Text(text) => {
                     let key = key.take();
                     return Some(StringValue { key, text });
                 }
@@ -153,15 +154,15 @@ pub(crate) fn string_values(json: &str) -> impl Iterator<Item = StringValue> {
 }
 
 /// A key of an object that has not ended.
-struct Key {
-    /// Keyed by a secret of this pass, so that nobody can prepare keys that all compare slowly.
+struct OpenKey {
+    /// A hash keyed by a secret of this pass, against prepared collisions.
     hash: u64,
     /// Where its text starts, behind the quote.
     start: usize,
 }
 
-/// What gives a document its structure.
-enum Mark {
+/// A character of a document's structure.
+enum Punctuation {
     /// The end of an array or object.
     Close,
     /// Between a key and its value.
@@ -172,7 +173,7 @@ enum Mark {
     Text(Range<usize>),
 }
 
-fn marks(json: &str) -> impl Iterator<Item = Mark> {
+fn marks(json: &str) -> impl Iterator<Item = Punctuation> {
     let bytes = json.as_bytes();
     let mut at = 0;
     iter::from_fn(move || {
@@ -183,19 +184,20 @@ fn marks(json: &str) -> impl Iterator<Item = Mark> {
                 b'"' => {
                     let end = string_end(bytes, at);
                     at = end + 1;
-                    return Some(Mark::Text(start + 1..end));
+                    return Some(Punctuation::Text(start + 1..end));
                 }
-                b':' => return Some(Mark::Colon),
-                b'[' | b'{' => return Some(Mark::Open(start)),
-                b']' | b'}' => return Some(Mark::Close),
+                b':' => return Some(Punctuation::Colon),
+                b'[' | b'{' => return Some(Punctuation::Open(start)),
+                b']' | b'}' => return Some(Punctuation::Close),
                 _ => {}
             }
         }
     })
 }
 
-fn repeated_key(json: &str, keys: &mut [Key]) -> Option<usize> {
-    let text = |key: &Key| code_points(&json[key.start..string_end(json.as_bytes(), key.start)]);
+fn repeated_key(json: &str, keys: &mut [OpenKey]) -> Option<usize> {
+    let text =
+        |key: &OpenKey| code_points(&json[key.start..string_end(json.as_bytes(), key.start)]);
     keys.sort_unstable_by(|a, b| {
         let by_text = || text(a).cmp(text(b));
         a.hash

@@ -28,12 +28,12 @@ pub(crate) enum Fault {
 #[derive(Debug, Default)]
 pub(crate) struct Members<'a>(Vec<(Key, &'a RawValue)>);
 
-/// A key; half of a surrogate pair, which is valid JSON, is kept as the three bytes that UTF-8 would have for it.
+/// A decoded key; half of a surrogate pair, valid JSON, is three bytes. They are those that UTF-8 would have for it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Key(Vec<u8>);
 
 impl Key {
-    /// Says whether it is this name.
+    /// Returns whether it is this name.
     pub(crate) fn is(&self, name: &str) -> bool {
         self.0 == name.as_bytes()
     }
@@ -47,8 +47,8 @@ impl Key {
     pub(crate) fn write(&self, out: &mut String) {
         out.push('"');
         pieces(&self.0, |piece| match piece {
-            Piece::Half(half) => out.push_str(&format!("\\u{half:04x}")),
-            Piece::Text(text) => {
+            StringPiece::Half(half) => out.push_str(&format!("\\u{half:04x}")),
+            StringPiece::Text(text) => {
                 let quoted = Value::from(text).to_string();
                 out.push_str(&quoted[1..quoted.len() - 1]);
             }
@@ -58,27 +58,26 @@ impl Key {
 }
 
 /// A piece of a decoded string.
-enum Piece<'a> {
+enum StringPiece<'a> {
     /// Half of a surrogate pair.
     Half(u16),
     /// Text in between.
     Text(&'a str),
 }
 
-/// Takes the bytes of a decoded string apart, in which half of a surrogate pair is the three bytes that UTF-8 would have for
-/// it.
-fn pieces(mut bytes: &[u8], mut each: impl FnMut(Piece<'_>)) {
+/// Splits a decoded string at halves of surrogate pairs, which are three bytes each.
+fn pieces(mut bytes: &[u8], mut each: impl FnMut(StringPiece<'_>)) {
     while !bytes.is_empty() {
         let half = bytes
             .windows(3)
             .position(|window| window[0] == 0xed && window[1] >= 0xa0);
         let (text, rest) = bytes.split_at(half.unwrap_or(bytes.len()));
         if !text.is_empty() {
-            each(Piece::Text(&String::from_utf8_lossy(text)));
+            each(StringPiece::Text(&String::from_utf8_lossy(text)));
         }
         if let [_, high, low, rest @ ..] = rest {
             let bits = |byte: u8| u16::from(byte & 0x3f);
-            each(Piece::Half(0xd000 | (bits(*high) << 6) | bits(*low)));
+            each(StringPiece::Half(0xd000 | (bits(*high) << 6) | bits(*low)));
             bytes = rest;
         } else {
             bytes = &[];
@@ -86,14 +85,14 @@ fn pieces(mut bytes: &[u8], mut each: impl FnMut(Piece<'_>)) {
     }
 }
 
-/// Returns the bytes of a decoded string as text, with U+FFFD for half of a surrogate pair.
+/// Decodes a string to text, with U+FFFD for half of a surrogate pair.
 fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     str::from_utf8(bytes).map_or_else(
         |_| {
             let mut text = String::with_capacity(bytes.len());
             pieces(bytes, |piece| match piece {
-                Piece::Half(_) => text.push(char::REPLACEMENT_CHARACTER),
-                Piece::Text(piece) => text.push_str(piece),
+                StringPiece::Half(_) => text.push(char::REPLACEMENT_CHARACTER),
+                StringPiece::Text(piece) => text.push_str(piece),
             });
             Cow::Owned(text)
         },
@@ -112,7 +111,7 @@ impl<'a> Members<'a> {
         Self::parse_at_any_depth(text)
     }
 
-    /// Takes a document apart that was accepted, or of which the members alone are looked at.
+    /// Splits a document that was accepted, or of which only the members matter.
     pub(crate) fn parse_at_any_depth(text: &'a str) -> Result<Self, Fault> {
         let document: &RawValue = serde_json::from_str(text).map_err(|_| Fault::NotJson)?;
         Self::of(document).ok_or(Fault::NotObject)
@@ -167,7 +166,7 @@ impl<'a> Members<'a> {
             .collect()
     }
 
-    /// Says whether two members have one name.
+    /// Returns whether a name occurs twice.
     pub(crate) fn repeat(&self) -> bool {
         let mut keys: Vec<_> = self.0.iter().map(|(key, _)| &key.0).collect();
         keys.sort_unstable();
@@ -180,7 +179,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Says whether a value is `null`.
+/// Returns whether a value is `null`.
 pub(crate) fn is_null(value: &RawValue) -> bool {
     value.get() == "null"
 }

@@ -4,7 +4,7 @@ use std::{fmt, os::unix::ffi::OsStrExt, path::Path};
 
 use super::InvalidField;
 
-/// Whether a path is absolute and has no component `.` or `..`: anything else could name another file than it seems to.
+/// Returns whether a path is absolute and without components `.` and `..`. Anything else could name another file than it seems to.
 pub fn is_plain(path: &Path) -> bool {
     let dots = |component: &[u8]| matches!(component, b"." | b"..");
     let mut components = path.as_os_str().as_bytes().split(|byte| *byte == b'/');
@@ -12,7 +12,7 @@ pub fn is_plain(path: &Path) -> bool {
 }
 
 /// The longest name, id or point.
-const NAME_BYTES: usize = 256;
+const MAX_NAME_BYTES: usize = 256;
 
 /// Checks a name, id or point of a request.
 ///
@@ -20,10 +20,10 @@ const NAME_BYTES: usize = 256;
 ///
 /// Says what is wrong with it, as that of this field.
 pub fn check_name(field: &str, text: &str) -> Result<(), InvalidField> {
-    if text.len() > NAME_BYTES {
+    if text.len() > MAX_NAME_BYTES {
         return Err(InvalidField::new(
             field,
-            format!("is longer than {NAME_BYTES} bytes"),
+            format!("is longer than {MAX_NAME_BYTES} bytes"),
         ));
     }
     if text.chars().any(char::is_control) {
@@ -32,7 +32,7 @@ pub fn check_name(field: &str, text: &str) -> Result<(), InvalidField> {
     Ok(())
 }
 
-/// The name of a profile: 1 to 64 of `a-z 0-9 - _`, starting with a letter.
+/// A profile's name: 1 to 64 of `a-z 0-9 - _`, starting with a letter.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ProfileName(String);
 
@@ -58,7 +58,7 @@ impl fmt::Display for ProfileName {
     }
 }
 
-/// Whether a text is a SHA-256 as it is written here: lower-case hex.
+/// Returns whether a text is a SHA-256 in lower-case hex.
 pub fn is_sha256(text: &str) -> bool {
     let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     text.len() == 64 && text.bytes().all(is_digit)

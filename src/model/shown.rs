@@ -1,6 +1,6 @@
-//! What a reader of a text would not see as it is.
+//! Recognises characters that a reader would not see as they are.
 
-/// Whether a character steers a terminal, cannot be seen, or has others shown in another order than they are in.
+/// Returns whether a character steers a terminal, is invisible, or reorders others.
 pub fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(

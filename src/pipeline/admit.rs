@@ -19,7 +19,7 @@ use crate::{
     consent::{
         ConsentRule, Consents, Opened, OpenedFor, Program,
         allowlist::command_line,
-        decide::{ALLOW, Asking, Case, Decree, Shown, Unhashed},
+        decide::{ALLOW, Case, CommandSummary, ConsentDecision, QuestionToAsk, Unhashed},
         hashing::{Hashing, UNALLOWED_BYTES},
         interpreter,
         pending::Decided,
@@ -382,7 +382,7 @@ impl Gate {
         } else {
             OpenedFor::Oneself
         };
-        let mut answer: Option<(Shown, Decided)> = None;
+        let mut answer: Option<(CommandSummary, Decided)> = None;
         let mut asking = Duration::ZERO;
         let mut queued = Duration::ZERO;
         loop {
@@ -418,16 +418,16 @@ impl Gate {
             let decree = match &answer {
                 None => self.consents.decide(&case).await?,
                 Some((shown, answer)) => {
-                    Decree::Run(self.consents.answered(&case, shown, *answer).await?)
+                    ConsentDecision::Run(self.consents.answered(&case, shown, *answer).await?)
                 }
             };
-            let Asking {
+            let QuestionToAsk {
                 question,
                 shown,
                 wait,
             } = match decree {
-                Decree::Ask(asking) => *asking,
-                Decree::Run(consent) => {
+                ConsentDecision::Ask(asking) => *asking,
+                ConsentDecision::Run(consent) => {
                     return Ok(Admitted {
                         _place: place,
                         answered_by: answer.map(|(_, decided)| decided.by),

@@ -105,7 +105,7 @@ fn started(plan: &Plan, redaction: &Redaction) -> record::Started {
     record::Started {
         axes: axes(plan),
         backend: plan.prepared.backend.as_str().to_owned(),
-        command: record::Command::new(&admitted.program.argv),
+        command: record::CommandLine::new(&admitted.program.argv),
         answered_by: admitted.answered_by.as_ref().map(known),
         consent: admitted.consent,
         contract: request.contract.contract_name().to_owned(),
@@ -136,8 +136,8 @@ fn started(plan: &Plan, redaction: &Redaction) -> record::Started {
     }
 }
 
-fn passed_over(passed_over: &PassedOver) -> record::PassedOver {
-    record::PassedOver {
+fn passed_over(passed_over: &PassedOver) -> record::PassedOverLine {
+    record::PassedOverLine {
         backend: passed_over.backend.as_str().to_owned(),
         message: passed_over.refusal.message.clone(),
         reason: passed_over.refusal.reason.as_str().to_owned(),

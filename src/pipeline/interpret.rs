@@ -9,7 +9,7 @@ use super::Ended;
 use crate::{
     consent::allowlist::command_line,
     contract::{Bearing, ContractEvent, End as ContractEnd, EndKind, Entry, Verdict},
-    journal::{Redaction, Shown, record},
+    journal::{RedactedOutput, Redaction, record},
     model::Command,
     process::{Captured, Cause},
     redact::{MARKER_BYTES, Redactor},
@@ -37,9 +37,9 @@ pub struct Interpreted {
 pub struct Redacted {
     redaction: Arc<Redaction>,
     /// What the hook wrote to stderr.
-    pub stderr: Shown,
+    pub stderr: RedactedOutput,
     /// What the hook wrote to stdout.
-    pub stdout: Shown,
+    pub stdout: RedactedOutput,
 }
 
 impl Redacted {
@@ -125,8 +125,8 @@ impl Interpreted {
                 event.redact(redactor);
             }
             Redacted {
-                stderr: Shown::of(stderr, redactor),
-                stdout: Shown::of(stdout, redactor),
+                stderr: RedactedOutput::of(stderr, redactor),
+                stdout: RedactedOutput::of(stdout, redactor),
                 redaction,
             }
         });

@@ -13,7 +13,7 @@ use crate::{
     policy::{
         Policy,
         environment::Variables,
-        narrow::{Bound, narrow},
+        narrow::{Bindings, narrow},
     },
     refusal::{Reason, Refusal, Stop},
     sandbox::{Asked, Confirmation, HookTask, Opened, PassedOver, Prepared, Sandbox, Selected},
@@ -54,7 +54,7 @@ impl Plan {
     pub async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Box<Self>, Stop> {
         let request = &admitted.request;
         let base = &admitted.policy;
-        let bound = Bound {
+        let bound = Bindings {
             source: request.hook.source.as_deref(),
             workspace: request.hook.workspace.as_deref(),
         };

@@ -77,7 +77,7 @@ impl Recorded {
 /// Who asked for what: all that is known of a request that is refused.
 #[derive(Clone, Debug)]
 pub struct About {
-    command: Option<record::Command>,
+    command: Option<record::CommandLine>,
     contract: &'static str,
     count: Option<u64>,
     hook: String,
@@ -93,8 +93,8 @@ impl About {
     /// Notes who asked for what.
     pub fn request(call: &Call, request: &Request) -> Self {
         let command = match &request.hook.command {
-            Command::Argv(argv) => record::Command::new(argv),
-            Command::Line { shell: _, text } => record::Command::new(&[text.into()]),
+            Command::Argv(argv) => record::CommandLine::new(argv),
+            Command::Line { shell: _, text } => record::CommandLine::new(&[text.into()]),
         };
         Self {
             command: Some(command),
@@ -329,8 +329,8 @@ pub(super) fn unavailable(why: &str) -> Refusal {
 }
 
 /// Notes what is known of a caller.
-pub(super) const fn known(peer: &Peer) -> record::Peer {
-    record::Peer {
+pub(super) const fn known(peer: &Peer) -> record::PeerLine {
+    record::PeerLine {
         pid: peer.pid,
         uid: peer.uid,
     }
@@ -425,7 +425,7 @@ fn digest(rewritten: Option<&Json>) -> Option<String> {
     rewritten.map(|json| sha256(json.as_str().as_bytes()))
 }
 
-fn stream(captured: &Captured, kept: Option<record::Kept>) -> record::Stream {
+fn stream(captured: &Captured, kept: Option<record::CapturedText>) -> record::Stream {
     record::Stream {
         kept,
         sha256: Some(sha256(&captured.head)),

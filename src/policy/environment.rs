@@ -1,5 +1,4 @@
-//! The environment of a hook: the profile's variables, those of the hook's configuration, and those of the request that
-//! the profile lets in.
+//! Builds a hook's environment from its profile, its configuration and its request.
 //!
 //! Nothing is inherited from the daemon.
 
@@ -10,10 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Access, Place, Policy};
+use super::{Access, GrantPlace, Policy};
 use crate::model::{Hook, InvalidField, is_plain};
 
-/// Tells whatever a hook starts how many hooks led to it. A runtime started by one passes it on with its own requests.
+/// The nesting depth: how many hooks led to this process. A runtime that a hook starts passes it on with its own requests.
 pub const DEPTH: &str = "HOOKJAIL_DEPTH";
 
 /// The variables of a run but for those that name its scratch directory.
@@ -21,8 +20,8 @@ pub const DEPTH: &str = "HOOKJAIL_DEPTH";
 pub struct Variables(BTreeMap<OsString, OsString>);
 
 impl Variables {
-    /// Takes the profile's variables and those of the hook, and tells it how many lead to what it starts. What the
-    /// operator configured for the hook need not be on the profile's list, and goes before what a request says.
+    /// Merges the variables of profile, hook and request, and sets the nesting depth. What the operator configured for the hook
+    /// need not be on the profile's list, and goes before what a request says.
     ///
     /// # Errors
     ///
@@ -98,7 +97,7 @@ impl Variables {
         self.with_scratch(Path::new("")).into_keys().collect()
     }
 
-    /// Returns the whole environment, sorted by name; `TMPDIR` is `scratch`, and so is `HOME` where the profile has no other.
+    /// Returns the whole environment, sorted by name. `TMPDIR` is `scratch`, and so is `HOME` where the profile has no other.
     pub fn with_scratch(&self, scratch: &Path) -> BTreeMap<OsString, OsString> {
         let mut all = self.0.clone();
         all.entry("HOME".into()).or_insert_with(|| scratch.into());
@@ -107,8 +106,7 @@ impl Variables {
     }
 }
 
-/// Has the system's errors told in English, whatever the language is: what confinement keeps from a guard is known by how its
-/// tools say so. All else of a language stays.
+/// Sets messages to English: guards' messages about denied calls are recognised by their words. All else of a language stays.
 fn speak_english(all: &mut BTreeMap<OsString, OsString>) {
     let [everything, messages, language] = ["LC_ALL", "LC_MESSAGES", "LANG"].map(OsStr::new);
     let mut said = [everything, messages, language]
@@ -134,14 +132,14 @@ fn executable<'a>(policy: &Policy, path: &'a OsStr) -> Vec<&'a Path> {
     let granted = |dir: &Path| {
         let grants = policy.files.system.iter().chain(&policy.files.named);
         let mut grants = grants.filter(|it| matches!(it.access, Access::Execute | Access::Write));
-        grants.any(|it| matches!(&it.place, Place::Path(path) if dir.starts_with(path)))
+        grants.any(|it| matches!(&it.place, GrantPlace::Path(path) if dir.starts_with(path)))
     };
     let dirs = path.as_bytes().split(|byte| *byte == b':');
     let dirs = dirs.map(|dir| Path::new(OsStr::from_bytes(dir)));
     dirs.filter(|dir| is_plain(dir) && granted(dir)).collect()
 }
 
-/// Whether a request under a profile can set a variable.
+/// Returns whether a request under a profile can set a variable.
 pub fn admits(policy: &Policy, name: &str) -> bool {
     if name == "PATH" && policy.environment.caller_path {
         return true;
@@ -150,7 +148,7 @@ pub fn admits(policy: &Policy, name: &str) -> bool {
     !is_closed_to_requests(name) && listed.any(|pattern| matches(pattern, name))
 }
 
-/// Says whether the operator can set a variable for a hook.
+/// Returns an error where the operator cannot set a variable for a hook.
 ///
 /// # Errors
 ///
@@ -167,7 +165,7 @@ pub(crate) fn settable(name: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Whether no request can set a variable, whatever a profile allows.
+/// Returns whether no request can set a variable, whatever its profile allows.
 pub(crate) fn is_closed_to_requests(name: &str) -> bool {
     CLOSED
         .iter()
@@ -175,12 +173,12 @@ pub(crate) fn is_closed_to_requests(name: &str) -> bool {
         .any(|pattern| matches(pattern, name))
 }
 
-/// Whether not even a profile can set a variable.
+/// Returns whether not even a profile can set a variable.
 pub(super) fn is_closed(name: &str) -> bool {
     CLOSED.iter().any(|pattern| matches(pattern, name))
 }
 
-/// Whether a name is one that a shell could set: `[A-Za-z_][A-Za-z0-9_]*`.
+/// Returns whether a shell could set this name: `[A-Za-z_][A-Za-z0-9_]*`.
 pub(crate) fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -193,8 +191,8 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Neither a request nor a profile sets these: they change what the loader or a shell runs before the hook's first
-/// line, or they are the daemon's to say.
+/// Variables that neither requests nor profiles set. They change what the loader or a shell runs before the hook's first line, or
+/// the daemon sets them.
 const CLOSED: [&str; 19] = [
     "BASHOPTS",
     "BASH_ENV",
@@ -217,8 +215,8 @@ const CLOSED: [&str; 19] = [
     "TMPDIR",
 ];
 
-/// A profile can set these, for it is the operator's; a request cannot: they make interpreters and common tools load
-/// code, read other files or start other programs.
+/// Variables that a profile, being the operator's, can set, and no request. They make interpreters and common tools load code, read
+/// other files or start other programs.
 const PROFILE_ONLY: [&str; 100] = [
     "AWKLIBPATH",
     "AWKPATH",

@@ -1,4 +1,4 @@
-//! What no grant may reach: the daemon's own state, socket and configuration.
+//! Paths that no grant may reach: the daemon's own state, socket and configuration.
 //!
 //! Reads the file system, because a path says little: the same directory may be reached through a link or a bind mount.
 

@@ -1,4 +1,4 @@
-//! Where a path leads: what it is compared by, because a path alone says little.
+//! Resolves a path to device and inode, so that containment is compared by identity.
 
 use std::{
     fs, io,
@@ -41,7 +41,7 @@ impl Located {
         Self::at(given, resolve(parent)?.join(name))
     }
 
-    /// Returns a path that lies nowhere yet, and for which no file system is asked.
+    /// Returns a path that does not exist yet; no file system is read.
     pub fn imagined(path: &Path) -> Self {
         Self {
             chain: Vec::new(),
@@ -83,12 +83,12 @@ impl Located {
         &self.path
     }
 
-    /// Whether something is there.
+    /// Returns whether it exists.
     pub const fn exists(&self) -> bool {
         self.inode.is_some()
     }
 
-    /// Whether `other` is this or lies in it.
+    /// Returns whether `other` is this or lies in it.
     pub fn holds(&self, other: &Self) -> bool {
         other.path.starts_with(&self.path)
             || self.inode.is_some_and(|inode| other.chain.contains(&inode))

@@ -64,12 +64,12 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Whether no hook can run under it without a workspace.
+    /// Returns whether a hook can run under it only with a workspace.
     pub fn needs_workspace(&self) -> bool {
         self.files.named.iter().any(|grant| {
             matches!(
                 grant.place,
-                Place::Workspace {
+                GrantPlace::Workspace {
                     if_bound: false,
                     ..
                 }
@@ -78,12 +78,12 @@ impl Policy {
     }
 }
 
-/// What the hook finds in its environment. `TMPDIR` is always the scratch directory.
+/// The environment of a hook. `TMPDIR` is always the scratch directory.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Environment {
     /// Names a request may set: exact, or a prefix followed by `*`.
     pub allow: Vec<String>,
-    /// Whether a request's `PATH` goes before `path`, as far as its directories lie in grants to execute.
+    /// Whether a request's `PATH` goes before `path`, within directories that hooks may execute.
     pub caller_path: bool,
     /// `HOME`; `None` = the scratch directory.
     pub home: Option<PathBuf>,
@@ -93,7 +93,7 @@ pub struct Environment {
     pub set: BTreeMap<String, String>,
 }
 
-/// Which files a hook can reach.
+/// The files that a hook can reach.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Files {
     /// Granted beside the system's: a request can narrow these.
@@ -114,11 +114,11 @@ pub struct GrantSpec {
     /// Whether a host without it is acceptable (`/lib64` on some distributions).
     pub optional: bool,
     /// Where.
-    pub place: Place,
+    pub place: GrantPlace,
 }
 
 impl GrantSpec {
-    /// Returns the grant as a profile spells it, with its path as it is spelled there.
+    /// Returns the grant as a profile spells it, path included.
     #[must_use]
     pub fn entry(&self, path: &str) -> String {
         let path = toml::Value::String(path.to_owned());
@@ -138,7 +138,7 @@ impl GrantSpec {
 pub struct ReadOnly {
     /// What follows `${workspace}/`.
     pub below: PathBuf,
-    /// Whether it is a directory, which is made where it is missing and its parent is there.
+    /// Whether it is a directory. It is made where it is missing and its parent exists.
     pub directory: bool,
 }
 
@@ -149,28 +149,28 @@ impl fmt::Display for ReadOnly {
     }
 }
 
-/// Where a grant lies.
+/// The location of a grant.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Place {
+pub enum GrantPlace {
     /// An absolute path without `.` and `..`.
     Path(PathBuf),
     /// `${source}`, or a path below it: of the tree that a worktree was made from. Never writable.
     Source {
         /// What follows `${source}/`; empty for the tree itself.
         below: PathBuf,
-        /// Whether the grant falls away where a request binds no source, instead of refusing the request.
+        /// Whether the grant is dropped, instead of the request refused, without a source.
         if_bound: bool,
     },
     /// `${workspace}`, or a path below it.
     Workspace {
         /// What follows `${workspace}/`; empty for the workspace itself.
         below: PathBuf,
-        /// Whether the grant falls away where a request binds no workspace, instead of refusing the request.
+        /// Whether the grant is dropped, instead of the request refused, without a workspace.
         if_bound: bool,
     },
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for GrantPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (reference, below) = match self {
             Self::Path(path) => return write!(f, "{}", path.display()),
@@ -211,7 +211,7 @@ impl Access {
         }
     }
 
-    /// Whether it changes nothing.
+    /// Returns whether it changes nothing.
     pub const fn is_read_only(self) -> bool {
         match self {
             Self::Execute | Self::Read => true,
@@ -243,7 +243,7 @@ pub struct Limits {
     pub address_space: Option<u64>,
     /// RLIMIT_FSIZE in bytes.
     pub file_size: u64,
-    /// What a control group lets all processes of the run have, bytes; `None` = no limit.
+    /// The cgroup's memory limit for all processes of the run, bytes; `None` = no limit.
     pub memory: Option<u64>,
     /// What happens to a hook that prints more than `output_bytes`.
     pub on_output_limit: OnOutputLimit,
@@ -251,7 +251,7 @@ pub struct Limits {
     pub open_files: u64,
     /// Captured bytes a stream.
     pub output_bytes: u64,
-    /// RLIMIT_NPROC where the hook has a uid of its own, and what its control group lets it have.
+    /// RLIMIT_NPROC where the hook has its own uid, and its cgroup's limit.
     pub tasks: u64,
 }
 
@@ -315,10 +315,10 @@ impl Spawn {
     }
 }
 
-/// How long a run may take.
+/// Limits of a run's duration.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Time {
-    /// Where neither request nor hook nor contract says.
+    /// Where neither request nor hook nor contract has one.
     pub default: Duration,
     /// More than this is refused.
     pub maximum: Duration,

@@ -1,4 +1,4 @@
-//! What a grant lets a hook do with a file: one table. Rulesets are built from it, and answers about them are read off it.
+//! The rights of grants, in one table for rulesets and explanations.
 
 use super::Access;
 
@@ -63,7 +63,7 @@ impl FileRight {
         Self::WriteFile,
     ];
 
-    /// Says in words what it is for.
+    /// Returns a description of its use.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Execute => "execute files",
@@ -121,12 +121,12 @@ impl FileRights {
         Self(self.0 & !other.0)
     }
 
-    /// Whether a right is in the set.
+    /// Returns whether a right is in the set.
     pub const fn has(self, right: FileRight) -> bool {
         self.0 & 1 << right as u32 != 0
     }
 
-    /// Whether there is none in it.
+    /// Returns whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -139,12 +139,12 @@ impl FileRights {
     }
 }
 
-/// What is granted on one path.
+/// The rights on one path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rights {
-    /// What a profile says about a directory.
+    /// The rights on a directory.
     Directory(Access),
-    /// What a profile says about a file.
+    /// The rights on a file.
     File(Access),
     /// The scratch directory: all but executing and making device nodes, pipes and sockets.
     Scratch,
@@ -173,8 +173,8 @@ impl Rights {
 const fn on_directory(access: Access) -> FileRights {
     let execute = FileRights::of(&[FileRight::Execute]);
     match access {
-        Access::Execute => LOOK.and(execute),
-        Access::Read => LOOK,
+        Access::Execute => READ.and(execute),
+        Access::Read => READ,
         Access::Write => CHANGE.and(execute),
         Access::WriteFile => FileRights::of(&[
             FileRight::ReadFile,
@@ -185,11 +185,11 @@ const fn on_directory(access: Access) -> FileRights {
 }
 
 /// Reading.
-const LOOK: FileRights = FileRights::of(&[FileRight::ReadDirectory, FileRight::ReadFile]);
+const READ: FileRights = FileRights::of(&[FileRight::ReadDirectory, FileRight::ReadFile]);
 
 /// Reading and changing. A socket or pipe in a granted directory could trap whoever opens it, a device node more than that:
 /// nobody makes one.
-const CHANGE: FileRights = LOOK.and(FileRights::of(&[
+const CHANGE: FileRights = READ.and(FileRights::of(&[
     FileRight::MakeDirectory,
     FileRight::MakeFile,
     FileRight::MakeLink,

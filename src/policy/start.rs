@@ -1,8 +1,8 @@
-//! Where a hook starts.
+//! The start directory of a hook.
 
 use std::path::Path;
 
-use super::{Place, Policy, WorkingDir};
+use super::{GrantPlace, Policy, WorkingDir};
 use crate::model::Hook;
 
 /// Returns where a hook starts; `None` = in its scratch directory.
@@ -11,9 +11,9 @@ pub fn starts_in<'a>(policy: &Policy, hook: &'a Hook) -> Option<&'a Path> {
     let is_granted = |workspace: &Path| {
         let mut named = policy.files.named.iter();
         named.any(|grant| match &grant.place {
-            Place::Path(path) => workspace.starts_with(path),
-            Place::Source { .. } => false,
-            Place::Workspace { below, .. } => below.as_os_str().is_empty(),
+            GrantPlace::Path(path) => workspace.starts_with(path),
+            GrantPlace::Source { .. } => false,
+            GrantPlace::Workspace { below, .. } => below.as_os_str().is_empty(),
         })
     };
     let workspace = workspace.filter(|workspace| {

@@ -60,8 +60,8 @@ impl fmt::Display for Size {
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match deserializer.deserialize_any(Bytes)? {
-            Bound::At(size) => Ok(size),
-            Bound::None => Err(de::Error::custom(
+            OptionalSize::At(size) => Ok(size),
+            OptionalSize::None => Err(de::Error::custom(
                 "this limit cannot be `none`: give a size such as `10MiB`",
             )),
         }
@@ -76,14 +76,14 @@ impl Serialize for Size {
 
 /// A limit that a profile can leave out by saying `none`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Bound {
+pub(super) enum OptionalSize {
     /// This many bytes.
     At(Size),
     /// No limit.
     None,
 }
 
-impl Bound {
+impl OptionalSize {
     pub(super) fn of(bytes: Option<u64>) -> Self {
         bytes.map_or(Self::None, |bytes| Self::At(Size(bytes)))
     }
@@ -96,13 +96,13 @@ impl Bound {
     }
 }
 
-impl<'de> Deserialize<'de> for Bound {
+impl<'de> Deserialize<'de> for OptionalSize {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Bytes)
     }
 }
 
-impl Serialize for Bound {
+impl Serialize for OptionalSize {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::At(size) => size.serialize(serializer),
@@ -140,7 +140,7 @@ impl JsonSchema for Size {
     }
 }
 
-impl JsonSchema for Bound {
+impl JsonSchema for OptionalSize {
     fn schema_name() -> Cow<'static, str> {
         "Bound".into()
     }
@@ -163,29 +163,29 @@ fn one_of(units: &[(u64, &str)]) -> String {
 struct Bytes;
 
 impl Visitor<'_> for Bytes {
-    type Value = Bound;
+    type Value = OptionalSize;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a size: an integer of bytes, or a string such as `64KiB`, `10MiB` or `4GiB`")
     }
 
-    fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<Bound, E> {
+    fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<OptionalSize, E> {
         let bytes = u64::try_from(bytes)
             .map_err(|_| E::invalid_value(de::Unexpected::Signed(bytes), &self))?;
-        Ok(Bound::At(Size(bytes)))
+        Ok(OptionalSize::At(Size(bytes)))
     }
 
-    fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<Bound, E> {
-        Ok(Bound::At(Size(bytes)))
+    fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<OptionalSize, E> {
+        Ok(OptionalSize::At(Size(bytes)))
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Bound, E> {
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<OptionalSize, E> {
         if text == NONE {
-            return Ok(Bound::None);
+            return Ok(OptionalSize::None);
         }
         let bytes = count(text, &SIZES)
             .ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))?;
-        Ok(Bound::At(Size(bytes)))
+        Ok(OptionalSize::At(Size(bytes)))
     }
 }
 
@@ -211,7 +211,7 @@ mod tests {
 
     #[derive(Debug, Deserialize, Serialize)]
     struct Doc {
-        bound: Bound,
+        bound: OptionalSize,
         size: Size,
         span: Span,
     }
@@ -222,7 +222,7 @@ mod tests {
 
         let doc: Doc = toml::from_str(text).unwrap();
 
-        assert_eq!(doc.bound, Bound::None);
+        assert_eq!(doc.bound, OptionalSize::None);
         assert_eq!(doc.size, Size(10 << 20));
         assert_eq!(doc.span, Span(Duration::from_secs(90)));
         assert_eq!(toml::to_string(&doc).unwrap(), text);

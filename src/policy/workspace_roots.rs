@@ -1,4 +1,4 @@
-//! Where a workspace may lie.
+//! The roots below which a workspace may lie.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use super::profile::references::never_of_home;
 /// Below which directories a workspace may lie.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct WorkspaceRoots {
-    /// The spellings of the home of a user whose configuration names no roots: a workspace may be anything in it but what keeps
+    /// The spellings of the user's home, where the configuration names no roots. A workspace may be anything in it but what keeps
     /// keys, or what others run later.
     pub homes: Vec<PathBuf>,
     /// The operator's.
@@ -15,7 +15,7 @@ pub struct WorkspaceRoots {
 }
 
 impl WorkspaceRoots {
-    /// Says whether a workspace may be here, compared as text.
+    /// Returns an error where a workspace may not be here, compared as text.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What a value looks like once it was written into JSON, a URL or base64.
+//! The forms of a value in JSON, URLs and base64.
 
 use std::{collections::BTreeSet, fmt::Write};
 
@@ -13,7 +13,7 @@ pub(super) fn of(value: &[u8]) -> BTreeSet<Vec<u8>> {
     // Where a value is no UTF-8, texts show it with replacement characters.
     let text = String::from_utf8_lossy(value);
     forms.insert(text.as_bytes().to_vec());
-    for style in Style::all() {
+    for style in JsonStyle::all() {
         let once = style.escape(&text);
         // JSON that is a string of other JSON, as a tool's input often is.
         forms.insert(style.escape(&once).into_bytes());
@@ -24,9 +24,9 @@ pub(super) fn of(value: &[u8]) -> BTreeSet<Vec<u8>> {
     forms
 }
 
-/// How a writer of JSON spells a string, beyond what it must escape.
+/// A JSON writer's way to spell a string, beyond what it must escape.
 #[derive(Clone, Copy)]
-struct Style {
+struct JsonStyle {
     /// Everything that is not ASCII is escaped (Python).
     ascii: bool,
     digits: Digits,
@@ -43,7 +43,7 @@ enum Digits {
     Upper,
 }
 
-impl Style {
+impl JsonStyle {
     /// Returns every combination.
     fn all() -> impl Iterator<Item = Self> {
         (0..8).flat_map(|bits| {
@@ -92,7 +92,7 @@ impl Style {
     }
 }
 
-/// The characters beside letters and digits that encoders for URLs leave alone: RFC 3986; `encodeURIComponent`; Python's
+/// Characters, beside letters and digits, that URL encoders leave alone. In this order: RFC 3986; `encodeURIComponent`; Python's
 /// `quote`; forms.
 const PLAIN: [&[u8]; 4] = [b"-._~", b"-._~!*'()", b"-._~/", b"*-._"];
 
@@ -120,7 +120,7 @@ fn percent(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// Returns the characters of base64 that the value alone decides, for each place in a group of three at which it can begin.
+/// Returns the base64 characters that the value alone decides, for each alignment. A value can begin at three places of a group.
 ///
 /// Three bytes are four characters. A value that begins behind one or two bytes of a group shares a character with them, and
 /// one that ends within a group shares its last with what follows; those are left out, as is the padding.

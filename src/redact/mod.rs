@@ -1,4 +1,4 @@
-//! Takes registered secrets out of texts: their values, what encodings make of those, and what patterns match.
+//! Removes registered secrets from texts: values, their encodings, and matches of patterns.
 //!
 //! Pure: [`secret`] reads the values, nothing here knows where a text goes. What is covered is written down in
 //! `docs/threat-model.md`; a secret in an encoding that is not listed there passes.
@@ -13,12 +13,12 @@ use aho_corasick::{AhoCorasick, BuildError};
 use regex::bytes::Regex;
 
 pub(crate) use self::json::rewrite_strings;
-use self::secret::{Secret, What};
+use self::secret::{Needle, Secret};
 
-/// How far from a cut end the match of a pattern is still expected to reach over it.
+/// How far a pattern's match may reach across a cut end.
 const PATTERN_REACH: usize = 4096;
 
-/// The most that stands in the place of a secret, of which one byte may have been all that was found.
+/// The longest marker for a secret, of which one byte may have been found.
 pub const MARKER_BYTES: usize = secret::MAX_NAME + "[redacted:]".len();
 
 /// Replaces every occurrence of the registered secrets by `[redacted:NAME]`.
@@ -29,7 +29,7 @@ pub struct Redactor {
     /// The secret of each literal.
     owners: Vec<usize>,
     patterns: Vec<(usize, Regex)>,
-    /// One less than the longest literal: as much of a secret may lie at a cut end without being found.
+    /// One less than the longest literal. As much of a secret may lie at a cut end without being found.
     reach: usize,
 }
 
@@ -42,7 +42,7 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// Which ends of a text were cut off from more of it.
+/// The ends at which a text was cut.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Cut {
     /// Something stood before it.
@@ -81,11 +81,11 @@ impl Redactor {
         for (owner, secret) in secrets.into_iter().enumerate() {
             let Secret { name, what } = secret;
             let value = match what {
-                What::Pattern(pattern) => {
+                Needle::Pattern(pattern) => {
                     patterns.push((owner, pattern));
                     continue;
                 }
-                What::Value(value) => value,
+                Needle::Value(value) => value,
             };
             let holds =
                 |marker: &&String| marker.as_bytes().windows(value.len()).any(|w| w == value);
@@ -119,7 +119,7 @@ impl Redactor {
         })
     }
 
-    /// Says whether nothing is registered.
+    /// Returns whether nothing is registered.
     pub fn is_empty(&self) -> bool {
         self.markers.is_empty()
     }
@@ -184,7 +184,7 @@ impl Redactor {
         }
     }
 
-    /// Returns a JSON document without secrets, which is a document again; `None` where there is none to take out.
+    /// Redacts a JSON document so that it stays one; `None` where nothing was found.
     ///
     /// Strings are searched as they read. Where a secret is left in a key, a number or across several values, a string
     /// with its marker takes the place of the whole.

@@ -13,7 +13,7 @@ use regex::bytes::Regex;
 
 use crate::util::trusted_file::{self, Untrusted};
 
-/// The shortest value: what is shorter would be found in texts that have nothing to do with it.
+/// The shortest value: shorter ones would be found in unrelated texts.
 pub const MIN_BYTES: usize = 8;
 
 /// The longest value.
@@ -22,7 +22,7 @@ pub const MAX_BYTES: usize = 4096;
 /// The longest name.
 pub const MAX_NAME: usize = 32;
 
-/// How many secrets there may be.
+/// The most secrets.
 pub const MAX_SECRETS: usize = 64;
 
 /// A secret as the configuration names it: never its value.
@@ -31,12 +31,12 @@ pub struct Registration {
     /// What stands for it in texts.
     pub name: String,
     /// Where it comes from.
-    pub source: Source,
+    pub source: SecretSource,
 }
 
-/// Where a secret comes from.
+/// The source of a secret.
 #[derive(Clone, Debug)]
-pub enum Source {
+pub enum SecretSource {
     /// A file of this name in `$CREDENTIALS_DIRECTORY`, where systemd puts credentials.
     Credential(String),
     /// A variable of the daemon's environment.
@@ -50,11 +50,11 @@ pub enum Source {
 /// A secret with its value. It shows its name and nothing else.
 pub struct Secret {
     pub(super) name: String,
-    pub(super) what: What,
+    pub(super) what: Needle,
 }
 
-/// What is searched for.
-pub(super) enum What {
+/// The value or pattern that is searched for.
+pub(super) enum Needle {
     Pattern(Regex),
     Value(Vec<u8>),
 }
@@ -78,7 +78,7 @@ impl Secret {
             bytes @ ..MIN_BYTES => Err(SecretProblem::TooShort { bytes }),
             MIN_BYTES..=MAX_BYTES => Ok(Self {
                 name: name.to_owned(),
-                what: What::Value(value),
+                what: Needle::Value(value),
             }),
             _ => Err(SecretProblem::TooLong),
         }
@@ -87,8 +87,8 @@ impl Secret {
     /// Returns its value; `None` where it is a pattern.
     pub(crate) fn value(&self) -> Option<&[u8]> {
         match &self.what {
-            What::Pattern(_) => None,
-            What::Value(value) => Some(value),
+            Needle::Pattern(_) => None,
+            Needle::Value(value) => Some(value),
         }
     }
 
@@ -107,7 +107,7 @@ pub struct SecretError {
     cause: SecretProblem,
 }
 
-/// What is wrong with a secret.
+/// The problem with a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretProblem {
     /// systemd passed no credentials.
@@ -161,20 +161,20 @@ impl Registration {
     pub fn read(&self, env: impl Fn(&str) -> Option<OsString>) -> Result<Secret, SecretError> {
         let value = |value: Result<Vec<u8>, _>| Secret::new(&self.name, value?);
         let secret = match &self.source {
-            Source::Credential(name) => value(match env("CREDENTIALS_DIRECTORY") {
+            SecretSource::Credential(name) => value(match env("CREDENTIALS_DIRECTORY") {
                 Some(directory) => content(&Path::new(&directory).join(name)),
                 None => Err(SecretProblem::NoCredentials),
             }),
-            Source::Env(variable) => {
+            SecretSource::Env(variable) => {
                 let found = env(variable).map(OsString::into_vec);
                 value(found.ok_or_else(|| SecretProblem::NotSet {
                     variable: variable.clone(),
                 }))
             }
-            Source::File(path) => value(content(path)),
-            Source::Pattern(pattern) => Ok(Secret {
+            SecretSource::File(path) => value(content(path)),
+            SecretSource::Pattern(pattern) => Ok(Secret {
                 name: self.name.clone(),
-                what: What::Pattern(pattern.clone()),
+                what: Needle::Pattern(pattern.clone()),
             }),
         };
         secret.map_err(|cause| SecretError {

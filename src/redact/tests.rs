@@ -14,7 +14,7 @@ fn redactor(secrets: &[(&str, &[u8])]) -> Redactor {
 fn pattern(name: &str, pattern: &str) -> Secret {
     Secret {
         name: name.to_owned(),
-        what: What::Pattern(Regex::new(pattern).unwrap()),
+        what: Needle::Pattern(Regex::new(pattern).unwrap()),
     }
 }
 
@@ -197,7 +197,7 @@ proptest! {
         }
     }
 
-    /// Occurrences overlap each other and the cut; whatever else is dropped there, none of their bytes is left.
+    /// Overlapping secrets leave none of their bytes behind at a cut.
     #[test]
     fn nothing_of_overlapping_secrets_is_left_at_any_cut(
         before in "[x-z]{0,60}",

@@ -1,4 +1,4 @@
-//! Work that takes long for its size, off the threads of the runtime: they serve everybody.
+//! Runs expensive work on blocking threads, not on those that serve everybody.
 
 use std::{future::pending, panic::resume_unwind, sync::LazyLock};
 
@@ -6,24 +6,24 @@ use tokio::task::spawn_blocking;
 
 use crate::util::turns::Turns;
 
-/// Work on fewer bytes is done at once: handing it over would take about as long.
-const LARGE: usize = 256 * 1024;
+/// Work on fewer bytes is done in place: handing it over takes as long.
+const LARGE_BYTES: usize = 256 * 1024;
 
-/// How many pieces of such work are done at the same time. More would only share the processors, and each holds its memory.
-const AT_ONCE: usize = 3;
+/// The most pieces of such work at the same time. More would only share the processors, and each holds its memory.
+const MAX_AT_ONCE: usize = 3;
 
-/// How many of them are one uid's at most.
-const OF_EACH: usize = 2;
+/// The most of them of one uid.
+const MAX_OF_EACH: usize = 2;
 
-static TURNS: LazyLock<Turns> = LazyLock::new(|| Turns::new(AT_ONCE, OF_EACH));
+static TURNS: LazyLock<Turns> = LazyLock::new(|| Turns::new(MAX_AT_ONCE, MAX_OF_EACH));
 
-/// Does work for a uid on so many bytes, elsewhere and in turn with other uids if they are many.
+/// Runs a uid's work in place, or elsewhere in turn where bytes are many.
 pub(crate) async fn sized<T: Send + 'static>(
     uid: u32,
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    if bytes < LARGE {
+    if bytes < LARGE_BYTES {
         work()
     } else {
         beside(uid, work).await
@@ -60,8 +60,11 @@ mod tests {
     #[tokio::test]
     async fn only_large_work_leaves_the_thread() {
         let here = thread::current().id();
-        assert_eq!(sized(0, LARGE - 1, || thread::current().id()).await, here);
-        assert_ne!(sized(0, LARGE, || thread::current().id()).await, here);
+        assert_eq!(
+            sized(0, LARGE_BYTES - 1, || thread::current().id()).await,
+            here
+        );
+        assert_ne!(sized(0, LARGE_BYTES, || thread::current().id()).await, here);
     }
 
     #[tokio::test]
@@ -70,7 +73,7 @@ mod tests {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let (began, begun) = std::sync::mpsc::channel();
         let stopped = std::sync::Arc::new(std::sync::Mutex::new(stopped));
-        for _ in 0..OF_EACH {
+        for _ in 0..MAX_OF_EACH {
             let (stopped, began) = (stopped.clone(), began.clone());
             let work = beside(UID, move || {
                 began.send(()).ok();
@@ -79,7 +82,7 @@ mod tests {
             let short = std::time::Duration::from_millis(50);
             assert!(tokio::time::timeout(short, work).await.is_err());
         }
-        for _ in 0..OF_EACH {
+        for _ in 0..MAX_OF_EACH {
             begun.recv().unwrap();
         }
         let short = std::time::Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! What any daemon needs, and nothing of it is about hooks: shares and turns among uids, values that are replaced while they are read.
+//! Tools for any daemon: shares and turns among uids, swappable values, trusted files.
 
 pub(crate) mod heavy;
 pub mod presence;

@@ -32,7 +32,7 @@ impl Presence {
         &self.path
     }
 
-    /// Whether the same is still there.
+    /// Returns whether the file is still there and the same.
     ///
     /// # Errors
     ///

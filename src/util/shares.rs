@@ -1,4 +1,4 @@
-//! Divides a bounded amount of something, such as memory or connections, among uids: none can take what others need.
+//! Divides a bounded resource, such as memory or connections, fairly among uids.
 //!
 //! Who has some may take more only while at most three quarters of what it then has and what is then left are its own. Alone
 //! it can have three quarters of all; whoever comes next finds a quarter, of which it can have three quarters, and so on. Who
@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// How many times as much as is left one uid may have.
+/// The most that one uid may have, as a multiple of what is left.
 const TIMES_WHAT_IS_LEFT: usize = 3;
 
 /// An amount that uids share.
@@ -20,16 +20,16 @@ pub struct Shares {
     taken: Mutex<Taken>,
 }
 
-/// Who has how much. Who has nothing is not in it.
+/// The uids' shares. A uid that has nothing is not in it.
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
     by_uid: HashMap<u32, usize>,
-    /// The most of all since somebody last asked.
+    /// The peak since the last look.
     peak: usize,
 }
 
-/// What one holder has of it. Given back when dropped.
+/// A holder's share. Given back when dropped.
 #[derive(Debug)]
 pub struct Share {
     of: Arc<Shares>,
@@ -60,7 +60,7 @@ impl Shares {
         self.most
     }
 
-    /// Returns the most that was taken at once since this was last asked, where all of it has been given back.
+    /// Returns the peak since the last call, if nothing is in use now.
     pub fn peak_when_idle(&self) -> Option<usize> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         (taken.all == 0).then(|| mem::take(&mut taken.peak))
@@ -98,14 +98,14 @@ impl Shares {
 }
 
 impl Share {
-    /// Takes so much more, all of it or nothing, and says whether it was to be had.
+    /// Takes so much more, all or nothing. Returns whether it was available.
     #[must_use]
     pub fn grow(&self, more: usize) -> bool {
         let all_of_it = |may| if more <= may { more } else { 0 };
         self.add(self.of.take(self.uid, all_of_it)) == more
     }
 
-    /// Takes as much of so much more as is to be had: of what is there already, whether there is room for it or not.
+    /// Takes up to so much more, as far as it is available. It counts what exists already, whether there is room for it or not.
     pub fn grow_up_to(&self, more: usize) {
         self.add(self.of.take(self.uid, |may| more.min(may)));
     }
@@ -200,8 +200,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is taken and given back: never more than there is, what is given back can be had again, and one uid alone
-        /// never leaves nothing to a second.
+        /// Never more is taken than there is, and what is returned is available again. One uid alone never leaves nothing to a
+        /// second.
         #[test]
         fn never_more_is_taken_than_there_is(
             most in 4_usize..2000,

@@ -17,7 +17,7 @@ pub enum Untrusted {
     /// The system refused.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is neither a regular file nor, where one was asked for, a directory.
+    /// It is neither a regular file nor, if expected, a directory.
     #[error("it is not a {expected}; move it away")]
     Kind {
         /// What it ought to be.
@@ -49,7 +49,7 @@ pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, Untru
     open_of(path, options, false)
 }
 
-/// Opens a regular file that this process's effective uid or root owns and nobody else can write.
+/// Opens a regular file that only this process's effective uid or root can change.
 pub(crate) fn open_own_or_roots(path: &Path, options: &mut OpenOptions) -> Result<File, Untrusted> {
     open_of(path, options, true)
 }
@@ -74,7 +74,7 @@ fn open_of(path: &Path, options: &mut OpenOptions, or_roots: bool) -> Result<Fil
     Ok(file)
 }
 
-/// Puts a file with this content and mode in the place of one, in one step, and on disk: there is always the one or the other.
+/// Replaces a file atomically and durably by one with this content and mode.
 pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let new = path.with_file_name(format!(".{name}.{}", uuid::Uuid::now_v7()));
@@ -98,7 +98,7 @@ pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> 
     })
 }
 
-/// Makes a directory with mode 0700 where there is none, and checks its owner and mode where there is one.
+/// Creates a directory with mode 0700, or checks an existing one's owner and mode.
 pub(crate) fn directory(path: &Path) -> Result<(), Untrusted> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     let found = match made {

@@ -1,5 +1,4 @@
-//! Work that anybody who may ask can cause, a few pieces at the same time: each uid in turn, so that whoever has many pieces
-//! waiting holds up nobody else.
+//! Runs work of many uids, a few pieces at a time, each uid in turn. Whoever has many pieces waiting holds up nobody else.
 
 use std::{
     collections::HashMap,
@@ -13,7 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Who does how much at the same time.
+/// Work in progress by uid.
 #[derive(Debug)]
 pub(crate) struct Turns {
     all: Arc<Semaphore>,
@@ -22,7 +21,7 @@ pub(crate) struct Turns {
     uids: Mutex<HashMap<u32, Weak<Semaphore>>>,
 }
 
-/// One turn, over when dropped: with the work, not with whoever waits for it, or those that go away would make room for more.
+/// A turn, held while the work lasts. It does not end with whoever waits for it, or those that go away would make room for more.
 #[derive(Debug)]
 pub(crate) struct Turn {
     all: Option<OwnedSemaphorePermit>,
@@ -30,7 +29,7 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// Lets so many pieces be done at the same time in all, and so many of each uid: fewer, so that there is a turn for another,
+    /// Allows so many pieces at the same time, and so many of each uid. The latter are fewer, so that there is a turn for another,
     /// unless there is but one.
     pub(crate) fn new(all: usize, of_each: usize) -> Self {
         Self {
@@ -88,14 +87,14 @@ mod tests {
 
     use super::*;
 
-    type Waiting = std::pin::Pin<Box<dyn Future<Output = Turn>>>;
+    type WaitingTurn = std::pin::Pin<Box<dyn Future<Output = Turn>>>;
 
-    fn wait(turns: &Arc<Turns>, uid: u32) -> Waiting {
+    fn wait(turns: &Arc<Turns>, uid: u32) -> WaitingTurn {
         let turns = Arc::clone(turns);
         Box::pin(async move { turns.turn(uid).await })
     }
 
-    fn poll(waiting: &mut Waiting) -> Option<Turn> {
+    fn poll(waiting: &mut WaitingTurn) -> Option<Turn> {
         match pin!(waiting).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(turn) => Some(turn),
             Poll::Pending => None,

@@ -1,4 +1,4 @@
-//! `hookjail.v1.AdminService`: steers the daemon, for whoever may connect to the admin socket.
+//! `hookjail.v1.AdminService`: steers the daemon for clients of the admin socket.
 
 use std::{
     fmt,
@@ -29,21 +29,21 @@ pub trait Reload: fmt::Debug + Send + Sync {
     async fn reload(&self) -> Result<Reloaded, Refusal>;
 }
 
-/// What is in force after a reload.
+/// The result of a reload.
 #[derive(Clone, Debug)]
 pub struct Reloaded {
     /// How many hooks run when their points come.
     pub hooks: usize,
     /// The profiles that are served.
     pub profiles: Vec<ProfileName>,
-    /// Those of them that are not confirmed on this host: every run under them is refused.
+    /// Those that are not confirmed on this host: every run under them is refused.
     pub unconfirmed: Vec<ProfileName>,
 }
 
-/// What the operator steers a daemon by.
+/// The operator's controls of a daemon.
 #[derive(Debug)]
 pub struct Steering {
-    /// Asks for a reload, as the service does.
+    /// Triggers a reload, as the service does.
     pub hangup: Arc<Notify>,
     /// Where the service is served; `None` = nowhere.
     pub incoming: Option<Incoming>,
@@ -51,10 +51,10 @@ pub struct Steering {
     pub reload: Arc<dyn Reload>,
 }
 
-/// The end of a daemon, asked for by a signal or by the service.
+/// A shutdown that a signal or the service began.
 #[derive(Clone, Debug)]
 pub(super) struct Drain {
-    /// What is asked for; `None` = the configured time.
+    /// The drain time in the request; `None` = the configured time.
     pub(super) within: Arc<OnceLock<Duration>>,
     pub(super) shutdown: CancellationToken,
 }

@@ -1,4 +1,4 @@
-//! `hookjail.v1.AuditService`: the journal, read to whoever may ask for hooks to be run, or is listed for it.
+//! `hookjail.v1.AuditService`: reads the journal to callers and to listed uids.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -17,8 +17,8 @@ use super::{
 };
 use crate::{
     journal::{
-        query::{End, Filter, Matcher, Told},
-        read::Reader,
+        query::{RecordFields, RecordFilter, RecordMatcher, RequestEnd},
+        read::JournalReader,
     },
     model::InvalidField,
     pb::{self, audit_service_server::AuditService},
@@ -31,7 +31,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct Records {
     pipeline: Arc<Pipeline>,
-    /// Who reads: a journal may be long, and be asked for often.
+    /// Limits concurrent reads: a journal may be long, and requests many.
     reads: Arc<Turns>,
     /// Ends every stream: the daemon drains.
     shutdown: CancellationToken,
@@ -42,18 +42,20 @@ impl Records {
     pub(super) fn new(pipeline: Arc<Pipeline>, shutdown: CancellationToken) -> Self {
         Self {
             pipeline,
-            reads: Arc::new(Turns::new(AT_ONCE, AT_ONCE - 1)),
+            reads: Arc::new(Turns::new(
+                MAX_CONCURRENT_BATCHES,
+                MAX_CONCURRENT_BATCHES - 1,
+            )),
             shutdown,
         }
     }
 
-    /// Lets through who may ask for hooks to be run or read the whole journal, and nobody else. Who may do no more than run
-    /// hooks is given the records of its own requests.
+    /// Admits callers who may run hooks or read the whole journal. Who may only run hooks is given the records of its own requests.
     fn admit<T>(
         &self,
         request: &Request<T>,
         asked: Option<pb::AuditFilter>,
-    ) -> Result<(Filter, Holder), Status> {
+    ) -> Result<(RecordFilter, Holder), Status> {
         let peer = peer(request.extensions())?;
         let held = held(request.extensions())?;
         let admitted = || {
@@ -76,7 +78,7 @@ impl Records {
                 );
                 return Err(Refusal::new(Reason::PeerNotAllowed, message));
             }
-            Ok(Filter {
+            Ok(RecordFilter {
                 peer_uid: Some(peer.uid),
                 ..filter
             })
@@ -89,10 +91,10 @@ impl Records {
         Ok((filter, holder))
     }
 
-    /// Streams what is asked for. A slow client holds up the reading, and one that is gone ends it.
+    /// Streams the selected records. A slow client holds up the reading, and one that is gone ends it.
     fn stream<T: Send + 'static>(
         &self,
-        mut reading: Reading,
+        mut reading: RecordCursor,
         holder: Holder,
         wrap: fn(pb::AuditRecord) -> T,
     ) -> Response<ReceiverStream<Result<T, Status>>> {
@@ -135,7 +137,7 @@ impl Records {
                 }
                 let pause = async {
                     if batch.at_end {
-                        sleep(LOOK_AGAIN).await;
+                        sleep(POLL_INTERVAL).await;
                     }
                 };
                 tokio::select! {
@@ -154,7 +156,7 @@ impl Records {
     }
 }
 
-/// Whose stream it is.
+/// The client of a stream.
 #[derive(Debug)]
 struct Holder {
     /// Memory for what is read at once, until the stream ends.
@@ -164,15 +166,15 @@ struct Holder {
 
 /// A way through the journal.
 #[derive(Debug)]
-struct Reading {
+struct RecordCursor {
     /// Nothing up to this record is given.
     after: u64,
     follows: bool,
     /// How many more are given.
     left: u64,
-    matcher: Matcher,
+    matcher: RecordMatcher,
     max_bytes: u64,
-    reader: Reader,
+    reader: JournalReader,
 }
 
 /// Some records.
@@ -182,8 +184,8 @@ struct Batch {
     records: Vec<Result<pb::AuditRecord, Refusal>>,
 }
 
-impl Reading {
-    /// Reads on: a few records, or through many that nobody asks for.
+impl RecordCursor {
+    /// Reads the next batch: a few records, or many that are not selected.
     fn batch(&mut self) -> io::Result<Batch> {
         let (mut bytes, mut records) = (0, Vec::new());
         for _ in 0..BATCH_LINES {
@@ -201,7 +203,7 @@ impl Reading {
                 });
             };
             // What is no record is the business of `verify`.
-            let Some(told) = Told::read(line) else {
+            let Some(told) = RecordFields::read(line) else {
                 continue;
             };
             if !self.matcher.takes(&told) || told.sequence <= self.after {
@@ -221,8 +223,12 @@ impl Reading {
     }
 }
 
-fn record(line: &[u8], told: &Told<'_>, max_bytes: u64) -> Result<pb::AuditRecord, Refusal> {
-    let Told { hash, sequence, .. } = told;
+fn record(
+    line: &[u8],
+    told: &RecordFields<'_>,
+    max_bytes: u64,
+) -> Result<pb::AuditRecord, Refusal> {
+    let RecordFields { hash, sequence, .. } = told;
     if line.len() as u64 > max_bytes {
         let message = format!(
             "record {sequence} has {} bytes, and `max_reply_bytes` is {max_bytes}: raise it and what the client takes, or \
@@ -247,8 +253,8 @@ fn unreadable(error: &io::Error) -> Status {
     status(&Refusal::new(Reason::AuditUnavailable, message), "")
 }
 
-/// Reads which records are asked for. An empty text asks for nothing.
-fn filter(asked: Option<pb::AuditFilter>) -> Result<Filter, Refusal> {
+/// Decodes the filter of a request. An empty text selects everything.
+fn filter(asked: Option<pb::AuditFilter>) -> Result<RecordFilter, Refusal> {
     let pb::AuditFilter {
         end,
         hook,
@@ -270,9 +276,9 @@ fn filter(asked: Option<pb::AuditFilter>) -> Result<Filter, Refusal> {
     let given = |text: String| Some(text).filter(|text| !text.is_empty());
     let end = given(end).map(|end| {
         let problem = "must be an outcome such as `exited`, `refused` or `interrupted`";
-        End::parse(&end).ok_or_else(|| invalid("filter.end", problem))
+        RequestEnd::parse(&end).ok_or_else(|| invalid("filter.end", problem))
     });
-    Ok(Filter {
+    Ok(RecordFilter {
         end: end.transpose()?,
         hook: given(hook),
         peer_uid,
@@ -299,16 +305,16 @@ impl AuditService for Records {
             limit,
             max_reply_bytes,
         } = request.into_inner();
-        let reading = Reading {
+        let reading = RecordCursor {
             after: 0,
             follows: false,
             left: match limit {
                 0 => u64::MAX,
                 limit => limit.into(),
             },
-            matcher: Matcher::new(filter),
+            matcher: RecordMatcher::new(filter),
             max_bytes: max_reply_bytes.unwrap_or(DEFAULT_REPLY_BYTES),
-            reader: Reader::open(self.pipeline.audit.directory()),
+            reader: JournalReader::open(self.pipeline.audit.directory()),
         };
         let wrap = |record| pb::QueryResponse {
             record: Some(record),
@@ -328,7 +334,7 @@ impl AuditService for Records {
         let turn = self.reads.turn(holder.uid).await;
         let open = move || {
             let _turn = turn;
-            Reader::at_end(&directory, all)
+            JournalReader::at_end(&directory, all)
         };
         let opened = spawn_blocking(open).await;
         let (reader, after) = match opened {
@@ -339,11 +345,11 @@ impl AuditService for Records {
                 return Err(fault(""));
             }
         };
-        let reading = Reading {
+        let reading = RecordCursor {
             after,
             follows: true,
             left: u64::MAX,
-            matcher: Matcher::new(filter),
+            matcher: RecordMatcher::new(filter),
             max_bytes: max_reply_bytes.unwrap_or(DEFAULT_REPLY_BYTES),
             reader,
         };
@@ -354,12 +360,12 @@ impl AuditService for Records {
     }
 }
 
-/// How many batches are read at the same time: one of each uid.
-const AT_ONCE: usize = 2;
+/// The most batches that are read at the same time, one of each uid.
+const MAX_CONCURRENT_BATCHES: usize = 2;
 
-/// How much is read at once, and thus held for each stream beside one record.
+/// The size of a batch, held for each stream beside one record.
 const BATCH_BYTES: usize = 1 << 18;
 const BATCH_LINES: usize = 4096;
 
-/// How long no more is looked for once all has been read. Other daemons write to the journal, too.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// The interval between looks for new records, as other daemons write, too.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);

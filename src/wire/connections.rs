@@ -22,22 +22,22 @@ use crate::{
     util::shares::{Share, Shares},
 };
 
-/// How long a client may take for the preface of HTTP/2. From then on it is asked for signs of life.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+/// The timeout for the preface of HTTP/2. From then on keep-alive pings are sent.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The length of that preface.
-const PREFACE: usize = 24;
+const PREFACE_BYTES: usize = 24;
 
-/// How many connections all uids together may have that may ask for nothing: enough to be told so.
-const STRANGERS: usize = 64;
+/// The most connections of uids without permission, enough to be refused with a reason.
+const MAX_STRANGERS: usize = 64;
 
-/// How long an accept that failed is not tried again.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+/// The pause after a failed accept.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// How often the log says that there are too many connections.
-const SAID_EVERY: Duration = Duration::from_secs(10);
+/// The interval between log messages about too many connections.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Who may connect how often.
+/// Counts and limits connections by uid.
 #[derive(Debug)]
 pub(super) struct Crowd {
     listed: Arc<Shares>,
@@ -47,13 +47,13 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    /// Allows those who may ask so many connections in all.
+    /// Allows authorised uids so many connections in all.
     pub(super) fn new(pipeline: Arc<Pipeline>, most: usize) -> Self {
         Self {
             listed: Arc::new(Shares::new(most)),
             pipeline,
             said: Mutex::default(),
-            strangers: Arc::new(Shares::new(STRANGERS)),
+            strangers: Arc::new(Shares::new(MAX_STRANGERS)),
         }
     }
 
@@ -68,7 +68,7 @@ impl Crowd {
                 if let Err(error) = &accepted {
                     tracing::warn!(%error, "connection could not be accepted");
                     // Without descriptors the next accept fails at once, too.
-                    sleep(ACCEPT_AGAIN).await;
+                    sleep(ACCEPT_RETRY).await;
                 }
                 accepted
             })
@@ -89,10 +89,10 @@ impl Crowd {
         };
         let share = of.share(peer.uid);
         if share.grow(1) {
-            return Some(Connection::new(stream, Some(share), HANDSHAKE));
+            return Some(Connection::new(stream, Some(share), HANDSHAKE_TIMEOUT));
         }
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.is_none_or(|said| said.elapsed() >= SAID_EVERY) {
+        if said.is_none_or(|said| said.elapsed() >= LOG_INTERVAL) {
             *said = Some(Instant::now());
             tracing::warn!(
                 uid = peer.uid,
@@ -108,7 +108,7 @@ impl Crowd {
 #[derive(Debug)]
 pub(super) struct Connection {
     _share: Option<Share>,
-    /// Until the preface is read: when it is too late for it, and how much of it is missing.
+    /// The deadline of the preface and its missing bytes, until it is read.
     awaited: Option<(Pin<Box<Sleep>>, usize)>,
     stream: UnixStream,
 }
@@ -116,13 +116,13 @@ pub(super) struct Connection {
 impl Connection {
     /// Takes the only connection that there will be.
     pub(super) fn single(stream: UnixStream) -> Self {
-        Self::new(stream, None, HANDSHAKE)
+        Self::new(stream, None, HANDSHAKE_TIMEOUT)
     }
 
     fn new(stream: UnixStream, share: Option<Share>, within: Duration) -> Self {
         Self {
             _share: share,
-            awaited: Some((Box::pin(sleep(within)), PREFACE)),
+            awaited: Some((Box::pin(sleep(within)), PREFACE_BYTES)),
             stream,
         }
     }
@@ -201,7 +201,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_ends_that_sends_no_whole_preface_in_time() {
         let within = Duration::from_millis(50);
-        for sent in [0, PREFACE - 1] {
+        for sent in [0, PREFACE_BYTES - 1] {
             let (ours, mut theirs) = UnixStream::pair().unwrap();
             theirs.write_all(&vec![b'x'; sent]).await.unwrap();
             let mut connection = Connection::new(ours, None, within);
@@ -211,9 +211,9 @@ mod tests {
         }
         // The control: with a whole one it may be silent.
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        theirs.write_all(&[b'x'; PREFACE]).await.unwrap();
+        theirs.write_all(&[b'x'; PREFACE_BYTES]).await.unwrap();
         let mut connection = Connection::new(ours, None, within);
-        let mut preface = [0; PREFACE];
+        let mut preface = [0; PREFACE_BYTES];
         connection.read_exact(&mut preface).await.unwrap();
         let silent = tokio::time::timeout(within * 4, connection.read_u8()).await;
         assert!(silent.is_err());
@@ -223,10 +223,10 @@ mod tests {
     async fn a_preface_that_came_in_time_may_be_read_late() {
         let within = Duration::from_millis(50);
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        theirs.write_all(&[b'x'; PREFACE]).await.unwrap();
+        theirs.write_all(&[b'x'; PREFACE_BYTES]).await.unwrap();
         let mut connection = Connection::new(ours, None, within);
         sleep(within * 2).await;
-        let mut preface = [0; PREFACE];
+        let mut preface = [0; PREFACE_BYTES];
         connection.read_exact(&mut preface).await.unwrap();
     }
 }

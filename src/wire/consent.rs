@@ -1,4 +1,4 @@
-//! `hookjail.v1.ConsentService`: asks operators, and keeps what they allow.
+//! `hookjail.v1.ConsentService`: questions to operators, and the allowlist.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,20 +17,20 @@ use crate::{
     consent::{
         Consents, OpenedFor, Program,
         allowlist::{Digest, Entry, Role, command_line},
-        pending::{Asked, Decided, Decision, Listening, News, Question, Subject},
+        pending::{Decided, Listening, News, OpenQuestion, OperatorAnswer, Question, Subject},
     },
     model::{InvalidField, Peer, ProfileName, is_plain},
     pb::{self, consent_service_server::ConsentService},
     pipeline::Pipeline,
     refusal::{Reason, Refusal, Stop, chain},
-    root::View,
+    rootfs::View,
 };
 
-/// How much news waits for a client that reads slowly.
-const NEWS: usize = 16;
+/// The most news queued for a client that reads slowly.
+const MAX_NEWS: usize = 16;
 
-/// How long hashing the files of a command may take that is allowed over the wire.
-const HASHED_WITHIN: Duration = Duration::from_secs(60);
+/// The timeout of hashing a command's files for a consent over the wire.
+const HASH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// `hookjail.v1.ConsentService` over a pipeline.
 #[derive(Clone, Debug)]
@@ -52,8 +52,8 @@ impl Operators {
         self.pipeline.gate.consents()
     }
 
-    /// Describes a question to people: what would run, under which axes as this host enforces them.
-    async fn describe(&self, asked: &Asked) -> pb::PendingConsent {
+    /// Describes a question: what would run, under which axes as enforced here.
+    async fn describe(&self, asked: &OpenQuestion) -> pb::PendingConsent {
         let Question {
             hook,
             peer,
@@ -111,7 +111,7 @@ impl Operators {
     async fn tell(
         self,
         listening: Option<Listening>,
-        open: Vec<Arc<Asked>>,
+        open: Vec<Arc<OpenQuestion>>,
         sender: mpsc::Sender<Result<pb::WatchResponse, Status>>,
     ) {
         let send = async |news| {
@@ -202,7 +202,7 @@ impl Operators {
                 opened_for,
                 view,
             )?;
-            let deadline = Instant::now() + HASHED_WITHIN;
+            let deadline = Instant::now() + HASH_TIMEOUT;
             let hashed = self.pipeline.gate.hash(opened, peer.uid, deadline).await?;
             hashed.digests
         } else {
@@ -292,11 +292,11 @@ fn entry_message(entry: &Entry) -> pb::AllowedHook {
     }
 }
 
-const fn decision_message(decision: Decision) -> pb::ConsentDecision {
+const fn decision_message(decision: OperatorAnswer) -> pb::ConsentDecision {
     match decision {
-        Decision::Always => pb::ConsentDecision::Always,
-        Decision::No => pb::ConsentDecision::No,
-        Decision::Once => pb::ConsentDecision::Once,
+        OperatorAnswer::Always => pb::ConsentDecision::Always,
+        OperatorAnswer::No => pb::ConsentDecision::No,
+        OperatorAnswer::Once => pb::ConsentDecision::Once,
     }
 }
 
@@ -319,7 +319,7 @@ impl ConsentService for Operators {
             let (listening, open) = pending.listen(&request.request_id);
             (Some(listening), open)
         };
-        let (sender, receiver) = mpsc::channel(NEWS);
+        let (sender, receiver) = mpsc::channel(MAX_NEWS);
         tokio::spawn(self.clone().tell(listening, open, sender));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
@@ -336,9 +336,9 @@ impl ConsentService for Operators {
         };
         let decision = pb::ConsentDecision::try_from(request.decision);
         let decision = match decode::known(decision, "decision") {
-            Ok(pb::ConsentDecision::Always) => Decision::Always,
-            Ok(pb::ConsentDecision::Once) => Decision::Once,
-            Ok(pb::ConsentDecision::No) => Decision::No,
+            Ok(pb::ConsentDecision::Always) => OperatorAnswer::Always,
+            Ok(pb::ConsentDecision::Once) => OperatorAnswer::Once,
+            Ok(pb::ConsentDecision::No) => OperatorAnswer::No,
             Ok(pb::ConsentDecision::Unspecified) => return Err(invalid("is not given")),
             Err(field) => return Err(status(&field.into(), "")),
         };

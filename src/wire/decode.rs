@@ -20,19 +20,19 @@ use crate::{
     request::Request,
 };
 
-/// What is cheaper to copy than to keep with what came beside it, bytes.
-const SMALL: usize = 64 * 1024;
+/// The size up to which copying is cheaper than keeping the whole message, bytes.
+const COPY_BYTES: usize = 64 * 1024;
 
 /// Linux takes no longer argument (`MAX_ARG_STRLEN`).
 const ARGUMENT_BYTES: usize = 128 * 1024 - 1;
 
-/// Arguments and environment together: a quarter of the usual 8 MiB stack, with room for the pointers.
+/// The limit of arguments and environment together. It is a quarter of the usual 8 MiB stack, with room for the pointers.
 const ARGUMENTS_BYTES: usize = 2 * 1024 * 1024 - 256 * 1024;
 
-/// How many paths a request may narrow its profile to.
+/// The most paths to which a request may narrow its profile.
 const NARROWED_PATHS: usize = 32;
 
-/// What is said of a hook that is no process.
+/// The refusal of a request for a hook without a process.
 pub(super) const NO_PROCESS: &str =
     "such a hook is no process: what it says is the runtime's to get, and `Interpret` reads it";
 
@@ -41,7 +41,7 @@ pub(super) const DEFAULT_REPLY_BYTES: u64 = 4 * 1024 * 1024 - 64 * 1024;
 
 /// A request that is refused before it is one.
 #[derive(Debug)]
-pub struct Malformed {
+pub struct MalformedRequest {
     /// Why.
     pub refusal: Refusal,
     /// The caller's id, or one made here where that is unusable.
@@ -53,10 +53,13 @@ pub struct Malformed {
 /// # Errors
 ///
 /// Refuses with the field at fault: `INVALID_REQUEST`, `EVENT_TOO_LARGE`, `PROFILE_UNKNOWN` or `UNSUPPORTED`.
-pub fn decode(message: pb::ExecuteRequest, limits: WireLimits) -> Result<Request, Box<Malformed>> {
+pub fn decode(
+    message: pb::ExecuteRequest,
+    limits: WireLimits,
+) -> Result<Request, Box<MalformedRequest>> {
     let request_id = id(&message.request_id)?;
     request(message, &request_id, limits).map_err(|refusal| {
-        Box::new(Malformed {
+        Box::new(MalformedRequest {
             refusal,
             request_id,
         })
@@ -64,11 +67,11 @@ pub fn decode(message: pb::ExecuteRequest, limits: WireLimits) -> Result<Request
 }
 
 /// Returns the caller's id of a request, or one made here.
-pub(super) fn id(given: &str) -> Result<String, Box<Malformed>> {
+pub(super) fn id(given: &str) -> Result<String, Box<MalformedRequest>> {
     match check_name("request_id", given) {
         Ok(()) if given.is_empty() => Ok(Uuid::now_v7().to_string()),
         Ok(()) => Ok(given.to_owned()),
-        Err(field) => Err(Box::new(Malformed {
+        Err(field) => Err(Box::new(MalformedRequest {
             refusal: field.into(),
             request_id: Uuid::now_v7().to_string(),
         })),
@@ -129,7 +132,7 @@ pub(super) fn profile(text: &str) -> Result<Option<ProfileName>, Refusal> {
     ProfileName::parse(text).map(Some).ok_or_else(unknown)
 }
 
-/// Reads what happens to a run whose client is gone: KILL, but FINISH at points that end something.
+/// Decodes what happens to a run whose client is gone. The default is KILL, but FINISH at points that end something.
 pub(super) fn on_disconnect(value: i32, point: &str) -> Result<OnDisconnect, InvalidField> {
     let value = known(pb::OnDisconnect::try_from(value), "on_disconnect")?;
     Ok(match value {
@@ -148,7 +151,7 @@ pub(super) fn on_failure(value: i32) -> Result<OnFailure, InvalidField> {
     })
 }
 
-/// Returns what a request tells beside the event.
+/// Returns the envelope of the event.
 fn envelope(session: &str, hook: &Hook) -> Envelope {
     let cwd = hook.working_dir.as_ref().or(hook.workspace.as_ref());
     Envelope {
@@ -159,8 +162,7 @@ fn envelope(session: &str, hook: &Hook) -> Envelope {
     }
 }
 
-/// Returns the contract and the point that a request names, in the contract's spelling, whatever else it says; empty where there are
-/// none such.
+/// Returns a request's contract and point in the contract's spelling, whatever else it holds. Empty where there are none such.
 pub(super) fn named(contract: i32, event: Option<&pb::Event>) -> (&'static str, String) {
     let mode = any_mode(pb::Contract::try_from(contract).unwrap_or_default());
     let point = event.map_or("", |event| event.point.as_str());
@@ -233,16 +235,16 @@ pub(super) fn document(field: &str, json: Bytes, limits: WireLimits) -> Result<B
     parsed.map(apart)
 }
 
-/// Takes a small document out of the buffer that its message came in, which is larger and would be kept for as long as it is.
+/// Copies a small document out of its message's buffer, so that this is freed.
 fn apart(json: Bytes) -> Bytes {
-    if json.len() < SMALL {
+    if json.len() < COPY_BYTES {
         Bytes::copy_from_slice(&json)
     } else {
         json
     }
 }
 
-/// Takes an event that is not read by anybody but the hook, and need not be JSON.
+/// Decodes an event that only the hook reads, and that need not be JSON.
 fn raw_event(message: pb::Event, limits: WireLimits) -> Result<Event, Refusal> {
     check_name("event.point", &message.point)?;
     let size = message.json.len();

@@ -1,8 +1,8 @@
-//! What a hook was denied, as messages, with the rules that say why.
+//! Encodes the denials of a hook, with the rules behind them.
 
 use std::path::Path;
 
-use super::encode::{Cut, Told, axis_message};
+use super::encode::{ReplyBudget, ReportedDenials, axis_message};
 use crate::{
     journal::record::OutcomeKind,
     pb,
@@ -15,17 +15,17 @@ use crate::{
     sys::FileRights,
 };
 
-/// How much text there may be in the denials of a reply: half of what is kept free for all but output.
-const DENIALS: usize = Cut::ENVELOPE / 2;
+/// The most text in the denials of a reply. It is half of what is kept free for all but output.
+const MAX_DENIALS_BYTES: usize = ReplyBudget::ENVELOPE / 2;
 
-pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Told {
+pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> ReportedDenials {
     let ended = &interpreted.ended;
     let plan = ended.announced.plan();
     // In a container nobody asks about calls, and there is no Landlock to refuse anything.
     let filters = plan.prepared.filters;
     let filters = filters.filter(|_| plan.prepared.backend == BackendName::LANDLOCK);
     let Some(spec) = filters else {
-        return Told {
+        return ReportedDenials {
             cut: false,
             told: Vec::new(),
         };
@@ -59,7 +59,7 @@ pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Told 
         .chain(accesses)
         .collect();
 
-    let mut room = DENIALS;
+    let mut room = MAX_DENIALS_BYTES;
     let count = all.len();
     let fits = |denial: &pb::Denial| {
         let text = [
@@ -82,7 +82,7 @@ pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Told 
             }
         }
     }
-    Told {
+    ReportedDenials {
         cut: told.len() < count,
         told,
     }

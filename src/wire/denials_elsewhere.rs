@@ -1,10 +1,10 @@
-//! What a hook was denied: only Linux tells the daemon.
+//! Denials on systems other than Linux: none, as only Linux reports them.
 
-use super::encode::Told;
+use super::encode::ReportedDenials;
 use crate::{pipeline::Interpreted, policy::forbidden::Forbidden};
 
-pub(super) const fn denials(_: &Interpreted, _: &Forbidden) -> Told {
-    Told {
+pub(super) const fn denials(_: &Interpreted, _: &Forbidden) -> ReportedDenials {
+    ReportedDenials {
         cut: false,
         told: Vec::new(),
     }

@@ -7,9 +7,9 @@ use prost::Message;
 use serde_json::{Map, Value};
 
 use super::{
-    Hooks, WireLimits, decode, encode,
+    HookServer, WireLimits, decode, encode,
     retained::{Reply, fingerprint},
-    service::{Caller, Named},
+    service::{Caller, IdempotencyKey},
     status,
 };
 use crate::{
@@ -26,10 +26,10 @@ use crate::{
     util::heavy,
 };
 
-/// How many hooks one dispatch may bring. Each has an expression to compile, whose size is bounded.
+/// The most hooks in one dispatch. Each has an expression to compile, whose size is bounded.
 const INLINE_HOOKS: usize = 128;
 
-impl Hooks {
+impl HookServer {
     /// Runs all hooks due at a point to one reply. Dropping this future ends the runs, unless they are to finish.
     pub(super) async fn dispatch_all(
         &self,
@@ -83,7 +83,7 @@ impl Hooks {
             Err(refusal) => return refuse(&id, refusal).await,
         };
         call.named = fingerprint.map(|it| it.recorded);
-        let named = fingerprint.map(|fingerprint| Named {
+        let named = fingerprint.map(|fingerprint| IdempotencyKey {
             fingerprint: fingerprint.whole,
             held: Arc::clone(&call.held),
             key: (call.peer.uid, id.clone()),
@@ -230,7 +230,7 @@ impl Hooks {
     }
 }
 
-/// Returns the directory that an event says it is about, else the request, where it may be a workspace.
+/// Returns the directory of the event, else of the request, if it may be a workspace.
 fn said(event: &Event, cwd: &str, rules: &Rules, peer: Peer) -> Option<PathBuf> {
     let members = Members::of_event(&event.json).ok()?;
     let said = members.last("cwd").and_then(text);

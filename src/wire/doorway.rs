@@ -1,4 +1,4 @@
-//! The door: who asks is looked at before a message is read, and what is read is bounded, counted and has to come in time.
+//! Admission before a message is read: by peer, with bounded size, memory and time.
 
 use std::{
     collections::HashMap,
@@ -27,46 +27,46 @@ use crate::{
     util::shares::{Share, Shares},
 };
 
-/// How long a message may take from its headers to its last byte.
+/// The timeout of a message, from its headers to its last byte.
 const MESSAGE: Duration = Duration::from_secs(30);
 
-/// How long what gRPC puts before a message is.
+/// The length of gRPC's prefix of a message.
 const PREFIX: usize = 5;
 
-/// What paths begin with whose requests are streams of messages.
-const REFLECTION: &str = "/grpc.reflection.";
+/// The beginning of paths whose requests are streams of messages.
+const REFLECTION_PREFIX: &str = "/grpc.reflection.";
 
-/// The longest message of services that anybody may ask, such as the health's, bytes.
-const SMALL: usize = 4 * 1024;
+/// The longest message of services open to everybody, such as health, bytes.
+const MAX_SMALL_MESSAGE: usize = 4 * 1024;
 
-/// What a request takes beside its message, from its headers until its client has the answer, bytes.
-const REQUEST: usize = 64 * 1024;
+/// The memory of a request beside its message, bytes. Counted from its headers until its client has the answer.
+const REQUEST_OVERHEAD_BYTES: usize = 64 * 1024;
 
-/// How much memory requests of all uids together take that may ask for nothing, bytes.
-const STRANGERS: usize = 8 * 1024 * 1024;
+/// The most memory for requests of uids without permission, all together, bytes.
+const MAX_STRANGERS_BYTES: usize = 8 * 1024 * 1024;
 
-/// For how long refusals of one uid that may ask for nothing are counted before they are written down in one record.
-const COUNTED_FOR: Duration = Duration::from_secs(1);
+/// The window in which a uid's refusals for lack of permission share one record.
+const REFUSAL_WINDOW: Duration = Duration::from_secs(1);
 
 /// The methods whose refusals are written down.
-const RECORDED: [&str; 3] = ["Dispatch", "Execute", "ExecuteStream"];
+const RECORDED_METHODS: [&str; 3] = ["Dispatch", "Execute", "ExecuteStream"];
 
-/// What a message takes of the memory for all of them, for as long as anything of it is kept.
+/// A message's share of the memory for messages, held while any of it is kept.
 #[derive(Clone, Debug)]
-pub(super) struct Held(pub(super) Arc<Share>);
+pub(super) struct HeldMemory(pub(super) Arc<Share>);
 
 /// Puts a [`Doorway`] before all services.
 #[derive(Clone, Debug)]
 pub(super) struct DoorwayLayer(Arc<Door>);
 
-/// What all connections of a server share.
+/// State shared by all connections of a server.
 #[derive(Debug)]
 struct Door {
-    /// The memory of those that may ask for nothing, who are to take nobody else's.
+    /// The memory for uids without permission, apart from everybody else's.
     apart: Arc<Shares>,
     limits: WireLimits,
     pipeline: Arc<Pipeline>,
-    /// How many refusals of a uid were not written down yet, for those that came within a second of the same one.
+    /// Refusals of each uid within the window that have no record yet.
     refused: Mutex<HashMap<(u32, Reason), u64>>,
     tasks: TaskTracker,
 }
@@ -75,7 +75,7 @@ impl DoorwayLayer {
     /// Lets through what a pipeline's rules allow. What is written down later is so by tasks of `tasks`.
     pub(super) fn new(pipeline: Arc<Pipeline>, limits: WireLimits, tasks: TaskTracker) -> Self {
         Self(Arc::new(Door {
-            apart: Arc::new(Shares::new(STRANGERS)),
+            apart: Arc::new(Shares::new(MAX_STRANGERS_BYTES)),
             limits,
             pipeline,
             refused: Mutex::default(),
@@ -135,7 +135,7 @@ where
         let answer = self.inner.call(request);
         Box::pin(async move {
             let response = answer.await?;
-            let response = response.map(|body| Body::new(Answer { body, share }));
+            let response = response.map(|body| Body::new(OutgoingAnswer { body, share }));
             let (Some(refusal), Some(caller)) = (refused.get(), asked) else {
                 return Ok(response);
             };
@@ -153,14 +153,14 @@ where
 
 /// A request whose message is still to come.
 struct Arriving {
-    /// Who asks, where a refusal is to be written down.
+    /// The caller, where a refusal is to be recorded.
     asked: Option<Caller>,
     /// Why the message was not read to its end, if so.
     refused: Arc<OnceLock<Refusal>>,
     share: Arc<Share>,
 }
 
-/// Who is not let in.
+/// A peer that is not admitted.
 enum Turned {
     /// Somebody whose refusal is to be written down.
     Recorded(Box<(Caller, Refusal)>),
@@ -186,7 +186,7 @@ impl Door {
             path.next().unwrap_or_default(),
         );
         let service = service.strip_prefix("hookjail.v1.").unwrap_or_default();
-        let recorded = service == "HookService" && RECORDED.contains(&method);
+        let recorded = service == "HookService" && RECORDED_METHODS.contains(&method);
         let peer = peer(&parts.extensions)?;
         let gate = &self.pipeline.gate;
         // What steers a daemon that has no memory left needs some.
@@ -196,7 +196,7 @@ impl Door {
             gate.memory()
         };
         let share = Arc::new(memory.share(peer.uid));
-        parts.extensions.insert(Held(Arc::clone(&share)));
+        parts.extensions.insert(HeldMemory(Arc::clone(&share)));
         if let Err(refusal) = self.admit(service, &peer) {
             return Err(if recorded {
                 let caller = Caller::of(&parts.extensions, &parts.headers)?;
@@ -205,7 +205,7 @@ impl Door {
                 status(&refusal, "").into()
             });
         }
-        if !share.grow(REQUEST) {
+        if !share.grow(REQUEST_OVERHEAD_BYTES) {
             let refusal = too_much(&share, "another one");
             return Err(if recorded {
                 let caller = Caller::of(&parts.extensions, &parts.headers)?;
@@ -218,13 +218,14 @@ impl Door {
             .then(|| Caller::of(&parts.extensions, &parts.headers))
             .transpose()?;
         let refused = Arc::<OnceLock<Refusal>>::default();
-        let message = Message {
+        let message = IncomingMessage {
             body,
             came: 0,
-            late: (!parts.uri.path().starts_with(REFLECTION)).then(|| Box::pin(sleep(MESSAGE))),
+            late: (!parts.uri.path().starts_with(REFLECTION_PREFIX))
+                .then(|| Box::pin(sleep(MESSAGE))),
             longest: self.limits.message_bytes(),
             most: if service.is_empty() {
-                SMALL
+                MAX_SMALL_MESSAGE
             } else {
                 usize::MAX
             },
@@ -242,7 +243,7 @@ impl Door {
         Ok((request, arriving))
     }
 
-    /// Says whether a peer may ask anything of a service, by what its methods ask themselves later on.
+    /// Checks whether a peer may use a service, by the rule of its methods.
     fn admit(&self, service: &str, peer: &Peer) -> Result<(), Refusal> {
         let Pipeline { gate, sandbox, .. } = &*self.pipeline;
         match service {
@@ -269,7 +270,7 @@ impl Door {
         let door = Arc::clone(self);
         let (again, later) = (refusal.clone(), about.clone());
         self.tasks.spawn(async move {
-            sleep(COUNTED_FOR).await;
+            sleep(REFUSAL_WINDOW).await;
             let more = door.refused().remove(&kind).unwrap_or_default();
             if more > 0 {
                 let about = later.counting(more);
@@ -288,7 +289,7 @@ impl Door {
         }
     }
 
-    /// Says whether a refusal is the first of its kind within a second; if not, it is counted.
+    /// Returns whether a refusal is the window's first of its kind; else counts it.
     fn is_first(&self, kind: (u32, Reason)) -> bool {
         let mut refused = self.refused();
         let more = refused.get_mut(&kind).map(|more| *more += 1);
@@ -301,11 +302,11 @@ impl Door {
 }
 
 /// A message as it comes in.
-struct Message {
+struct IncomingMessage {
     body: Body,
     /// How much came.
     came: usize,
-    /// Ends the wait for it; `None` where messages come one after another for as long as their client likes.
+    /// The deadline of the message; `None` for streams, which may last.
     late: Option<Pin<Box<Sleep>>>,
     /// How long a message may say it is.
     longest: usize,
@@ -319,7 +320,7 @@ struct Message {
     taken: usize,
 }
 
-impl Message {
+impl IncomingMessage {
     fn refuse(&self, refusal: Refusal) -> Status {
         let status = status(&refusal, "");
         // The first one is the one that is told.
@@ -327,8 +328,8 @@ impl Message {
         status
     }
 
-    /// Takes memory for a piece: for all of the message as soon as its length is known, so that of several that come at once
-    /// some are kept whole and none is refused half way.
+    /// Takes memory for a piece, or for the whole message once its length is known. So of several that come at once some are kept
+    /// whole and none is refused half way.
     fn take(&mut self, piece: &[u8]) -> Result<(), Refusal> {
         let missing = PREFIX.saturating_sub(self.came).min(piece.len());
         for (known, byte) in self.prefix[self.came.min(PREFIX)..].iter_mut().zip(piece) {
@@ -355,7 +356,7 @@ impl Message {
     }
 }
 
-/// Says that a caller has no memory left.
+/// Builds the refusal of a caller that has no memory left.
 pub(super) fn too_much(share: &Share, what: &str) -> Refusal {
     let message = format!(
         "the requests in work leave too little of {} bytes for {what} (`server.max_bytes_in_flight`); ask again later",
@@ -365,17 +366,17 @@ pub(super) fn too_much(share: &Share, what: &str) -> Refusal {
 }
 
 /// An answer as it goes out. A client need not read it, so it is counted as the message was, until it is sent.
-struct Answer {
+struct OutgoingAnswer {
     body: Body,
     share: Arc<Share>,
 }
 
-impl Answer {
+impl OutgoingAnswer {
     /// Counts a piece for as long as anybody has it. There it is: where there is no room for it, its caller has none for more.
     fn count(&self, bytes: Bytes) -> Bytes {
         let beyond = self.share.another();
         beyond.grow_up_to(bytes.len().saturating_sub(self.share.held()));
-        Bytes::from_owner(Piece {
+        Bytes::from_owner(CountedBytes {
             bytes,
             _beyond: beyond,
             _share: Arc::clone(&self.share),
@@ -384,20 +385,20 @@ impl Answer {
 }
 
 /// A piece of an answer, and the memory it takes.
-struct Piece {
+struct CountedBytes {
     bytes: Bytes,
     /// What it takes beyond what its request holds.
     _beyond: Share,
     _share: Arc<Share>,
 }
 
-impl AsRef<[u8]> for Piece {
+impl AsRef<[u8]> for CountedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl http_body::Body for Answer {
+impl http_body::Body for OutgoingAnswer {
     type Data = Bytes;
     type Error = Status;
 
@@ -418,7 +419,7 @@ impl http_body::Body for Answer {
     }
 }
 
-impl http_body::Body for Message {
+impl http_body::Body for IncomingMessage {
     type Data = Bytes;
     type Error = Status;
 
@@ -485,8 +486,8 @@ mod tests {
         }
     }
 
-    fn message(share: Share, most: usize) -> Message {
-        Message {
+    fn message(share: Share, most: usize) -> IncomingMessage {
+        IncomingMessage {
             body: Body::new(Silent),
             came: 0,
             late: Some(Box::pin(sleep(Duration::from_millis(10)))),
@@ -535,8 +536,8 @@ mod tests {
     #[tokio::test]
     async fn services_that_anybody_may_ask_take_short_messages_alone() {
         let shares = Arc::new(Shares::new(100_000));
-        let mut small = message(shares.share(1), SMALL);
-        small.take(&[0; SMALL]).unwrap();
+        let mut small = message(shares.share(1), MAX_SMALL_MESSAGE);
+        small.take(&[0; MAX_SMALL_MESSAGE]).unwrap();
         assert_eq!(small.take(&[0]).unwrap_err().reason, Reason::InvalidRequest);
     }
 }

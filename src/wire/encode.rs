@@ -44,14 +44,14 @@ pub fn encode(recorded: &Recorded, forbidden: &Forbidden) -> Result<pb::ExecuteR
 }
 
 /// Denials, as far as a reply has room for them.
-pub(super) struct Told {
+pub(super) struct ReportedDenials {
     pub(super) cut: bool,
     pub(super) told: Vec<pb::Denial>,
 }
 
 fn response(
     interpreted: &Interpreted,
-    denials: Told,
+    denials: ReportedDenials,
     audit: pb::AuditReference,
 ) -> pb::ExecuteResponse {
     let ended = &interpreted.ended;
@@ -62,7 +62,7 @@ fn response(
         sandbox::End::Ran(ran) => (&ran.stdout, &ran.stderr, ran.output_held_open),
     };
     let verdict = &interpreted.verdict;
-    let mut cut = Cut::new(request.max_reply_bytes, verdict);
+    let mut cut = ReplyBudget::new(request.max_reply_bytes, verdict);
     let (out, err) = match &interpreted.redacted {
         None => ((&stdout.head, &stdout.tail), (&stderr.head, &stderr.tail)),
         Some(Redacted { stderr, stdout, .. }) => {
@@ -115,7 +115,7 @@ fn response(
     }
 }
 
-/// Returns from what the daemon knows what a hook was denied.
+/// Returns the sources of a run's denials.
 fn denial_sources(ended: &Ended) -> Vec<String> {
     let calls = ended.setup.asks.then_some("seccomp");
     let plan = ended.announced.plan();
@@ -126,13 +126,13 @@ fn denial_sources(ended: &Ended) -> Vec<String> {
 }
 
 /// Keeps a reply within what its caller takes.
-pub(super) struct Cut {
+pub(super) struct ReplyBudget {
     happened: bool,
     room: usize,
 }
 
-impl Cut {
-    /// What is neither output nor text out of it.
+impl ReplyBudget {
+    /// The room of a reply for all but output and texts.
     pub(super) const ENVELOPE: usize = 16 * 1024;
 
     fn new(max_reply_bytes: u64, verdict: &Verdict) -> Self {
@@ -274,8 +274,8 @@ pub(super) fn push_message(push: &Push) -> pb::Push {
     }
 }
 
-/// Encodes a verdict; `sandbox_denied` says whether the sandbox refused something that the hook wanted, `lifetime` how long
-/// context stays valid at the point.
+/// Encodes a verdict. `sandbox_denied` is whether the sandbox refused the hook something, `lifetime` how long context stays valid
+/// at the point.
 pub(super) fn verdict_message(
     verdict: &Verdict,
     sandbox_denied: bool,

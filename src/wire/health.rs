@@ -5,18 +5,18 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tonic_health::{ServingStatus, server::HealthReporter};
 
-use super::service::Hooks;
+use super::service::HookServer;
 use crate::pb::hook_service_server::HookServiceServer;
 
-/// What is told whoever asks for the health, of the server as a whole and of the hooks' service.
+/// The health of the server as a whole and of the hooks' service.
 #[derive(Clone, Debug)]
 pub(super) struct Health {
     reporter: HealthReporter,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<HealthState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct HealthState {
     any_confirmed: bool,
     is_over: bool,
     is_recorded: bool,
@@ -26,7 +26,7 @@ impl Health {
     pub(super) fn new(reporter: HealthReporter) -> Self {
         Self {
             reporter,
-            state: Arc::new(Mutex::new(State {
+            state: Arc::new(Mutex::new(HealthState {
                 any_confirmed: false,
                 is_over: false,
                 is_recorded: true,
@@ -34,22 +34,22 @@ impl Health {
         }
     }
 
-    /// Tells whether any profile is confirmed: without one, every hook is refused.
+    /// Sets whether any profile is confirmed: without one, every hook is refused.
     pub(super) async fn confirmed(&self, any: bool) {
         self.change(|state| state.any_confirmed = any).await;
     }
 
-    /// Tells whether runs can be recorded: otherwise every hook is refused.
+    /// Sets whether runs can be recorded: otherwise every hook is refused.
     pub(super) async fn recorded(&self, are: bool) {
         self.change(|state| state.is_recorded = are).await;
     }
 
-    /// Tells that no hook is run any more, whatever is confirmed later.
+    /// Sets the health to not serving for good, whatever is confirmed later.
     pub(super) async fn end(&self) {
         self.change(|state| state.is_over = true).await;
     }
 
-    async fn change(&self, change: impl FnOnce(&mut State)) {
+    async fn change(&self, change: impl FnOnce(&mut HealthState)) {
         let mut state = self.state.lock().await;
         change(&mut state);
         let serves = state.any_confirmed && state.is_recorded && !state.is_over;
@@ -61,11 +61,11 @@ impl Health {
         self.reporter.set_service_status("", status).await;
         if serves {
             self.reporter
-                .set_serving::<HookServiceServer<Hooks>>()
+                .set_serving::<HookServiceServer<HookServer>>()
                 .await;
         } else {
             self.reporter
-                .set_not_serving::<HookServiceServer<Hooks>>()
+                .set_not_serving::<HookServiceServer<HookServer>>()
                 .await;
         }
     }

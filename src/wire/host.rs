@@ -1,4 +1,4 @@
-//! What this host enforces, as messages: the backends, and each profile with the evidence of its self-test.
+//! Encodes what this host enforces: backends, and profiles with evidence of their self-tests.
 
 use jiff::Timestamp;
 
@@ -30,8 +30,7 @@ pub fn backend_statuses(sandbox: &Sandbox) -> Vec<pb::BackendStatus> {
     status.collect()
 }
 
-/// Returns how a profile stands on this host, with the evidence; runs its self-tests on each of its backends that has none
-/// behind it.
+/// Returns a profile's status on this host, with the evidence. Runs its self-tests on each of its backends that has none behind it.
 pub async fn profile_status(sandbox: &Sandbox, policy: &Policy) -> pb::ProfileStatus {
     let standings = sandbox.survey(policy).await;
     let chosen = standings.iter().position(Standing::serves);

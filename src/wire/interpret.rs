@@ -57,7 +57,7 @@ pub(super) fn interpret(message: pb::InterpretRequest) -> Result<pb::InterpretRe
     })
 }
 
-fn given(end: pb::GivenEnd, shared: &Config) -> Result<GivenEnd, InvalidField> {
+fn given(end: pb::GivenEnd, shared: &EntryConfig) -> Result<GivenEnd, InvalidField> {
     let told = Told {
         exit_code: end.exit_code,
         signal: end.signal,
@@ -81,11 +81,11 @@ fn given(end: pb::GivenEnd, shared: &Config) -> Result<GivenEnd, InvalidField> {
     })
 }
 
-type Config = Map<String, serde_json::Value>;
+type EntryConfig = Map<String, serde_json::Value>;
 
-fn config(field: &str, json: &str) -> Result<Config, InvalidField> {
+fn config(field: &str, json: &str) -> Result<EntryConfig, InvalidField> {
     if json.is_empty() {
-        return Ok(Config::new());
+        return Ok(EntryConfig::new());
     }
     serde_json::from_str(json).map_err(|_| InvalidField::new(field, "must be a JSON object"))
 }

@@ -1,21 +1,21 @@
-//! How large a message may be, and how many connections there may be.
+//! Limits of messages and connections.
 
-/// What the wire accepts.
+/// Limits of the wire.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct WireLimits {
-    /// How many connections those who may ask have in all.
+    /// The most connections of authorised uids in all.
     pub connections: usize,
     /// The largest event, bytes.
     pub event_bytes: usize,
 }
 
 impl WireLimits {
-    /// What a request may be longer than its event: argv and environment together never exceed 2 MiB.
-    const MARGIN: usize = 3 * 1024 * 1024;
+    /// The room in a request beside its event. Arguments and environment together never exceed 2 MiB.
+    const REQUEST_MARGIN_BYTES: usize = 3 * 1024 * 1024;
 
     /// Returns the largest message, bytes.
     pub const fn message_bytes(self) -> usize {
-        self.event_bytes.saturating_add(Self::MARGIN)
+        self.event_bytes.saturating_add(Self::REQUEST_MARGIN_BYTES)
     }
 }
 

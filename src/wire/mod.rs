@@ -26,12 +26,12 @@ mod unreadable;
 
 pub use self::{
     admin::{Reload, Reloaded, Steering},
-    decode::{Malformed, decode},
+    decode::{MalformedRequest, decode},
     encode::{axis_report, encode},
     host::{backend_statuses, profile_status},
     limits::WireLimits,
     profiles::Profiles,
     server::{Incoming, ServeError, Server, ServerError},
-    service::Hooks,
+    service::HookServer,
     status::{domain, status},
 };

@@ -1,4 +1,4 @@
-//! What a caller has to give, taken as far as the request's profile wants it: the caller need not know the profile.
+//! Takes from a caller's offer what the profile wants. The caller need not know the profile.
 
 use super::decode;
 use crate::{
@@ -7,8 +7,8 @@ use crate::{
     policy::{Policy, Registry, environment},
 };
 
-/// Puts into a request's hook what its profile wants of the offer, and drops the rest. Nothing is taken by a request that names
-/// no profile there is: it is refused later.
+/// Moves what the profile wants from the offer into the hook, and drops the rest. Nothing is taken by a request that names no
+/// profile there is: it is refused later.
 pub(super) fn settle(message: &mut pb::ExecuteRequest, registry: &Registry) {
     let Some(offer) = message.offer.take() else {
         return;

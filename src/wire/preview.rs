@@ -15,14 +15,15 @@ use crate::{
     pipeline::{Admission, Plan, Preview},
     policy::{
         Access, Limits,
-        explain::{By, Reach},
+        explain::{Grantor, Reach},
         rights::{FileRight, FileRights},
         starts_in,
     },
     refusal::{Fault, Reason, Refusal, Stop, chain},
 };
 
-/// Whether a refusal is what a preview answers with, and not a status: the request makes sense, and its caller may ask.
+/// Returns whether a preview answers with this refusal instead of a status. It does where the request makes sense, and its caller
+/// may make it.
 pub(super) const fn is_an_answer(reason: Reason) -> bool {
     match reason {
         Reason::CallerIsAHook
@@ -186,12 +187,12 @@ fn grants(plan: &Plan) -> Result<Vec<pb::Grant>, Fault> {
             .with_program(Path::new(&digest.path))
             .map_err(examine)?;
     }
-    let grant = |granted: &crate::policy::explain::Granted| {
+    let grant = |granted: &crate::policy::explain::GrantedPath| {
         let (access, origin) = match &granted.by {
-            By::Profile(grant) if files.system.contains(grant) => (grant.access, "system"),
-            By::Profile(grant) => (grant.access, "named"),
-            By::Program(_) => (Access::Execute, "hook"),
-            By::Scratch => (Access::Write, "scratch"),
+            Grantor::Profile(grant) if files.system.contains(grant) => (grant.access, "system"),
+            Grantor::Profile(grant) => (grant.access, "named"),
+            Grantor::Program(_) => (Access::Execute, "hook"),
+            Grantor::Scratch => (Access::Write, "scratch"),
         };
         pb::Grant {
             access: access.name().to_owned(),

@@ -1,4 +1,4 @@
-//! `hookjail.v1.SandboxService`: what this host enforces, shown again to whoever asks.
+//! `hookjail.v1.SandboxService`: what this host enforces, and self-tests on request.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
 pub struct Profiles {
     health: Health,
     pipeline: Arc<Pipeline>,
-    /// A self-test starts dozens of processes, and runs wait for it: one at a time, whoever asks for how many.
+    /// Serialises self-tests. Each starts dozens of processes, and runs wait for it.
     tests: Arc<Turns>,
 }
 
@@ -33,7 +33,7 @@ impl Profiles {
         }
     }
 
-    /// Lets through who may ask for hooks to be run, and nobody else.
+    /// Admits callers who may run hooks, and nobody else.
     fn admit<T>(&self, request: &Request<T>) -> Result<Peer, Status> {
         let peer = peer(request.extensions())?;
         let Pipeline { gate, sandbox, .. } = &*self.pipeline;

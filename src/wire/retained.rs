@@ -1,5 +1,5 @@
-//! Answers that were given, by the caller's request id: the same request again is answered, not run, again. Where there is no room
-//! for an answer, its id is kept: what ran is not run again, though nobody can say any more what came of it.
+//! Retained answers by idempotency key: a repeated request is answered, not run, again. Where there is no room for an answer, its
+//! id is kept: what ran is not run again, though its result is lost.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -22,20 +22,20 @@ use crate::{
     util::shares::{Share, Shares},
 };
 
-/// How many bytes of answers are kept at most, divided among the uids of those that asked.
-const BYTES: usize = 64 * 1024 * 1024;
+/// The most bytes of retained answers, divided among the uids of their callers.
+const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// What an answer takes beside its own bytes: its id, and its places in the tables.
-const BESIDE: usize = 512;
+/// An answer's memory beside its own bytes: its id, and its table entries.
+const OVERHEAD_BYTES: usize = 512;
 
 /// The largest answer that is worth more than ids of before, bytes.
-const SMALL: usize = 64 * 1024;
+const SMALL_REPLY_BYTES: usize = 64 * 1024;
 
 /// An answer as it goes out.
 pub(super) type Reply<R> = Result<R, Status>;
 
-/// Who asked, under which id.
-pub(super) type Key = (u32, String);
+/// The caller's uid and its id of the request.
+pub(super) type CallerKey = (u32, String);
 
 /// Answers by request id.
 #[derive(Debug)]
@@ -46,38 +46,38 @@ pub(super) struct Retained<R> {
 
 #[derive(Debug)]
 struct Entries<R> {
-    by_key: HashMap<Key, Entry<R>>,
+    by_key: HashMap<CallerKey, RetainedEntry<R>>,
     /// Ended entries of each uid.
     ended: HashMap<u32, OfUid>,
 }
 
-/// What has ended of a uid's, oldest first. What each takes of all that may be kept is held with it.
+/// Finished requests of a uid, oldest first. Each holds its share of the memory.
 #[derive(Debug, Default)]
 struct OfUid {
     /// The ids whose answers are kept, too, with what these take.
     answers: VecDeque<(String, Share)>,
-    ids: VecDeque<Ended>,
+    ids: VecDeque<FinishedId>,
 }
 
 /// An id that is kept.
 #[derive(Debug)]
-struct Ended {
+struct FinishedId {
     at: Instant,
     _beside: Share,
     id: String,
 }
 
 #[derive(Debug)]
-struct Entry<R> {
+struct RetainedEntry<R> {
     fingerprint: [u8; 32],
     /// Ends the run once nobody holds it who waits for the answer.
     guard: Weak<DropGuard>,
     reply: watch::Receiver<Option<Reply<R>>>,
 }
 
-/// What to do about a request with an id.
+/// The result of looking an id up.
 #[derive(Debug)]
-pub(super) enum Entered<R: Message> {
+pub(super) enum Claim<R: Message> {
     /// The id was used for another request.
     Conflict,
     /// It runs, or ran; its reply is, or will be, here. Who waits for it holds what keeps the run going.
@@ -89,7 +89,7 @@ pub(super) enum Entered<R: Message> {
 /// The promise to deliver a reply. Dropped without one, the request is as if it had never been made.
 #[derive(Debug)]
 pub(super) struct Ticket<R: Message> {
-    key: Key,
+    key: CallerKey,
     /// Whether something ran.
     ran: bool,
     reply: watch::Sender<Option<Reply<R>>>,
@@ -115,7 +115,7 @@ impl Nameable for pb::DispatchRequest {
     }
 }
 
-/// What tells two requests with the same id apart.
+/// Distinguishes two requests with the same id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fingerprint {
     /// By all but the values of the environment: what is written down.
@@ -124,7 +124,7 @@ pub(super) struct Fingerprint {
     pub(super) whole: [u8; 32],
 }
 
-/// Returns what tells two requests with the same id apart.
+/// Returns the fingerprint that distinguishes requests with the same id.
 pub(super) fn fingerprint(message: &mut impl Nameable) -> Fingerprint {
     let mut values = Sha256::new();
     let mut taken = Vec::new();
@@ -157,36 +157,36 @@ impl<R> Default for Retained<R> {
             ended: HashMap::new(),
         };
         Self {
-            bytes: Arc::new(Shares::new(BYTES)),
+            bytes: Arc::new(Shares::new(MAX_BYTES)),
             entries: Mutex::new(entries),
         }
     }
 }
 
 impl<R: Message> Retained<R> {
-    /// Looks an id up; a new one is entered, whose run goes on for as long as somebody holds `guard`, if there is one.
+    /// Looks an id up, and enters a new one. Its run goes on for as long as somebody holds `guard`, if there is one.
     pub(super) fn enter(
         self: &Arc<Self>,
-        key: Key,
+        key: CallerKey,
         fingerprint: [u8; 32],
         guard: Option<&Arc<DropGuard>>,
-    ) -> Entered<R> {
+    ) -> Claim<R> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.forget(Instant::now());
         match entries.by_key.get(&key) {
             Some(entry) if entry.fingerprint == fingerprint => {
-                Entered::Known(entry.reply.clone(), entry.guard.upgrade())
+                Claim::Known(entry.reply.clone(), entry.guard.upgrade())
             }
-            Some(_) => Entered::Conflict,
+            Some(_) => Claim::Conflict,
             None => {
                 let (sender, receiver) = watch::channel(None);
-                let entry = Entry {
+                let entry = RetainedEntry {
                     fingerprint,
                     guard: guard.map(Arc::downgrade).unwrap_or_default(),
                     reply: receiver,
                 };
                 entries.by_key.insert(key.clone(), entry);
-                Entered::New(Ticket {
+                Claim::New(Ticket {
                     key,
                     ran: false,
                     reply: sender,
@@ -197,7 +197,7 @@ impl<R: Message> Retained<R> {
     }
 }
 
-/// Whether a refusal came after this request's hook was let go: its end could not be recorded, or its confinement not be confirmed.
+/// Returns whether a refusal came after the hook was released. Its end could not be recorded, or its confinement not be confirmed.
 fn says_released(status: &Status) -> bool {
     let details = status.get_error_details();
     let info = details.error_info();
@@ -246,10 +246,10 @@ impl<R: Message> Drop for Ticket<R> {
 impl<R> Entries<R> {
     /// Keeps an id that has ended, and its answer of so many bytes. Older answers of the uid make room for both, and then older ids:
     /// for an answer only where it is small.
-    fn keep(&mut self, bytes: &Arc<Shares>, key: &Key, answer: usize) {
+    fn keep(&mut self, bytes: &Arc<Shares>, key: &CallerKey, answer: usize) {
         let (uid, id) = (key.0, &key.1);
         let beside = bytes.share(uid);
-        while !beside.grow(BESIDE) {
+        while !beside.grow(OVERHEAD_BYTES) {
             if !self.let_go_of_oldest_answer(uid) && !self.forget_oldest(uid) {
                 self.by_key.remove(key);
                 return;
@@ -260,12 +260,14 @@ impl<R> Entries<R> {
             if share.grow(answer) {
                 break true;
             }
-            if !self.let_go_of_oldest_answer(uid) && (answer > SMALL || !self.forget_oldest(uid)) {
+            if !self.let_go_of_oldest_answer(uid)
+                && (answer > SMALL_REPLY_BYTES || !self.forget_oldest(uid))
+            {
                 break false;
             }
         };
         let of_uid = self.ended.entry(uid).or_default();
-        of_uid.ids.push_back(Ended {
+        of_uid.ids.push_back(FinishedId {
             at: Instant::now(),
             _beside: beside,
             id: id.clone(),
@@ -287,8 +289,8 @@ impl<R> Entries<R> {
         true
     }
 
-    /// Has whoever asks again told that there was an answer.
-    fn let_go_of_answer(&mut self, key: &Key) {
+    /// Drops the answer and keeps the id, so that a repeated request gets a refusal.
+    fn let_go_of_answer(&mut self, key: &CallerKey) {
         if let Some(entry) = self.by_key.get_mut(key) {
             entry.reply = watch::channel(Some(Err(gone(&key.1)))).1;
         }
@@ -297,7 +299,7 @@ impl<R> Entries<R> {
     /// Forgets what is too old.
     fn forget(&mut self, now: Instant) {
         let old = |ended: &OfUid| {
-            let is_old = |it: &Ended| now.saturating_duration_since(it.at) >= RETENTION;
+            let is_old = |it: &FinishedId| now.saturating_duration_since(it.at) >= RETENTION;
             ended.ids.front().is_some_and(is_old)
         };
         let uids: Vec<_> = self.ended.keys().copied().collect();
@@ -342,7 +344,7 @@ mod tests {
 
     use super::*;
 
-    fn key() -> Key {
+    fn key() -> CallerKey {
         (1000, "id".to_owned())
     }
 
@@ -350,7 +352,7 @@ mod tests {
         retained: &Arc<Retained<pb::ExecuteResponse>>,
         fingerprint: u8,
     ) -> Ticket<pb::ExecuteResponse> {
-        let Entered::New(ticket) = retained.enter(key(), [fingerprint; 32], None) else {
+        let Claim::New(ticket) = retained.enter(key(), [fingerprint; 32], None) else {
             panic!("not new")
         };
         ticket
@@ -364,7 +366,7 @@ mod tests {
             ..pb::ExecuteResponse::default()
         };
         new(&retained, 1).deliver(&Ok(response.clone()));
-        let Entered::Known(reply, _) = retained.enter(key(), [1; 32], None) else {
+        let Claim::Known(reply, _) = retained.enter(key(), [1; 32], None) else {
             panic!("not known")
         };
         assert_eq!(
@@ -373,11 +375,11 @@ mod tests {
         );
         assert!(matches!(
             retained.enter(key(), [2; 32], None),
-            Entered::Conflict
+            Claim::Conflict
         ));
         assert!(matches!(
             retained.enter((1001, "id".to_owned()), [2; 32], None),
-            Entered::New(_)
+            Claim::New(_)
         ));
     }
 
@@ -385,7 +387,7 @@ mod tests {
     fn a_refusal_reaches_those_who_wait_and_is_forgotten() {
         let retained = Arc::new(Retained::default());
         let ticket = new(&retained, 1);
-        let Entered::Known(waiting, _) = retained.enter(key(), [1; 32], None) else {
+        let Claim::Known(waiting, _) = retained.enter(key(), [1; 32], None) else {
             panic!("not known")
         };
         ticket.deliver(&Err(Status::unavailable("full")));
@@ -399,19 +401,19 @@ mod tests {
         let retained = Arc::new(Retained::default());
         let refusal = Refusal::new(Reason::AuditUnavailable, "full").with("released", "true");
         new(&retained, 1).deliver(&Err(status(&refusal, "id")));
-        let Entered::Known(reply, _) = retained.enter(key(), [1; 32], None) else {
+        let Claim::Known(reply, _) = retained.enter(key(), [1; 32], None) else {
             panic!("it would run twice")
         };
         assert!(reply.borrow().as_ref().unwrap().is_err());
         assert!(matches!(
             retained.enter(key(), [2; 32], None),
-            Entered::Conflict
+            Claim::Conflict
         ));
     }
 
     /// Has an answer of so many bytes of output be kept, if it can be.
     fn answer(retained: &Arc<Retained<pb::ExecuteResponse>>, uid: u32, id: usize, bytes: usize) {
-        let Entered::New(ticket) = retained.enter((uid, id.to_string()), [0; 32], None) else {
+        let Claim::New(ticket) = retained.enter((uid, id.to_string()), [0; 32], None) else {
             panic!("not new")
         };
         ticket.deliver(&Ok(pb::ExecuteResponse {
@@ -420,7 +422,7 @@ mod tests {
         }));
     }
 
-    /// What is told to who asks again: 'a' = the answer, 'i' = that it ran, '-' = nothing.
+    /// Repeats a request: 'a' = the answer, 'i' = that it ran, '-' = nothing.
     fn again(retained: &Arc<Retained<pb::ExecuteResponse>>, uid: u32, id: usize) -> char {
         let entries = retained.entries.lock().unwrap();
         match entries.by_key.get(&(uid, id.to_string())) {
@@ -453,7 +455,7 @@ mod tests {
         assert!((40..48).contains(&answers.len()), "{of_three}");
         assert!(answers.bytes().all(|it| it == b'a') && ids.bytes().all(|it| it == b'i'));
         // What cannot be kept at all leaves those that are.
-        answer(&retained, 4, 0, BYTES);
+        answer(&retained, 4, 0, MAX_BYTES);
         answer(&retained, 4, 1, 1000);
         assert_eq!((again(&retained, 4, 0), again(&retained, 4, 1)), ('i', 'a'));
     }
@@ -464,7 +466,7 @@ mod tests {
         // Others leave room for some 1500.
         let others: Vec<_> = (2..5).map(|uid| retained.bytes.share(uid)).collect();
         for other in &others {
-            while other.grow(BESIDE) {}
+            while other.grow(OVERHEAD_BYTES) {}
         }
         let many = 2000;
         for id in 0..many {
@@ -490,7 +492,7 @@ mod tests {
         assert_eq!(entries.by_key.len(), 2000);
         entries.forget(Instant::now() + RETENTION);
         assert!(entries.by_key.is_empty() && entries.ended.is_empty());
-        assert!(retained.bytes.share(0).grow(BYTES));
+        assert!(retained.bytes.share(0).grow(MAX_BYTES));
     }
 
     #[test]
@@ -498,10 +500,10 @@ mod tests {
         let retained: Arc<Retained<pb::ExecuteResponse>> = Arc::default();
         let run = CancellationToken::new();
         let first = Arc::new(run.clone().drop_guard());
-        let Entered::New(ticket) = retained.enter(key(), [1; 32], Some(&first)) else {
+        let Claim::New(ticket) = retained.enter(key(), [1; 32], Some(&first)) else {
             panic!("not new")
         };
-        let Entered::Known(_, Some(second)) = retained.enter(key(), [1; 32], None) else {
+        let Claim::Known(_, Some(second)) = retained.enter(key(), [1; 32], None) else {
             panic!("not known")
         };
         drop(first);

@@ -26,7 +26,7 @@ use tonic_reflection::server::Builder;
 use tower::layer::util::{Identity, Stack};
 
 use super::{
-    Hooks, Profiles, Steering, WireLimits,
+    HookServer, Profiles, Steering, WireLimits,
     admin::{Admin, Drain},
     audit::Records,
     connections::{Connection, Crowd},
@@ -47,22 +47,22 @@ use crate::{
     util::{presence::Presence, swap::Current},
 };
 
-/// How long clients may take to fetch their answers once everything else has ended.
-const LINGER: Duration = Duration::from_secs(2);
+/// The time for clients to fetch their answers once everything else has ended.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often a silent client is asked for a sign of life, and how long it may take for it.
+/// Interval and timeout of HTTP/2 keep-alive pings to silent clients.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
-/// How old a connection becomes before its client is asked to make another. What runs on it goes on to its end.
-const CONNECTION_AGE: Duration = Duration::from_secs(30 * 60);
+/// The age at which a client is made to reconnect. What runs on the connection goes on to its end.
+const MAX_CONNECTION_AGE: Duration = Duration::from_secs(30 * 60);
 
-/// How many requests one connection may have in work; a client keeps others back until one is answered.
-const STREAMS: u32 = 256;
+/// The most requests in work on one connection; a client keeps others back.
+const MAX_STREAMS: u32 = 256;
 
-/// How many connections operators may have.
-const OPERATORS: usize = 64;
+/// The most connections of operators.
+const MAX_OPERATORS: usize = 64;
 
-/// Where connections come from.
+/// A source of connections.
 #[derive(Debug)]
 pub enum Incoming {
     /// A listening socket.
@@ -72,7 +72,8 @@ pub enum Incoming {
 }
 
 impl Incoming {
-    /// Listens on a socket that only this daemon made: in a directory of its own user, with the given mode. Returns where that is.
+    /// Listens on a socket of this daemon's own, with the given mode. Its directory belongs to the daemon's user. Returns the
+    /// socket's file.
     ///
     /// # Errors
     ///
@@ -172,7 +173,7 @@ pub enum ServeError {
 pub struct Server {
     /// The hooks that run whenever their points come.
     pub configured: Arc<Current<Configured>>,
-    /// Whether any profile is confirmed: without one, the health is that of a server that serves nothing.
+    /// Whether any profile is confirmed: without one, the health is not serving.
     pub confirmed: bool,
     /// How long running hooks get once `shutdown` is cancelled.
     pub drain: Duration,
@@ -223,7 +224,7 @@ impl Server {
 
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
-        let hooks = Hooks::new(
+        let hooks = HookServer::new(
             Arc::clone(&self.pipeline),
             self.configured,
             self.valve,
@@ -304,7 +305,7 @@ impl Server {
         // Every run has its answer by then; a client that does not fetch it must not keep the daemon.
         let lingering = async {
             over.cancelled().await;
-            sleep(LINGER).await;
+            sleep(LINGER_TIMEOUT).await;
         };
         let served = tokio::select! {
             served = serve => served,
@@ -313,7 +314,7 @@ impl Server {
         watched.abort();
         // Whoever asked for the drain is to get the answer.
         if let Some(mut steered) = steered
-            && timeout(LINGER, &mut steered).await.is_err()
+            && timeout(LINGER_TIMEOUT, &mut steered).await.is_err()
         {
             steered.abort();
         }
@@ -328,8 +329,7 @@ impl Server {
     }
 }
 
-/// Has the health tell whether runs can be recorded, and ends a daemon that will never record one again: its supervisor can
-/// start one that may.
+/// Updates the health by the journal, and ends a daemon that can never record again. Its supervisor can start one that may.
 async fn watch(
     mut journal: watch::Receiver<Option<Problem>>,
     health: Health,
@@ -354,8 +354,8 @@ fn bounded(doorway: DoorwayLayer) -> TonicServer<Stack<DoorwayLayer, Identity>> 
     TonicServer::builder()
         .http2_keepalive_interval(Some(interval))
         .http2_keepalive_timeout(Some(timeout))
-        .max_concurrent_streams(STREAMS)
-        .max_connection_age(CONNECTION_AGE)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_connection_age(MAX_CONNECTION_AGE)
         .layer(doorway)
 }
 
@@ -379,14 +379,14 @@ async fn serve_until(
     }
 }
 
-/// Serves the operator until the daemon's end, and reloads when a signal asks for it.
+/// Serves the operator until shutdown, and reloads on a signal.
 async fn steer(admin: Admin, steering: Steering, doorway: DoorwayLayer, over: CancellationToken) {
     let Steering {
         hangup, incoming, ..
     } = steering;
     let service = AdminServiceServer::new(admin.clone());
     let router = bounded(doorway).add_service(service);
-    let crowd = Crowd::new(Arc::clone(&admin.pipeline), OPERATORS);
+    let crowd = Crowd::new(Arc::clone(&admin.pipeline), MAX_OPERATORS);
     let serve = async {
         match incoming {
             Some(incoming) => serve_until(router, incoming, crowd, over.cancelled_owned()).await,

@@ -20,10 +20,10 @@ use tonic::{
 use uuid::Uuid;
 
 use super::{
-    Malformed, WireLimits, decode, dispatch,
-    doorway::{Held, too_much},
+    MalformedRequest, WireLimits, decode, dispatch,
+    doorway::{HeldMemory, too_much},
     encode, interpret, offer, preview,
-    retained::{Entered, Key, Reply, Retained, fingerprint},
+    retained::{CallerKey, Claim, Reply, Retained, fingerprint},
     status,
 };
 use crate::{
@@ -41,12 +41,12 @@ use crate::{
 /// The answer to a request. Boxed: futures keep room for one from the beginning.
 type Executed = Box<pb::ExecuteResponse>;
 
-/// How many pieces of output wait for a slow client before the hook has to.
-const CHUNKS: usize = 16;
+/// The most pieces of output queued for a slow client; the hook waits for more.
+const MAX_CHUNKS: usize = 16;
 
 /// `hookjail.v1.HookService` over a pipeline.
 #[derive(Clone, Debug)]
-pub struct Hooks {
+pub struct HookServer {
     pub(super) limits: WireLimits,
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) configured: Arc<Current<Configured>>,
@@ -58,7 +58,7 @@ pub struct Hooks {
     pub(super) valve: Arc<Valve>,
 }
 
-impl Hooks {
+impl HookServer {
     /// Serves a pipeline. Runs are tasks of `tasks`, so that an end record is written whatever becomes of the client.
     pub fn new(
         pipeline: Arc<Pipeline>,
@@ -95,7 +95,7 @@ impl Hooks {
     ) -> Pin<Box<dyn Future<Output = Reply<Executed>> + Send + '_>> {
         let asked = Box::pin(self.understand(message, caller, chunks));
         Box::pin(async {
-            let Asked {
+            let DecodedCall {
                 about,
                 guard,
                 named,
@@ -124,7 +124,7 @@ impl Hooks {
         message: pb::ExecuteRequest,
         caller: Caller,
         chunks: Option<mpsc::Sender<Chunk>>,
-    ) -> Result<Asked, Recorded> {
+    ) -> Result<DecodedCall, Recorded> {
         let cancel = self.stop.child_token();
         let (mut call, invalid) = caller.call(cancel.clone(), chunks);
         let (contract, point) = decode::named(message.contract, message.event.as_ref());
@@ -146,7 +146,7 @@ impl Hooks {
         let request = match decoded {
             Ok(request) => request,
             Err(malformed) => {
-                let Malformed {
+                let MalformedRequest {
                     refusal,
                     request_id,
                 } = *malformed;
@@ -156,7 +156,7 @@ impl Hooks {
             }
         };
         call.named = fingerprint.map(|it| it.recorded);
-        let named = fingerprint.map(|fingerprint| Named {
+        let named = fingerprint.map(|fingerprint| IdempotencyKey {
             fingerprint: fingerprint.whole,
             held: Arc::clone(&call.held),
             key: (call.peer.uid, request.id.clone()),
@@ -172,7 +172,7 @@ impl Hooks {
             };
             encode(&recorded, &pipeline.gate.rules().forbidden).map(Box::new)
         });
-        Ok(Asked {
+        Ok(DecodedCall {
             about,
             guard,
             named,
@@ -180,8 +180,8 @@ impl Hooks {
         })
     }
 
-    /// Runs what a request asks for, unless a request with its id has been answered or is being answered: then that answer
-    /// is given. The run is a task; it is ended when `guard` is dropped, which is when the last client is gone that waits.
+    /// Runs a request, or answers it from an earlier request with its id. The run is a task; it is ended when `guard` is dropped,
+    /// which is when the last client is gone that waits.
     ///
     /// # Errors
     ///
@@ -189,22 +189,22 @@ impl Hooks {
     pub(super) async fn once<R: Message + Clone + 'static>(
         &self,
         answers: &Arc<Retained<R>>,
-        named: Option<Named>,
+        named: Option<IdempotencyKey>,
         guard: Option<DropGuard>,
         run: Pin<Box<dyn Future<Output = Reply<R>> + Send>>,
     ) -> Result<Reply<R>, Refusal> {
         let guard = guard.map(Arc::new);
         let ticket = match named {
             None => None,
-            Some(Named {
+            Some(IdempotencyKey {
                 fingerprint,
                 held,
                 key,
             }) => {
                 match answers.enter(key, fingerprint, guard.as_ref()) {
-                    Entered::New(ticket) => Some(ticket),
+                    Claim::New(ticket) => Some(ticket),
                     // While this waits the run goes on, even when whoever began it is gone.
-                    Entered::Known(reply, _guard) => {
+                    Claim::Known(reply, _guard) => {
                         let reply = wait(reply).await;
                         // One more copy of it, of which no hook's output was counted.
                         let fits = |reply: &R| held.grow(reply.encoded_len());
@@ -213,7 +213,7 @@ impl Hooks {
                             reply => Ok(reply),
                         };
                     }
-                    Entered::Conflict => {
+                    Claim::Conflict => {
                         return Err(conflict());
                     }
                 }
@@ -236,8 +236,8 @@ impl Hooks {
     }
 }
 
-impl Hooks {
-    /// Tells what would become of a request.
+impl HookServer {
+    /// Previews a request.
     async fn look_ahead(
         &self,
         message: pb::ExecuteRequest,
@@ -280,13 +280,13 @@ impl Hooks {
     }
 }
 
-/// Decodes a request, with the session and the source that its event tells of where it names none.
+/// Decodes a request, and fills in session and source from its event.
 fn decoded(
     message: pb::ExecuteRequest,
     limits: WireLimits,
     rules: &Rules,
     peer: Peer,
-) -> Result<Box<request::Request>, Box<Malformed>> {
+) -> Result<Box<request::Request>, Box<MalformedRequest>> {
     let mut request = decode(message, limits)?;
     if request.session.is_empty() {
         request.session = request.contract.session(&request.event).unwrap_or_default();
@@ -299,19 +299,19 @@ fn decoded(
 }
 
 /// A request that was read.
-struct Asked {
+struct DecodedCall {
     about: About,
     guard: Option<DropGuard>,
-    named: Option<Named>,
+    named: Option<IdempotencyKey>,
     run: Pin<Box<dyn Future<Output = Reply<Executed>> + Send>>,
 }
 
-/// The id a caller gave its request, and what tells the request from another under that id.
-pub(super) struct Named {
+/// An idempotency key: the caller's id, and the fingerprint of its request.
+pub(super) struct IdempotencyKey {
     pub(super) fingerprint: [u8; 32],
     /// The memory of its uid.
     pub(super) held: Arc<Share>,
-    pub(super) key: Key,
+    pub(super) key: CallerKey,
 }
 
 /// Waits for the reply to the same request, made before.
@@ -356,11 +356,11 @@ pub(super) fn peer(extensions: &Extensions) -> Result<Peer, Status> {
 ///
 /// What came by no doorway is a fault.
 pub(super) fn held(extensions: &Extensions) -> Result<Arc<Share>, Status> {
-    let held = extensions.get().map(|Held(held)| Arc::clone(held));
+    let held = extensions.get().map(|HeldMemory(held)| Arc::clone(held));
     held.ok_or_else(broken)
 }
 
-/// Who asks, since when, and how long it waits.
+/// The caller, the time of arrival, and the caller's timeout.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     arrived: Instant,
@@ -390,7 +390,7 @@ impl Caller {
         Self::of(request.extensions(), request.metadata().as_ref())
     }
 
-    /// Makes a call of it, under a new run id; beside it, what is wrong with its headers.
+    /// Makes a call of it under a new run id. Returns what is wrong with its headers, too.
     pub(super) fn call(
         self,
         cancel: CancellationToken,
@@ -447,7 +447,7 @@ fn caller_timeout(headers: &HeaderMap) -> Result<Option<Duration>, InvalidField>
 type OutputStream = Pin<Box<dyn Stream<Item = Result<pb::ExecuteStreamResponse, Status>> + Send>>;
 
 #[tonic::async_trait]
-impl HookService for Hooks {
+impl HookService for HookServer {
     type ExecuteStreamStream = OutputStream;
 
     // As the attribute writes an `async` function, which would keep the request until its hook has ended.
@@ -476,7 +476,7 @@ impl HookService for Hooks {
     ) -> Result<Response<Self::ExecuteStreamStream>, Status> {
         let caller = Caller::of_request(&request)?;
         let message = request.into_inner().request.unwrap_or_default();
-        let (sender, receiver) = mpsc::channel(CHUNKS);
+        let (sender, receiver) = mpsc::channel(MAX_CHUNKS);
         let hooks = self.clone();
         let output = ReceiverStream::new(receiver).map(|(stream, bytes)| {
             let part = match stream {

@@ -15,23 +15,23 @@ pub const fn domain() -> &'static str {
     "hookjail"
 }
 
-/// How long a status message may be, bytes.
+/// The longest status message, bytes.
 const MESSAGE_BYTES: usize = 1024;
 
-/// How long it may be as it is sent, percent-encoded, bytes.
+/// The same as it is sent, percent-encoded, bytes.
 const SENT_BYTES: usize = 2 * MESSAGE_BYTES;
 
-/// How long details may be before they are sent as base64, which makes 4 KiB of it, bytes. With the message that is well
-/// below the 8 KiB of metadata that clients of gRPC's core take.
+/// The longest details, bytes; as base64 they become 4 KiB. With the message that is well below the 8 KiB of metadata that clients
+/// of gRPC's core take.
 const DETAILS_BYTES: usize = 3 * 1024;
 
-/// How long one text in them may be; where all together are too long, the next of these is tried.
+/// The longest text in the details; the next is tried where all are too long.
 const TEXT_BYTES: [usize; 4] = [1024, 512, 256, 128];
 
-/// The facts that are lines to be run: one that is cut would be another command.
-const LINES: [&str; 3] = ["approve", "configure", "fix"];
+/// Facts that are commands: one that is cut would be another command.
+const COMMAND_FACTS: [&str; 3] = ["approve", "configure", "fix"];
 
-/// Turns a refusal into a status with its details, cut to what every client takes: whatever it quotes, its reason arrives.
+/// Builds a status with details from a refusal, cut to what every client takes. Whatever it quotes, its reason arrives.
 pub fn status(refusal: &Refusal, request_id: &str) -> Status {
     let message = message(&refusal.message);
     let within = |most| details(refusal, request_id, &message, most);
@@ -63,7 +63,7 @@ fn message(text: &str) -> Cow<'_, str> {
     message
 }
 
-/// Makes a status of a refusal no text of which is longer than so many bytes.
+/// Builds a status from a refusal whose texts are cut to so many bytes.
 fn details(refusal: &Refusal, request_id: &str, message: &str, most: usize) -> Status {
     let refusal = Refusal {
         field: refusal.field.as_ref().map(|field| InvalidField {
@@ -74,7 +74,7 @@ fn details(refusal: &Refusal, request_id: &str, message: &str, most: usize) -> S
         metadata: refusal
             .metadata
             .iter()
-            .filter(|(name, fact)| fact.len() <= most || !LINES.contains(&name.as_str()))
+            .filter(|(name, fact)| fact.len() <= most || !COMMAND_FACTS.contains(&name.as_str()))
             .map(|(name, fact)| (name.clone(), cut(fact, most).into_owned()))
             .collect(),
         reason: refusal.reason,
@@ -139,7 +139,7 @@ const fn code(reason: Reason) -> Code {
     }
 }
 
-/// When it makes sense to ask again, for refusals that pass by themselves. Not where the hook ran: it would run twice.
+/// Returns when to retry, for refusals that pass by themselves. There is none where the hook ran: it would run twice.
 fn retry(refusal: &Refusal) -> Option<Duration> {
     if refusal.metadata.contains_key("released") {
         return None;
@@ -182,7 +182,7 @@ mod tests {
         assert!(told(refused(Reason::Overloaded)).is_some_and(|delay| delay < seven));
     }
 
-    /// The reasons and codes are API: this table changes only when the documentation does.
+    /// Reasons and codes are API: this table changes only with the documentation.
     #[test]
     fn every_reason_has_its_code() {
         let table: Vec<_> = Reason::ALL

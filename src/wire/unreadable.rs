@@ -1,4 +1,4 @@
-//! Messages that the server library cannot read: answered with a reason and recorded, like every other refusal.
+//! Refuses messages that the server library cannot read, with a reason and a record.
 
 use std::{
     pin::Pin,

@@ -3,7 +3,7 @@
 use std::fs;
 
 use hookjail::{
-    journal::verify::{Break, VerifyError, verify_file},
+    journal::verify::{ChainBreak, VerifyError, verify_file},
     pb,
 };
 use serde_json::json;
@@ -311,5 +311,5 @@ async fn a_changed_byte_is_found() {
     let VerifyError::Broken(broken) = verify_file(&copy).unwrap_err() else {
         panic!("the copy can be read")
     };
-    assert_eq!((broken.line, broken.why), (3, Break::Edited));
+    assert_eq!((broken.line, broken.why), (3, ChainBreak::Edited));
 }

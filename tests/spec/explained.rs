@@ -22,9 +22,9 @@ use hookjail::{
     pb,
     policy::{
         Policy, References, Registry,
-        explain::{Kind, Operation, Reach, Remedy, Target},
+        explain::{FileKind, Operation, Reach, Remedy, Target},
         forbidden::Forbidden,
-        narrow::{Bound, narrow},
+        narrow::{Bindings, narrow},
     },
     sandbox::{
         explain::{
@@ -58,7 +58,7 @@ enum Before {
 
 /// A directory in which operations are tried.
 #[derive(Clone, Debug)]
-struct Place {
+struct GrantPlace {
     /// As the evaluator and the probe get it.
     path: PathBuf,
     /// Where the test lays the files; nowhere for the scratch directory, in which the hook does.
@@ -89,7 +89,7 @@ const SCRATCH: (&str, &str) = ("${scratch}", "@");
 
 impl Cases<'_> {
     /// Makes a name that no other case has, and what is to lie there.
-    fn lay(&mut self, place: &Place, before: Before) -> PathBuf {
+    fn lay(&mut self, place: &GrantPlace, before: Before) -> PathBuf {
         self.count += 1;
         let name = format!("case-{}", self.count);
         let path = place.path.join(&name);
@@ -143,7 +143,7 @@ impl Cases<'_> {
     }
 
     /// Tries every operation at a place, each on something of its own.
-    fn at(&mut self, place: &Place) {
+    fn at(&mut self, place: &GrantPlace) {
         for operation in Operation::ALL {
             let before = match operation {
                 Operation::Link | Operation::Rename => continue,
@@ -168,7 +168,7 @@ impl Cases<'_> {
     }
 
     /// Tries to take files and directories from one place to another.
-    fn between(&mut self, from: &Place, to: &Place) {
+    fn between(&mut self, from: &GrantPlace, to: &GrantPlace) {
         let ways = [
             (Operation::Link, Before::File, Before::Nothing),
             (Operation::Rename, Before::File, Before::Nothing),
@@ -188,9 +188,9 @@ fn located(path: &Path, is: Before, locate: impl Fn(&Path) -> Target) -> Target 
         return locate(path);
     }
     let kind = match is {
-        Before::Directory => Kind::Directory,
-        Before::File => Kind::File,
-        Before::Nothing => Kind::Missing,
+        Before::Directory => FileKind::Directory,
+        Before::File => FileKind::File,
+        Before::Nothing => FileKind::Missing,
     };
     Target::imagined(path, kind)
 }
@@ -201,10 +201,10 @@ fn open(path: &Path, user: u32) {
     give(path, user);
 }
 
-fn place(path: PathBuf, user: u32) -> Place {
+fn place(path: PathBuf, user: u32) -> GrantPlace {
     fs::create_dir(&path).unwrap();
     open(&path, user);
-    Place {
+    GrantPlace {
         path: path.clone(),
         laid: Some(path),
     }
@@ -223,7 +223,7 @@ fn bound(daemon: &Daemon, profile: &str, workspace: &Path) -> Policy {
         .unwrap();
     narrow(
         policy,
-        Bound::workspace(Some(workspace)),
+        Bindings::workspace(Some(workspace)),
         &Narrow::default(),
     )
     .unwrap()
@@ -342,13 +342,13 @@ async fn compare_files(wrapper: Vec<String>) {
     .await;
     let user = probe.user(&daemon).await;
     let abi = landlock_abi(&daemon).await;
-    let mixed: Vec<Place> = ["read", "execute", "write"]
+    let mixed: Vec<GrantPlace> = ["read", "execute", "write"]
         .map(|name| place(root.join(name), user))
         .into();
     let one_file = root.join("one-file");
     fs::write(&one_file, "no program\n").unwrap();
     open(&one_file, user);
-    let alias = Place {
+    let alias = GrantPlace {
         path: root.join("alias"),
         laid: Some(root.join("read")),
     };
@@ -366,7 +366,7 @@ async fn compare_files(wrapper: Vec<String>) {
     ] {
         let workspace = place(daemon.workspace().join(profile), user);
         let outside = place(daemon.outside(profile), user);
-        let scratch = Place {
+        let scratch = GrantPlace {
             path: SCRATCH.0.into(),
             laid: None,
         };

@@ -3,7 +3,7 @@
 use std::{fs, path::Path, process::Command};
 
 use hookjail::{
-    config::{Config, ConfigProblem, Surroundings},
+    config::{Config, ConfigProblem, ProcessEnv},
     journal::record::Line,
     pb,
     policy::profile::{ProfileCause, ProfileFile},
@@ -65,11 +65,11 @@ enum Read {
 type Reader = fn(&str) -> Read;
 
 fn read_config(text: &str) -> Read {
-    let surroundings = Surroundings {
+    let environment = ProcessEnv {
         root: true,
-        ..Surroundings::default()
+        ..ProcessEnv::default()
     };
-    match Config::parse(text, &surroundings) {
+    match Config::parse(text, &environment) {
         Ok(_) => Read::Accepted,
         Err(ConfigProblem::Syntax(_)) => Read::Formless,
         Err(_) => Read::Senseless,
@@ -251,7 +251,7 @@ fn the_values_that_a_schema_lists_are_those_that_are_read() {
     };
     let hook = "[[hook]]\ncontract = \"loom\"\npoint = \"tool.post\"\ncommand = [\"x\"]";
     for (table, key, before) in [
-        ("Hooks", "on_hook_turn_limit", "[hooks]"),
+        ("HooksEntry", "on_hook_turn_limit", "[hooks]"),
         ("ServerEntry", "socket_mode", "[server]"),
         ("HookEntry", "on_failure", hook),
         (

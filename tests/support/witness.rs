@@ -19,7 +19,7 @@ use std::{
 };
 
 use hookjail::{
-    journal::{read::Reader, verify::verify_journal},
+    journal::{read::JournalReader, verify::verify_journal},
     pb,
 };
 use nix::fcntl::{AT_FDCWD, Flock, RenameFlags, renameat2};
@@ -164,7 +164,7 @@ pub(crate) fn assert_verifies(directory: &Path) {
 
 /// Returns the records of all files of a journal.
 pub(crate) fn records(home: &Path) -> Vec<serde_json::Value> {
-    let mut reader = Reader::open(&home.join("state/audit"));
+    let mut reader = JournalReader::open(&home.join("state/audit"));
     let mut records = Vec::new();
     while let Some(line) = reader.next_line().unwrap() {
         records.push(serde_json::from_slice(line).unwrap());

@@ -16,7 +16,7 @@ use tonic::transport::Channel;
 use super::super::{
     Context, Failure, client, output,
     output::Style,
-    served::{by_daemon, daemon},
+    private_server::{by_daemon, daemon},
     show::{axis_words, plain},
 };
 use crate::{
@@ -27,13 +27,13 @@ use crate::{
 
 const PROMPT: &[u8] = b"[a]lways, [y]es this once, [N]o: ";
 
-/// How long a question is shown before an answer counts. Who asks says when one question is withdrawn and the next one comes:
+/// How long a question is shown before an answer counts. Its caller decides when one question is withdrawn and the next one comes:
 /// what is being typed just then was meant for the one before.
-const READING: Duration = Duration::from_secs(1);
+const READING_TIME: Duration = Duration::from_secs(1);
 
-type Client = ConsentServiceClient<Channel>;
+type ConsentClient = ConsentServiceClient<Channel>;
 
-/// Where the daemon is.
+/// The daemon's address.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Where {
     /// The daemon's socket [default: its usual place]
@@ -53,7 +53,7 @@ impl Where {
 pub(super) fn watch(context: &Context, at: &Where) -> Result<ExitCode, Failure> {
     let as_json = context.json;
     by_daemon(&at.socket(context)?, (), async |channel, ()| {
-        let mut client = Client::new(channel);
+        let mut client = ConsentClient::new(channel);
         let mut lines = (!as_json).then(|| lines(io::BufReader::new(io::stdin())));
         let news = client.watch(pb::WatchRequest::default()).await;
         let mut news = news
@@ -139,7 +139,7 @@ impl Desk {
         }
     }
 
-    async fn answer(&mut self, client: &mut Client, line: &str) -> Result<(), Failure> {
+    async fn answer(&mut self, client: &mut ConsentClient, line: &str) -> Result<(), Failure> {
         let Some(asked) = self.open.front() else {
             return Ok(());
         };
@@ -152,7 +152,7 @@ impl Desk {
                 return Ok(());
             }
         };
-        if self.since.elapsed() < READING {
+        if self.since.elapsed() < READING_TIME {
             (self.say)(b"  not taken: this question has only just come\n");
             (self.say)(PROMPT);
             return Ok(());
@@ -167,8 +167,8 @@ impl Desk {
         Ok(())
     }
 
-    /// Answers all that is asked with a no: whoever sat here has gone.
-    async fn refuse_all(&mut self, client: &mut Client) -> Result<(), Failure> {
+    /// Answers every question with no: nobody sits at the terminal any more.
+    async fn refuse_all(&mut self, client: &mut ConsentClient) -> Result<(), Failure> {
         while let Some(asked) = self.open.pop_front() {
             (self.say)(b"no\n");
             decide(client, &asked.consent_id, pb::ConsentDecision::No).await?;
@@ -193,7 +193,7 @@ pub(super) fn pending(context: &Context, at: &Where) -> Result<ExitCode, Failure
             pending_only: true,
             ..pb::WatchRequest::default()
         };
-        let news = Client::new(channel).watch(request).await;
+        let news = ConsentClient::new(channel).watch(request).await;
         let mut news = news
             .map_err(|status| client::refused(&status))?
             .into_inner();
@@ -224,7 +224,7 @@ pub(super) fn by_id(
 ) -> Result<ExitCode, Failure> {
     let as_json = context.json;
     let counted = by_daemon(&at.socket(context)?, (), async |channel, ()| {
-        decide(&mut Client::new(channel), id, decision).await
+        decide(&mut ConsentClient::new(channel), id, decision).await
     })?;
     if as_json {
         output::json_line(&serde_json::json!({ "counted": counted, "id": id }));
@@ -242,14 +242,14 @@ pub(super) fn by_id(
     })
 }
 
-/// Asks at this process's terminal about one request, until the returned task is aborted. `None` where there is no
-/// terminal, or this user may not answer for the operator: the refusal of the run then says what to do.
+/// Puts one request's questions to this terminal, until the returned task is aborted. `None` where there is no terminal, or this
+/// user may not answer for the operator: the refusal of the run then says what to do.
 pub(in crate::cli) async fn ask_about(
     channel: Channel,
     request_id: String,
 ) -> Option<tokio::task::JoinHandle<()>> {
     let terminal = File::open("/dev/tty").ok()?;
-    let mut client = Client::new(channel);
+    let mut client = ConsentClient::new(channel);
     let request = pb::WatchRequest {
         pending_only: false,
         request_id,
@@ -285,7 +285,7 @@ pub(in crate::cli) async fn ask_about(
 }
 
 async fn decide(
-    client: &mut Client,
+    client: &mut ConsentClient,
     id: &str,
     decision: pb::ConsentDecision,
 ) -> Result<bool, Failure> {
@@ -298,7 +298,7 @@ async fn decide(
     Ok(answer.into_inner().counted)
 }
 
-/// Reads lines on a thread of its own: a read of a terminal cannot be cancelled.
+/// Reads lines on a thread of its own: a terminal's read cannot be cancelled.
 fn lines(input: impl BufRead + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! `hookjail consent`: allow commands, list and revoke what is allowed, answer questions about what is not.
+//! `hookjail consent`: the allowlist, and open questions.
 
 mod ask;
 
@@ -21,12 +21,9 @@ use serde_json::json;
 use self::ask::Where;
 pub(super) use self::ask::ask_about;
 use super::{
-    Context, Failure,
-    assemble::Assembly,
-    output, profile,
+    Context, Failure, output, private_server, profile,
     program::{resolve_name, resolve_script, spellings},
     run::directory,
-    served,
     show::plain,
 };
 use crate::{
@@ -36,19 +33,20 @@ use crate::{
         allowlist::{Allowlist, Entry, command_line, typed},
         digest::DigestCache,
     },
+    daemon::Assembly,
     pb,
-    root::View,
+    rootfs::View,
 };
 
 /// Allows commands, lists and revokes what is allowed, answers questions about what is not.
 #[derive(Debug, Args)]
-pub(super) struct Consent {
+pub(super) struct ConsentArgs {
     #[command(subcommand)]
-    command: Command,
+    command: ConsentCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum ConsentCommand {
     /// Allow a command, bound to what its files contain now
     Allow {
         /// An argument of the command that names data to it, such as a file that it formats: whatever the file contains
@@ -115,11 +113,11 @@ enum Command {
     },
 }
 
-impl Consent {
+impl ConsentArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = || context.load();
         match self.command {
-            Command::Allow {
+            ConsentCommand::Allow {
                 data,
                 profile,
                 until,
@@ -137,7 +135,7 @@ impl Consent {
                 };
                 allow(&config()?, context, &terms, command)
             }
-            Command::Approve { at, once, id } => {
+            ConsentCommand::Approve { at, once, id } => {
                 let decision = if once {
                     pb::ConsentDecision::Once
                 } else {
@@ -145,18 +143,20 @@ impl Consent {
                 };
                 ask::by_id(context, &at, &id, decision)
             }
-            Command::Deny { at, id } => ask::by_id(context, &at, &id, pb::ConsentDecision::No),
-            Command::Export => export(&config()?),
-            Command::Import { file } => import(&config()?, context, &file),
-            Command::List => list(&config()?, context),
-            Command::Pending { at } => ask::pending(context, &at),
-            Command::Revoke { command } => revoke(&config()?, context, &command),
-            Command::Watch { at } => ask::watch(context, &at),
+            ConsentCommand::Deny { at, id } => {
+                ask::by_id(context, &at, &id, pb::ConsentDecision::No)
+            }
+            ConsentCommand::Export => export(&config()?),
+            ConsentCommand::Import { file } => import(&config()?, context, &file),
+            ConsentCommand::List => list(&config()?, context),
+            ConsentCommand::Pending { at } => ask::pending(context, &at),
+            ConsentCommand::Revoke { command } => revoke(&config()?, context, &command),
+            ConsentCommand::Watch { at } => ask::watch(context, &at),
         }
     }
 }
 
-/// What a consent is given for, beside the command.
+/// The terms of a consent, beside the command.
 pub(super) struct Terms {
     /// Which of its arguments name data to it.
     pub(super) data: Vec<OsString>,
@@ -168,9 +168,9 @@ pub(super) struct Terms {
 }
 
 /// A consent, and what it is bound to.
-pub(super) struct Bound {
+pub(super) struct BoundConsent {
     pub(super) entry: Entry,
-    /// Which of its arguments name files that may be code, and may as well be data.
+    /// Arguments that name files which may be code or data.
     pub(super) given: Vec<String>,
     /// What the command runs that it cannot be bound to.
     pub(super) unbound: Vec<String>,
@@ -185,7 +185,7 @@ pub(super) fn bind(
     config: &Config,
     terms: &Terms,
     argv: Vec<OsString>,
-) -> Result<Vec<Bound>, Failure> {
+) -> Result<Vec<BoundConsent>, Failure> {
     let profile = terms.profile.as_str();
     let registry = Assembly::registry(config)?;
     let policy = profile::find(&registry, profile)?;
@@ -230,7 +230,7 @@ pub(super) fn bind(
         entry.data = words(&program.data);
         entry.expires_at = terms.until;
         entry.working_dir_scope = within.clone().map(PathBuf::from);
-        Ok(Bound {
+        Ok(BoundConsent {
             entry,
             given: words(&program.given),
             unbound: program.unbound,
@@ -266,9 +266,9 @@ fn allow(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says that the daemon that runs are served by goes by another list, if so.
+/// Warns where the daemon that serves runs uses another list.
 fn other_list(context: &Context) -> Option<String> {
-    let socket = served::daemon(context, None)?;
+    let socket = private_server::daemon(context, None)?;
     let owner = socket.metadata().ok()?.uid();
     let own = nix::unistd::geteuid().as_raw();
     (owner != own).then(|| {
@@ -284,9 +284,9 @@ fn other_list(context: &Context) -> Option<String> {
     })
 }
 
-/// Says what is allowed, and what it is bound to.
-fn tell(context: &Context, profile: &str, bound: &Bound) {
-    let Bound {
+/// Prints what is allowed, and what it is bound to.
+fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
+    let BoundConsent {
         entry,
         given,
         unbound,
@@ -402,7 +402,7 @@ fn import(config: &Config, context: &Context, file: &Path) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the commands as which the allowlist may have what was typed like this: here, or for the directory of an entry.
+/// Returns the spellings of a typed command in the allowlist. They are those for this directory, and for the directory of an entry.
 fn written(config: &Config, words: &[OsString]) -> Result<BTreeSet<String>, Failure> {
     let list = Allowlist::load(&config.allowlist())?;
     let scopes = list.entries().iter();

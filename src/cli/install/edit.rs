@@ -5,22 +5,22 @@ use std::{collections::BTreeMap, ops::Range};
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use serde_json::{Value, value::RawValue};
 
-/// How settings are written.
+/// The syntax of settings.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Syntax {
     Json,
     Yaml,
 }
 
-/// What stands in a text instead of something else.
+/// A replacement of a range of text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Edit {
     pub(super) place: Range<usize>,
     pub(super) text: String,
 }
 
-/// Returns where a member stands of the entry at a path such as `hooks.PreToolUse[0].hooks[1]`, and what it says; `None` where there
-/// is none. In YAML it is found where it is a text that stands there itself.
+/// Returns a member's range and text in the entry at a path. A path is such as `hooks.PreToolUse[0].hooks[1]`. `None` where there
+/// is no such member; in YAML only a text that stands there itself is found.
 pub(super) fn member(
     syntax: Syntax,
     text: &str,
@@ -46,8 +46,8 @@ fn json_member(text: &str, path: &str, key: &str) -> Option<(Range<usize>, Value
     Some((start..start + value.get().len(), decoded))
 }
 
-/// One level of a YAML text: a list with the place in it, or a map with the key whose value comes next.
-enum Level {
+/// One level of a YAML text: a list's index, or a map's current key.
+enum YamlLevel {
     Item(usize),
     Key(Option<String>),
 }
@@ -57,14 +57,14 @@ fn yaml_member(text: &str, path: &str, key: &str) -> Option<(Range<usize>, Value
         "" => key.to_owned(),
         path => format!("{path}.{key}"),
     };
-    let mut levels: Vec<Level> = Vec::new();
+    let mut levels: Vec<YamlLevel> = Vec::new();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.ok()?;
-        let awaits_key = matches!(levels.last(), Some(Level::Key(None)));
+        let awaits_key = matches!(levels.last(), Some(YamlLevel::Key(None)));
         match event {
             Event::Scalar(name, ..) if awaits_key => {
                 levels.pop();
-                levels.push(Level::Key(Some(name.into_owned())));
+                levels.push(YamlLevel::Key(Some(name.into_owned())));
             }
             Event::Scalar(value, style, ..) if spelled(&levels) == sought => {
                 let place = written(text, span.start.index(), &value, style)?;
@@ -75,8 +75,8 @@ fn yaml_member(text: &str, path: &str, key: &str) -> Option<(Range<usize>, Value
                 return None;
             }
             Event::Alias(_) | Event::Scalar(..) => go_on(&mut levels),
-            Event::MappingStart(..) => levels.push(Level::Key(None)),
-            Event::SequenceStart(..) => levels.push(Level::Item(0)),
+            Event::MappingStart(..) => levels.push(YamlLevel::Key(None)),
+            Event::SequenceStart(..) => levels.push(YamlLevel::Item(0)),
             Event::MappingEnd | Event::SequenceEnd => {
                 levels.pop();
                 go_on(&mut levels);
@@ -92,20 +92,20 @@ fn yaml_member(text: &str, path: &str, key: &str) -> Option<(Range<usize>, Value
 }
 
 /// Goes on behind a value.
-fn go_on(levels: &mut [Level]) {
+fn go_on(levels: &mut [YamlLevel]) {
     match levels.last_mut() {
-        Some(Level::Item(index)) => *index += 1,
-        Some(Level::Key(key)) => *key = None,
+        Some(YamlLevel::Item(index)) => *index += 1,
+        Some(YamlLevel::Key(key)) => *key = None,
         None => {}
     }
 }
 
-fn spelled(levels: &[Level]) -> String {
+fn spelled(levels: &[YamlLevel]) -> String {
     let mut path = String::new();
     for level in levels {
         match level {
-            Level::Item(index) => path.push_str(&format!("[{index}]")),
-            Level::Key(key) => {
+            YamlLevel::Item(index) => path.push_str(&format!("[{index}]")),
+            YamlLevel::Key(key) => {
                 if !path.is_empty() {
                     path.push('.');
                 }
@@ -116,7 +116,7 @@ fn spelled(levels: &[Level]) -> String {
     path
 }
 
-/// Returns where a text is written that begins at a character; `None` where it is a block, or goes on in another line without quotes.
+/// Returns the range of the text that begins at a character. `None` where it is a block, or goes on in another line without quotes.
 /// Where the parser says that a text ends may lie behind a comment.
 fn written(text: &str, start: usize, value: &str, style: ScalarStyle) -> Option<Range<usize>> {
     let (start, _) = text.char_indices().nth(start)?;

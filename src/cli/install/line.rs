@@ -7,19 +7,19 @@ use crate::{
     policy::units::Span,
 };
 
-/// How much earlier than the runtime's own timer a hook has to end, at most.
-const MARGIN: Duration = Duration::from_secs(3);
+/// The most by which a hook ends earlier than the runtime's own timer.
+const TIMEOUT_MARGIN: Duration = Duration::from_secs(3);
 
-/// What a confined line says beside the command.
+/// The options of a confined line.
 #[derive(Clone, Debug)]
-pub(super) struct Form<'a> {
+pub(super) struct LineForm<'a> {
     /// The lifecycle point, where the runtime's payloads do not name it.
     pub(super) point: Option<&'a str>,
     pub(super) profile: &'a str,
-    /// What confines: a program, and what it is told to do if it does more than that.
+    /// The confining program and its options.
     pub(super) program: &'a [String],
     pub(super) runtime: &'a str,
-    /// The shell that the runtime has its lines run by; `None` where it splits them into words itself.
+    /// The shell that runs the runtime's lines; `None` where the runtime splits them.
     pub(super) shell: Option<&'a str>,
     /// The runtime's own timer, where its settings name one.
     pub(super) timeout: Option<Duration>,
@@ -27,8 +27,8 @@ pub(super) struct Form<'a> {
     pub(super) variables: &'a [String],
 }
 
-/// Returns the words before a command that give it the variables of its entry: they belong to what is allowed, and no profile has
-/// to let them in. A value that the runtime takes from elsewhere is not known here.
+/// Returns the words that set an entry's variables before its command. They belong to what is allowed, and no profile has to let
+/// them in. A value that the runtime takes from elsewhere is not known here.
 pub(super) fn variables(env: &BTreeMap<String, OsString>) -> Vec<String> {
     let known = env
         .iter()
@@ -41,14 +41,14 @@ pub(super) fn variables(env: &BTreeMap<String, OsString>) -> Vec<String> {
     env.into_iter().chain(words).collect()
 }
 
-impl Form<'_> {
+impl LineForm<'_> {
     /// Returns the arguments up to the command as the settings have it.
     fn options(&self) -> Vec<String> {
         let mut words = ["--as", self.runtime, "--profile", self.profile]
             .map(str::to_owned)
             .to_vec();
         if let Some(own) = self.timeout {
-            let span = Span(own.saturating_sub(MARGIN.min(own / 10)));
+            let span = Span(own.saturating_sub(TIMEOUT_MARGIN.min(own / 10)));
             words.extend(["--timeout".to_owned(), span.to_string()]);
         }
         if let Some(point) = self.point {
@@ -67,8 +67,8 @@ impl Form<'_> {
         all
     }
 
-    /// Returns a line, confined: as it is where it is one command, by a shell like its runtime's where it is more. `None` where it
-    /// has what no shell can be given.
+    /// Returns a line, confined: one command as it is, more by a shell. The shell is like the runtime's. `None` where the line has
+    /// what no shell can be given.
     pub(super) fn of_line(&self, line: &str, is_one_command: bool) -> Option<String> {
         let program = shlex::try_join(self.program.iter().map(String::as_str)).ok()?;
         let options = shlex::try_join(self.options().iter().map(String::as_str)).ok()?;
@@ -80,7 +80,7 @@ impl Form<'_> {
     }
 }
 
-/// The shells that lines are given to; the first is that of lines whose runtime does not say.
+/// The shells for lines; the first where the runtime does not say.
 pub(super) const SHELLS: [&str; 2] = ["/bin/sh", "/bin/bash"];
 
 /// Returns a line as one that a shell of its own runs.
@@ -88,14 +88,14 @@ fn in_a_shell(shell: &str, line: &str) -> Option<String> {
     Some(format!("{shell} -c {}", shlex::try_quote(line).ok()?))
 }
 
-/// Whether a line that is run confined may have stood in its settings like this: a shell that was asked for there, and one that
-/// was put around it, look the same.
+/// Returns whether a confined line may come from this one. A shell that was named there, and one that was put around it, look the
+/// same.
 pub(super) fn may_have_been(original: &str, before: &str) -> bool {
     let by_a_shell = |shell: &&str| in_a_shell(shell, original).as_deref() == Some(before);
     original == before || SHELLS.iter().any(by_a_shell)
 }
 
-/// Returns what is run confined; `None` for a line that is not run by hookjail in its runtime's place.
+/// Returns what a line runs confined; `None` without `hookjail run --as`.
 pub(super) fn original(line: &str, variables: &[String]) -> Option<String> {
     if !is_confined(&shlex::split(line)?) {
         return None;
@@ -128,7 +128,7 @@ pub(super) fn original_words<'a>(
     Some(command.strip_prefix(variables).unwrap_or(command))
 }
 
-/// Whether words are hookjail in a runtime's place.
+/// Returns whether words are hookjail in a runtime's place.
 fn is_confined(words: &[String]) -> bool {
     let Some((program, words)) = words.split_first() else {
         return false;
@@ -147,7 +147,7 @@ fn is_confined(words: &[String]) -> bool {
 mod tests {
     use super::*;
 
-    const FORM: Form<'_> = Form {
+    const FORM: LineForm<'_> = LineForm {
         point: None,
         profile: "develop",
         program: &[],
@@ -170,7 +170,7 @@ mod tests {
             ),
         ] {
             let program: Vec<_> = program.iter().map(|word| (*word).to_owned()).collect();
-            let form = Form {
+            let form = LineForm {
                 program: &program,
                 ..FORM
             };
@@ -178,7 +178,7 @@ mod tests {
         }
     }
 
-    fn comes_back(form: &Form<'_>, start: &str) {
+    fn comes_back(form: &LineForm<'_>, start: &str) {
         let start = format!("{start} --as claude-code --profile develop --timeout 57s --start -- ");
         for line in [
             "/srv/guard.sh",
@@ -222,7 +222,7 @@ mod tests {
         let program = ["/opt/hookjail-run".to_owned()];
         let line = "[[ -f .env ]] && exit 2; exit 0";
         let by = |shell| {
-            Form {
+            LineForm {
                 program: &program,
                 shell,
                 ..FORM
@@ -247,7 +247,7 @@ mod tests {
         let variables = variables(&BTreeMap::from(env));
         assert_eq!(variables, ["/usr/bin/env", "MODE=block all", "N="]);
         let program = ["/opt/hookjail-run".to_owned()];
-        let form = Form {
+        let form = LineForm {
             program: &program,
             variables: &variables,
             ..FORM

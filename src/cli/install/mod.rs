@@ -20,13 +20,12 @@ use serde_json::{Value, json};
 
 use self::{
     edit::Edit,
-    line::Form,
+    line::LineForm,
     settings::{Empty, SettingsFile, files},
 };
 use super::{
     Context, Failure,
-    assemble::Assembly,
-    consent::{self, Bound, Terms},
+    consent::{self, BoundConsent, Terms},
     on_demand, output,
     program::resolve_program,
     show::plain,
@@ -39,11 +38,12 @@ use crate::{
         CommandStyle,
         native::{Runtime, Stakes},
     },
+    daemon::Assembly,
     hooks::{Action, Registered, variables::words},
     model::{Command, ProfileName},
 };
 
-/// What people's hooks need: formatters, linters, tests, commits.
+/// The profile that usual hooks need: formatters, linters, tests, commits.
 const PROFILE: &str = "develop";
 
 /// Has a runtime's hooks run confined: shows what would change, asks, and changes its settings.
@@ -52,9 +52,9 @@ const PROFILE: &str = "develop";
     reason = "each is an option of the command line"
 )]
 #[derive(Debug, Args)]
-pub(super) struct Install {
+pub(super) struct InstallArgs {
     #[command(flatten)]
-    runtime: Named,
+    runtime: NamedRuntime,
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -77,12 +77,12 @@ pub(super) struct Install {
 
 /// The one runtime that is named.
 #[derive(Clone, Copy, Debug)]
-struct Named {
+struct NamedRuntime {
     name: &'static str,
     runtime: Runtime,
 }
 
-impl clap::FromArgMatches for Named {
+impl clap::FromArgMatches for NamedRuntime {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut all = Runtime::ALL.into_iter();
         let named = all.find(|(name, _)| matches.try_get_one(name).ok().flatten() == Some(&true));
@@ -97,7 +97,7 @@ impl clap::FromArgMatches for Named {
     }
 }
 
-impl Args for Named {
+impl Args for NamedRuntime {
     fn augment_args(command: clap::Command) -> clap::Command {
         let runtimes = Runtime::ALL
             .into_iter()
@@ -116,8 +116,8 @@ impl Args for Named {
     }
 }
 
-/// What becomes of one hook.
-struct Step {
+/// The plan for one hook.
+struct InstallStep {
     becomes: Becomes,
     /// The command as it stands there.
     before: String,
@@ -130,12 +130,12 @@ enum Becomes {
     /// It cannot be changed, and why.
     Left(String),
     /// It runs so from now on.
-    Changed(Box<Change>),
+    Changed(Box<SettingsChange>),
 }
 
 impl Becomes {
     fn put_back(after: String, edits: Vec<Edit>) -> Self {
-        Self::Changed(Box::new(Change {
+        Self::Changed(Box::new(SettingsChange {
             after,
             bound: Vec::new(),
             edits,
@@ -144,23 +144,23 @@ impl Becomes {
     }
 }
 
-struct Change {
+struct SettingsChange {
     after: String,
     /// What it is allowed by; `None` where a hook is put back.
-    bound: Vec<Bound>,
+    bound: Vec<BoundConsent>,
     edits: Vec<Edit>,
-    /// What else there is to know.
+    /// Remarks for the user.
     remarks: Vec<String>,
 }
 
 /// A file, and what becomes of its hooks.
 struct Planned {
     file: SettingsFile,
-    steps: Vec<Step>,
+    steps: Vec<InstallStep>,
 }
 
 impl Planned {
-    fn changes(&self) -> impl Iterator<Item = &Change> {
+    fn changes(&self) -> impl Iterator<Item = &SettingsChange> {
         self.steps.iter().filter_map(|step| match &step.becomes {
             Becomes::Changed(change) => Some(&**change),
             Becomes::Kept(_) | Becomes::Left(_) => None,
@@ -168,7 +168,7 @@ impl Planned {
     }
 }
 
-impl Install {
+impl InstallArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let config = context.load()?;
         let project = env::current_dir()?;
@@ -191,14 +191,14 @@ impl Install {
             let hooks = file.hooks()?;
             let steps = hooks.into_iter().map(|hook| match &no_workspace {
                 // Under the profiles that are for projects, each of its runs would be refused.
-                Some(why) if file.is_projects && !self.uninstall => Step {
+                Some(why) if file.is_projects && !self.uninstall => InstallStep {
                     becomes: Becomes::Left(format!("`{}` {why}", project.display())),
                     before: before(&hook),
                     hook,
                 },
                 Some(_) | None => self.step(&config, &file, hook),
             });
-            let mut steps: Vec<Step> = steps.collect();
+            let mut steps: Vec<InstallStep> = steps.collect();
             if let Some(why) = file.why_kept() {
                 for step in &mut steps {
                     if matches!(step.becomes, Becomes::Changed(_)) {
@@ -246,7 +246,7 @@ impl Install {
         Ok(code)
     }
 
-    fn step(&self, config: &Config, file: &SettingsFile, hook: Registered) -> Step {
+    fn step(&self, config: &Config, file: &SettingsFile, hook: Registered) -> InstallStep {
         let becomes = match &hook.action {
             Action::Command(Command::Line { shell, text }) => {
                 self.line(config, file, &hook, shell.as_deref(), text)
@@ -272,14 +272,14 @@ impl Install {
             | Action::Template(_)
             | Action::Unsupported(_) => Ok(Becomes::Kept("runs no command")),
         };
-        Step {
+        InstallStep {
             becomes: becomes.unwrap_or_else(Becomes::Left),
             before: before(&hook),
             hook,
         }
     }
 
-    /// Says what becomes of a shell's line; or why it is left.
+    /// Plans the change of a shell's line, or returns why it is left.
     fn line(
         &self,
         config: &Config,
@@ -338,7 +338,7 @@ impl Install {
         self.change(config, file, hook, argv, after, vec![edit])
     }
 
-    /// Says what becomes of a program with arguments that no shell reads; or why it is left.
+    /// Plans the change of a program with arguments, or returns why it is left.
     fn words(
         &self,
         config: &Config,
@@ -435,7 +435,7 @@ impl Install {
         } else if !is_guard {
             remarks.push("not rehearsed: it guards no call, and may act".to_owned());
         }
-        Ok(Becomes::Changed(Box::new(Change {
+        Ok(Becomes::Changed(Box::new(SettingsChange {
             after,
             bound,
             edits,
@@ -449,8 +449,8 @@ impl Install {
         hook: &'a Registered,
         shell: Option<&'a str>,
         variables: &'a [String],
-    ) -> Form<'a> {
-        Form {
+    ) -> LineForm<'a> {
+        LineForm {
             point: (!self.runtime.runtime.names_points()).then_some(hook.point.as_str()),
             profile: &self.profile,
             program,
@@ -464,8 +464,8 @@ impl Install {
         }
     }
 
-    /// Allows the commands, and only then has the runtime run them confined: what runs in between is refused nothing. Returns the
-    /// backups that are there still when hooks have been put back.
+    /// Allows the commands, and only then edits the settings. So what runs in between is refused nothing. Returns the backups that
+    /// are there still when hooks have been put back.
     fn carry_out(&self, config: &Config, planned: &[Planned]) -> Result<Vec<PathBuf>, Failure> {
         let bound = planned.iter().flat_map(Planned::changes);
         let bound = bound.flat_map(|change| &change.bound);
@@ -485,7 +485,7 @@ impl Install {
         Ok(backups)
     }
 
-    /// Says how it ended: with these backups left, where anything was changed.
+    /// Prints the result, with these backups left, where anything was changed.
     fn tell(
         &self,
         context: &Context,
@@ -549,7 +549,7 @@ impl Install {
     }
 }
 
-/// Returns words whose program is named by a whole path, where its hook starts in a directory of its own.
+/// Returns words whose program is absolute, where its hook starts elsewhere.
 fn from_its_directory(hook: &Registered, mut words: Vec<String>) -> Vec<String> {
     if let (Some(directory), Some(program)) = (&hook.working_dir, words.first_mut())
         && program.contains('/')
@@ -571,8 +571,8 @@ fn before(hook: &Registered) -> String {
     }
 }
 
-/// Returns how settings call hookjail: by a path, as a runtime may look for programs elsewhere than its user, and by its program for
-/// that alone where it lies beside this one.
+/// Returns hookjail's spelling in settings, as a path. A runtime may look for programs elsewhere than its user. It is the program
+/// for that alone where that lies beside this one.
 fn program() -> Result<Vec<String>, String> {
     let path =
         env::current_exe().map_err(|error| format!("hookjail's own path is not known: {error}"))?;
@@ -595,7 +595,7 @@ fn program() -> Result<Vec<String>, String> {
     }
 }
 
-/// Whether hooks under a profile are told a workspace.
+/// Returns whether hooks under a profile need a workspace.
 fn needs_workspace(config: &Config, profile: &str) -> bool {
     let registry = Assembly::registry(config).ok();
     let policy = ProfileName::parse(profile)

@@ -29,13 +29,13 @@ pub(super) struct Rehearsal<'a> {
     pub(super) starts_in: &'a Path,
 }
 
-/// What `--rehearse --json` prints.
+/// The output of `--rehearse --json`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Rehearsed {
     Ended {
-        bare: Ended,
-        confined: Ended,
+        bare: GuardEnd,
+        confined: GuardEnd,
         differences: Vec<String>,
     },
     Failed {
@@ -44,7 +44,7 @@ enum Rehearsed {
 }
 
 #[derive(Deserialize)]
-struct Ended {
+struct GuardEnd {
     stops: bool,
 }
 

@@ -26,7 +26,7 @@ use crate::{
     util::trusted_file,
 };
 
-/// What a file is called beside which it is kept as it was.
+/// The suffix of backups.
 const BACKUP: &str = "before-hookjail";
 
 /// The members of entries that are a line. Copilot's own goes before the common one; the others are reyn's.
@@ -50,7 +50,7 @@ pub(super) struct SettingsFile {
     pub(super) path: PathBuf,
     /// Its text with blanks in the place of comments, where the runtime takes some.
     plain: String,
-    /// The directory in which it was asked for.
+    /// The directory in which `install` was called.
     pub(super) project: PathBuf,
     /// Where its guards are rehearsed: there, if that can be a workspace.
     pub(super) rehearsed_in: PathBuf,
@@ -60,7 +60,7 @@ pub(super) struct SettingsFile {
     pub(super) within: Option<PathBuf>,
     runtime: Runtime,
     text: String,
-    /// What the backup beside it has, with blanks in the place of comments, if there is one.
+    /// The backup's text with comments blanked, if there is one.
     was: Option<String>,
 }
 
@@ -75,7 +75,7 @@ pub(super) fn files(
     context: &Context,
     project: &Path,
 ) -> Result<Vec<SettingsFile>, Failure> {
-    let home = context.surroundings.home.clone();
+    let home = context.environment().home.clone();
     let settings = runtime.settings();
     let places = |below: Option<&Path>, names: &[&str]| -> Vec<PathBuf> {
         below.map_or_else(Vec::new, |below| {
@@ -130,7 +130,7 @@ pub(super) fn files(
                 Runtime::Of(Mode::DockerAgent | Mode::Infer | Mode::ReynPush) => Syntax::Yaml,
                 Runtime::Git | Runtime::Of(_) | Runtime::QwenCode => Syntax::Json,
             },
-            switches: context.surroundings.switches.clone(),
+            switches: context.environment().switches.clone(),
             home: home.clone(),
             plain: plain(&text),
             project: project.to_owned(),
@@ -208,7 +208,7 @@ fn backup(path: &Path) -> (PathBuf, Option<String>) {
     (backup, text)
 }
 
-/// Refuses a file, or its directory, that is a link: what it leads to may be another's, and would be replaced by a file.
+/// Refuses a file, or its directory, that is a link. What it leads to may be another's, and would be replaced by a file.
 fn refuse_links(path: &Path) -> Result<(), Failure> {
     for part in [Some(path), path.parent()].into_iter().flatten() {
         let is_link = part.symlink_metadata().is_ok_and(|it| it.is_symlink());
@@ -242,7 +242,7 @@ impl SettingsFile {
         Ok(read(self.contract, text, &origin, &self.switches)?.hooks)
     }
 
-    /// Says what else there is to know of it, if anything.
+    /// Returns a remark on the file, if there is one.
     pub(super) fn remark(&self) -> Option<&'static str> {
         let name = self.path.file_name()?.to_str()?;
         let is_shared = self.is_projects && !name.contains(".local.");
@@ -279,7 +279,7 @@ impl SettingsFile {
         edit().ok_or_else(|| by_hand(after))
     }
 
-    /// Returns the edit that puts a line back in the place of the one that confines it, and the line as it was.
+    /// Returns the edit that restores a line, and the line as it was.
     pub(super) fn edit_back(
         &self,
         hook: &Registered,
@@ -298,7 +298,7 @@ impl SettingsFile {
         Ok((edit.ok_or_else(|| by_hand(&line))?, line))
     }
 
-    /// Returns the edits that put a program with arguments in the place of a hook's own.
+    /// Returns the edits that replace a hook's program and arguments.
     pub(super) fn edit_words(
         &self,
         hook: &Registered,
@@ -322,7 +322,7 @@ impl SettingsFile {
         edits.collect::<Option<_>>().ok_or_else(by_hand)
     }
 
-    /// Says why it cannot be replaced by one with other content, if so.
+    /// Returns why its content cannot be replaced, if so.
     pub(super) fn why_kept(&self) -> Option<String> {
         let directory = self.path.parent().unwrap_or(&self.path);
         let metadata = match self.path.metadata() {
@@ -407,8 +407,8 @@ impl SettingsFile {
         })
     }
 
-    /// Returns an edit if the runtime reads its line from what comes of it, and all other hooks as before. In YAML, what a text means
-    /// depends on what stands around it.
+    /// Returns an edit if the runtime reads its line as intended, and all others as before. In YAML, what a text means depends on
+    /// what stands around it.
     fn is_read(&self, hook: &Registered, edit: Edit, line: &str) -> Option<Edit> {
         if self.syntax == Syntax::Json {
             return Some(edit);
@@ -427,12 +427,12 @@ impl SettingsFile {
         (before.len() == after.len() && both.all(is_as_it_must)).then_some(edit)
     }
 
-    /// Returns where a member of a hook's entry stands, and what it says.
+    /// Returns the range and text of a hook entry's member.
     fn member(&self, hook: &Registered, key: &str) -> Option<(Range<usize>, Value)> {
         edit::member(self.syntax, body(&self.plain), entry(hook)?, key)
     }
 
-    /// Returns how a member of a hook's entry is written in the backup, and what it says there.
+    /// Returns the spelling and text of a hook entry's member in the backup.
     fn was(&self, hook: &Registered, key: &str) -> Option<(&str, Value)> {
         let was = body(self.was.as_deref()?);
         let (place, value) = edit::member(self.syntax, was, entry(hook)?, key)?;

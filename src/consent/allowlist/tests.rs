@@ -13,7 +13,7 @@ const PROFILE: &str = "0123456789abcdef0123456789abcdef0123456789abcdef012345678
 
 impl Allowlist {
     fn says(&self, command: &str, digests: &[Digest], profile: &str, now: Timestamp) -> Check {
-        self.check(&Asked {
+        self.check(&Lookup {
             command,
             digests,
             is_grant: false,
@@ -180,7 +180,7 @@ fn a_consent_for_a_directory_bounds_where_a_hook_starts_and_what_it_is_given() {
         (Some("/a"), Some("/a/b"), Check::Missing),
         (None, None, Check::Missing),
     ] {
-        let check = list.check(&Asked {
+        let check = list.check(&Lookup {
             command: "guard",
             digests: &files(),
             is_grant: false,
@@ -524,7 +524,7 @@ fn files() -> [Digest; 2] {
     ]
 }
 
-/// What one consent calls data, another binds: under another profile, for another command, and once it is over.
+/// Files that one consent calls data are bound elsewhere. That is under another profile, for another command, and after expiry.
 #[test]
 fn what_a_consent_calls_data_is_so_for_its_command_and_profile_as_long_as_it_holds() {
     let dir = TempDir::new().unwrap();

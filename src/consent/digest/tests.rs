@@ -77,8 +77,7 @@ fn a_hash_that_nobody_waits_for_ends() {
     assert!(matches!(hashed, Err(HashError::Abandoned)));
 }
 
-/// Whether a file that is not root's may be remembered depends on where it lies: not on tmpfs, where a store through a mapping
-/// leaves no trace.
+/// Caching a file that is not root's depends on its file system: not on tmpfs. A store through a mapping leaves no trace there.
 #[test]
 fn a_file_of_anybody_is_steady_only_under_a_lease_and_where_stores_change_times() {
     let file = NamedTempFile::new().unwrap();
@@ -174,7 +173,7 @@ fn the_oldest_digest_is_forgotten_first() {
         inode,
         ..Stamp::of(&metadata)
     };
-    let mut known = Known::default();
+    let mut known = KnownDigests::default();
 
     for inode in 0..=u64::try_from(MAX_KNOWN).unwrap() {
         known.insert(stamp(inode), String::new());

@@ -25,7 +25,7 @@ fn question(command: &str, request_id: &str) -> Question {
     }
 }
 
-fn ask(pending: &Pending, request_id: &str) -> Result<Waiting, NotAsked> {
+fn ask(pending: &Pending, request_id: &str) -> Result<WaitingQuestion, NotAsked> {
     pending.ask(question("x", request_id), Duration::from_secs(60))
 }
 
@@ -53,7 +53,7 @@ async fn a_listener_that_is_too_slow_is_let_go_and_no_other_suffers() {
     let pending = Pending::default();
     let (mut slow, _) = pending.listen("");
     let (mut quick, _) = pending.listen("");
-    for _ in 0..=NEWS {
+    for _ in 0..=MAX_NEWS {
         drop(ask(&pending, "").unwrap());
         for _ in 0..2 {
             assert!(quick.next().await.is_some());
@@ -65,7 +65,7 @@ async fn a_listener_that_is_too_slow_is_let_go_and_no_other_suffers() {
         heard += 1;
     }
 
-    assert_eq!(heard, NEWS);
+    assert_eq!(heard, MAX_NEWS);
     assert!(!slow.is_closed());
     drop(slow);
     assert!(pending.is_listened_to(""));
@@ -107,7 +107,7 @@ async fn an_answer_for_good_is_for_what_is_the_same_and_nothing_else() {
     let other = pending.ask(question("y", ""), wait).unwrap();
     let always = Decided {
         by: SOMEBODY,
-        decision: Decision::Always,
+        decision: OperatorAnswer::Always,
     };
 
     assert!(pending.decide(&same[0].id, always));
@@ -123,7 +123,7 @@ async fn an_answer_for_good_is_for_what_is_the_same_and_nothing_else() {
         .collect();
     assert_eq!(open, std::slice::from_ref(&other.id));
     let no = Decided {
-        decision: Decision::No,
+        decision: OperatorAnswer::No,
         ..always
     };
     assert!(pending.decide(&other.id, no));

@@ -1,5 +1,5 @@
 use super::*;
-use crate::redact::secret::Source;
+use crate::redact::secret::SecretSource;
 
 fn post(headers: &[(&str, &str)], variables: &[&str]) -> Post {
     let headers = headers.iter().copied().collect();
@@ -9,7 +9,7 @@ fn post(headers: &[(&str, &str)], variables: &[&str]) -> Post {
 fn egress() -> Egress {
     let variable = |name: &str| Registration {
         name: name.to_lowercase(),
-        source: Source::Env(format!("DAEMON_{name}")),
+        source: SecretSource::Env(format!("DAEMON_{name}")),
     };
     let variables = ["TOKEN", "TEAM", "LINES"];
     Egress {

@@ -1,4 +1,4 @@
-//! What a writer knows of the chain's end, and how it goes on from there. Whoever calls holds the journal's lock.
+//! A writer's state: the chain's end, and appending to it. Callers hold the journal's lock.
 
 use std::{
     collections::HashSet,
@@ -14,22 +14,22 @@ use super::{
 };
 use crate::journal::{
     chain::{Head, Link, MAX_LINE_BYTES},
-    files::{self, Identity, Older, line_start},
-    head::{Note, NoteFile, Noted},
+    files::{self, FileId, Older, line_start},
+    head::{HeadFile, HeadRecord, HeadState},
     record::{Lost, Record, Torn},
-    writer_lock::Mark,
+    writer_lock::WriterLock,
 };
 use crate::sys;
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct WriterState {
     at: Position,
     /// Marks of dead writers whose runs have to be settled before old files go.
     dead: Dead,
     directory: PathBuf,
     instance: String,
     lock: Arc<File>,
-    note: NoteFile,
+    note: HeadFile,
     /// The first record of the oldest file that is kept.
     oldest: u64,
     /// The runs this instance started and did not end.
@@ -37,11 +37,11 @@ pub(super) struct State {
     settings: Settings,
 }
 
-/// What is known of writers that died.
+/// The dead writers found so far.
 #[derive(Debug)]
 enum Dead {
     /// Their marks are to be settled.
-    Found(Vec<Mark>),
+    Found(Vec<WriterLock>),
     /// Nobody has looked since the last were settled.
     Unknown,
     /// Their runs are being settled.
@@ -56,15 +56,15 @@ struct Position {
     first: u64,
     /// The last record seen.
     head: Head,
-    identity: Identity,
-    /// Where the line of `head` ends in this file; 0 if it is in the one before.
+    identity: FileId,
+    /// Where the line of `head` ends in this file; 0 if it is in the previous one.
     length: u64,
     path: PathBuf,
     /// Up to where the disk keeps room.
     reserved: u64,
 }
 
-impl State {
+impl WriterState {
     /// Finds the end of a directory's journal.
     pub(super) fn open(
         directory: &Path,
@@ -73,9 +73,9 @@ impl State {
         settings: Settings,
     ) -> Result<Self, JournalError> {
         let at = Position::open(directory)?;
-        let path = directory.join(files::NOTED);
+        let path = directory.join(files::HEAD);
         let note =
-            NoteFile::open(directory).map_err(|source| JournalError::Untrusted { path, source })?;
+            HeadFile::open(directory).map_err(|source| JournalError::Untrusted { path, source })?;
         Ok(Self {
             oldest: at.first,
             at,
@@ -89,7 +89,7 @@ impl State {
         })
     }
 
-    /// Compares the journal's end with where it was noted to be, and records it if something is missing there.
+    /// Compares the journal's end with the head file, and records what is missing.
     pub(super) fn check_end(&mut self) -> Result<(), JournalError> {
         self.at.read_on()?;
         let older = Older::list(&self.directory)
@@ -97,17 +97,17 @@ impl State {
         let first = older.first().map_or(self.at.first, |older| older.first);
         let note = self.read_note()?;
         let lost = match &note {
-            Note::Said(noted) => {
+            HeadState::Said(noted) => {
                 self.oldest = noted.oldest;
                 (!self.holds(noted)?).then(|| Lost {
                     hash: Some(noted.hash.clone()),
                     sequence: Some(noted.sequence),
                 })
             }
-            Note::Absent | Note::Damaged => {
+            HeadState::Absent | HeadState::Damaged => {
                 self.oldest = first;
                 // Before the first record there is nothing to be noted.
-                let fresh = note == Note::Absent && self.at.head.sequence == 0;
+                let fresh = note == HeadState::Absent && self.at.head.sequence == 0;
                 (!fresh).then_some(Lost {
                     hash: None,
                     sequence: None,
@@ -141,8 +141,8 @@ impl State {
         }
     }
 
-    /// Reads what other writers appended, follows them into the file they began, and cuts off a line that one of them
-    /// left unfinished.
+    /// Catches up with other writers. Reads what they appended, follows them into a file that they began, and cuts off a line that
+    /// one of them left unfinished.
     pub(super) fn catch_up(&mut self) -> Result<(), JournalError> {
         match files::at(&self.at.path).map_err(|error| self.at.unusable("look at", error))? {
             Some((identity, length)) if identity == self.at.identity => {
@@ -210,15 +210,16 @@ impl State {
         })
     }
 
-    /// Has the disk keep room for the ends of what runs beyond a start that ends there: a full disk then keeps hooks from starting,
-    /// and no end from being written.
+    /// Reserves disk space for the end records of running hooks. A full disk then keeps hooks from starting, and no end from being
+    /// written.
     fn reserve(&mut self, end: u64) -> Result<(), JournalError> {
         let runs = u64::try_from(self.open.len()).unwrap_or(u64::MAX);
-        let needed = end + ROOM.saturating_add(END_ROOM.saturating_mul(runs.saturating_add(1)));
+        let needed = end
+            + RESERVE_BYTES.saturating_add(END_RECORD_BYTES.saturating_mul(runs.saturating_add(1)));
         if needed <= self.at.reserved {
             return Ok(());
         }
-        let ahead = needed + AHEAD;
+        let ahead = needed + PREALLOCATED_BYTES;
         let reserved = match sys::reserve(&self.at.file, ahead) {
             Ok(()) => Ok(ahead),
             Err(_) => sys::reserve(&self.at.file, needed).map(|()| needed),
@@ -228,9 +229,8 @@ impl State {
         Ok(())
     }
 
-    /// Returns the marks of writers that were found dead, once; [`Self::settled`] is to be called when their runs are settled, or
-    /// cannot be.
-    pub(super) fn take_dead(&mut self) -> Vec<Mark> {
+    /// Returns the locks of dead writers, once. Callers call [`Self::settled`] when the runs of these are settled, or cannot be.
+    pub(super) fn take_dead(&mut self) -> Vec<WriterLock> {
         let Dead::Found(marks) = &mut self.dead else {
             return Vec::new();
         };
@@ -279,7 +279,7 @@ impl State {
         next.read_on()?;
         let left = std::mem::replace(&mut self.at, next);
         let note = self.read_note()?;
-        if let Note::Said(noted) = &note
+        if let HeadState::Said(noted) = &note
             && noted.sequence >= left.head.sequence
             && self.holds(noted)?
         {
@@ -290,7 +290,7 @@ impl State {
         Err(self.replaced())
     }
 
-    /// Whether another writer has left this file for the next: it has its name as an older file, or was removed as one.
+    /// Returns whether another writer rotated or removed this file.
     fn was_left(&self) -> Result<bool, JournalError> {
         let file = self.at.file.metadata();
         let file = file.map_err(|error| self.at.unusable("look at", error))?;
@@ -335,7 +335,7 @@ impl State {
             .map_err(|error| self.at.unusable("look for the files before", error))?;
         // They may have the starts of runs that are to be settled first.
         if matches!(self.dead, Dead::Unknown) {
-            let dead = Mark::take_dead(&self.directory.join(INSTANCES))?;
+            let dead = WriterLock::take_dead(&self.directory.join(INSTANCES))?;
             if !dead.is_empty() {
                 self.dead = Dead::Found(dead);
             }
@@ -375,8 +375,8 @@ impl State {
         synced.map_err(|error| self.at.unusable("sync the directory of", error))
     }
 
-    /// Whether the chain goes through a record that was noted.
-    fn holds(&self, noted: &Noted) -> Result<bool, JournalError> {
+    /// Returns whether the chain contains the record of a head file.
+    fn holds(&self, noted: &HeadRecord) -> Result<bool, JournalError> {
         let last = &self.at.head;
         if noted.sequence >= last.sequence {
             return Ok(noted.sequence == last.sequence && noted.hash == last.hash);
@@ -424,8 +424,8 @@ impl State {
         })
     }
 
-    fn noted(&self, head: &Head, length: u64) -> Noted {
-        Noted {
+    fn noted(&self, head: &Head, length: u64) -> HeadRecord {
+        HeadRecord {
             file: files::LIVE.to_owned(),
             hash: head.hash.clone(),
             length,
@@ -434,18 +434,18 @@ impl State {
         }
     }
 
-    fn read_note(&self) -> Result<Note, JournalError> {
+    fn read_note(&self) -> Result<HeadState, JournalError> {
         self.note.read().map_err(|error| self.note_unusable(error))
     }
 
     /// Notes the end as it is. Between two files it stays where it was noted last.
     fn write_note(&self) -> Result<(), JournalError> {
         let noted = match self.read_note()? {
-            Note::Said(noted) => Noted {
+            HeadState::Said(noted) => HeadRecord {
                 oldest: self.oldest,
                 ..noted
             },
-            Note::Absent | Note::Damaged => self.noted(&self.at.head, self.at.length),
+            HeadState::Absent | HeadState::Damaged => self.noted(&self.at.head, self.at.length),
         };
         let written = self.note.write(&noted);
         written.map_err(|error| self.note_unusable(error))
@@ -454,7 +454,7 @@ impl State {
     fn note_unusable(&self, source: io::Error) -> JournalError {
         JournalError::Unusable {
             doing: "use",
-            path: self.directory.join(files::NOTED),
+            path: self.directory.join(files::HEAD),
             source,
         }
     }
@@ -467,7 +467,7 @@ impl State {
 }
 
 impl Position {
-    /// Opens the file that is written, and makes it where it is missing, without reading to its end yet.
+    /// Opens the current file, or creates it, without reading to its end yet.
     fn open(directory: &Path) -> Result<Self, JournalError> {
         let path = directory.join(files::LIVE);
         let file = open_file(
@@ -501,7 +501,7 @@ impl Position {
         Ok(at)
     }
 
-    /// Returns the last record of the newest older file; that of a chain without records if there is none.
+    /// Returns the last record of the newest older file; without records, an empty chain's head.
     fn end_of_older(&self, directory: &Path) -> Result<Head, JournalError> {
         let unusable = |error| self.unusable("read the file before", error);
         let Some(newest) = Older::list(directory).map_err(unusable)?.pop() else {
@@ -560,7 +560,7 @@ impl Position {
     }
 }
 
-/// Reads the record whose line ends at `end` and begins no earlier than at `floor`; `None` if there is none.
+/// Reads the record whose line ends at `end` and begins at `floor` or later.
 fn record_ending_at(file: &File, floor: u64, end: u64) -> io::Result<Option<Head>> {
     let Some(last) = end.checked_sub(1).filter(|last| *last >= floor) else {
         return Ok(None);
@@ -585,12 +585,12 @@ fn bytes(of: &[u8]) -> u64 {
 }
 
 /// Room for the end of a run: all but those with much output written down.
-const END_ROOM: u64 = 8 << 10;
+const END_RECORD_BYTES: u64 = 8 << 10;
 
 /// Room beyond the ends of what runs, for longer ones.
-const ROOM: u64 = 64 << 10;
+const RESERVE_BYTES: u64 = 64 << 10;
 
-/// How much more is kept at a time, so that few records have to ask for it.
-const AHEAD: u64 = 256 << 10;
+/// The step of preallocation, so that few records need a call.
+const PREALLOCATED_BYTES: u64 = 256 << 10;
 
 pub(super) const TORN_TEXT_BYTES: usize = 4096;

@@ -1,4 +1,4 @@
-//! When records are written to the disk, and that nothing is built on a disk that failed to take them.
+//! When records are synced to the disk, and what follows from a failed sync.
 
 use std::{
     fs::File,
@@ -17,7 +17,7 @@ use super::{JournalError, Shared};
 /// When records are written to the disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fsync {
-    /// Before they count as written: no run starts and no reply is sent on the strength of a record that is not on disk.
+    /// Before they count as written. No run starts and no reply is sent before its record is on disk.
     Always,
     /// So often.
     Every(Duration),
@@ -25,7 +25,7 @@ pub enum Fsync {
     Never,
 }
 
-/// How far the disk is known to hold the chain.
+/// The part of the chain that is known to be on disk.
 #[derive(Debug, Default)]
 pub(super) struct Synced {
     failed: AtomicBool,

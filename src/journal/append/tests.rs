@@ -12,8 +12,10 @@ use super::*;
 use crate::{
     journal::{
         files::Older,
-        record::{Command, Ended, Lost, OutcomeKind, Peer, Refused, Started, Stream, Torn, Usage},
-        verify::{Break, BrokenAt, Tail, Verified, VerifyError, verify_journal},
+        record::{
+            CommandLine, Ended, Lost, OutcomeKind, PeerLine, Refused, Started, Stream, Torn, Usage,
+        },
+        verify::{BrokenAt, ChainBreak, Tail, Verified, VerifyError, verify_journal},
     },
     model::Consent,
 };
@@ -171,7 +173,7 @@ fn an_unfinished_line_is_cut_off_and_noted_by_the_next_opening() {
     let dir = TempDir::new().unwrap();
     open(dir.path()).unwrap().append(&refused("first")).unwrap();
     add(&dir, b"{\"sequence\":2,\"ti");
-    assert_eq!(broken(&dir), (2, Break::Unfinished));
+    assert_eq!(broken(&dir), (2, ChainBreak::Unfinished));
 
     let _journal = open(dir.path()).unwrap();
 
@@ -430,7 +432,7 @@ fn a_removed_record_is_named() {
         broken(&dir),
         (
             3,
-            Break::Misplaced {
+            ChainBreak::Misplaced {
                 expected: 3,
                 found: 4
             }
@@ -446,7 +448,7 @@ fn a_removed_first_record_is_named() {
         broken(&dir),
         (
             1,
-            Break::Misplaced {
+            ChainBreak::Misplaced {
                 expected: 1,
                 found: 2
             }
@@ -462,7 +464,7 @@ fn two_swapped_records_are_named() {
         broken(&dir),
         (
             2,
-            Break::Misplaced {
+            ChainBreak::Misplaced {
                 expected: 2,
                 found: 3
             }
@@ -475,7 +477,7 @@ fn a_record_replaced_by_one_with_a_fitting_hash_is_named_by_its_successor() {
     let (dir, other) = (five(), five());
     let foreign = lines(&other).swap_remove(1);
     edit(&dir, |lines| lines[1] = foreign);
-    assert_eq!(broken(&dir), (2, Break::Unlinked));
+    assert_eq!(broken(&dir), (2, ChainBreak::Unlinked));
 }
 
 #[test]
@@ -483,7 +485,7 @@ fn a_last_line_without_its_newline_is_named() {
     let dir = five();
     let text = fs::read(path(&dir)).unwrap();
     fs::write(path(&dir), &text[..text.len() - 1]).unwrap();
-    assert_eq!(broken(&dir), (5, Break::Unfinished));
+    assert_eq!(broken(&dir), (5, ChainBreak::Unfinished));
 }
 
 #[test]
@@ -497,7 +499,7 @@ fn a_tail_cut_off_is_named() {
         fs::write(path(&dir), text.concat()).unwrap();
 
         let last = u64::try_from(left).unwrap();
-        let cut = Break::Cut { last, noted: 5 };
+        let cut = ChainBreak::Cut { last, noted: 5 };
         assert_eq!(broken(&dir), (last + 1, cut));
         assert_eq!(broken_at(&dir).record, Some(last + 1));
     }
@@ -519,14 +521,14 @@ fn a_tail_cut_off_is_recorded_by_the_next_opening_and_never_verifies_again() {
     });
     assert_eq!(records(&dir)[3], lost);
     assert!(matches!(&records(&dir)[4..], [Record::Torn(_), after] if *after == refused("after")));
-    assert_eq!(broken(&dir), (4, Break::Lost));
+    assert_eq!(broken(&dir), (4, ChainBreak::Lost));
 }
 
 #[test]
 fn a_chain_rewritten_to_the_same_length_is_named_and_recorded() {
     let (dir, other) = (five(), five());
     fs::copy(path(&other), path(&dir)).unwrap();
-    assert_eq!(broken(&dir), (5, Break::Rewritten));
+    assert_eq!(broken(&dir), (5, ChainBreak::Rewritten));
 
     drop(open(dir.path()).unwrap());
 
@@ -542,7 +544,7 @@ fn a_note_that_is_missing_or_damaged_is_named_and_recorded() {
             None => fs::remove_file(&note).unwrap(),
             Some(text) => fs::write(&note, text).unwrap(),
         }
-        assert_eq!(broken(&dir), (1, Break::NoNote));
+        assert_eq!(broken(&dir), (1, ChainBreak::NoNote));
 
         drop(open(dir.path()).unwrap());
 
@@ -634,7 +636,7 @@ fn no_more_files_are_kept_than_wanted_and_what_is_missing_at_the_beginning_is_sa
     assert_eq!(verified.first + verified.records, 51);
 
     fs::remove_file(&older[0].path).unwrap();
-    let missing = Break::MissingFile {
+    let missing = ChainBreak::MissingFile {
         from: older[0].first,
         to: older[1].first - 1,
     };
@@ -649,7 +651,7 @@ fn a_missing_file_is_named_wherever_it_was() {
         fs::remove_file(&older[missing].path).unwrap();
         let next = older.get(missing + 1).map(|next| next.first);
         let next = next.unwrap_or_else(|| first_of(&path(&dir)));
-        let expected = Break::MissingFile {
+        let expected = ChainBreak::MissingFile {
             from: older[missing].first,
             to: next - 1,
         };
@@ -673,7 +675,10 @@ fn a_record_edited_in_an_older_file_is_named_with_its_file() {
 
     let broken = broken_at(&dir);
 
-    assert_eq!((&broken.file, broken.why), (&older[1].path, Break::Edited));
+    assert_eq!(
+        (&broken.file, broken.why),
+        (&older[1].path, ChainBreak::Edited)
+    );
     assert_eq!(broken.record, Some(older[2].first - 1));
 }
 
@@ -757,7 +762,7 @@ fn a_living_writer_settles_the_runs_of_dead_ones_before_it_removes_a_file() {
 fn a_reader_follows_writers_from_file_to_file_and_reads_nothing_twice() {
     let dir = TempDir::new().unwrap();
     let journal = Journal::open(dir.path(), SMALL).unwrap();
-    let mut reader = Reader::open(dir.path());
+    let mut reader = JournalReader::open(dir.path());
     let mut read = 0;
     for turn in 1..=60 {
         journal.append(&refused("x")).unwrap();
@@ -777,7 +782,7 @@ fn a_reader_follows_writers_from_file_to_file_and_reads_nothing_twice() {
 #[test]
 fn a_reader_takes_an_unfinished_line_only_when_it_is_whole() {
     let dir = TempDir::new().unwrap();
-    let mut reader = Reader::open(dir.path());
+    let mut reader = JournalReader::open(dir.path());
     assert_eq!(reader.next_line().unwrap(), None);
     add(&dir, b"one\ntw");
     assert_eq!(reader.next_line().unwrap(), Some(&b"one"[..]));
@@ -837,11 +842,11 @@ fn the_disk_has_a_record_before_it_counts_or_soon_or_when_the_kernel_sees_fit() 
 fn a_file_that_was_taken_away_is_missed() {
     let dir = five();
     fs::remove_file(path(&dir)).unwrap();
-    assert_eq!(broken(&dir), (1, Break::Cut { last: 0, noted: 5 }));
+    assert_eq!(broken(&dir), (1, ChainBreak::Cut { last: 0, noted: 5 }));
 
     let (dir, older) = older_files();
     fs::remove_file(path(&dir)).unwrap();
-    let Break::Cut { last, noted: 30 } = broken_at(&dir).why else {
+    let ChainBreak::Cut { last, noted: 30 } = broken_at(&dir).why else {
         panic!("{:?}", broken_at(&dir))
     };
     assert!(last >= older.last().unwrap().first, "{last}");
@@ -896,7 +901,7 @@ fn first_of(path: &Path) -> u64 {
 
 /// Reads the records of all files.
 fn whole(dir: &TempDir) -> Vec<Record> {
-    let mut reader = Reader::open(dir.path());
+    let mut reader = JournalReader::open(dir.path());
     let mut records = Vec::new();
     while let Some(line) = reader.next_line().unwrap() {
         records.push(serde_json::from_slice(line).unwrap());
@@ -980,7 +985,7 @@ fn records(dir: &TempDir) -> Vec<Record> {
         .collect()
 }
 
-fn broken(dir: &TempDir) -> (u64, Break) {
+fn broken(dir: &TempDir) -> (u64, ChainBreak) {
     let BrokenAt { line, why, .. } = broken_at(dir);
     (line, why)
 }
@@ -1016,7 +1021,7 @@ pub(in crate::journal) fn started(run: &str) -> Record {
         request_sha256: None,
         request_id: "request".into(),
         hook: "guard".into(),
-        command: Command::new(&[
+        command: CommandLine::new(&[
             "/usr/bin/python3".into(),
             "/home/user/hooks/guard.py".into(),
         ]),
@@ -1028,7 +1033,7 @@ pub(in crate::journal) fn started(run: &str) -> Record {
         mode: "exec".into(),
         point: "tool.pre".into(),
         session: String::new(),
-        peer: Peer {
+        peer: PeerLine {
             pid: Some(7),
             uid: 1000,
         },
@@ -1101,8 +1106,8 @@ fn refusal(message: &str, run_id: Option<String>) -> Record {
         reason: "CONSENT_REQUIRED".into(),
         message: message.into(),
         hook: "guard".into(),
-        command: Some(Command::new(&["true".into()])),
-        peer: Peer { pid: None, uid: 0 },
+        command: Some(CommandLine::new(&["true".into()])),
+        peer: PeerLine { pid: None, uid: 0 },
         profile: None,
         session: String::new(),
     }))

@@ -4,7 +4,7 @@ use super::*;
 
 const ALL: FileRights = FileRights::of(&FileRight::ALL);
 
-/// A directory with a file and a directory in it, and a link to the latter.
+/// A directory with a file, a directory, and a link to the latter.
 struct Ground(tempfile::TempDir);
 
 impl Ground {
@@ -30,7 +30,7 @@ impl Ground {
             access,
             create: false,
             optional: false,
-            place: Place::Path(self.path(below)),
+            place: GrantPlace::Path(self.path(below)),
         }
     }
 }
@@ -47,15 +47,15 @@ fn reach(files: &Files) -> Reach {
     Reach::locate(files, None, ALL).unwrap()
 }
 
-fn decide(reach: &Reach, operation: Operation, path: &Path) -> Decision {
+fn decide(reach: &Reach, operation: Operation, path: &Path) -> GrantDecision {
     let target = Target::locate(operation, path);
     reach.decide(operation, &target, None, &Forbidden::default())
 }
 
-fn remedy(decision: Decision) -> String {
+fn remedy(decision: GrantDecision) -> String {
     match decision {
-        Decision::Allowed { by } => format!("allowed by {by:?}"),
-        Decision::Refused(refused) => refused.remedy.to_string(),
+        GrantDecision::Allowed { by } => format!("allowed by {by:?}"),
+        GrantDecision::Refused(refused) => refused.remedy.to_string(),
     }
 }
 
@@ -65,8 +65,8 @@ fn what_lies_in_a_grant_is_allowed_by_it_and_what_lies_beside_it_by_none() {
     let grant = ground.grant("granted", Access::Read);
     let reach = reach(&files(vec![], vec![grant.clone()]));
 
-    let allowed = Decision::Allowed {
-        by: vec![By::Profile(grant)],
+    let allowed = GrantDecision::Allowed {
+        by: vec![Grantor::Profile(grant)],
     };
     for (operation, path) in [
         (Operation::Read, "granted/file"),
@@ -85,7 +85,7 @@ fn what_lies_in_a_grant_is_allowed_by_it_and_what_lies_beside_it_by_none() {
         (Operation::Remove, "granted/file"),
     ] {
         let decision = decide(&reach, operation, &ground.path(path));
-        assert!(matches!(decision, Decision::Refused(_)), "{path}");
+        assert!(matches!(decision, GrantDecision::Refused(_)), "{path}");
     }
 }
 
@@ -98,12 +98,12 @@ fn a_grant_that_is_a_link_reaches_where_it_leads_in_the_system_and_is_missing_wh
     let system = reach(&files(grant(), vec![]));
     assert!(matches!(
         decide(&system, Operation::Read, &file),
-        Decision::Allowed { .. }
+        GrantDecision::Allowed { .. }
     ));
     let named = reach(&files(vec![], grant()));
     assert!(matches!(
         decide(&named, Operation::Read, &file),
-        Decision::Refused(_)
+        GrantDecision::Refused(_)
     ));
     assert_eq!(named.missing().collect::<Vec<_>>(), [&grant()[0]]);
 }
@@ -123,7 +123,7 @@ fn a_file_that_is_granted_is_known_by_its_other_names() {
         (Operation::Remove, false),
     ] {
         let decision = decide(&reach, operation, &ground.path("other/name"));
-        assert_eq!(matches!(decision, Decision::Allowed { .. }), allowed);
+        assert_eq!(matches!(decision, GrantDecision::Allowed { .. }), allowed);
     }
 }
 
@@ -226,7 +226,7 @@ fn the_grant_that_is_named_is_enough_and_keeps_the_rules_for_profiles() {
             let goal = Target::destination(&ground.path("granted/goal"));
             let goal = operation.has_destination().then_some(&goal);
             let forbidden = Forbidden::default();
-            let Decision::Refused(refused) =
+            let GrantDecision::Refused(refused) =
                 reach(&start).decide(operation, &target, goal, &forbidden)
             else {
                 continue;
@@ -237,7 +237,7 @@ fn the_grant_that_is_named_is_enough_and_keeps_the_rules_for_profiles() {
             // Where a file is yet to come, a grant on it is missing until then.
             if grants
                 .iter()
-                .any(|grant| matches!(&grant.place, Place::Path(path) if !path.exists()))
+                .any(|grant| matches!(&grant.place, GrantPlace::Path(path) if !path.exists()))
             {
                 continue;
             }
@@ -245,7 +245,7 @@ fn the_grant_that_is_named_is_enough_and_keeps_the_rules_for_profiles() {
             enough.named.extend(grants);
             let decision = reach(&enough).decide(operation, &target, goal, &forbidden);
             assert!(
-                matches!(decision, Decision::Allowed { .. }),
+                matches!(decision, GrantDecision::Allowed { .. }),
                 "{operation:?} {path}: {decision:?}"
             );
         }
@@ -277,9 +277,9 @@ fn a_move_that_gains_rights_is_refused_and_one_that_loses_some_is_not() {
     // A writable grant executes, the scratch directory does not.
     assert!(matches!(
         decide("granted/file", "other/moved"),
-        Decision::Allowed { .. }
+        GrantDecision::Allowed { .. }
     ));
-    let Decision::Refused(refused) = decide("other/file", "granted/moved") else {
+    let GrantDecision::Refused(refused) = decide("other/file", "granted/moved") else {
         panic!("allowed");
     };
     assert_eq!(
@@ -305,7 +305,7 @@ fn what_stays_read_only_is_neither_changed_nor_moved_and_the_rest_of_the_workspa
             access: Access::Write,
             create: false,
             optional: false,
-            place: Place::Path(workspace.clone()),
+            place: GrantPlace::Path(workspace.clone()),
         }],
         read_only: vec![kept(".git/config"), kept(".git/hooks")],
         system: [].into(),
@@ -315,8 +315,8 @@ fn what_stays_read_only_is_neither_changed_nor_moved_and_the_rest_of_the_workspa
         let target = Target::locate(operation, &workspace.join(path));
         let to = to.map(|to| Target::destination(&workspace.join(to)));
         match reach.decide(operation, &target, to.as_ref(), &Forbidden::default()) {
-            Decision::Allowed { .. } => None,
-            Decision::Refused(refused) => Some(refused.how),
+            GrantDecision::Allowed { .. } => None,
+            GrantDecision::Refused(refused) => Some(refused.how),
         }
     };
     use Operation::{Create, Link, MakeDirectory, Read, Remove, RemoveDirectory, Rename, Write};

@@ -5,7 +5,7 @@ use crate::{
     model::{Narrow, ProfileName},
     policy::{
         Registry,
-        narrow::{Bound, narrow},
+        narrow::{Bindings, narrow},
         registry::ProfileError,
         rights::{FileRight, FileRights},
     },
@@ -55,7 +55,7 @@ impl Home {
         let needs_one = |grant: &GrantSpec| {
             matches!(
                 grant.place,
-                Place::Workspace {
+                GrantPlace::Workspace {
                     if_bound: false,
                     ..
                 }
@@ -63,7 +63,7 @@ impl Home {
         };
         let bound = policy.files.named.iter().any(needs_one);
         let bound = bound.then_some(workspace.as_path());
-        let narrowed = narrow(policy, Bound::workspace(bound), &Narrow::default()).unwrap();
+        let narrowed = narrow(policy, Bindings::workspace(bound), &Narrow::default()).unwrap();
         let all = FileRights::of(&FileRight::ALL);
         Ok(Under {
             policy: Arc::clone(policy),
@@ -81,7 +81,7 @@ impl Home {
         }
     }
 
-    /// Returns the text of the profile that comes of what was done under a profile, without its first line.
+    /// Returns the text of the learned profile, without its first line.
     fn learn(&self, widest: &str, needs: &Needs) -> String {
         let widest = format!("description = \"widest\"\n{widest}");
         let path = [self.path(".nvm/v/bin"), self.path(".local/bin")];
@@ -251,7 +251,7 @@ fn with_the_network_the_workspace_is_a_grant_beside_it() {
     );
 }
 
-/// What the first run could not change, nothing that comes of it can.
+/// A learned profile allows nothing that the first run was refused.
 #[test]
 fn what_the_widest_profile_keeps_read_only_stays_so() {
     let home = Home::new();

@@ -18,7 +18,7 @@ fn the_workspace_is_bound() {
 
         let narrowed = narrow(
             &policy,
-            Bound::workspace(Some(Path::new("/home/me/work/"))),
+            Bindings::workspace(Some(Path::new("/home/me/work/"))),
             &Narrow::default(),
         )
         .unwrap();
@@ -37,7 +37,7 @@ fn the_workspace_is_bound() {
 #[test]
 fn a_grant_with_if_bound_falls_away_without_a_workspace() {
     for name in ["strict", "pipeline", "network"] {
-        let narrowed = narrow(&profile(name), Bound::default(), &Narrow::default()).unwrap();
+        let narrowed = narrow(&profile(name), Bindings::default(), &Narrow::default()).unwrap();
         assert_eq!(narrowed.files.named, [], "{name}");
     }
 }
@@ -45,7 +45,7 @@ fn a_grant_with_if_bound_falls_away_without_a_workspace() {
 #[test]
 fn a_profile_that_needs_a_workspace_is_refused_without_one() {
     for name in ["workspace-ro", "workspace-rw"] {
-        let refused = narrow(&profile(name), Bound::default(), &Narrow::default()).unwrap_err();
+        let refused = narrow(&profile(name), Bindings::default(), &Narrow::default()).unwrap_err();
         assert_eq!(refused.field(), "hook.workspace");
         assert_eq!(
             refused.to_string(),
@@ -73,7 +73,7 @@ fn a_workspace_that_no_profile_could_grant_is_refused() {
         for name in ["strict", "workspace-rw"] {
             let refused = narrow(
                 &profile(name),
-                Bound::workspace(Some(Path::new(workspace))),
+                Bindings::workspace(Some(Path::new(workspace))),
                 &Narrow::default(),
             )
             .unwrap_err();
@@ -86,7 +86,7 @@ fn a_workspace_that_no_profile_could_grant_is_refused() {
 fn a_writable_workspace_above_a_read_only_grant_is_refused() {
     let refused = narrow(
         &profile("workspace-rw"),
-        Bound::workspace(Some(Path::new("/etc"))),
+        Bindings::workspace(Some(Path::new("/etc"))),
         &Narrow::default(),
     )
     .unwrap_err();
@@ -103,7 +103,7 @@ fn read_paths_keep_what_their_grant_allows_but_writing() {
     let narrowed = |name: &str, narrow_to: &Narrow| {
         narrow(
             &profile(name),
-            Bound::workspace(Some(Path::new("/w"))),
+            Bindings::workspace(Some(Path::new("/w"))),
             narrow_to,
         )
         .map(|policy| policy.files.named)
@@ -161,7 +161,7 @@ fn the_hook_starts_in_scratch_where_the_workspace_is_no_longer_granted() {
     for narrow_to in taken_away {
         let narrowed = narrow(
             &profile("workspace-rw"),
-            Bound::workspace(Some(Path::new("/w"))),
+            Bindings::workspace(Some(Path::new("/w"))),
             &narrow_to,
         )
         .unwrap();
@@ -179,7 +179,7 @@ fn paths_outside_the_named_grants_are_refused() {
         };
         let refused = narrow(
             &profile("workspace-ro"),
-            Bound::workspace(Some(Path::new("/w"))),
+            Bindings::workspace(Some(Path::new("/w"))),
             &read,
         )
         .unwrap_err();
@@ -191,7 +191,7 @@ fn paths_outside_the_named_grants_are_refused() {
         };
         let refused = narrow(
             &profile("workspace-rw"),
-            Bound::workspace(Some(Path::new("/w"))),
+            Bindings::workspace(Some(Path::new("/w"))),
             &write,
         )
         .unwrap_err();
@@ -203,7 +203,7 @@ fn paths_outside_the_named_grants_are_refused() {
     };
     let refused = narrow(
         &profile("workspace-ro"),
-        Bound::workspace(Some(Path::new("/w"))),
+        Bindings::workspace(Some(Path::new("/w"))),
         &write,
     )
     .unwrap_err();
@@ -219,7 +219,7 @@ fn more_output_is_refused_and_less_is_taken() {
     let ask = |bytes| {
         narrow(
             &policy,
-            Bound::default(),
+            Bindings::default(),
             &Narrow {
                 output_bytes: Some(bytes),
                 ..Narrow::default()
@@ -251,7 +251,7 @@ fn network_spawn_and_named_grants_can_be_taken_away() {
 
     let narrowed = narrow(
         &profile("network"),
-        Bound::workspace(Some(Path::new("/w"))),
+        Bindings::workspace(Some(Path::new("/w"))),
         &narrow_to,
     )
     .unwrap();
@@ -265,11 +265,11 @@ fn network_spawn_and_named_grants_can_be_taken_away() {
 
 #[test]
 fn a_source_is_bound_beside_the_workspace_and_falls_away_where_there_is_none() {
-    let named = |bound: Bound<'_>| {
+    let named = |bound: Bindings<'_>| {
         let narrowed = narrow(&profile("worktree"), bound, &Narrow::default());
         narrowed.map(|policy| policy.files.named)
     };
-    let bound = |source: &'static str| Bound {
+    let bound = |source: &'static str| Bindings {
         source: Some(Path::new(source)),
         workspace: Some(Path::new("/w/tree")),
     };
@@ -279,7 +279,7 @@ fn a_source_is_bound_beside_the_workspace_and_falls_away_where_there_is_none() {
     };
     let tree = grant(Access::Write, "/w/tree");
     assert_eq!(named(bound("/w")).unwrap(), [env, tree.clone()]);
-    let without = Bound::workspace(Some(Path::new("/w/tree")));
+    let without = Bindings::workspace(Some(Path::new("/w/tree")));
     assert_eq!(named(without).unwrap(), [tree]);
     // Of the workspace all can be written, so that nothing in it can be read-only.
     assert!(matches!(
@@ -292,13 +292,13 @@ fn a_source_is_bound_beside_the_workspace_and_falls_away_where_there_is_none() {
 
     let mut policy = profile("worktree");
     policy.files.named = vec![GrantSpec {
-        place: Place::Source {
+        place: GrantPlace::Source {
             below: "conf".into(),
             if_bound: false,
         },
         ..grant(Access::Read, "/")
     }];
-    let refused = narrow(&policy, Bound::default(), &Narrow::default()).unwrap_err();
+    let refused = narrow(&policy, Bindings::default(), &Narrow::default()).unwrap_err();
     assert_eq!(
         (refused.field(), refused.reason()),
         ("hook.source", Reason::InvalidRequest)
@@ -323,19 +323,19 @@ proptest! {
             system: system.into(),
         };
 
-        let bound = Bound {
+        let bound = Bindings {
             source: source.as_deref(),
             workspace: workspace.as_deref(),
         };
         let Ok(narrowed) = narrow(&policy, bound, &asked) else { return Ok(()) };
 
         for grant in &narrowed.files.named {
-            let Place::Path(path) = &grant.place else { panic!("{grant:?} is not bound") };
+            let GrantPlace::Path(path) = &grant.place else { panic!("{grant:?} is not bound") };
             // Every use of every path, not grant by grant: this must hold for what the kernel is told in the end.
             for below in ["", "a", "a/b", "b"] {
                 let file = path.join(below);
                 let allowed = uses(&policy.files.named, bound, &file);
-                for granted in uses(std::slice::from_ref(grant), Bound::default(), &file) {
+                for granted in uses(std::slice::from_ref(grant), Bindings::default(), &file) {
                     prop_assert!(allowed.contains(&granted), "{granted} of {} was not allowed", file.display());
                 }
             }
@@ -349,14 +349,14 @@ proptest! {
     }
 }
 
-/// What grants allow on one file. Written without the code under test: parts are compared one by one, `..` goes up.
-fn uses(grants: &[GrantSpec], bound: Bound<'_>, file: &Path) -> Vec<&'static str> {
+/// Returns what grants allow on one file, by a second implementation. Parts are compared one by one, `..` goes up.
+fn uses(grants: &[GrantSpec], bound: Bindings<'_>, file: &Path) -> Vec<&'static str> {
     let mut all = Vec::new();
     for grant in grants {
         let (bound, below) = match &grant.place {
-            Place::Path(path) => (Some(Path::new("/")), path),
-            Place::Source { below, .. } => (bound.source, below),
-            Place::Workspace { below, .. } => (bound.workspace, below),
+            GrantPlace::Path(path) => (Some(Path::new("/")), path),
+            GrantPlace::Source { below, .. } => (bound.source, below),
+            GrantPlace::Workspace { below, .. } => (bound.workspace, below),
         };
         let Some(root) = bound.map(|bound| bound.join(below)) else {
             continue;
@@ -398,12 +398,12 @@ fn any_grant() -> impl Strategy<Value = GrantSpec> {
     ]);
     let below = select(vec!["", "a", "a/b"]);
     let place = prop_oneof![
-        normal_path().prop_map(Place::Path),
-        (below.clone(), any::<bool>()).prop_map(|(below, if_bound)| Place::Source {
+        normal_path().prop_map(GrantPlace::Path),
+        (below.clone(), any::<bool>()).prop_map(|(below, if_bound)| GrantPlace::Source {
             below: below.into(),
             if_bound
         }),
-        (below, any::<bool>()).prop_map(|(below, if_bound)| Place::Workspace {
+        (below, any::<bool>()).prop_map(|(below, if_bound)| GrantPlace::Workspace {
             below: below.into(),
             if_bound
         }),
@@ -442,7 +442,7 @@ fn any_narrow() -> impl Strategy<Value = Narrow> {
         )
 }
 
-/// A path as a request might write it.
+/// Generates a path as a request might spell it.
 fn any_path() -> impl Strategy<Value = PathBuf> {
     let part = select(vec!["a", "a", "b", "aa", ".", "..", ""]);
     prop::collection::vec(part, 1..4).prop_map(|parts| format!("/{}", parts.join("/")).into())
@@ -468,7 +468,7 @@ fn grant(access: Access, path: &str) -> GrantSpec {
         access,
         create: false,
         optional: false,
-        place: Place::Path(path.into()),
+        place: GrantPlace::Path(path.into()),
     }
 }
 

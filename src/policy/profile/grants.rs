@@ -13,7 +13,7 @@ use super::{
     ProfileCause, once,
     references::{Reference, References, never_of_home},
 };
-use crate::policy::{Access, Files, GrantSpec, Place, ReadOnly};
+use crate::policy::{Access, Files, GrantPlace, GrantSpec, ReadOnly};
 
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -93,8 +93,8 @@ impl FilesSection {
             system: system.into(),
         };
         files.keep_read_only(Path::new(WORKSPACE), |place| match place {
-            Place::Path(_) | Place::Source { .. } => None,
-            Place::Workspace { below, .. } => Some(Path::new(WORKSPACE).join(below)),
+            GrantPlace::Path(_) | GrantPlace::Source { .. } => None,
+            GrantPlace::Workspace { below, .. } => Some(Path::new(WORKSPACE).join(below)),
         });
         match files.below_writable() {
             None => Ok(files),
@@ -121,21 +121,21 @@ impl From<&Files> for FilesSection {
 }
 
 impl Files {
-    /// Whether every request is granted the whole workspace.
+    /// Returns whether every request is granted the whole workspace.
     pub(super) fn grant_workspace(&self) -> bool {
-        let whole = Place::Workspace {
+        let whole = GrantPlace::Workspace {
             below: PathBuf::new(),
             if_bound: false,
         };
         self.named.iter().any(|grant| grant.place == whole)
     }
 
-    /// Leaves under `read_only` what a writable grant holds or lies in; nothing else could be written anyhow. `path` says where a
-    /// place lies, if that is known, and `workspace` where the workspace does.
+    /// Keeps the `read_only` paths that a writable grant contains or lies in. Nothing else could be written anyhow. `path` resolves
+    /// a place, if that is known, and `workspace` is the workspace's.
     pub(in crate::policy) fn keep_read_only(
         &mut self,
         workspace: &Path,
-        path: impl Fn(&Place) -> Option<PathBuf>,
+        path: impl Fn(&GrantPlace) -> Option<PathBuf>,
     ) {
         let writable = self
             .named
@@ -195,43 +195,46 @@ impl From<ReadOnlyPath> for String {
     }
 }
 
-/// Where `${workspace}` and `${source}` lie is known only once they are bound, so each is compared with itself here.
-fn lies_in(inner: &Place, outer: &Place) -> bool {
+/// Returns containment; each of `${workspace}` and `${source}`, unknown until bound, only contains itself.
+fn lies_in(inner: &GrantPlace, outer: &GrantPlace) -> bool {
     match (inner, outer) {
-        (Place::Path(inner), Place::Path(outer))
-        | (Place::Source { below: inner, .. }, Place::Source { below: outer, .. })
-        | (Place::Workspace { below: inner, .. }, Place::Workspace { below: outer, .. }) => {
-            inner.starts_with(outer)
+        (GrantPlace::Path(inner), GrantPlace::Path(outer))
+        | (GrantPlace::Source { below: inner, .. }, GrantPlace::Source { below: outer, .. })
+        | (
+            GrantPlace::Workspace { below: inner, .. },
+            GrantPlace::Workspace { below: outer, .. },
+        ) => inner.starts_with(outer),
+        (GrantPlace::Path(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. }, _) => {
+            false
         }
-        (Place::Path(_) | Place::Source { .. } | Place::Workspace { .. }, _) => false,
     }
 }
 
 /// A grant as a profile writes it.
 #[derive(Clone, Debug)]
-struct Written {
+struct GrantEntry {
     access: Access,
     create: bool,
     optional: bool,
-    spot: Spot,
+    spot: GrantSpot,
 }
 
-/// Where it lies.
+/// The location of a grant in a profile.
 #[derive(Clone, Debug)]
-enum Spot {
+enum GrantSpot {
     /// Below a place of the user's.
     Below(Reference, PathBuf),
     /// Anywhere else.
-    Elsewhere(Place),
+    Elsewhere(GrantPlace),
 }
 
-impl Written {
+impl GrantEntry {
     fn bind(self, references: &References) -> Option<GrantSpec> {
         let place = match self.spot {
-            Spot::Elsewhere(place) => place,
-            Spot::Below(reference, below) => {
+            GrantSpot::Elsewhere(place) => place,
+            GrantSpot::Below(reference, below) => {
                 let of = references.place(reference)?;
-                Place::Path(of.components().chain(below.components()).collect())
+                GrantPlace::Path(of.components().chain(below.components()).collect())
             }
         };
         Some(GrantSpec {
@@ -243,28 +246,28 @@ impl Written {
     }
 }
 
-impl From<&GrantSpec> for Written {
+impl From<&GrantSpec> for GrantEntry {
     fn from(grant: &GrantSpec) -> Self {
         Self {
             access: grant.access,
             create: grant.create,
             optional: grant.optional,
-            spot: Spot::Elsewhere(grant.place.clone()),
+            spot: GrantSpot::Elsewhere(grant.place.clone()),
         }
     }
 }
 
 /// Its path.
-impl fmt::Display for Written {
+impl fmt::Display for GrantEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.spot {
-            Spot::Below(reference, below) if below.as_os_str().is_empty() => {
+            GrantSpot::Below(reference, below) if below.as_os_str().is_empty() => {
                 f.write_str(reference.spelling())
             }
-            Spot::Below(reference, below) => {
+            GrantSpot::Below(reference, below) => {
                 write!(f, "{}/{}", reference.spelling(), below.display())
             }
-            Spot::Elsewhere(place) => place.fmt(f),
+            GrantSpot::Elsewhere(place) => place.fmt(f),
         }
     }
 }
@@ -272,7 +275,7 @@ impl fmt::Display for Written {
 /// A grant under `files.named`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(try_from = "NamedEntry", into = "NamedEntry")]
-struct NamedGrant(Written);
+struct NamedGrant(GrantEntry);
 
 #[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -303,7 +306,7 @@ impl TryFrom<NamedEntry> for NamedGrant {
             (rest.is_empty() || rest.starts_with('/')).then_some(rest)
         };
         let spot = match (behind(WORKSPACE), behind(SOURCE)) {
-            (Some(rest), _) => Spot::Elsewhere(Place::Workspace {
+            (Some(rest), _) => GrantSpot::Elsewhere(GrantPlace::Workspace {
                 below: below(rest)?,
                 if_bound,
             }),
@@ -313,7 +316,7 @@ impl TryFrom<NamedEntry> for NamedGrant {
                     entry.path
                 ));
             }
-            (None, Some(rest)) => Spot::Elsewhere(Place::Source {
+            (None, Some(rest)) => GrantSpot::Elsewhere(GrantPlace::Source {
                 below: below(rest)?,
                 if_bound,
             }),
@@ -331,7 +334,7 @@ impl TryFrom<NamedEntry> for NamedGrant {
                 entry.path
             ));
         }
-        Ok(Self(Written {
+        Ok(Self(GrantEntry {
             access: entry.access,
             create: entry.create,
             optional: entry.optional,
@@ -350,9 +353,9 @@ fn below(rest: &str) -> Option<PathBuf> {
 }
 
 /// Reads an absolute path, or one below a place of the user's.
-fn spot(text: &str, access: Access) -> Result<Spot, String> {
+fn spot(text: &str, access: Access) -> Result<GrantSpot, String> {
     let Some((reference, rest)) = Reference::split(text) else {
-        return Ok(Spot::Elsewhere(Place::Path(grantable(text)?)));
+        return Ok(GrantSpot::Elsewhere(GrantPlace::Path(grantable(text)?)));
     };
     let below = below(rest).ok_or_else(|| format!("`{text}` {NORMAL}"))?;
     let never = match reference {
@@ -361,7 +364,7 @@ fn spot(text: &str, access: Access) -> Result<Spot, String> {
     };
     match never {
         Some(why) => Err(format!("`{text}` cannot be granted: {why}")),
-        None => Ok(Spot::Below(reference, below)),
+        None => Ok(GrantSpot::Below(reference, below)),
     }
 }
 
@@ -369,8 +372,9 @@ impl From<NamedGrant> for NamedEntry {
     fn from(NamedGrant(grant): NamedGrant) -> Self {
         let if_bound = matches!(
             grant.spot,
-            Spot::Elsewhere(
-                Place::Source { if_bound: true, .. } | Place::Workspace { if_bound: true, .. }
+            GrantSpot::Elsewhere(
+                GrantPlace::Source { if_bound: true, .. }
+                    | GrantPlace::Workspace { if_bound: true, .. }
             )
         );
         Self {
@@ -386,7 +390,7 @@ impl From<NamedGrant> for NamedEntry {
 /// A grant under `files.system`. Its path may be a link on the host (`/bin`).
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(try_from = "SystemEntry", into = "SystemEntry")]
-struct SystemGrant(Written);
+struct SystemGrant(GrantEntry);
 
 #[derive(Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -410,7 +414,7 @@ impl TryFrom<SystemEntry> for SystemGrant {
                 "`{path}` is writable, and a request could not take it away; move it to `files.named`"
             ));
         }
-        Ok(Self(Written {
+        Ok(Self(GrantEntry {
             access: entry.access,
             create: false,
             optional: entry.optional,
@@ -438,7 +442,7 @@ fn grantable(text: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Says why no grant can be on a path, whatever the host.
+/// Returns why no grant can be on a path on any host.
 pub(in crate::policy) fn ungrantable(path: &Path) -> Option<&'static str> {
     let is = |other: &str| path == Path::new(other);
     if is("/") {

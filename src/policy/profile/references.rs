@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::policy::{Access, Place};
+use crate::policy::{Access, GrantPlace};
 
 /// What references stand for. One that stands for nothing takes whatever names it out of a profile.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -72,8 +72,8 @@ impl References {
     }
 
     /// Returns how a profile names a place: by a reference where there is one for it and the rules allow that.
-    pub(in crate::policy) fn spelled(&self, place: &Place, access: Access) -> String {
-        let Place::Path(path) = place else {
+    pub(in crate::policy) fn spelled(&self, place: &GrantPlace, access: Access) -> String {
+        let GrantPlace::Path(path) = place else {
             return place.to_string();
         };
         let named = Reference::ALL.into_iter().find_map(|reference| {

@@ -1,7 +1,7 @@
 use std::{error::Error, time::Duration};
 
 use super::*;
-use crate::policy::{Access, Files, GrantSpec, Place};
+use crate::policy::{Access, Files, GrantPlace, GrantSpec};
 
 /// The text of a whole profile that every case below changes in one place.
 const WHOLE: &str = r#"
@@ -48,10 +48,10 @@ fn a_whole_profile_becomes_a_policy() {
         policy.files,
         Files {
             named: vec![
-                grant(Access::Write, Place::Path("/srv/data".into())),
+                grant(Access::Write, GrantPlace::Path("/srv/data".into())),
                 grant(
                     Access::Read,
-                    Place::Workspace {
+                    GrantPlace::Workspace {
                         below: PathBuf::new(),
                         if_bound: true
                     }
@@ -59,8 +59,8 @@ fn a_whole_profile_becomes_a_policy() {
             ],
             read_only: Vec::new(),
             system: vec![
-                grant(Access::WriteFile, Place::Path("/dev/null".into())),
-                grant(Access::Execute, Place::Path("/usr".into())),
+                grant(Access::WriteFile, GrantPlace::Path("/dev/null".into())),
+                grant(Access::Execute, GrantPlace::Path("/usr".into())),
             ]
             .into(),
         }

@@ -136,8 +136,10 @@ fn no_shipped_profile_grants_other_processes_users_or_homes() {
     for policy in Registry::builtin().unwrap().iter() {
         for file in ["/proc", "/etc/passwd", "/home", "/etc/shadow", "/tmp"] {
             let reached = policy.files.system.iter().any(|grant| match &grant.place {
-                Place::Path(path) => Path::new(file).starts_with(path) || path.starts_with(file),
-                Place::Source { .. } | Place::Workspace { .. } => false,
+                GrantPlace::Path(path) => {
+                    Path::new(file).starts_with(path) || path.starts_with(file)
+                }
+                GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => false,
             });
             assert!(!reached, "{} grants {file}", policy.name);
         }
@@ -328,7 +330,7 @@ fn parts_and_profiles_that_stand_where_they_cannot_are_refused() {
     }
 }
 
-/// A user with a home and a cache.
+/// Returns a user with a home and a cache.
 fn ada() -> References {
     References {
         cache: Some("/home/ada/.cache/hookjail".into()),
@@ -368,7 +370,7 @@ fn references_stand_for_places_of_the_user_and_fall_away_where_there_is_none() {
     );
     let has_bin = |policy: &Policy| {
         let mut system = policy.files.system.iter();
-        system.any(|it| it.place == Place::Path("/home/ada/bin".into()) && it.optional)
+        system.any(|it| it.place == GrantPlace::Path("/home/ada/bin".into()) && it.optional)
     };
     assert!(has_bin(&policy));
     let environment = &policy.environment;
@@ -422,7 +424,7 @@ fn no_shipped_profile_reaches_keys_and_none_writes_what_others_run() {
         let reached = |path: &str, is: fn(&GrantSpec) -> bool| {
             let path = Path::new("/home/ada").join(path);
             let mut granted = files.clone().filter(|it| is(it));
-            granted.any(|it| matches!(&it.place, Place::Path(of) if path.starts_with(of)))
+            granted.any(|it| matches!(&it.place, GrantPlace::Path(of) if path.starts_with(of)))
         };
         for key in [
             ".ssh/id_ed25519",

@@ -24,7 +24,7 @@ use serde::Deserialize;
 use crate::{
     model::axis::Coverage,
     policy::{Metadata, Network, Policy},
-    root::RootSpec,
+    rootfs::RootSpec,
     sandbox::{
         Absent, Backend, BackendName, Claims, Host, Prepared, Runner, Starting, Task,
         Unenforceable,

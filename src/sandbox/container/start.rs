@@ -31,7 +31,7 @@ use crate::{
     policy::{Limits, Network},
     process::{self, Captured, Cause, Hold, Pipes, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled, lacking},
-    root::Root,
+    rootfs::Root,
     sandbox::{
         BackendName, Evidence, Released, Runner, Setup, Started, Task,
         container::{

@@ -10,7 +10,7 @@ use std::fmt;
 use self::names::{constants, parameters};
 use crate::{
     policy::{
-        explain::{Decision, How, Kind, Operation, Reach, Remedy, Target},
+        explain::{FileKind, GrantDecision, How, Operation, Reach, Remedy, Target},
         forbidden::Forbidden,
         rights::FileRights,
     },
@@ -155,13 +155,13 @@ pub fn path(
             | Operation::MakeSocket
     );
     match target.kind() {
-        Kind::Unknown => answer.noting(format!(
+        FileKind::Unknown => answer.noting(format!(
             "`{shown}` cannot be examined from here, so it is judged by its path alone; a link leads elsewhere"
         )),
-        Kind::Missing if operation == Operation::Write => {
+        FileKind::Missing if operation == Operation::Write => {
             answer.noting(format!("`{shown}` does not exist, so it is asked whether it can be made"))
         }
-        Kind::Missing if !makes => {
+        FileKind::Missing if !makes => {
             let grant = if answer.remedy.is_some() {
                 "; and a grant on what does not exist refuses every run, unless it has `create`"
             } else {
@@ -171,25 +171,25 @@ pub fn path(
                 "`{shown}` does not exist: as long as that is so, the kernel says so, whatever the policy{grant}"
             ))
         }
-        Kind::Block
-        | Kind::Char
-        | Kind::Directory
-        | Kind::Fifo
-        | Kind::File
-        | Kind::Link
-        | Kind::Socket
+        FileKind::Block
+        | FileKind::Char
+        | FileKind::Directory
+        | FileKind::Fifo
+        | FileKind::File
+        | FileKind::Link
+        | FileKind::Socket
             if makes =>
         {
             answer.noting(format!("`{shown}` exists already, so it cannot be made"))
         }
-        Kind::Block
-        | Kind::Char
-        | Kind::Directory
-        | Kind::Fifo
-        | Kind::File
-        | Kind::Link
-        | Kind::Missing
-        | Kind::Socket => answer,
+        FileKind::Block
+        | FileKind::Char
+        | FileKind::Directory
+        | FileKind::Fifo
+        | FileKind::File
+        | FileKind::Link
+        | FileKind::Missing
+        | FileKind::Socket => answer,
     }
 }
 
@@ -201,19 +201,19 @@ fn by_grants(
     destination: Option<&Target>,
 ) -> Explanation {
     match reach.decide(operation, target, destination, forbidden) {
-        Decision::Allowed { .. } if operation == Operation::See => {
+        GrantDecision::Allowed { .. } if operation == Operation::See => {
             let rule = "Landlock does not look at it: which files exist, their sizes, modes and times are visible";
             Explanation::new(Enforcer::Landlock, Verdict::Allowed, rule)
         }
-        Decision::Allowed { .. } if operation == Operation::Metadata => {
+        GrantDecision::Allowed { .. } if operation == Operation::Metadata => {
             let rule = "the profile has `metadata = \"change\"`: as far as the hook's user may, in its grants or not";
             Explanation::new(Enforcer::Seccomp, Verdict::Allowed, rule)
         }
-        Decision::Allowed { by } => {
+        GrantDecision::Allowed { by } => {
             let by: Vec<_> = by.iter().map(ToString::to_string).collect();
             Explanation::new(Enforcer::Landlock, Verdict::Allowed, by.join("; "))
         }
-        Decision::Refused(refused) => {
+        GrantDecision::Refused(refused) => {
             let (by, errno) = match refused.how {
                 How::MountPoint => (Enforcer::Mounts, libc::EBUSY),
                 How::NotBetween(_) => (Enforcer::Landlock, libc::EXDEV),

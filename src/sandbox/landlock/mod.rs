@@ -15,6 +15,7 @@ use landlock::{
 
 use crate::{
     model::axis::{Axis, Coverage},
+    mutants,
     policy::{
         Metadata, Network, Policy, Spawn,
         rights::{FileRight, FileRights, Rights},
@@ -24,7 +25,7 @@ use crate::{
         Absent, Backend, BackendName, Claims, Host, Prepared, Runner, Starting, Task,
         Unenforceable, run::child::start, seccomp::FilterSpec,
     },
-    sys, weaken,
+    sys,
 };
 
 pub use self::log::{can_log, log_flags};
@@ -239,7 +240,7 @@ pub fn ruleset(spec: &FilterSpec, grants: &[Grant<'_>]) -> Result<OwnedFd, Rules
 /// Returns what is left of rights where tests take some out.
 fn kept<T: fmt::Debug, Set: FromIterator<T>>(rights: impl Iterator<Item = T>) -> Set {
     rights
-        .filter(|right| !weaken::lacks("landlock", format_args!("{right:?}")))
+        .filter(|right| !mutants::lacks("landlock", format_args!("{right:?}")))
         .collect()
 }
 

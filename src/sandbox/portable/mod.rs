@@ -24,7 +24,7 @@ pub(in crate::sandbox) use self::{
 };
 use crate::{
     refusal::Stop,
-    root::RootSpec,
+    rootfs::RootSpec,
     sandbox::{Backend, BackendName, Noop, Runner, Started, Task},
     sys::Identity,
 };

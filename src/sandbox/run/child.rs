@@ -21,6 +21,7 @@ use tokio::{
 
 use crate::{
     model::{InvalidField, axis::Axis},
+    mutants,
     policy::{Limits, rights::Rights},
     process::{self, Armed, Hold, Kill, Pipes, Running},
     refusal::{Fault, Reason, Refusal, Stop, canceled, lacking},
@@ -46,7 +47,6 @@ use crate::{
         self, Attempt, Bind, Canaries, Found, Identity, Job, JobParts, Launch, LogFlags, Note,
         Overdue, OwnIds, ReadOnly, Report, Step,
     },
-    weaken,
 };
 
 /// How many timers and queued signals a hook may have. The kernel counts them for each user, so that a hook with the daemon's
@@ -374,7 +374,7 @@ impl Child {
 impl Expected {
     /// Compares the kernel's word about a child with what it is to be. Returns what was seen, or what differs.
     fn attest(&self, pid: i32, report: &Report) -> Result<Vec<Evidence>, Unattested> {
-        if weaken::lacks("proof", "attestation") {
+        if mutants::lacks("proof", "attestation") {
             return Ok(Vec::new());
         }
         let status = Status::of(pid)?;
@@ -605,7 +605,7 @@ fn read_only_of(
     (path, working_dir): (&Path, &OwnedFd),
     identity: Option<Identity>,
 ) -> Result<Option<ReadOnly>, Fault> {
-    if weaken::lacks("set-up", "read-only") {
+    if mutants::lacks("set-up", "read-only") {
         return Ok(None);
     }
     let fault = |e: io::Error| Fault::new("cannot prepare what stays read-only", e);
@@ -701,7 +701,7 @@ pub(in crate::sandbox) fn limits(limits: &Limits, identity: Option<Identity>) ->
     // Counted for each uid: it means something only where the hook has one of its own.
     set.extend(identity.map(|_| (Resource::RLIMIT_NPROC, limits.tasks)));
     set.into_iter()
-        .filter(|(resource, _)| !weaken::lacks("limit", format_args!("{resource:?}")))
+        .filter(|(resource, _)| !mutants::lacks("limit", format_args!("{resource:?}")))
         .map(|(resource, value)| {
             let hard = getrlimit(resource).map_or(value, |(_, hard)| hard);
             (resource as u32, value.min(hard))

@@ -23,7 +23,7 @@ use tokio::{net::unix::pipe, task::block_in_place};
 
 use crate::{
     consent::{
-        Kept, Program,
+        ContentGuard, Program,
         allowlist::{Digest, Role},
         digest::hash_file,
         only_roots,
@@ -76,7 +76,7 @@ impl Execution {
             // or what a link leads to. So the path is a copy's, unless root alone decides what it leads to. Another uid may not
             // reach the script where it lies.
             let stays = identity.is_none()
-                && script.kept != Kept::ByCopy
+                && script.kept != ContentGuard::ByCopy
                 && only_roots(&script.path, &script.file).as_ref() == Some(&script.path);
             if stays {
                 own.push(of_its_own(
@@ -113,7 +113,7 @@ impl Execution {
             own.push(of_its_own(copied.path, file));
         }
         let argv = program.argv_with(copies);
-        let (path, executable) = if program.kept == Kept::ByCopy {
+        let (path, executable) = if program.kept == ContentGuard::ByCopy {
             let sha256 = program.executable_sha256();
             let (copied, executable) = copy(
                 directory,
@@ -130,7 +130,7 @@ impl Execution {
         };
         own.push(of_its_own(path.clone(), keep(&executable, "program")?));
         // Other systems execute no descriptor.
-        let path = if cfg!(target_os = "linux") || program.kept == Kept::ByCopy {
+        let path = if cfg!(target_os = "linux") || program.kept == ContentGuard::ByCopy {
             path
         } else {
             by_path(program, &executable, directory)?
@@ -262,10 +262,10 @@ fn around(task: HookTask<'_>, script: &Path, file: &File) -> Result<Around, Refu
     };
     let granted = files.system.iter().chain(&files.named);
     let granted = granted.filter_map(|grant| match &grant.place {
-        policy::Place::Path(path) if own.starts_with(path) => Some(path),
-        policy::Place::Path(_) | policy::Place::Source { .. } | policy::Place::Workspace { .. } => {
-            None
-        }
+        policy::GrantPlace::Path(path) if own.starts_with(path) => Some(path),
+        policy::GrantPlace::Path(_)
+        | policy::GrantPlace::Source { .. }
+        | policy::GrantPlace::Workspace { .. } => None,
     });
     // The widest: all others lie in it.
     let Some(top) = granted.min_by_key(|path| path.components().count()) else {

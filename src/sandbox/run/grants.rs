@@ -17,9 +17,9 @@ use nix::{
 
 use crate::{
     model::{Hook, InvalidField, Peer},
-    policy::{Access, Files, GrantSpec, Place, Policy, rights::Rights, starts_in},
+    policy::{Access, Files, GrantPlace, GrantSpec, Policy, rights::Rights, starts_in},
     refusal::{Reason, Refusal},
-    root::{Root, View},
+    rootfs::{Root, View},
     sandbox::{
         Prepared,
         host::LACKING,
@@ -217,7 +217,7 @@ const fn inode(of: &FileStat) -> Inode {
 /// Refuses where it cannot be made, and where what is there is somebody else's or no plain file: whoever can put it there, as
 /// in `/tmp`, would read what is meant for the caller, or have it written to a place of their choice.
 fn make(grant: &GrantSpec, asked: Asked<'_>) -> Result<bool, Refusal> {
-    let Place::Path(path) = &grant.place else {
+    let GrantPlace::Path(path) = &grant.place else {
         return Ok(true);
     };
     let missing = |message: String| {
@@ -280,8 +280,8 @@ fn open_one(
     open: impl Fn(&Path) -> Result<(Arc<OwnedFd>, bool), Errno>,
 ) -> Result<Option<OpenGrant>, Refusal> {
     let path = match &grant.place {
-        Place::Path(path) => path,
-        unbound @ (Place::Source { .. } | Place::Workspace { .. }) => {
+        GrantPlace::Path(path) => path,
+        unbound @ (GrantPlace::Source { .. } | GrantPlace::Workspace { .. }) => {
             let message = format!("the profile grants `{unbound}`, which is not bound");
             return Err(Refusal::new(Reason::GrantMissing, message));
         }
@@ -349,8 +349,8 @@ fn open_working_dir(
         .iter()
         .chain(&files.named)
         .any(|grant| match &grant.place {
-            Place::Path(granted) => path.starts_with(granted),
-            Place::Source { .. } | Place::Workspace { .. } => false,
+            GrantPlace::Path(granted) => path.starts_with(granted),
+            GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => false,
         });
     if !granted {
         return Err(field(format!(

@@ -41,7 +41,7 @@ use crate::{
     policy::Files,
     process::{self, Supervision},
     refusal::{Fault, Reason, Refusal, Stop, canceled},
-    root::{Root, View},
+    rootfs::{Root, View},
     sandbox::{
         Backend, BackendName, InstanceDir, Order,
         host::{Identities, Known, Lease, Observed, Until},

@@ -19,7 +19,7 @@ use std::{
 
 use crate::{
     policy::{
-        explain::{Kind, Operation, Target},
+        explain::{FileKind, Operation, Target},
         learned::Use,
     },
     sandbox::seccomp::syscalls::nr,
@@ -247,15 +247,15 @@ fn done(operation: Operation, given: PathBuf) -> Vec<Seen> {
         Operation::Create | Operation::MakeDirectory | Operation::MakeLink
     );
     let is_vain = match target.kind() {
-        Kind::Missing => !makes,
-        Kind::Unknown => !given.starts_with("/proc"),
-        Kind::Block
-        | Kind::Char
-        | Kind::Directory
-        | Kind::Fifo
-        | Kind::File
-        | Kind::Link
-        | Kind::Socket => makes,
+        FileKind::Missing => !makes,
+        FileKind::Unknown => !given.starts_with("/proc"),
+        FileKind::Block
+        | FileKind::Char
+        | FileKind::Directory
+        | FileKind::Fifo
+        | FileKind::File
+        | FileKind::Link
+        | FileKind::Socket => makes,
     };
     if is_vain {
         return Vec::new();
@@ -270,7 +270,7 @@ fn done(operation: Operation, given: PathBuf) -> Vec<Seen> {
 
 fn moved(operation: Operation, given: PathBuf, to: &Path) -> Vec<Seen> {
     let target = Target::locate(operation, &given);
-    if matches!(target.kind(), Kind::Missing | Kind::Unknown) {
+    if matches!(target.kind(), FileKind::Missing | FileKind::Unknown) {
         return Vec::new();
     }
     vec![Seen::Path(Box::new(Use {
@@ -291,13 +291,13 @@ fn opened(path: PathBuf, flags: libc::c_int) -> Vec<Seen> {
         return done(Operation::Create, path.join("nameless"));
     }
     let kind = Target::locate(Operation::Read, &path).kind();
-    if kind == Kind::Missing {
+    if kind == FileKind::Missing {
         return match has(libc::O_CREAT) {
             true => done(Operation::Create, path),
             false => Vec::new(),
         };
     }
-    if kind == Kind::Directory {
+    if kind == FileKind::Directory {
         return done(Operation::List, path);
     }
     if has(libc::O_CREAT | libc::O_EXCL) {

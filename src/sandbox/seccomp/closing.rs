@@ -5,6 +5,7 @@
 //! it, so it says nothing the inherited filters say already, the check of the architecture included.
 
 use crate::{
+    mutants,
     sandbox::seccomp::{
         arguments::ArgTest,
         assembler::{Assembler, Compare, Place},
@@ -14,7 +15,6 @@ use crate::{
         syscalls,
     },
     sys::Closing,
-    weaken,
 };
 
 /// Returns the closing filter: what the set-up needs minus what `spec` allows the hook.
@@ -29,7 +29,7 @@ pub fn closing(spec: &FilterSpec, needs: &SetupNeeds) -> Result<Closing, Compile
     let mut denials = Denials::default();
     for nr in syscalls::numbers() {
         let opened = needs.opened(spec, nr);
-        if opened.is_empty() || weaken::lacks("closing", syscalls::name(nr).unwrap_or_default()) {
+        if opened.is_empty() || mutants::lacks("closing", syscalls::name(nr).unwrap_or_default()) {
             continue;
         }
         let block = match rule(spec, nr) {

@@ -11,6 +11,7 @@ use seccompiler::{
 };
 
 use crate::{
+    mutants,
     sandbox::seccomp::{
         arguments::{ArgTest, Wanted, Width},
         assembler::{Assembler, Compare},
@@ -18,7 +19,6 @@ use crate::{
         setup::SetupNeeds,
         syscalls::{self, nr},
     },
-    weaken,
 };
 
 /// Compiling a filter failed.
@@ -289,7 +289,7 @@ fn guard() -> Result<Vec<sock_filter>, CompileError> {
     let kill = program.answer(libc::SECCOMP_RET_KILL_PROCESS);
     let mut next = allow;
     let answer = |check, answer| {
-        if weaken::lacks("guard", check) {
+        if mutants::lacks("guard", check) {
             allow
         } else {
             answer

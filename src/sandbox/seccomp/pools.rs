@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::{
+    mutants,
     refusal::{Reason, Refusal, chain},
     sandbox::{
         landlock::nesting::of_filters,
@@ -16,7 +17,6 @@ use crate::{
         seccomp::{self, Asking, FilterSpec, Pool, Stacked},
     },
     sys::Closing,
-    weaken,
 };
 
 /// The spawners of this daemon.
@@ -145,7 +145,7 @@ impl Pools {
         let inherited = filters.inherited;
         let asks = inherited.asking.is_some();
         let added = u32::try_from(inherited.programs.len() + 1).unwrap_or(u32::MAX);
-        let bounded = self.switches_uid && !weaken::lacks("set-up", "bounding");
+        let bounded = self.switches_uid && !mutants::lacks("set-up", "bounding");
         let (pool, listeners) = Pool::start(self.spawners, inherited, bounded)?;
         self.denials.attend(listeners, filters.passing)?;
         Ok(LoadedPool {

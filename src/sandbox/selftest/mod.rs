@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     model::axis::{Axes, Axis, Coverage},
+    mutants,
     policy::{Limits, Metadata, Network, Policy, Spawn},
     refusal::{Fault, Reason, Refusal, Stop, chain, unless_lacking},
     sandbox::{
@@ -37,7 +38,6 @@ use crate::{
         selftest::fixture::{Check, Effect, Ground, seen},
     },
     sys::Attempt,
-    weaken,
 };
 
 /// A policy that a real child has proved on this host.
@@ -431,7 +431,7 @@ impl Sandbox {
         prepared: &Prepared,
     ) -> Proved {
         // Where nothing is claimed, nothing can be confirmed; every reply says so.
-        if !prepared.confines() || weaken::lacks("proof", "self-test") {
+        if !prepared.confines() || mutants::lacks("proof", "self-test") {
             return Ok(Arc::new(Confirmation::now(Vec::new())));
         }
         let cell = {

@@ -16,7 +16,7 @@ use crate::{
     model::{OnOutputLimit, Peer, ProfileName, axis::Demand},
     policy::{Metadata, Network, Registry, Spawn, environment::Variables},
     process::Supervision,
-    root::View,
+    rootfs::View,
     sandbox::{
         Absent, Claims, DEFAULT_UID_RANGE, End, HookTask, Host, Identities, InstanceDir, Noop,
         Opened, Order, Runner, SandboxParts, Starting, Unenforceable, landlock::Landlock, linux,

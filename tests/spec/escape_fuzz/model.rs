@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hookjail::{
-    policy::{Access, Files, GrantSpec, Metadata, Network, Place, Policy, Spawn},
+    policy::{Access, Files, GrantPlace, GrantSpec, Metadata, Network, Policy, Spawn},
     sandbox::seccomp::{
         FilterSpec,
         arguments::{ArgTest, Wanted},
@@ -108,10 +108,10 @@ impl Model {
         let mut grants = Grants::default();
         for GrantSpec { access, place, .. } in system.iter().chain(named) {
             let path = match place {
-                Place::Path(path) => path.clone(),
+                GrantPlace::Path(path) => path.clone(),
                 // None is bound.
-                Place::Source { .. } => continue,
-                Place::Workspace { below, .. } => workspace.join(below),
+                GrantPlace::Source { .. } => continue,
+                GrantPlace::Workspace { below, .. } => workspace.join(below),
             };
             grants.add(&path, Right::Granted(*access));
         }

@@ -12,12 +12,12 @@ use self::groups::{
 };
 use crate::{
     model::axis::Axis,
+    mutants,
     policy::{Metadata, Network, Policy, Spawn},
     sandbox::seccomp::{
         arguments::ArgTest,
         syscalls::{self, nr},
     },
-    weaken,
 };
 
 /// What the filters of a profile depend on.
@@ -70,14 +70,14 @@ pub fn rule(spec: &FilterSpec, nr: u32) -> Rule {
 /// Returns what is left of a rule where tests take elements out of it.
 fn weakened(nr: u32, specified: Rule) -> Rule {
     let name = syscalls::name(nr).unwrap_or_default();
-    if weaken::lacks("seccomp", name) {
+    if mutants::lacks("seccomp", name) {
         return Rule::Allow;
     }
     let Rule::AllowWhen(mut ways) = specified else {
         return specified;
     };
     for way in &mut ways {
-        way.retain(|test| !weaken::lacks("argument", format_args!("{name}:{}", test.index)));
+        way.retain(|test| !mutants::lacks("argument", format_args!("{name}:{}", test.index)));
     }
     if ways.iter().any(Vec::is_empty) {
         return Rule::Allow;

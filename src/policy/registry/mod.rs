@@ -13,7 +13,7 @@ use std::{
 use nix::unistd::Uid;
 
 use super::{
-    Place, Policy,
+    GrantPlace, Policy,
     forbidden::Forbidden,
     profile::{ProfileCause, ProfileFile, references::References},
 };
@@ -49,7 +49,7 @@ impl Registry {
         Self::load_with(dirs, &[], forbidden, references)
     }
 
-    /// As [`Registry::load`], with these on top: names and texts that nobody has written into a directory.
+    /// Loads like [`Registry::load`], with profiles on top that no directory has.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Registry {
     ) -> Result<Self, ProfileError> {
         let mut sources = BTreeMap::new();
         for (name, text) in SHIPPED {
-            let source = Source::parse(format!("{name} (shipped)"), name, text)?;
+            let source = ProfileSource::parse(format!("{name} (shipped)"), name, text)?;
             sources.insert(source.name.clone(), source);
         }
         for dir in dirs {
@@ -71,7 +71,7 @@ impl Registry {
             }
         }
         for (name, text) in proposed {
-            let source = Source::parse(format!("{name} (proposed)"), name, text)?;
+            let source = ProfileSource::parse(format!("{name} (proposed)"), name, text)?;
             sources.insert(source.name.clone(), source);
         }
 
@@ -79,7 +79,7 @@ impl Registry {
             cause: error.into(),
             origin: "forbidden paths".to_owned(),
         })?;
-        let resolve = |source: &Source| {
+        let resolve = |source: &ProfileSource| {
             let (mut file, line) = inherit(source, &sources)?;
             // What a part leaves out is for others to have: what it has is looked at on top of one that has everything.
             if let Some(whole) = sources
@@ -132,13 +132,13 @@ pub struct ProfileError {
 
 /// A profile file and where it is from.
 #[derive(Debug)]
-struct Source {
+struct ProfileSource {
     file: ProfileFile,
     name: ProfileName,
     origin: String,
 }
 
-impl Source {
+impl ProfileSource {
     fn parse(origin: String, name: &str, text: &str) -> Result<Self, ProfileError> {
         let Some(name) = ProfileName::parse(name) else {
             return Err(ProfileError {
@@ -153,10 +153,10 @@ impl Source {
     }
 }
 
-/// Puts a profile on top of all it extends, each with its parts, and names them, itself first.
+/// Merges a profile with all it extends, each with its parts. Returns their names, its own first.
 fn inherit(
-    source: &Source,
-    sources: &BTreeMap<ProfileName, Source>,
+    source: &ProfileSource,
+    sources: &BTreeMap<ProfileName, ProfileSource>,
 ) -> Result<(ProfileFile, Arc<[ProfileName]>), ProfileCause> {
     let find = |name: &str| {
         let found = ProfileName::parse(name).and_then(|name| sources.get(&name));
@@ -207,7 +207,7 @@ fn inherit(
 fn check_grants(policy: &Policy, forbidden: &Forbidden) -> Result<(), ProfileCause> {
     for grant in policy.files.system.iter().chain(&policy.files.named) {
         // Where `${workspace}` and `${source}` lie is known only when a request binds them.
-        let Place::Path(path) = &grant.place else {
+        let GrantPlace::Path(path) = &grant.place else {
             continue;
         };
         if let Some(reached) = forbidden.reached_by(path)? {
@@ -220,7 +220,7 @@ fn check_grants(policy: &Policy, forbidden: &Forbidden) -> Result<(), ProfileCau
     Ok(())
 }
 
-fn read_dir(dir: &Path) -> Result<Vec<Source>, ProfileError> {
+fn read_dir(dir: &Path) -> Result<Vec<ProfileSource>, ProfileError> {
     let failed = |cause: ProfileCause| ProfileError {
         cause,
         origin: dir.display().to_string(),
@@ -246,7 +246,7 @@ fn read_dir(dir: &Path) -> Result<Vec<Source>, ProfileError> {
             origin: origin.clone(),
         })?;
         let name = path.file_stem().and_then(OsStr::to_str).unwrap_or_default();
-        sources.push(Source::parse(origin, name, &text)?);
+        sources.push(ProfileSource::parse(origin, name, &text)?);
     }
     Ok(sources)
 }
@@ -301,58 +301,67 @@ const BASE: &str = "strict";
 const SHIPPED: [(&str, &str); 16] = [
     (
         "agents-home",
-        include_str!("../../sandbox-profiles/agents-home.toml"),
+        include_str!("../../../sandbox-profiles/agents-home.toml"),
     ),
-    ("caches", include_str!("../../sandbox-profiles/caches.toml")),
+    (
+        "caches",
+        include_str!("../../../sandbox-profiles/caches.toml"),
+    ),
     (
         "claude-code-home",
-        include_str!("../../sandbox-profiles/claude-code-home.toml"),
+        include_str!("../../../sandbox-profiles/claude-code-home.toml"),
     ),
     (
         "develop",
-        include_str!("../../sandbox-profiles/develop.toml"),
+        include_str!("../../../sandbox-profiles/develop.toml"),
     ),
     (
         "develop-online",
-        include_str!("../../sandbox-profiles/develop-online.toml"),
+        include_str!("../../../sandbox-profiles/develop-online.toml"),
     ),
     (
         "develop-open-git",
-        include_str!("../../sandbox-profiles/develop-open-git.toml"),
+        include_str!("../../../sandbox-profiles/develop-open-git.toml"),
     ),
     (
         "git-identity",
-        include_str!("../../sandbox-profiles/git-identity.toml"),
+        include_str!("../../../sandbox-profiles/git-identity.toml"),
     ),
     (
         "network",
-        include_str!("../../sandbox-profiles/network.toml"),
+        include_str!("../../../sandbox-profiles/network.toml"),
     ),
-    ("online", include_str!("../../sandbox-profiles/online.toml")),
+    (
+        "online",
+        include_str!("../../../sandbox-profiles/online.toml"),
+    ),
     (
         "pipeline",
-        include_str!("../../sandbox-profiles/pipeline.toml"),
+        include_str!("../../../sandbox-profiles/pipeline.toml"),
     ),
     (
         "source-env",
-        include_str!("../../sandbox-profiles/source-env.toml"),
+        include_str!("../../../sandbox-profiles/source-env.toml"),
     ),
-    ("strict", include_str!("../../sandbox-profiles/strict.toml")),
+    (
+        "strict",
+        include_str!("../../../sandbox-profiles/strict.toml"),
+    ),
     (
         "toolchains",
-        include_str!("../../sandbox-profiles/toolchains.toml"),
+        include_str!("../../../sandbox-profiles/toolchains.toml"),
     ),
     (
         "workspace-ro",
-        include_str!("../../sandbox-profiles/workspace-ro.toml"),
+        include_str!("../../../sandbox-profiles/workspace-ro.toml"),
     ),
     (
         "workspace-rw",
-        include_str!("../../sandbox-profiles/workspace-rw.toml"),
+        include_str!("../../../sandbox-profiles/workspace-rw.toml"),
     ),
     (
         "worktree",
-        include_str!("../../sandbox-profiles/worktree.toml"),
+        include_str!("../../../sandbox-profiles/worktree.toml"),
     ),
 ];
 

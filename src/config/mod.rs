@@ -10,11 +10,11 @@ use std::{
 
 use schemars::{Schema, SchemaGenerator};
 
-pub use self::surroundings::Surroundings;
 use self::{
     audit::capture,
-    written::{Infer, Written},
+    file::{ConfigFile, Infer},
 };
+pub use self::{env::ProcessEnv, source::ConfigSource};
 use crate::{
     hooks::{
         Registered,
@@ -35,18 +35,19 @@ use crate::{
 mod audit;
 mod backends;
 mod container;
+mod env;
+mod file;
 mod hook;
 mod http;
 mod secret;
-mod surroundings;
-mod written;
+mod source;
 
 /// Returns the schema of a configuration file.
 pub(crate) fn schema(generator: SchemaGenerator) -> Schema {
-    generator.into_root_schema_for::<Written>()
+    generator.into_root_schema_for::<ConfigFile>()
 }
 
-/// A command that the operator says something about.
+/// A command with operator's settings.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConfiguredHook {
     /// Program and arguments.
@@ -62,7 +63,7 @@ pub struct ConfiguredHook {
 pub struct Config {
     /// Where the operator steers the daemon; `None` where there is no socket either.
     pub admin_socket: Option<PathBuf>,
-    /// Uids that may ask, besides the daemon's own.
+    /// Uids that may request runs, besides the daemon's own.
     pub allowed_uids: Vec<u32>,
     /// How the journal is kept.
     pub audit: Settings,
@@ -78,9 +79,9 @@ pub struct Config {
     pub consent_uids: Vec<u32>,
     /// How long a question to the operator may stay open.
     pub consent_wait: Duration,
-    /// How many bytes all requests in work may hold: their messages, and what is kept of their hooks' output.
+    /// The most memory for requests in work: messages and kept output, bytes.
     pub bytes_in_flight: usize,
-    /// How many connections those who may ask have in all.
+    /// The most connections of authorised uids in all.
     pub connections: usize,
     /// How long running hooks get at shutdown.
     pub drain: Duration,
@@ -88,9 +89,9 @@ pub struct Config {
     pub event_bytes: usize,
     /// The file it was read from.
     pub file: Option<PathBuf>,
-    /// What the operator says about commands.
+    /// Operator's settings of commands.
     pub hooks: Vec<ConfiguredHook>,
-    /// Whether no hook runs of its own accord, neither those configured here nor those of files.
+    /// Whether hooks at lifecycle points are disabled, those of files included.
     pub hooks_disabled: bool,
     /// The files with more hooks, in the order in which they register.
     pub hooks_files: Vec<HooksFile>,
@@ -104,7 +105,7 @@ pub struct Config {
     pub max_hook_driven_turns: u32,
     /// How many requests wait.
     pub max_queued: usize,
-    /// What runtimes are told to do when hooks have opened that many turns.
+    /// The action of runtimes when hooks have opened that many turns.
     pub on_hook_turn_limit: OnLimit,
     /// Directories with profiles of the operator's.
     pub profile_dirs: Vec<PathBuf>,
@@ -122,7 +123,7 @@ pub struct Config {
     pub secrets: Vec<Registration>,
     /// Where scratch directories are made.
     pub runtime: PathBuf,
-    /// Where the socket is; `None` where neither the file nor the surroundings say.
+    /// Where the socket is; `None` where neither the file nor the environment say.
     pub socket: Option<PathBuf>,
     /// The socket's mode.
     pub socket_mode: u32,
@@ -139,13 +140,13 @@ pub struct Config {
 /// The longest that a question to the operator may stay open.
 const MAX_CONSENT_WAIT: Duration = Duration::from_secs(3600);
 
-/// What requests in work may hold where the configuration does not say, bytes.
+/// The default limit of memory for requests in work, bytes.
 const BYTES_IN_FLIGHT: usize = 512 * 1024 * 1024;
 
 /// The least that it can say, bytes.
-const LEAST_BYTES_IN_FLIGHT: usize = 16 * 1024 * 1024;
+const MIN_BYTES_IN_FLIGHT: usize = 16 * 1024 * 1024;
 
-/// How many of the largest events there must be room for, so that one caller can always send one.
+/// The least number of largest events that fit. One caller can always send one.
 const EVENTS_IN_FLIGHT: usize = 4;
 
 /// Loading the configuration failed.
@@ -157,7 +158,7 @@ pub struct ConfigError {
     cause: ConfigProblem,
 }
 
-/// What is wrong with a configuration.
+/// The problem with a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigProblem {
     /// A value is not acceptable.
@@ -188,8 +189,7 @@ pub enum ConfigProblem {
 }
 
 impl Config {
-    /// Returns the hooks that are configured, then those of the files that are named; nothing where hooks are disabled, whatever
-    /// the files hold.
+    /// Returns configured hooks, then those of named files. There are none where hooks are disabled, whatever the files hold.
     ///
     /// # Errors
     ///
@@ -212,11 +212,11 @@ impl Config {
     /// # Errors
     ///
     /// Fails whole: a file that others can write, an unknown key, a value out of range.
-    pub fn load(path: Option<&Path>, surroundings: &Surroundings) -> Result<Self, ConfigError> {
+    pub fn load(path: Option<&Path>, environment: &ProcessEnv) -> Result<Self, ConfigError> {
         let shown = path.unwrap_or_else(|| Path::new("(defaults)")).to_owned();
         let read = || -> Result<Self, ConfigProblem> {
             let text = path.map(read).transpose()?.unwrap_or_default();
-            let parsed = Self::parse(&text, surroundings)?;
+            let parsed = Self::parse(&text, environment)?;
             Ok(Self {
                 file: path.map(Path::to_owned),
                 ..parsed
@@ -230,17 +230,17 @@ impl Config {
     /// # Errors
     ///
     /// Names the key that is wrong.
-    pub fn parse(text: &str, surroundings: &Surroundings) -> Result<Self, ConfigProblem> {
+    pub fn parse(text: &str, environment: &ProcessEnv) -> Result<Self, ConfigProblem> {
         let deserializer = toml::Deserializer::parse(text)
             .map_err(|error| ConfigProblem::Syntax(error.to_string()))?;
-        let written: Written = serde_path_to_error::deserialize(deserializer).map_err(|error| {
+        let file: ConfigFile = serde_path_to_error::deserialize(deserializer).map_err(|error| {
             let key = error.path().to_string();
             ConfigProblem::Syntax(format!(
                 "`{key}`: {}",
                 error.into_inner().to_string().trim_end()
             ))
         })?;
-        let Written {
+        let ConfigFile {
             audit,
             backends,
             consent,
@@ -254,7 +254,7 @@ impl Config {
             profiles,
             secret,
             server,
-        } = written;
+        } = file;
         let key = |key, problem: String| ConfigProblem::Key { key, problem };
         let capture = capture(&audit)?;
         let secrets = self::secret::read(secret)?;
@@ -304,17 +304,16 @@ impl Config {
                 format!("`{}` is not an absolute path", path.display()),
             )),
         };
-        let state = paths.state.map_or_else(
-            || surroundings.state(),
-            |path| absolute("paths.state", path),
-        )?;
+        let state = paths
+            .state
+            .map_or_else(|| environment.state(), |path| absolute("paths.state", path))?;
         let runtime = paths.runtime.map_or_else(
-            || Ok(surroundings.runtime(&state)),
+            || Ok(environment.runtime(&state)),
             |path| absolute("paths.runtime", path),
         )?;
         let socket = match server.socket {
             Some(path) => Some(absolute("server.socket", path)?),
-            None => surroundings.socket(),
+            None => environment.socket(),
         };
         let admin_socket = match server.admin_socket {
             Some(path) => Some(absolute("server.admin_socket", path)?),
@@ -326,7 +325,7 @@ impl Config {
         }
         let workspace_roots = match hooks.workspace_roots {
             None => WorkspaceRoots {
-                homes: surroundings.homes(),
+                homes: environment.homes(),
                 named: Vec::new(),
             },
             Some(roots) => {
@@ -357,7 +356,7 @@ impl Config {
             None => least_in_flight.max(BYTES_IN_FLIGHT),
             Some(size) => usize::try_from(size.0)
                 .ok()
-                .filter(|bytes| *bytes >= least_in_flight.max(LEAST_BYTES_IN_FLIGHT))
+                .filter(|bytes| *bytes >= least_in_flight.max(MIN_BYTES_IN_FLIGHT))
                 .ok_or_else(|| {
                     let problem = "must be 16MiB at least, and four times `hooks.event_max`";
                     key("server.max_bytes_in_flight", problem.to_owned())
@@ -391,7 +390,7 @@ impl Config {
             hooks_disabled: hooks.disabled,
             hooks_files,
             http,
-            lists: listing(infer, &surroundings.infer_append)?,
+            lists: listing(infer, &environment.infer_append)?,
             max_concurrent: hooks.max_concurrent,
             max_hook_driven_turns: hooks.max_hook_driven_turns,
             max_queued: hooks.max_queued,
@@ -399,9 +398,9 @@ impl Config {
             profile_dirs: dirs.collect::<Result<_, _>>()?,
             proposed_profiles: Vec::new(),
             read_audit_log: hooks.read_audit_log,
-            references: surroundings.references(),
+            references: environment.references(),
             registered,
-            reyn_allowlist: surroundings.reyn_allowlist(),
+            reyn_allowlist: environment.reyn_allowlist(),
             runtime,
             secrets,
             socket,
@@ -563,12 +562,12 @@ mod tests {
     use super::*;
     use crate::sandbox::BackendName;
 
-    fn at_home() -> Surroundings {
+    fn at_home() -> ProcessEnv {
         let path = |text: &str| Some(PathBuf::from(text));
-        Surroundings {
+        ProcessEnv {
             home: path("/home/u"),
             xdg_runtime: path("/run/user/1"),
-            ..Surroundings::default()
+            ..ProcessEnv::default()
         }
     }
 
@@ -578,8 +577,8 @@ mod tests {
 
     #[test]
     fn workspaces_lie_in_the_home_unless_the_file_names_roots() {
-        let roots = |text: &str, surroundings: &Surroundings| {
-            Config::parse(text, surroundings).unwrap().workspace_roots
+        let roots = |text: &str, environment: &ProcessEnv| {
+            Config::parse(text, environment).unwrap().workspace_roots
         };
         let home = WorkspaceRoots {
             homes: vec!["/home/u".into()],
@@ -594,7 +593,7 @@ mod tests {
         };
         let srv = "[hooks]\nworkspace_roots = [\"/srv\"]";
         assert_eq!(roots(srv, &at_home()), named);
-        let root = Surroundings {
+        let root = ProcessEnv {
             root: true,
             ..at_home()
         };
@@ -603,11 +602,11 @@ mod tests {
 
     #[test]
     fn the_systems_unit_has_room_for_all_tasks_that_hooks_may_have() {
-        let unit = include_str!("../systemd/hookjail.service");
+        let unit = include_str!("../../systemd/hookjail.service");
         let most: Option<u64> = unit
             .lines()
             .find_map(|line| line.strip_prefix("TasksMax=")?.parse().ok());
-        let profile = include_str!("../sandbox-profiles/strict.toml");
+        let profile = include_str!("../../sandbox-profiles/strict.toml");
         let profile: toml::Table = profile.parse().unwrap();
         let of_each = profile["limits"]["tasks"].as_integer().unwrap();
         let hooks = Config::parse("", &at_home()).unwrap().max_concurrent;
@@ -673,7 +672,7 @@ mod tests {
     fn root_uses_the_systems_places() {
         let config = Config::parse(
             "",
-            &Surroundings {
+            &ProcessEnv {
                 root: true,
                 ..at_home()
             },

@@ -1,4 +1,4 @@
-//! JSON Schemas of the files that hookjail reads and writes, made from the types that read them.
+//! JSON Schemas of hookjail's files, generated from the types that read them.
 //!
 //! A schema says what form a file has. What must hold between values (`default` below `maximum`, paths that exist) is said by
 //! whoever reads it.

@@ -1,4 +1,4 @@
-//! `hookjail run --as RUNTIME`: one hook in its runtime's place, so that the runtime notices nothing but refusals.
+//! `hookjail run --as RUNTIME`: runs one hook transparently in its runtime's place.
 
 use std::{
     env,
@@ -14,9 +14,8 @@ use clap::CommandFactory;
 use tonic::transport::Channel;
 
 use super::{
-    Arguments, Context, Failure, client, on_demand, output, rehearse,
-    run::{Run, exit_code},
-    served,
+    Arguments, Context, Failure, client, on_demand, output, private_server, rehearse,
+    run::{RunArgs, exit_code},
     show::plain,
 };
 use crate::{
@@ -31,33 +30,33 @@ use crate::{
     },
 };
 
-/// What recognises the runtime from its payload.
+/// The name for recognising the runtime by its payload.
 const AUTO: &str = "auto";
 
-/// How long a payload may be: as long as any daemon can be told to take, bytes.
-const PAYLOAD: u64 = 256 * 1024 * 1024;
+/// The largest payload, as large as any daemon can be configured to take, bytes.
+const MAX_PAYLOAD_BYTES: u64 = 256 * 1024 * 1024;
 
-/// How much of what a hook prints can be mirrored, both streams together, bytes.
-const REPLY: u64 = 64 * 1024 * 1024;
+/// The most of a hook's output that can be mirrored, both streams together, bytes.
+const MAX_REPLY_BYTES: u64 = 64 * 1024 * 1024;
 
-/// How much earlier than the runtime's own timer a hook has to end. That timer runs while the runtime's shell starts, which may
-/// be a login shell and take a second before this process begins.
-const MARGIN: Duration = Duration::from_secs(3);
+/// The time between a hook's end and the runtime's own timer. That timer runs while the runtime's shell starts, which may be a
+/// login shell and take a second before this process begins.
+const TIMEOUT_MARGIN: Duration = Duration::from_secs(3);
 
-/// How long after the end that the command line gives a hook there is an answer at the latest.
-const SLACK: Duration = Duration::from_secs(1);
+/// The time between the hook's own timeout and the answer.
+const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 
-/// How long a runtime is taken to wait where nobody knows: no longer than the most impatient that goes on with a call.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout of unknown runtimes. No longer than the most impatient one that goes on with a call.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How much later than an answer is due this process ends, whatever keeps it from giving one.
-const LAST_MOMENT: Duration = Duration::from_millis(50);
+/// The time between the due answer and the exit without one.
+const EXIT_MARGIN: Duration = Duration::from_millis(50);
 
-/// How much of a broken hook's stderr is told with the no, bytes from its end.
-const COMPLAINT: usize = 1024;
+/// The length of a broken hook's stderr in the refusal, bytes from its end.
+const STDERR_TAIL_BYTES: usize = 1024;
 
-/// An end where nothing is known of the runtime: nearly every one takes this for a no.
-const NO: u8 = 2;
+/// The exit code that nearly every runtime takes for a block.
+const EXIT_BLOCK: u8 = 2;
 
 /// Parses a runtime's name; `None` is to be recognised.
 pub(super) fn parse(name: &str) -> Result<Option<Runtime>, String> {
@@ -73,10 +72,10 @@ pub(super) fn parse(name: &str) -> Result<Option<Runtime>, String> {
     })
 }
 
-/// What is known of the place that a hook is run in: enough to say no there, or nothing.
+/// The facts about the replaced hook, so that a failure can block.
 #[derive(Clone, Debug)]
-pub(super) struct Post {
-    /// It is one where something can be stopped, whatever the contract says.
+pub(super) struct ReplacedHook {
+    /// It can stop something, whatever the contract says.
     gate: bool,
     /// Whether a person waits for what is found out, and no runtime.
     is_rehearsal: bool,
@@ -92,7 +91,7 @@ pub(super) struct Post {
     timeout: Option<Duration>,
 }
 
-/// What time there is.
+/// The time for an answer and for the hook.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
     /// How long after this process began there has to be an answer.
@@ -101,9 +100,9 @@ struct Allowance {
     hook: Option<Duration>,
 }
 
-impl Post {
-    /// Takes up the post of a command line that names one, before anything else is done: from here on this process ends by
-    /// saying no, until more is known. `None` where there is none to take up.
+impl ReplacedHook {
+    /// Recognises a command line with `--as`, before anything else is done. From here on this process ends by blocking, until more
+    /// is known. `None` where the command line has no `--as`.
     pub(super) fn taken(words: &[OsString]) -> Option<Self> {
         let mut words = words.iter().skip(1).take_while(|word| *word != "--");
         words.find(|word| *word == "run")?;
@@ -135,8 +134,8 @@ impl Post {
         Some(post)
     }
 
-    /// Returns what a command line says of it.
-    fn of(run: &Run, runtime: Option<Runtime>) -> Self {
+    /// Returns what a command line specifies.
+    fn of(run: &RunArgs, runtime: Option<Runtime>) -> Self {
         Self {
             gate: run.place.gate,
             is_rehearsal: run.place.rehearse,
@@ -148,13 +147,13 @@ impl Post {
         }
     }
 
-    /// Ends for a command line that cannot be read, or only asks for help: no hook ran.
+    /// Ends for a command line that cannot be parsed, or only asks for help. No hook ran.
     pub(super) fn refuse_words(mut self, words: &[OsString], error: &clap::Error) -> ExitCode {
         self.read_words(words);
         self.refuse(error.to_string().trim_end())
     }
 
-    /// Ends for a command line that is wrong: the payload says whose no it has to be.
+    /// Ends for a wrong command line, in the form that the payload's runtime takes.
     pub(super) fn refuse(mut self, why: &str) -> ExitCode {
         // Who types this waits for words, and sends no payload.
         if !io::stdin().is_terminal() {
@@ -166,7 +165,7 @@ impl Post {
         self.say(&self.refusal(&format!("hookjail: {why}")))
     }
 
-    /// Takes what bears on a no from a command line that is wrong, as far as its options can be told from the hook's own.
+    /// Reads what bears on a refusal from a wrong command line. Its options end where they cannot be told from the hook's own.
     fn read_words(&mut self, words: &[OsString]) {
         let command = Arguments::command();
         let Some(run) = command.find_subcommand("run") else {
@@ -202,9 +201,9 @@ impl Post {
         }
     }
 
-    /// Takes what a payload says: whose it is, where nobody named the runtime, and of which point. A line of settings that was
-    /// copied to another point may still name the one it came from, where a failure may stop nothing: what the runtime itself says
-    /// counts, where that is a point of its.
+    /// Reads runtime, where it was not named, and point from a payload. A line of settings that was copied to another point may
+    /// still name the one it came from, where a failure may stop nothing: what the runtime itself says counts, where that is a
+    /// point of its.
     fn learn(&mut self, payload: &[u8]) {
         self.runtime = self.runtime.or_else(|| Runtime::recognise(payload));
         let Some(runtime) = self.runtime else {
@@ -220,7 +219,8 @@ impl Post {
             .or_else(|| runtime.point(payload));
     }
 
-    /// Whether hookjail's own failure is a no here. Where a no has an agent go on working, it is none: nobody could end that.
+    /// Returns whether hookjail's own failure blocks here. Where a block has an agent go on working, it does not: nobody could end
+    /// that.
     fn stops(&self) -> bool {
         let stakes = self.runtime.map_or(Stakes::Gate, |runtime| {
             runtime.stakes(self.point.as_deref())
@@ -235,19 +235,19 @@ impl Post {
             Some(runtime) if self.stops() => runtime.no(point, why),
             Some(runtime) => runtime.failed(point, why),
             None => Said {
-                code: if self.observe { 0 } else { NO },
+                code: if self.observe { 0 } else { EXIT_BLOCK },
                 stderr: format!("{why}\n").into_bytes(),
                 stdout: Vec::new(),
             },
         }
     }
 
-    /// Returns what time there is, so that the runtime hears the answer before its own timer fires, which would let things go
-    /// on. `None`: nobody has a timer there.
+    /// Returns the time for an answer, which has to precede the runtime's own timer. That would let things go on. `None`: there is
+    /// no timer.
     fn allowance(&self) -> Option<Allowance> {
         if let Some(hook) = self.timeout {
             return Some(Allowance {
-                answer: hook.saturating_add(SLACK),
+                answer: hook.saturating_add(ANSWER_MARGIN),
                 hook: Some(hook),
             });
         }
@@ -257,8 +257,8 @@ impl Post {
             Some(runtime) => runtime.default_timeout(point),
             None => None,
         };
-        let own = told.unwrap_or(PATIENCE);
-        let margin = MARGIN.min(own / 10);
+        let own = told.unwrap_or(DEFAULT_TIMEOUT);
+        let margin = TIMEOUT_MARGIN.min(own / 10);
         Some(Allowance {
             answer: own.saturating_sub(margin / 2),
             hook: told.map(|own| own.saturating_sub(margin)),
@@ -271,8 +271,8 @@ impl Post {
         Some(allowance.answer.saturating_sub(self.since.elapsed()))
     }
 
-    /// Has this process end like this where a signal or a panic ends it, or its time is over: a runtime that writes no payload, a
-    /// daemon that accepts and says nothing, a file that cannot be read and does not fail.
+    /// Sets the answer of this process for a signal, a panic or a timeout. The last comes of a runtime that writes no payload, a
+    /// daemon that accepts and does not answer, a file that cannot be read and does not fail.
     fn hold(&self) {
         let Said {
             code,
@@ -286,7 +286,7 @@ impl Post {
             stdout,
         });
         let left = self.left().filter(|_| !self.is_rehearsal);
-        give_last_answer_after(left.map(|left| left + LAST_MOMENT));
+        give_last_answer_after(left.map(|left| left + EXIT_MARGIN));
     }
 
     /// Ends as is said. A no, or a hook's own words, that nobody could be told on stdout is a no by the exit code.
@@ -296,19 +296,19 @@ impl Post {
         let is_told = output::try_stdout(&said.stdout);
         output::raw_stderr(&said.stderr);
         let is_code = is_told || said.code != 0 || !self.stops();
-        ExitCode::from(if is_code { said.code } else { NO })
+        ExitCode::from(if is_code { said.code } else { EXIT_BLOCK })
     }
 }
 
 /// A hook's payload, as far as it could be read.
-struct Payload {
+struct StdinPayload {
     bytes: Vec<u8>,
     read: io::Result<()>,
 }
 
-impl Payload {
+impl StdinPayload {
     /// Reads it, and takes from it what a post is.
-    fn of(post: &mut Post) -> Self {
+    fn of(post: &mut ReplacedHook) -> Self {
         post.hold();
         let mut bytes = Vec::new();
         let read = read_payload(&mut bytes);
@@ -320,10 +320,10 @@ impl Payload {
 
 /// Runs a hook, and ends as it did. Where there is no such end, the runtime is told no at a gate, and elsewhere that nothing
 /// is to be read from this.
-pub(super) fn run(run: &Run, runtime: Option<Runtime>, context: &Context) -> ExitCode {
-    let mut post = Post::of(run, runtime);
-    let payload = Payload::of(&mut post);
-    let hook = match Hook::of(&post, run) {
+pub(super) fn run(run: &RunArgs, runtime: Option<Runtime>, context: &Context) -> ExitCode {
+    let mut post = ReplacedHook::of(run, runtime);
+    let payload = StdinPayload::of(&mut post);
+    let hook = match StandInHook::of(&post, run) {
         Ok(hook) => hook,
         Err(said) => return post.say(&said),
     };
@@ -333,10 +333,10 @@ pub(super) fn run(run: &Run, runtime: Option<Runtime>, context: &Context) -> Exi
 }
 
 /// Runs a hook bare and confined, and shows what differs.
-pub(super) fn rehearse(run: &Run, runtime: Option<Runtime>, context: &Context) -> ExitCode {
-    let mut post = Post::of(run, runtime);
-    let payload = Payload::of(&mut post);
-    let hook = match Hook::of(&post, run) {
+pub(super) fn rehearse(run: &RunArgs, runtime: Option<Runtime>, context: &Context) -> ExitCode {
+    let mut post = ReplacedHook::of(run, runtime);
+    let payload = StdinPayload::of(&mut post);
+    let hook = match StandInHook::of(&post, run) {
         Ok(hook) => hook,
         Err(said) => return post.say(&said),
     };
@@ -354,8 +354,8 @@ pub(super) fn rehearse(run: &Run, runtime: Option<Runtime>, context: &Context) -
     })
 }
 
-/// Returns the directory of the project that a directory is in: the one that its runtime names, else the repository in the user's
-/// home, else the directory itself.
+/// Returns a directory's project. It is the one that its runtime names, else the repository in the user's home, else the directory
+/// itself.
 pub(super) fn project(runtime: Runtime, directory: &Path, home: Option<&Path>) -> PathBuf {
     let named = runtime.project_variables().filter_map(env::var_os);
     let mut named = named.filter_map(|path| Path::new(&path).canonicalize().ok());
@@ -376,21 +376,24 @@ pub(super) fn project(runtime: Runtime, directory: &Path, home: Option<&Path>) -
 /// Reads the payload on stdin. Who reads on for ever has the kernel end it for want of memory, by the one signal that leaves
 /// no answer.
 fn read_payload(payload: &mut Vec<u8>) -> io::Result<()> {
-    let read = io::stdin().lock().take(PAYLOAD + 1).read_to_end(payload)?;
-    if read as u64 > PAYLOAD {
+    let read = io::stdin()
+        .lock()
+        .take(MAX_PAYLOAD_BYTES + 1)
+        .read_to_end(payload)?;
+    if read as u64 > MAX_PAYLOAD_BYTES {
         let message = "the payload on stdin is longer than any daemon takes";
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
     Ok(())
 }
 
-/// Ends where no runtime has the name that is given: that is for a person to mend.
-pub(super) fn refuse(run: &Run, why: &str) -> ExitCode {
-    Post::of(run, None).refuse(why)
+/// Ends for an unknown runtime's name: that is for a person to mend.
+pub(super) fn refuse(run: &RunArgs, why: &str) -> ExitCode {
+    ReplacedHook::of(run, None).refuse(why)
 }
 
-/// Says in one line why there is no hook's end: the reason, what is wrong, and by which id the daemon knows more. Never what
-/// lifts it: a model may read this, and do it.
+/// Describes in one line why the hook has no end. It has the reason, the problem, and the daemon's id of it. Never what lifts it: a
+/// model may read this, and do it.
 fn why(failure: &Failure) -> String {
     let reason = failure.reason.iter().map(|reason| format!("{reason}: "));
     let id = failure.metadata.get("request_id");
@@ -409,19 +412,19 @@ fn why(failure: &Failure) -> String {
 }
 
 /// A hook in its runtime's place.
-pub(super) struct Hook<'a> {
-    post: &'a Post,
-    pub(super) run: &'a Run,
+pub(super) struct StandInHook<'a> {
+    post: &'a ReplacedHook,
+    pub(super) run: &'a RunArgs,
     runtime: Runtime,
 }
 
-impl<'a> Hook<'a> {
+impl<'a> StandInHook<'a> {
     /// Returns a post's hook.
     ///
     /// # Errors
     ///
     /// Nothing tells which runtime this is: how this process then ends.
-    fn of(post: &'a Post, run: &'a Run) -> Result<Self, Said> {
+    fn of(post: &'a ReplacedHook, run: &'a RunArgs) -> Result<Self, Said> {
         let Some(runtime) = post.runtime else {
             let why = "hookjail: the payload on stdin does not tell which runtime this is; name it with --as";
             return Err(post.refusal(why));
@@ -434,18 +437,18 @@ impl<'a> Hook<'a> {
         let socket = if self.run.place.start {
             on_demand::daemon(context, self.post.left())?
         } else {
-            let set_up = served::daemon(context, self.run.connect.as_deref());
+            let set_up = private_server::daemon(context, self.run.connect.as_deref());
             set_up.ok_or_else(|| {
                 Failure::new("no daemon is set up here; nothing is run without one")
             })?
         };
         let request = self.request(context, payload)?;
-        served::by_daemon(&socket, request, async |channel, request| {
+        private_server::by_daemon(&socket, request, async |channel, request| {
             call(channel, request, self.post.left()).await
         })
     }
 
-    /// Runs it by a daemon of its own, which needs no consent, and returns how the runtime would see it end.
+    /// Runs it by a private daemon, which needs no consent. Returns how the runtime would see it end.
     ///
     /// # Errors
     ///
@@ -454,9 +457,10 @@ impl<'a> Hook<'a> {
         let request = self.request(context, payload)?;
         let (config, consent) = self.run.private(context, &request)?;
         // Nobody's timer runs here but the hook's own.
-        let response = served::privately(config, consent, request, async |channel, request| {
-            call(channel, request, None).await
-        })?;
+        let response =
+            private_server::privately(config, consent, request, async |channel, request| {
+                call(channel, request, None).await
+            })?;
         Ok(self.said(Ok(response)))
     }
 
@@ -471,7 +475,7 @@ impl<'a> Hook<'a> {
         }
     }
 
-    /// Says whether the runtime takes an end for a no.
+    /// Returns whether the runtime takes an end for a block.
     pub(super) fn takes_for_no(&self, said: &Said) -> bool {
         self.runtime.takes_for_no(self.post.point.as_deref(), said)
     }
@@ -485,7 +489,7 @@ impl<'a> Hook<'a> {
         let mode = self.runtime.mode();
         let place = &self.run.place;
         let point = self.post.point.as_deref();
-        let home = context.surroundings.home.as_deref();
+        let home = context.environment().home.as_deref();
         let mut request = self.run.request(context, Vec::new(), |directory| {
             project(self.runtime, directory, home)
         })?;
@@ -501,7 +505,7 @@ impl<'a> Hook<'a> {
                 point: point.unwrap_or_default().to_owned(),
                 raw: true,
             }),
-            max_reply_bytes: Some(REPLY),
+            max_reply_bytes: Some(MAX_REPLY_BYTES),
             mode: mode.mode_name().to_owned(),
             on_failure: if self.post.stops()
                 && (place.fail_closed
@@ -569,9 +573,9 @@ impl<'a> Hook<'a> {
     }
 }
 
-/// Returns the end of what a broken hook wrote to stderr, as more of a sentence.
+/// Returns the end of a broken hook's stderr, as more of a sentence.
 fn complaint(stderr: &[u8]) -> String {
-    let from = stderr.len().saturating_sub(COMPLAINT);
+    let from = stderr.len().saturating_sub(STDERR_TAIL_BYTES);
     let stderr = String::from_utf8_lossy(&stderr[from..]);
     let lines = stderr.trim().lines().map(plain);
     match lines.collect::<Vec<_>>().join(" | ") {
@@ -580,14 +584,14 @@ fn complaint(stderr: &[u8]) -> String {
     }
 }
 
-/// Asks, and waits no longer than there is time. The daemon is told: it neither starts what would end too late nor asks anybody
-/// for longer.
+/// Calls with the time that is left as its timeout. The daemon neither starts what would end too late nor waits for a consent any
+/// longer.
 async fn call(
     channel: Channel,
     request: pb::ExecuteRequest,
     left: Option<Duration>,
 ) -> Result<pb::ExecuteResponse, Failure> {
-    let largest = usize::try_from(2 * REPLY).unwrap_or(usize::MAX);
+    let largest = usize::try_from(2 * MAX_REPLY_BYTES).unwrap_or(usize::MAX);
     let mut service = HookServiceClient::new(channel).max_decoding_message_size(largest);
     let mut request = tonic::Request::new(request);
     if let Some(left) = left {

@@ -1,4 +1,4 @@
-//! Profile files: their format, what `extends` means, and the rules that a resolved profile must keep.
+//! Profile files: format, inheritance, and the rules for a resolved profile.
 //!
 //! A file starts from its parent: a single value replaces the parent's; lists add to the parent's, and a grant on a
 //! path that the parent also grants takes that grant's place. This module sees text only; [`super::registry`] reads
@@ -24,7 +24,7 @@ use self::{
 use super::{
     Environment, GrantedBy, Limits, Metadata, Network, Policy, Spawn, Time, WorkingDir,
     environment,
-    units::{Bound, Size, Span},
+    units::{OptionalSize, Size, Span},
 };
 use crate::model::{
     OnOutputLimit, ProfileName,
@@ -115,7 +115,7 @@ impl ProfileFile {
         }
     }
 
-    /// Whether it is no profile by itself.
+    /// Returns whether it is a part, and no profile by itself.
     pub(super) const fn is_part(&self) -> bool {
         self.part
     }
@@ -191,7 +191,7 @@ impl ProfileFile {
         Ok(policy)
     }
 
-    /// Hashes everything but the description, as JSON: its form, unlike that of TOML, does not change with the writer.
+    /// Hashes everything but the description as JSON. Its form, unlike that of TOML, does not change with the writer.
     fn digest(mut self) -> String {
         self.description.clear();
         let canonical = serde_json::to_vec(&self)
@@ -228,9 +228,9 @@ impl From<&Policy> for ProfileFile {
             files: FilesSection::from(&policy.files),
             granted_by: Some(policy.granted_by),
             limits: LimitsSection {
-                address_space: Some(Bound::of(policy.limits.address_space)),
+                address_space: Some(OptionalSize::of(policy.limits.address_space)),
                 file_size: Some(Size(policy.limits.file_size)),
-                memory: Some(Bound::of(policy.limits.memory)),
+                memory: Some(OptionalSize::of(policy.limits.memory)),
                 on_limit: Some(policy.limits.on_output_limit),
                 open_files: Some(policy.limits.open_files),
                 output: Some(Size(policy.limits.output_bytes)),
@@ -289,7 +289,7 @@ pub enum ProfileCause {
         /// The granted path.
         grant: PathBuf,
     },
-    /// A file or directory that others than root and the daemon's user could have made or changed.
+    /// A file or directory that others than root and the daemon's user can change.
     #[error("{0}")]
     Insecure(&'static str),
     /// A key is unknown or its value cannot be.
@@ -367,7 +367,7 @@ impl AxesSection {
         )
     }
 
-    /// An axis that a child names leaves the parent's list.
+    /// Removes from the parent's list each axis that a child names.
     fn over(mut self, parent: Self) -> Self {
         let mine: BTreeSet<Axis> = self.required.iter().chain(&self.wanted).copied().collect();
         self.required.extend(
@@ -515,11 +515,11 @@ impl EnvironmentSection {
 #[serde(default, deny_unknown_fields)]
 struct LimitsSection {
     /// `RLIMIT_AS`.
-    address_space: Option<Bound>,
+    address_space: Option<OptionalSize>,
     /// `RLIMIT_FSIZE`.
     file_size: Option<Size>,
     /// What all processes of the run can have together, where a control group is to be had.
-    memory: Option<Bound>,
+    memory: Option<OptionalSize>,
     /// What happens to a hook that prints more than `output`.
     on_limit: Option<OnOutputLimit>,
     /// `RLIMIT_NOFILE`, at least 16.

@@ -1,17 +1,16 @@
-//! What a daemon does when its operator has changed the configuration.
+//! Reloads the configuration of a running daemon.
 
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-use super::{
-    Context,
-    assemble::{Assembly, confirm_all},
-};
+use super::build::{Assembly, confirm_all};
 use crate::{
-    config::Config,
+    config::{Config, ConfigSource},
     consent::allowlist::Allowlist,
-    hooks::{self, Configured, Lists, Registered, load::Loaded, lookup, redirection},
+    hooks::{
+        self, Configured, Lists, Registered, load::Loaded, lookup, read::Switches, redirection,
+    },
     pipeline::Pipeline,
     policy::Registry,
     refusal::{Reason, Refusal, chain},
@@ -23,7 +22,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Reloader {
     pub(super) configured: Arc<Current<Configured>>,
-    pub(super) context: Context,
+    pub(super) source: ConfigSource,
     /// What is in force; held while it is being replaced.
     pub(super) in_force: Mutex<Config>,
     pub(super) pipeline: Arc<Pipeline>,
@@ -33,7 +32,7 @@ pub(super) struct Reloader {
 impl Reload for Reloader {
     async fn reload(&self) -> Result<Reloaded, Refusal> {
         let mut in_force = self.in_force.lock().await;
-        let config = self.context.load().map_err(|error| refused(&error))?;
+        let config = self.source.load().map_err(|error| refused(&error))?;
         let fixed = in_force.needs_restart(&config);
         if !fixed.is_empty() {
             let message = format!(
@@ -44,7 +43,8 @@ impl Reload for Reloader {
         }
         let rules = Assembly::rules(&config).map_err(|error| refused(&error))?;
         let (configured, count) =
-            registered(&config, &self.context, &rules.registry).map_err(|error| refused(&error))?;
+            registered(&config, &self.source.environment.switches, &rules.registry)
+                .map_err(|error| refused(&error))?;
         let redaction = Assembly::redaction(&config).map_err(|error| refused(&error))?;
         Allowlist::load(&config.allowlist()).map_err(|error| refused(&error))?;
 
@@ -68,17 +68,17 @@ impl Reload for Reloader {
     }
 }
 
-/// Reads the hooks that run whenever their points come, says what is noteworthy about them, and counts them.
+/// Loads and counts the hooks of all points, and logs warnings about them.
 pub(super) fn registered(
     config: &Config,
-    context: &Context,
+    switches: &Switches,
     profiles: &Registry,
 ) -> Result<(Configured, usize), hooks::load::LoadError> {
     let Loaded {
         disabled,
         hooks,
         mut warnings,
-    } = config.all_hooks(&context.surroundings.switches)?;
+    } = config.all_hooks(switches)?;
     let lists = config.lists.load()?;
     warnings.extend(noteworthy(config, &hooks, &lists, profiles));
     for warning in &warnings {
@@ -91,8 +91,8 @@ pub(super) fn registered(
     Ok((Configured::new(hooks, lists), count))
 }
 
-/// Says what may go otherwise than whoever configured hooks and lists thinks.
-pub(super) fn noteworthy(
+/// Returns warnings about hooks and lists that may behave unexpectedly.
+pub(crate) fn noteworthy(
     config: &Config,
     hooks: &[Registered],
     lists: &Lists,

@@ -1,5 +1,4 @@
-//! The system that hooks find in their containers in the place of the host's: a directory that the operator has unpacked,
-//! named with the digest of all that is in it.
+//! The root of containers: an unpacked image, identified by a digest of its tree.
 
 mod tree;
 
@@ -17,11 +16,11 @@ use nix::{errno::Errno, fcntl::OFlag};
 
 pub use self::tree::{TreeDigest, TreeError, digest};
 use crate::{
-    policy::{Files, GrantSpec, Place},
+    policy::{Files, GrantPlace, GrantSpec},
     sys::{BY_NAME, Links, locate, open_in_root},
 };
 
-/// What every root must have: most hooks are lines of it.
+/// The program that every root must have: most hooks are lines of it.
 const SHELL: &str = "/bin/sh";
 
 /// A root, as the operator names it.
@@ -36,12 +35,12 @@ pub struct RootSpec {
 /// A root that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
-    /// It holds something else than the operator says.
+    /// Its content is not what the operator named.
     #[error(
         "it has the digest `{found}`, and `container.root_digest` is `{expected}`: find out who changed it, or write the new digest"
     )]
     Digest {
-        /// What the operator says.
+        /// The digest in the configuration.
         expected: TreeDigest,
         /// What it is.
         found: TreeDigest,
@@ -82,7 +81,7 @@ impl Root {
         })
     }
 
-    /// Compares all that is in it with what the operator says: owners, modes and content.
+    /// Verifies its owners, modes and content against the configured digest.
     ///
     /// # Errors
     ///
@@ -106,7 +105,7 @@ impl Root {
         &self.path
     }
 
-    /// Whether a place of the system is taken from it: devices and processes are the host's and the container's.
+    /// Returns whether the root provides a path. Devices and processes are the host's and the container's.
     pub fn has(path: &Path) -> bool {
         !["/dev", "/proc"].iter().any(|own| path.starts_with(own))
     }
@@ -121,7 +120,7 @@ impl Root {
     }
 }
 
-/// Whose files the paths of a hook are: those of a root below what a profile grants of the system, the host's anywhere else.
+/// Resolves a hook's paths: system grants in the root, anything else on the host.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a>(Option<(&'a Root, &'a Files)>);
 
@@ -129,7 +128,7 @@ impl<'a> View<'a> {
     /// Every path is the host's.
     pub const HOST: View<'static> = View(None);
 
-    /// The view of hooks under a profile that grants these files.
+    /// Returns the view of hooks under a profile that grants these files.
     pub fn of(root: Option<&'a Root>, files: &'a Files) -> Self {
         Self(root.map(|root| (root, files)))
     }
@@ -163,8 +162,8 @@ impl<'a> View<'a> {
         let (root, files) = self.0?;
         let nearest = |grants: &[GrantSpec]| {
             let granted = grants.iter().filter_map(|grant| match &grant.place {
-                Place::Path(granted) => path.starts_with(granted).then_some(granted),
-                Place::Source { .. } | Place::Workspace { .. } => None,
+                GrantPlace::Path(granted) => path.starts_with(granted).then_some(granted),
+                GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
             });
             granted.map(|granted| granted.components().count()).max()
         };

@@ -1,4 +1,4 @@
-//! Says what a file contains, by its SHA-256.
+//! SHA-256 digests of files, cached for files that cannot have changed.
 //!
 //! It reads the file it is handed and never opens one: the file that is hashed is the file the caller holds.
 
@@ -21,7 +21,7 @@ use crate::sys::stores_change_times;
 /// The largest file that is hashed, 512 MiB. A sparse file of a terabyte would otherwise cost its owner nothing and us hours.
 pub const MAX_FILE_BYTES: u64 = 512 << 20;
 
-/// Hashes a regular file from its first byte, wherever its offset stands, and returns lower-case hex.
+/// Hashes a regular file from its first byte, whatever its offset. Returns lower-case hex.
 ///
 /// # Errors
 ///
@@ -30,7 +30,7 @@ pub fn hash_file(file: &File) -> Result<String, HashError> {
     hash_unless(file, &AtomicBool::new(false))
 }
 
-/// As [`hash_file`], and fails soon after `stop` is set.
+/// Hashes like [`hash_file`], and fails soon after `stop` is set.
 fn hash_unless(file: &File, stop: &AtomicBool) -> Result<String, HashError> {
     let before = file.metadata()?;
     if !before.is_file() {
@@ -103,11 +103,11 @@ pub enum HashError {
 /// Every other file is read every time.
 #[derive(Debug, Default)]
 pub struct DigestCache {
-    known: Mutex<Known>,
+    known: Mutex<KnownDigests>,
 }
 
 impl DigestCache {
-    /// Returns the digest of a file, as [`hash_file`] does; `leased` says whether writers are kept out of it by a lease.
+    /// Returns the digest of a file, as [`hash_file`] does. `leased` says whether a lease keeps writers out.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl DigestCache {
         Ok(digest)
     }
 
-    /// Returns how many bytes have to be read for a file's digest; none where it is remembered.
+    /// Returns how many bytes have to be read for a file's digest; none if cached.
     pub fn unknown_bytes(&self, file: &File, leased: bool) -> u64 {
         // One that cannot be examined is not read either.
         let Ok(metadata) = file.metadata() else {
@@ -145,19 +145,19 @@ impl DigestCache {
         if is_known { 0 } else { metadata.len() }
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn known(&self) -> std::sync::MutexGuard<'_, KnownDigests> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownDigests {
     digests: HashMap<Stamp, String>,
     /// The stamps in the order in which they came, to forget the oldest.
     order: VecDeque<Stamp>,
 }
 
-impl Known {
+impl KnownDigests {
     fn insert(&mut self, stamp: Stamp, digest: String) {
         if self.digests.insert(stamp, digest).is_some() {
             return;
@@ -171,7 +171,7 @@ impl Known {
     }
 }
 
-/// What differs between two states of a file, and between two files.
+/// What distinguishes two states of a file, and two files.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Stamp {
     changed: (i64, i64),
@@ -193,13 +193,13 @@ impl Stamp {
     }
 }
 
-/// Whether every change of the file after `now` shows in its stamp.
+/// Returns whether every change of the file after `now` shows in its stamp.
 fn steady(file: &File, metadata: &Metadata, leased: bool, now: SystemTime) -> bool {
     let root_alone = metadata.uid() == 0 && metadata.mode() & 0o022 == 0;
     settled(metadata, now) && (root_alone || (leased && stores_change_times(file)))
 }
 
-/// Whether a file was last changed so long before `now` that another change would give it other times.
+/// Returns whether a file's last change is older than the coarsest clock tick. Another change would then give it other times.
 pub(super) fn settled(metadata: &Metadata, now: SystemTime) -> bool {
     let Ok(now) = now.duration_since(UNIX_EPOCH) else {
         return false;
@@ -208,7 +208,7 @@ pub(super) fn settled(metadata: &Metadata, now: SystemTime) -> bool {
         |seconds: i64, nanoseconds: i64| match (u64::try_from(seconds), u32::try_from(nanoseconds))
         {
             (Ok(seconds), Ok(nanoseconds)) => {
-                now.saturating_sub(Duration::new(seconds, nanoseconds)) > TICK
+                now.saturating_sub(Duration::new(seconds, nanoseconds)) > COARSEST_TICK
             }
             // A time before 1970 is old; `utimes` can set one.
             _ => true,
@@ -218,7 +218,7 @@ pub(super) fn settled(metadata: &Metadata, now: SystemTime) -> bool {
 
 const CHUNK_BYTES: usize = 128 << 10;
 const MAX_KNOWN: usize = 1024;
-const TICK: Duration = Duration::from_secs(2);
+const COARSEST_TICK: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests;

@@ -20,15 +20,15 @@ use std::{
 use nix::fcntl::{FlockArg, flock};
 
 use self::{
-    state::State,
+    state::WriterState,
     sync::{Synced, Ticker},
 };
 use super::{
     chain::{Link, MAX_LINE_BYTES},
     files,
-    read::Reader,
+    read::JournalReader,
     record::{Interrupted, Record},
-    writer_lock::{Mark, MarkError},
+    writer_lock::{WriterLock, WriterLockError},
 };
 use crate::{
     refusal::chain,
@@ -37,7 +37,7 @@ use crate::{
 
 pub use self::sync::Fsync;
 
-/// How a journal is kept.
+/// Settings of a journal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Settings {
     /// When records are written to the disk.
@@ -66,22 +66,22 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct Journal {
     directory: PathBuf,
-    mark: Mark,
+    mark: WriterLock,
     shared: Arc<Shared>,
     /// Ends before the mark goes.
     ticker: Option<Ticker>,
 }
 
-/// What the threads of one writer share.
+/// State shared by a writer's threads.
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<WriterState>,
     synced: Synced,
 }
 
 impl Journal {
-    /// Opens the journal of a directory, both made if they are missing, and records which runs of dead writers were
-    /// interrupted, and whether records were lost at its end.
+    /// Opens a directory's journal and records which runs of dead writers were interrupted. Directory and journal are made where
+    /// they are missing. Records missing at its end are recorded as lost.
     ///
     /// # Errors
     ///
@@ -100,9 +100,9 @@ impl Journal {
         )?);
         let path = dir.join(files::LIVE);
         let held = hold(&lock, &path)?;
-        let mark = Mark::make(&instances)?;
-        let dead = Mark::take_dead(&instances)?;
-        let state = State::open(dir, mark.id(), lock, settings);
+        let mark = WriterLock::make(&instances)?;
+        let dead = WriterLock::take_dead(&instances)?;
+        let state = WriterState::open(dir, mark.id(), lock, settings);
         drop(held);
 
         let state = match state {
@@ -126,7 +126,7 @@ impl Journal {
             shared,
             ticker,
         };
-        journal.shared.within(State::check_end)?;
+        journal.shared.within(WriterState::check_end)?;
         journal.shared.settle(dir, &dead)?;
         Ok(journal)
     }
@@ -151,8 +151,8 @@ impl Journal {
         self.mark.id()
     }
 
-    /// Appends records under one lock, each as [`Journal::append`] does: what came of the first, the second and so on. Records are
-    /// asked for once the lock is held.
+    /// Appends records under one lock, each as [`Journal::append`] does. Takes the records once the lock is held, and returns a
+    /// result for each.
     ///
     /// # Errors
     ///
@@ -182,8 +182,8 @@ impl Journal {
         Ok(appended)
     }
 
-    /// Settles the runs of writers that died meanwhile, on a thread of its own: reading the journal takes long.
-    fn settle_beside(&self, dead: Vec<Mark>) {
+    /// Settles the runs of writers that died meanwhile, on a separate thread. Reading the journal takes long.
+    fn settle_beside(&self, dead: Vec<WriterLock>) {
         let (shared, directory) = (Arc::clone(&self.shared), self.directory.clone());
         let settle = move || {
             if let Err(error) = shared.settle(&directory, &dead) {
@@ -229,7 +229,7 @@ impl Shared {
     }
 
     /// Records the runs that dead writers left open, and removes their marks.
-    fn settle(&self, dir: &Path, dead: &[Mark]) -> Result<(), JournalError> {
+    fn settle(&self, dir: &Path, dead: &[WriterLock]) -> Result<(), JournalError> {
         if dead.is_empty() {
             return Ok(());
         }
@@ -253,7 +253,7 @@ impl Shared {
     /// Calls `act` while neither another thread nor another process writes.
     fn within<T>(
         &self,
-        act: impl FnOnce(&mut State) -> Result<T, JournalError>,
+        act: impl FnOnce(&mut WriterState) -> Result<T, JournalError>,
     ) -> Result<T, JournalError> {
         let mut state = self.state();
         self.synced.check(state.path())?;
@@ -263,12 +263,12 @@ impl Shared {
         act(&mut state)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WriterState> {
         // The state changes only after a write succeeded, so a panic elsewhere leaves it true.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the disk hold every record up to one, with as few waits as writers allow: who waits longest syncs for all.
+    /// Syncs every record up to one to the disk. Of several writers that wait, one syncs for all.
     fn sync(&self, sequence: u64) -> Result<(), JournalError> {
         self.synced.through(sequence, || {
             let state = self.state();
@@ -283,13 +283,13 @@ impl Drop for Journal {
         if self.shared.state().has_open_runs() {
             return;
         }
-        if let Err(MarkError { cause, path }) = self.mark.remove() {
+        if let Err(WriterLockError { cause, path }) = self.mark.remove() {
             tracing::warn!(error = %cause, path = %path.display(), "cannot remove the mark of this instance");
         }
     }
 }
 
-/// Where a record stands in the chain.
+/// A record's position in the chain.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Appended {
     /// Its hash.
@@ -332,7 +332,7 @@ pub enum JournalError {
         /// Its size.
         bytes: usize,
     },
-    /// The disk did not take records that were written before, so nobody knows which of them it has.
+    /// The disk failed to take earlier records, and which of them it has is unknown.
     #[error("the disk failed to take records of `{path}`; look after it, then restart")]
     Unsynced {
         /// The journal.
@@ -361,7 +361,7 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    /// Whether no record will ever be written after it by this writer.
+    /// Returns whether this writer will never write another record.
     pub const fn is_final(&self) -> bool {
         match self {
             Self::Broken { .. }
@@ -373,8 +373,8 @@ impl JournalError {
     }
 }
 
-impl From<MarkError> for JournalError {
-    fn from(MarkError { cause, path }: MarkError) -> Self {
+impl From<WriterLockError> for JournalError {
+    fn from(WriterLockError { cause, path }: WriterLockError) -> Self {
         Self::Untrusted {
             path,
             source: cause,
@@ -384,9 +384,9 @@ impl From<MarkError> for JournalError {
 
 type WriteLine = fn(&File, &[u8]) -> io::Result<()>;
 
-/// Returns the runs that dead writers started and nobody settled, in the order of their start.
-fn left_open(dir: &Path, dead: &[Mark]) -> io::Result<Vec<Interrupted>> {
-    let mut reader = Reader::open(dir);
+/// Returns the runs that dead writers started and nobody settled, in order of start.
+fn left_open(dir: &Path, dead: &[WriterLock]) -> io::Result<Vec<Interrupted>> {
+    let mut reader = JournalReader::open(dir);
     let mut open = BTreeMap::new();
     while let Some(line) = reader.next_line()? {
         // A line that is no record tells nothing about a run; naming it is the business of `verify`.
@@ -456,7 +456,7 @@ fn write_whole(mut file: &File, line: &[u8]) -> io::Result<()> {
     file.write_all(line)
 }
 
-/// Where the marks of living writers are.
+/// The directory with the lock files of living writers.
 const INSTANCES: &str = "instances";
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::{journal::CurrentRedaction, redact::Cut};
 pub(super) struct RedactedLog(Arc<OnceLock<CurrentRedaction>>);
 
 impl RedactedLog {
-    /// Takes secrets out as this says from now on.
+    /// Redacts by this from now on.
     pub(super) fn follow(&self, redaction: &CurrentRedaction) {
         // A daemon has one pipeline.
         drop(self.0.set(redaction.clone()));

@@ -10,7 +10,7 @@ use std::{
 #[cfg(target_os = "linux")]
 use crate::sandbox::Observer;
 use crate::{
-    config::{Config, Surroundings},
+    config::{Config, ProcessEnv},
     consent::{ConsentRule, Operator, allowlist::command_line},
     hooks::Results,
     journal::{Redaction, append::Journal},
@@ -19,12 +19,12 @@ use crate::{
     policy::{Registry, forbidden::Forbidden},
     redact::{Redactor, secret::Registration},
     refusal::Refusal,
-    root::Root,
+    rootfs::Root,
     sandbox::{BackendName, Identities, InstanceDir, Sandbox, SandboxParts, Standing, backend},
     sys::{self, Keeper},
 };
 
-/// What must be done before the first thread is started.
+/// What is set up before the first thread is started.
 #[derive(Debug)]
 pub struct Assembly {
     descriptors: usize,
@@ -33,22 +33,22 @@ pub struct Assembly {
     observer: Option<Arc<Observer>>,
 }
 
-/// How many connections and hooks there may be at once, as far as the process may have descriptors for them.
+/// The connections and hooks that the limit of descriptors allows at once.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Room {
-    /// Connections of those who may ask.
+pub(super) struct Capacity {
+    /// Connections of authorised uids.
     pub(super) connections: usize,
     /// Hooks.
     pub(super) hooks: usize,
 }
 
-/// Descriptors that the daemon needs for itself, for operators and for those who may ask for nothing.
+/// Descriptors for the daemon itself, for operators and for uids without permission.
 const OWN_DESCRIPTORS: usize = 96;
 
-/// Descriptors that a hook takes while it is set up, with the lock of its uid.
+/// Descriptors of a hook while it is set up, with its uid's lock.
 const HOOK_DESCRIPTORS: usize = 12;
 
-impl Room {
+impl Capacity {
     /// Returns what is configured, or what of it a limit of descriptors allows. Connections then get a quarter at most.
     ///
     /// # Errors
@@ -121,7 +121,7 @@ impl Assembly {
 
     /// Has somebody observe what hooks do. No daemon that others may ask is built so.
     #[cfg(target_os = "linux")]
-    pub(super) fn observed_by(self, observer: Arc<Observer>) -> Self {
+    pub(crate) fn observed_by(self, observer: Arc<Observer>) -> Self {
         Self {
             observer: Some(observer),
             ..self
@@ -138,15 +138,15 @@ impl Assembly {
     /// # Errors
     ///
     /// The process may have too few descriptors to run a single hook.
-    pub(super) fn room(&self, config: &Config) -> Result<Room, AssemblyError> {
-        let room = Room::within(self.descriptors, config).map_err(|least| {
+    pub(super) fn room(&self, config: &Config) -> Result<Capacity, AssemblyError> {
+        let room = Capacity::within(self.descriptors, config).map_err(|least| {
             let problem = format!(
                 "this process may have {} descriptors, and needs {least} at least; raise the limit (`ulimit -n`, `LimitNOFILE=`)",
                 self.descriptors
             );
             AssemblyError::new("run hooks")(problem)
         })?;
-        let Room { connections, hooks } = room;
+        let Capacity { connections, hooks } = room;
         if hooks < config.max_concurrent || connections < config.connections {
             tracing::warn!(
                 descriptors = self.descriptors,
@@ -343,19 +343,19 @@ impl Assembly {
 }
 
 /// Returns how the operator allows commands.
-pub(super) fn operator(config: &Config, surroundings: &Surroundings) -> ConsentRule {
+pub(crate) fn operator(config: &Config, environment: &ProcessEnv) -> ConsentRule {
     ConsentRule::Operator(Operator {
-        accept_all: surroundings.accept_hooks,
+        accept_all: environment.accept_hooks,
         allowlist: config.allowlist(),
-        reyn_accept_all: surroundings.reyn_accept_hooks,
+        reyn_accept_all: environment.reyn_accept_hooks,
         reyn_allowlist: config.reyn_allowlist.clone(),
         wait: config.consent_wait,
     })
 }
 
-/// Says where a configuration is from, for who has to change it.
+/// Returns where the configuration comes from, for messages to those who change it.
 fn configuration(config: &Config) -> Configuration {
-    let usual = Surroundings::of_process().config_file();
+    let usual = ProcessEnv::read().config_file();
     Configuration {
         is_named: config.file.is_some() && config.file != usual,
         // As it is found from anywhere.
@@ -364,7 +364,7 @@ fn configuration(config: &Config) -> Configuration {
 }
 
 /// Returns the daemon's own places, which no hook may reach.
-pub(super) fn own(config: &Config) -> Vec<PathBuf> {
+pub(crate) fn own(config: &Config) -> Vec<PathBuf> {
     let directories = [&config.state, &config.runtime].into_iter().cloned();
     directories
         .chain(config.admin_socket.clone())
@@ -434,14 +434,14 @@ mod tests {
     fn hooks_and_connections_fit_the_descriptors() {
         let config = Config::parse(
             "",
-            &Surroundings {
+            &ProcessEnv {
                 home: Some("/home/u".into()),
-                ..Surroundings::default()
+                ..ProcessEnv::default()
             },
         )
         .unwrap();
         let room = |descriptors| {
-            let room = Room::within(descriptors, &config);
+            let room = Capacity::within(descriptors, &config);
             room.map(|room| (room.hooks, room.connections))
         };
         assert_eq!(room(65_536), Ok((256, 4096)));

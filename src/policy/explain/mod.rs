@@ -1,5 +1,4 @@
-//! What a policy says about an operation on files, and what it would take: read off the table that rulesets are built
-//! from.
+//! Explains what a policy allows by the table that rulesets are built from.
 //!
 //! Two steps. [`Target::locate`] and [`Reach::locate`] look at the file system, because a grant is an inode and not a
 //! text; [`Reach::decide`] is pure. Rights that no rule can say anything about (file permissions, what a system call
@@ -12,14 +11,14 @@ use std::{
 };
 
 use super::{
-    Access, Files, GrantSpec, Place,
+    Access, Files, GrantPlace, GrantSpec,
     forbidden::Forbidden,
     located::Located,
     profile::grants::ungrantable,
     rights::{FileRight, FileRights, OF_FILES, Rights},
 };
 
-/// What is done with a path.
+/// An operation on a path.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Operation {
     /// Make a file that does not exist, and write it.
@@ -50,7 +49,7 @@ pub enum Operation {
     RemoveDirectory,
     /// Give a file or directory another name or place.
     Rename,
-    /// Ask whether it exists, how large it is and when it changed.
+    /// Read its existence, size and times.
     See,
     /// Cut a file's content off, by its path.
     Truncate,
@@ -103,12 +102,12 @@ impl Operation {
         }
     }
 
-    /// Whether it takes a second path.
+    /// Returns whether it takes a second path.
     pub const fn has_destination(self) -> bool {
         matches!(self, Self::Link | Self::Rename)
     }
 
-    /// Whether a link at the end of the path is followed.
+    /// Returns whether it follows a link at the end of the path.
     const fn follows(self) -> bool {
         matches!(
             self,
@@ -123,9 +122,9 @@ impl Operation {
     }
 }
 
-/// What lies at a path.
+/// The type of the file at a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kind {
+pub enum FileKind {
     /// A block device.
     Block,
     /// A character device.
@@ -146,7 +145,7 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl FileKind {
     fn at(path: &Path, follow: bool) -> Self {
         let metadata = if follow {
             fs::metadata(path)
@@ -214,7 +213,7 @@ impl Kind {
 /// A path of an operation, located.
 #[derive(Clone, Debug)]
 pub struct Target {
-    kind: Kind,
+    kind: FileKind,
     object: Located,
     parent: Located,
 }
@@ -230,8 +229,8 @@ impl Target {
         Self::find(path, false)
     }
 
-    /// Returns a path in a place that does not exist yet, such as the scratch directory of a run to come.
-    pub fn imagined(path: &Path, kind: Kind) -> Self {
+    /// Returns a path in a place that does not exist yet, as a scratch directory.
+    pub fn imagined(path: &Path, kind: FileKind) -> Self {
         let parent = path.parent().unwrap_or(path);
         Self {
             kind,
@@ -243,7 +242,7 @@ impl Target {
     fn find(path: &Path, follow: bool) -> Self {
         // Links in /proc lead elsewhere for every process: they say nothing about a hook's.
         if path.starts_with("/proc") {
-            return Self::imagined(path, Kind::Unknown);
+            return Self::imagined(path, FileKind::Unknown);
         }
         let object = if follow {
             Located::find(path)
@@ -252,16 +251,16 @@ impl Target {
         };
         match object.and_then(|object| Ok((object.parent()?, object))) {
             Ok((parent, object)) => Self {
-                kind: Kind::at(object.path(), follow),
+                kind: FileKind::at(object.path(), follow),
                 object,
                 parent,
             },
-            Err(_) => Self::imagined(path, Kind::Unknown),
+            Err(_) => Self::imagined(path, FileKind::Unknown),
         }
     }
 
     /// Returns what lies there.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> FileKind {
         self.kind
     }
 
@@ -276,9 +275,9 @@ impl Target {
     }
 }
 
-/// Who grants something.
+/// The source of a grant.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum By {
+pub enum Grantor {
     /// A grant of the profile.
     Profile(GrantSpec),
     /// The hook's own program or script, granted for its run.
@@ -287,7 +286,7 @@ pub enum By {
     Scratch,
 }
 
-impl fmt::Display for By {
+impl fmt::Display for Grantor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Profile(grant) => write!(f, "`{}` is granted ({})", grant.place, grant.access),
@@ -299,9 +298,9 @@ impl fmt::Display for By {
 
 /// One granted place.
 #[derive(Clone, Debug)]
-pub struct Granted {
+pub struct GrantedPath {
     /// Who grants it.
-    pub by: By,
+    pub by: Grantor,
     /// Where it leads.
     pub place: Located,
     /// What may be done there.
@@ -312,25 +311,24 @@ pub struct Granted {
 #[derive(Clone, Debug)]
 pub struct Reach {
     files: Files,
-    granted: Vec<Granted>,
+    granted: Vec<GrantedPath>,
     handled: FileRights,
     missing: Vec<GrantSpec>,
     /// What is mounted in the workspace for a run, the outermost first.
-    mounts: Vec<Mount>,
+    mounts: Vec<MountPoint>,
     workspace: Option<PathBuf>,
 }
 
-/// A place in the workspace that is a mount point for the hook, because it or something below it stays read-only.
+/// A path in the workspace that is a mount point, because something there is read-only.
 #[derive(Clone, Debug)]
-struct Mount {
+struct MountPoint {
     place: Located,
     read_only: bool,
 }
 
 impl Reach {
-    /// Finds what a policy's grants lead to on this host, as a run does: by inode, links in system grants followed. All
-    /// grants must be bound (see [`super::narrow::narrow`]). `handled` are the rights that the host's mechanism decides
-    /// about; what it does not decide about nobody refuses.
+    /// Resolves a policy's grants on this host by inode, as a run does. Links in system grants are followed. All grants must be
+    /// bound (see [`super::narrow::narrow`]). `handled` are the rights that the host's mechanism handles; no other is refused.
     ///
     /// # Errors
     ///
@@ -351,7 +349,7 @@ impl Reach {
         let system = files.system.iter().map(|grant| (grant, true));
         let named = files.named.iter().map(|grant| (grant, false));
         for (grant, follow) in system.chain(named) {
-            let Place::Path(path) = &grant.place else {
+            let GrantPlace::Path(path) = &grant.place else {
                 reach.missing.push(grant.clone());
                 continue;
             };
@@ -370,9 +368,9 @@ impl Reach {
     }
 
     fn add(&mut self, grant: &GrantSpec, place: Located) {
-        let is_directory = Kind::at(place.path(), true) == Kind::Directory;
-        self.granted.push(Granted {
-            by: By::Profile(self.spelled(grant)),
+        let is_directory = FileKind::at(place.path(), true) == FileKind::Directory;
+        self.granted.push(GrantedPath {
+            by: Grantor::Profile(self.spelled(grant)),
             place,
             rights: Rights::of(grant.access, is_directory),
         });
@@ -382,8 +380,8 @@ impl Reach {
     #[must_use]
     pub fn with_scratch(mut self, path: &Path) -> Self {
         let found = Located::find(path).ok().filter(|_| path.is_absolute());
-        self.granted.push(Granted {
-            by: By::Scratch,
+        self.granted.push(GrantedPath {
+            by: Grantor::Scratch,
             place: found.unwrap_or_else(|| Located::imagined(path)),
             rights: Rights::Scratch,
         });
@@ -396,8 +394,8 @@ impl Reach {
     ///
     /// It cannot be examined.
     pub fn with_program(mut self, path: &Path) -> io::Result<Self> {
-        self.granted.push(Granted {
-            by: By::Program(path.to_owned()),
+        self.granted.push(GrantedPath {
+            by: Grantor::Program(path.to_owned()),
             place: Located::find(path)?,
             rights: Rights::File(Access::Execute),
         });
@@ -405,16 +403,16 @@ impl Reach {
     }
 
     /// Iterates over what is granted.
-    pub fn granted(&self) -> impl Iterator<Item = &Granted> {
+    pub fn granted(&self) -> impl Iterator<Item = &GrantedPath> {
         self.granted.iter()
     }
 
-    /// Iterates over grants for which every run is refused: they are missing, or a link leads to them.
+    /// Iterates over grants for which every run is refused: missing, or behind a link.
     pub fn missing(&self) -> impl Iterator<Item = &GrantSpec> {
         self.missing.iter()
     }
 
-    /// Returns all that may be done at a place: the sum of the grants it lies in.
+    /// Returns the rights on a path: the sum of the grants it lies in.
     fn rights_on(&self, place: &Located) -> FileRights {
         self.holding(place)
             .fold(FileRights::default(), |sum, granted| {
@@ -423,7 +421,7 @@ impl Reach {
             .common(self.handled)
     }
 
-    fn holding<'a>(&'a self, place: &'a Located) -> impl Iterator<Item = &'a Granted> {
+    fn holding<'a>(&'a self, place: &'a Located) -> impl Iterator<Item = &'a GrantedPath> {
         self.granted
             .iter()
             .filter(|granted| granted.place.holds(place))
@@ -436,11 +434,11 @@ impl Reach {
         target: &Target,
         destination: Option<&Target>,
         forbidden: &Forbidden,
-    ) -> Decision {
+    ) -> GrantDecision {
         match self.judge(operation, target, destination) {
             Judged::Allowed { by } => match self.mounted(operation, target, destination) {
-                None => Decision::Allowed { by },
-                Some((at, how)) => Decision::Refused(Refused {
+                None => GrantDecision::Allowed { by },
+                Some((at, how)) => GrantDecision::Refused(GrantRefusal {
                     at: at.path().to_owned(),
                     how,
                     remedy: Remedy::Never(
@@ -449,12 +447,12 @@ impl Reach {
                     ),
                 }),
             },
-            Judged::Lacking { at, rights, lacks } => Decision::Refused(Refused {
+            Judged::Lacking { at, rights, lacks } => GrantDecision::Refused(GrantRefusal {
                 at: at.path().to_owned(),
                 how: How::NotGranted(rights),
                 remedy: self.remedy(operation, target, destination, lacks, forbidden),
             }),
-            Judged::Gains { at, gained } => Decision::Refused(Refused {
+            Judged::Gains { at, gained } => GrantDecision::Refused(GrantRefusal {
                 at: at.path().to_owned(),
                 how: How::NotBetween(gained),
                 remedy: Remedy::Never(
@@ -462,7 +460,7 @@ impl Reach {
                         .to_owned(),
                 ),
             }),
-            Judged::NotReferred { at, lacks } => Decision::Refused(Refused {
+            Judged::NotReferred { at, lacks } => GrantDecision::Refused(GrantRefusal {
                 at: at.path().to_owned(),
                 how: How::NotBetween(FileRights::of(&[FileRight::Refer])),
                 remedy: if self.handled.has(FileRight::Refer) {
@@ -474,7 +472,7 @@ impl Reach {
         }
     }
 
-    /// Whether the grants allow an operation.
+    /// Returns whether the grants allow an operation.
     #[must_use]
     pub fn allows(
         &self,
@@ -522,7 +520,7 @@ impl Reach {
             let gained = self
                 .rights_on(&destination.parent)
                 .without(self.rights_on(&target.object));
-            let gained = if target.kind == Kind::Directory {
+            let gained = if target.kind == FileKind::Directory {
                 gained
             } else {
                 gained.common(OF_FILES)
@@ -532,9 +530,9 @@ impl Reach {
                 return Judged::Gains { at, gained };
             }
         }
-        let mut by: Vec<By> = Vec::new();
+        let mut by: Vec<Grantor> = Vec::new();
         for (place, rights) in needs {
-            let useful = |granted: &&Granted| {
+            let useful = |granted: &&GrantedPath| {
                 let allowed = granted.rights.allowed();
                 !allowed.common(rights).common(self.handled).is_empty()
             };
@@ -568,7 +566,7 @@ impl Reach {
             | Operation::MakeFifo
             | Operation::MakeLink
             | Operation::MakeSocket => (vec![parent], Vec::new()),
-            Operation::Write if target.kind == Kind::Missing => (vec![parent], Vec::new()),
+            Operation::Write if target.kind == FileKind::Missing => (vec![parent], Vec::new()),
             Operation::Metadata | Operation::Truncate | Operation::Write => {
                 (vec![object], Vec::new())
             }
@@ -607,13 +605,13 @@ impl Reach {
         (place(from) != place(beside)).then_some((beside, How::OtherMount))
     }
 
-    /// Says why some rights on a path were refused, and what would allow them; `None` where grants allow them all.
+    /// Explains why rights on a path were refused, and what would allow them. Returns `None` where grants allow them all.
     pub fn refused(
         &self,
         rights: FileRights,
         path: &Path,
         forbidden: &Forbidden,
-    ) -> Option<Refused> {
+    ) -> Option<GrantRefusal> {
         let place = Located::find(path).unwrap_or_else(|_| Located::imagined(path));
         let lacking = rights.without(self.rights_on(&place));
         if lacking.is_empty() {
@@ -623,7 +621,7 @@ impl Reach {
             Ok((_, grants)) => Remedy::Grants(grants),
             Err(remedy) => remedy,
         };
-        Some(Refused {
+        Some(GrantRefusal {
             at: place.path().to_owned(),
             how: How::NotGranted(lacking),
             remedy,
@@ -638,7 +636,10 @@ impl Reach {
         lacks: Vec<(&Located, FileRights)>,
         forbidden: &Forbidden,
     ) -> Remedy {
-        if operation == Operation::Write && target.kind == Kind::Missing && target.parent.exists() {
+        if operation == Operation::Write
+            && target.kind == FileKind::Missing
+            && target.parent.exists()
+        {
             // A file that is made before the hook starts is less than the directory in which the hook could make it.
             let lacking = FileRights::of(&[FileRight::WriteFile]);
             let found = self.grants_for(vec![(&target.object, lacking)], &target.object, forbidden);
@@ -662,9 +663,9 @@ impl Reach {
         }
     }
 
-    /// Finds the smallest grants that make up for what is lacking: on as little as can be named, with as little access as
-    /// does it. `object` is what is asked for, and not a directory on the way. Returns what would be reached with them, and them as a profile spells them; or why the rules for profiles
-    /// forbid it.
+    /// Finds the smallest grants for the rights that are lacking. They are on as little as can be named, with as little access as
+    /// does it. `object` is the path in question, and not a directory on the way. Returns what would be reached with them, and them
+    /// as a profile spells them; or why the rules for profiles forbid it.
     fn grants_for(
         &self,
         lacks: Vec<(&Located, FileRights)>,
@@ -694,15 +695,18 @@ impl Reach {
                     own.display()
                 )));
             }
-            let kind = Kind::at(path, true);
+            let kind = FileKind::at(path, true);
             let is_directory = match kind {
-                Kind::Directory => true,
-                Kind::Missing | Kind::Unknown => {
+                FileKind::Directory => true,
+                FileKind::Missing | FileKind::Unknown => {
                     !is_object || lacking.has(FileRight::ReadDirectory)
                 }
-                Kind::Block | Kind::Char | Kind::Fifo | Kind::File | Kind::Link | Kind::Socket => {
-                    false
-                }
+                FileKind::Block
+                | FileKind::Char
+                | FileKind::Fifo
+                | FileKind::File
+                | FileKind::Link
+                | FileKind::Socket => false,
             };
             // A grant takes the place of one on the same path, so it must allow what that one did.
             let before = files.named.iter().filter(|grant| is_on(grant, path));
@@ -722,12 +726,12 @@ impl Reach {
             let grant = GrantSpec {
                 access,
                 // What is missing would have every run refused.
-                create: access == Access::WriteFile && kind == Kind::Missing,
+                create: access == Access::WriteFile && kind == FileKind::Missing,
                 optional: false,
-                place: Place::Path(path.to_owned()),
+                place: GrantPlace::Path(path.to_owned()),
             };
-            extended.granted.push(Granted {
-                by: By::Profile(grant.clone()),
+            extended.granted.push(GrantedPath {
+                by: Grantor::Profile(grant.clone()),
                 place: Located::find(path).unwrap_or_else(|_| Located::imagined(path)),
                 rights: Rights::of(access, is_directory),
             });
@@ -752,12 +756,14 @@ impl Reach {
     /// Returns a grant as a profile would spell it: below `${workspace}` where it lies there.
     fn spelled(&self, grant: &GrantSpec) -> GrantSpec {
         let below = match (&grant.place, &self.workspace) {
-            (Place::Path(path), Some(workspace)) => path.strip_prefix(workspace).ok(),
-            (Place::Path(_) | Place::Source { .. } | Place::Workspace { .. }, _) => None,
+            (GrantPlace::Path(path), Some(workspace)) => path.strip_prefix(workspace).ok(),
+            (GrantPlace::Path(_) | GrantPlace::Source { .. } | GrantPlace::Workspace { .. }, _) => {
+                None
+            }
         };
         let place = below.map_or_else(
             || grant.place.clone(),
-            |below| Place::Workspace {
+            |below| GrantPlace::Workspace {
                 below: below.to_owned(),
                 if_bound: false,
             },
@@ -770,7 +776,7 @@ impl Reach {
 }
 
 fn is_on(grant: &GrantSpec, path: &Path) -> bool {
-    matches!(&grant.place, Place::Path(of) if of == path)
+    matches!(&grant.place, GrantPlace::Path(of) if of == path)
 }
 
 const SMALLEST_FIRST: [Access; 4] = [
@@ -780,10 +786,10 @@ const SMALLEST_FIRST: [Access; 4] = [
     Access::Write,
 ];
 
-/// What came of looking at the grants alone.
+/// The result of comparing an operation with the grants alone.
 enum Judged<'a> {
     Allowed {
-        by: Vec<By>,
+        by: Vec<Grantor>,
     },
     /// The new place allows more than the old one.
     Gains {
@@ -823,7 +829,7 @@ fn needs<'a>(
         Operation::MakeLink => at(parent, &[FileRight::MakeLink]),
         Operation::MakeSocket => at(parent, &[FileRight::MakeSocket]),
         Operation::Metadata | Operation::See => Vec::new(),
-        Operation::Read if target.kind == Kind::Directory => {
+        Operation::Read if target.kind == FileKind::Directory => {
             at(object, &[FileRight::ReadDirectory])
         }
         Operation::Read => at(object, &[FileRight::ReadFile]),
@@ -831,20 +837,20 @@ fn needs<'a>(
         Operation::RemoveDirectory => at(parent, &[FileRight::RemoveDirectory]),
         Operation::Rename => between(target, destination.unwrap_or(target), true),
         Operation::Truncate => at(object, &[FileRight::Truncate]),
-        Operation::Write if target.kind == Kind::Missing => {
+        Operation::Write if target.kind == FileKind::Missing => {
             at(parent, &[FileRight::MakeFile, FileRight::WriteFile])
         }
         Operation::Write => at(object, &[FileRight::WriteFile]),
     }
 }
 
-/// Returns what it takes to give a file another name, in the same directory or another.
+/// Returns the rights that renaming a file takes, within a directory or across two.
 fn between<'a>(from: &'a Target, to: &'a Target, removes: bool) -> Vec<(&'a Located, FileRights)> {
     let mut source = FileRights::default();
     let mut goal = FileRights::of(&[from.kind.made_by()]);
     if removes {
         source = FileRights::of(&[from.kind.removed_by()]);
-        if to.kind != Kind::Missing {
+        if to.kind != FileKind::Missing {
             goal = goal.and(FileRights::of(&[to.kind.removed_by()]));
         }
     }
@@ -858,21 +864,21 @@ fn between<'a>(from: &'a Target, to: &'a Target, removes: bool) -> Vec<(&'a Loca
     ]
 }
 
-/// What a policy says.
+/// The decision of a policy's grants.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Decision {
+pub enum GrantDecision {
     /// It does not refuse it.
     Allowed {
         /// Who grants it; nobody where it takes no grant.
-        by: Vec<By>,
+        by: Vec<Grantor>,
     },
     /// It refuses it.
-    Refused(Refused),
+    Refused(GrantRefusal),
 }
 
 /// A refusal by the grants.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Refused {
+pub struct GrantRefusal {
     /// The path on which something is not granted.
     pub at: PathBuf,
     /// How it is refused.
@@ -882,11 +888,11 @@ pub struct Refused {
 }
 
 /// Finds what is mounted for a run, as [`Files::read_only`] has it.
-fn mounts(files: &Files, workspace: Option<&Path>) -> io::Result<Vec<Mount>> {
+fn mounts(files: &Files, workspace: Option<&Path>) -> io::Result<Vec<MountPoint>> {
     let Some(workspace) = workspace else {
         return Ok(Vec::new());
     };
-    let mut mounts: Vec<Mount> = Vec::new();
+    let mut mounts: Vec<MountPoint> = Vec::new();
     for kept in &files.read_only {
         let mut way: Vec<_> = kept.below.ancestors().collect();
         way.pop();
@@ -896,14 +902,14 @@ fn mounts(files: &Files, workspace: Option<&Path>) -> io::Result<Vec<Mount>> {
             if !place.exists() {
                 break;
             }
-            let is_directory = Kind::at(&path, false) == Kind::Directory;
+            let is_directory = FileKind::at(&path, false) == FileKind::Directory;
             let read_only = below == kept.below || !is_directory;
             match mounts
                 .iter_mut()
                 .find(|mount| mount.place.path() == place.path())
             {
                 Some(mount) => mount.read_only |= read_only,
-                None => mounts.push(Mount { place, read_only }),
+                None => mounts.push(MountPoint { place, read_only }),
             }
             if !is_directory {
                 break;
@@ -914,12 +920,12 @@ fn mounts(files: &Files, workspace: Option<&Path>) -> io::Result<Vec<Mount>> {
     Ok(mounts)
 }
 
-/// How an operation is refused.
+/// The kind of a refusal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum How {
     /// Its name is that of a mount point.
     MountPoint,
-    /// It may not go from one directory to the other: because of these rights, which it would gain or lacks.
+    /// It may not change directory, because it would gain, or lacks, these rights.
     NotBetween(FileRights),
     /// These rights are not granted.
     NotGranted(FileRights),
@@ -929,7 +935,7 @@ pub enum How {
     ReadOnly,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for GrantRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = self.at.display();
         match self.how {

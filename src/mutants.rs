@@ -1,4 +1,4 @@
-//! The policy with elements taken out, for one purpose: to see that a test fails for each.
+//! Removes elements from the policy, to show that a test fails for each.
 //!
 //! Only debug builds with the feature `weaken` can; in any other, nothing ever lacks anything. `HOOKJAIL_WEAKEN` names the
 //! elements, separated by blanks:
@@ -18,14 +18,14 @@
 #[cfg(all(feature = "weaken", not(debug_assertions)))]
 compile_error!("the feature `weaken` is for tests: a release must not have it");
 
-/// Whether an element is taken out.
+/// Returns whether an element is removed.
 #[cfg(not(feature = "weaken"))]
 #[must_use]
 pub(crate) fn lacks(_kind: &str, _name: impl std::fmt::Display) -> bool {
     false
 }
 
-/// Whether an element is taken out.
+/// Returns whether an element is removed.
 #[cfg(feature = "weaken")]
 #[must_use]
 pub(crate) fn lacks(kind: &str, name: impl std::fmt::Display) -> bool {

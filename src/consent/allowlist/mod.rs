@@ -86,7 +86,7 @@ impl Allowlist {
         Ok(list)
     }
 
-    /// Adds entries to the file, all or none, and returns the list as it is now.
+    /// Adds entries to the file, all or none, and returns the new list.
     ///
     /// # Errors
     ///
@@ -127,8 +127,8 @@ impl Allowlist {
         Ok(revoked)
     }
 
-    /// Says whether this was consented to.
-    pub fn check(&self, asked: &Asked<'_>) -> Check {
+    /// Looks a command up.
+    pub fn check(&self, asked: &Lookup<'_>) -> Check {
         self.entries
             .iter()
             .filter(|entry| !entry.is_reyns() && entry.command == asked.command)
@@ -158,13 +158,13 @@ impl Allowlist {
             .collect()
     }
 
-    /// Says whether there is a consent for a command that is bound to content, under any profile.
+    /// Returns whether any consent, under whatever profile, binds this command to content.
     pub fn binds(&self, command: &str) -> bool {
         let bound = |entry: &Entry| !entry.is_reyns() && entry.command == command;
         self.entries.iter().any(bound)
     }
 
-    /// Says whether there is a consent by which a command might run, whatever its files and its profile contain.
+    /// Returns whether any consent names this command, whatever its files and profile contain.
     pub fn names(&self, command: &str, profile: &str) -> bool {
         self.entries.iter().any(|entry| {
             let of_profile = entry.profile.as_deref();
@@ -224,9 +224,9 @@ impl Allowlist {
     }
 }
 
-/// What is asked of the list.
+/// A command to look up.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct Lookup<'a> {
     /// The command, as [`command_line`] writes it, its program by absolute path.
     pub command: &'a str,
     /// What its files contain.
@@ -323,7 +323,7 @@ impl Entry {
         self.digests.is_empty()
     }
 
-    /// Whether a word of the same command names another file of that name, because it starts elsewhere.
+    /// Returns whether a word of the same command names a file of that name elsewhere.
     fn starts_elsewhere(&self, other: &Self) -> bool {
         let named = |entry: &Self| -> Vec<PathBuf> {
             let digests = entry.digests.iter();
@@ -347,7 +347,7 @@ impl Entry {
         places.peek().is_some() && places.all(|place| place.starts_with(scope))
     }
 
-    fn check(&self, asked: &Asked<'_>) -> Check {
+    fn check(&self, asked: &Lookup<'_>) -> Check {
         if self.expires_at.is_some_and(|end| end <= asked.now) {
             return Check::Expired;
         }
@@ -373,8 +373,8 @@ impl Entry {
     }
 }
 
-/// Returns a file that is in one of two lists and not, with the same content, in the other: one that a consent does not name is as
-/// much a change as one that is gone.
+/// Returns a file that is in one list and not, with equal content, in the other. One that a consent does not name is as much a
+/// change as one that is missing.
 pub(super) fn difference<'a>(old: &'a [Digest], new: &'a [Digest]) -> Option<&'a Digest> {
     let added = new.iter().find(|digest| !old.contains(digest));
     let gone = || old.iter().find(|digest| !new.contains(digest));
@@ -421,7 +421,7 @@ impl Role {
     }
 }
 
-/// What the allowlist says about a command.
+/// The result of looking up a command.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub enum Check {
@@ -449,11 +449,11 @@ pub enum Check {
 
 /// Reads the list anew only when its file has changed.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub struct AllowlistReader {
     seen: Mutex<Option<(Stamp, Arc<Allowlist>)>>,
 }
 
-impl Reader {
+impl AllowlistReader {
     /// Returns the list as the file has it now.
     ///
     /// # Errors
@@ -522,7 +522,7 @@ impl AllowlistError {
     }
 }
 
-/// Joins program and arguments to the text by which the allowlist knows them, or to nothing if they are not UTF-8.
+/// Joins program and arguments to the command's text in the allowlist. Returns `None` if they are not UTF-8.
 ///
 /// The quoting is that of Python's `shlex.join`, character by character: reyn compares these texts.
 /// Why not render what is not UTF-8 with replacement characters: two commands would share one consent.
@@ -532,8 +532,8 @@ pub fn command_line(argv: &[OsString]) -> Option<String> {
     Some(words?.join(" "))
 }
 
-/// Writes a command, as [`command_line`] does, so that it can be shown in one line and typed as it stands: what is not seen becomes an
-/// escape in `$'…'`, which shells read back.
+/// Quotes a command as [`command_line`] does, printable in one line and typeable as it stands. Characters that are not seen become
+/// escapes in `$'…'`, which shells read back.
 #[must_use]
 pub fn typed(command: &str) -> String {
     let mut out = String::with_capacity(command.len());

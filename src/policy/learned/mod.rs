@@ -1,4 +1,4 @@
-//! The smallest profile under which what a hook was seen to do is allowed: a shipped one, parts, and single grants.
+//! Builds the smallest profile that allows what a hook did. It is a shipped one, parts, or single grants.
 //!
 //! It looks at what profiles come to by [`Reach`], the table that rulesets are built from, and knows no second copy of it.
 
@@ -10,8 +10,8 @@ use std::{
 };
 
 use super::{
-    Access, GrantSpec, Metadata, Network, Place, Policy, ReadOnly, References, Spawn,
-    explain::{By, Decision, Operation, Reach, Target},
+    Access, GrantPlace, GrantSpec, Metadata, Network, Policy, ReadOnly, References, Spawn,
+    explain::{GrantDecision, Grantor, Operation, Reach, Target},
     forbidden::Forbidden,
 };
 
@@ -24,7 +24,7 @@ pub const PARTS: [&str; 5] = [
     "agents-home",
 ];
 
-/// Something that was done with a path.
+/// An observed access to a path.
 #[derive(Clone, Debug)]
 pub struct Use {
     /// The second path of those operations that have one.
@@ -47,14 +47,14 @@ impl Use {
         directory.is_some_and(|directory| self.places().any(|path| path.starts_with(directory)))
     }
 
-    /// Whether grants let a hook do it.
+    /// Returns whether grants let a hook do it.
     #[must_use]
     pub fn is_allowed(&self, reach: &Reach) -> bool {
         reach.allows(self.operation, &self.target, self.destination.as_ref())
     }
 }
 
-/// What a hook needs, beside the paths that its own files are.
+/// A hook's needs, beside the paths that its own files are.
 #[derive(Clone, Debug, Default)]
 pub struct Needs {
     /// Whether it changed modes, owners or times.
@@ -67,7 +67,7 @@ pub struct Needs {
     pub uses: Vec<Use>,
 }
 
-/// Where hooks run.
+/// The directories in which hooks run.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
     /// The directories of the caller's `PATH`.
@@ -78,7 +78,7 @@ pub struct Site<'a> {
     pub workspace: &'a Path,
 }
 
-/// What a profile comes to on this host.
+/// A profile's meaning on this host.
 #[derive(Clone, Debug)]
 pub struct Under {
     /// The profile.
@@ -87,7 +87,7 @@ pub struct Under {
     pub reach: Reach,
 }
 
-/// How far a hook reaches into its workspace.
+/// A hook's access to its workspace.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Workspace {
     None,
@@ -117,8 +117,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Makes the smallest profile under which a hook is allowed all that it needs and `widest` allows. `under` says what a draft
-    /// comes to.
+    /// Composes the smallest profile for a hook's needs, as far as `widest` allows them. `under` resolves a draft.
     ///
     /// # Errors
     ///
@@ -244,14 +243,14 @@ fn granting(wanted: &Use, reach: &Reach) -> Vec<GrantSpec> {
     // Nobody asks what would allow it.
     let nothing = Forbidden::default();
     match reach.decide(wanted.operation, &wanted.target, destination, &nothing) {
-        Decision::Allowed { by } => by
+        GrantDecision::Allowed { by } => by
             .into_iter()
             .filter_map(|by| match by {
-                By::Profile(grant) => Some(grant),
-                By::Program(_) | By::Scratch => None,
+                Grantor::Profile(grant) => Some(grant),
+                Grantor::Program(_) | Grantor::Scratch => None,
             })
             .collect(),
-        Decision::Refused(_) => Vec::new(),
+        GrantDecision::Refused(_) => Vec::new(),
     }
 }
 
@@ -302,7 +301,7 @@ impl fmt::Display for Draft {
                 access,
                 create: false,
                 optional: false,
-                place: Place::Workspace {
+                place: GrantPlace::Workspace {
                     below: PathBuf::new(),
                     if_bound: false,
                 },

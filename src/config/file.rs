@@ -16,11 +16,11 @@ use crate::{
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(title = "Configuration of hookjail")]
-pub(super) struct Written {
+pub(super) struct ConfigFile {
     /// What the journal keeps.
     pub(super) audit: AuditEntry,
     /// What confines hooks.
-    pub(super) backends: Backends,
+    pub(super) backends: BackendsEntry,
     /// What is asked of the operator.
     pub(super) consent: ConsentEntry,
     /// What makes containers.
@@ -28,7 +28,7 @@ pub(super) struct Written {
     /// What the operator says about a command, or a hook that runs whenever its lifecycle point comes.
     pub(super) hook: Vec<HookEntry>,
     /// Limits of all hooks.
-    pub(super) hooks: Hooks,
+    pub(super) hooks: HooksEntry,
     /// Which hooks may be posted to a URL.
     pub(super) http: HttpEntry,
     /// Which commands of infer's hooks run.
@@ -38,7 +38,7 @@ pub(super) struct Written {
     /// Where things are.
     pub(super) paths: PathsEntry,
     /// Where profiles are.
-    pub(super) profiles: Profiles,
+    pub(super) profiles: ProfilesEntry,
     /// What is taken out of texts.
     pub(super) secret: Vec<SecretEntry>,
     /// Who is listened to.
@@ -66,7 +66,7 @@ pub(super) struct ContainerEntry {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct AuditEntry {
     /// Of which texts it keeps the beginning. Registered secrets are taken out first.
-    pub(super) capture: Vec<Captured>,
+    pub(super) capture: Vec<CaptureChoice>,
     /// How much of each: 256 B to 256 KiB.
     pub(super) capture_max: Size,
     /// When records reach the disk: `always`, `never`, or at the latest after a duration of 10ms to 1h.
@@ -100,7 +100,7 @@ impl Default for AuditEntry {
 /// A text of a run.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Captured {
+pub(super) enum CaptureChoice {
     /// What the hook reads on stdin.
     Event,
     /// What it writes to stderr.
@@ -130,7 +130,7 @@ pub(super) struct SecretEntry {
 /// What confines hooks.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Backends {
+pub(super) struct BackendsEntry {
     /// In order of preference.
     #[schemars(length(min = 1))]
     pub(super) order: Vec<BackendName>,
@@ -138,7 +138,7 @@ pub(super) struct Backends {
     pub(super) profiles: BTreeMap<String, Vec<BackendName>>,
 }
 
-impl Default for Backends {
+impl Default for BackendsEntry {
     fn default() -> Self {
         Self {
             order: BackendName::DEFAULT_ORDER.to_vec(),
@@ -182,7 +182,7 @@ pub(super) struct HookEntry {
     /// One of docker-agent's built-in hooks, in the place of `command`.
     pub(super) builtin: Option<String>,
     /// Program and arguments; of a hook also one string, as its contract reads it.
-    pub(super) command: Option<Words>,
+    pub(super) command: Option<CommandWords>,
     /// Whose rules hold.
     pub(super) contract: Option<String>,
     /// Whether the hook runs when its point comes. Default: true.
@@ -303,7 +303,7 @@ pub(super) struct Infer {
     untagged,
     expecting = "program and arguments as a list, or a command line as a string"
 )]
-pub(super) enum Words {
+pub(super) enum CommandWords {
     Argv(Vec<String>),
     Line(String),
 }
@@ -311,7 +311,7 @@ pub(super) enum Words {
 /// Limits of all hooks.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Hooks {
+pub(super) struct HooksEntry {
     /// No hook runs of its own accord.
     pub(super) disabled: bool,
     /// The largest event: 1 KiB to 256 MiB.
@@ -337,7 +337,7 @@ pub(super) struct Hooks {
     pub(super) workspace_roots: Option<Vec<PathBuf>>,
 }
 
-impl Default for Hooks {
+impl Default for HooksEntry {
     fn default() -> Self {
         Self {
             disabled: false,
@@ -367,7 +367,7 @@ pub(super) struct PathsEntry {
 /// Where profiles are.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Profiles {
+pub(super) struct ProfilesEntry {
     /// Directories, read in order.
     pub(super) dirs: Vec<PathBuf>,
 }

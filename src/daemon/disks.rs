@@ -1,13 +1,13 @@
-//! Warns of disks that are nearly full, before nothing can be recorded and no scratch directory be made any more.
+//! Warns of nearly full disks, before records and scratch directories fail.
 
 use std::{io, path::PathBuf};
 
 use nix::sys::statvfs::statvfs;
 
-/// From how much on a disk is nearly full, percent of what ordinary users may have of it.
+/// The use at which a disk is nearly full, percent of what users may have.
 const NEARLY_FULL: u128 = 90;
 
-/// Below how much it is so no more: what goes up and down a little is said once.
+/// The use below which it no longer is, lower so that logs are few.
 const FREE_AGAIN: u128 = 85;
 
 /// The disks that a daemon writes to.
@@ -54,7 +54,7 @@ impl Disks {
     }
 }
 
-/// Returns what a disk that was nearly full or not is now, if that is something else.
+/// Returns the new state if the use crossed a threshold.
 const fn crossed(nearly_full: bool, used: u128) -> Option<bool> {
     match nearly_full {
         false if used >= NEARLY_FULL => Some(true),

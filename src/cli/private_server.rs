@@ -24,10 +24,11 @@ use tonic::{
 };
 use tower::service_fn;
 
-use super::{Context, Failure, assemble::Assembly, client, output};
+use super::{Context, Failure, client, output};
 use crate::{
     config::Config,
     consent::ConsentRule,
+    daemon::Assembly,
     hooks::{Configured, valve::Valve},
     util::swap::Current,
     wire::{Incoming, ServeError, Server, WireLimits},
@@ -36,24 +37,24 @@ use crate::{
 /// Added to a signal's number.
 pub(super) const SIGNALED: u8 = 128;
 
-/// How long the private daemon may take to end once the answer is here.
+/// The drain time of the private daemon once the answer is here.
 const PRIVATE_DRAIN: Duration = Duration::from_secs(1);
 
-/// Returns the daemon to ask: the one that is named, else the one that is set up. None: the call is served privately.
+/// Returns the daemon's socket: the named one, else the usual one. `None`: the call is served privately.
 pub(super) fn daemon(context: &Context, named: Option<&Path>) -> Option<PathBuf> {
-    let surroundings = &context.surroundings;
+    let environment = context.environment();
     if let Some(address) = named {
-        return client::socket(surroundings, address);
+        return client::socket(environment, address);
     }
-    let sockets = surroundings.sockets();
-    if surroundings.address.is_some() {
+    let sockets = environment.sockets();
+    if environment.address.is_some() {
         return sockets.into_iter().next();
     }
     sockets.into_iter().find(|socket| socket.exists())
 }
 
-/// Returns the daemon that a call is for, unless it is to be served privately: because that is asked for, or because the daemon
-/// at the usual place lets nobody of this user's connect.
+/// Returns the daemon's socket for a call, `None` if it is served privately. It is where that is the option, or where the daemon at
+/// the usual place lets nobody of this user's connect.
 pub(super) fn of_call(
     context: &Context,
     named: Option<&Path>,
@@ -63,7 +64,7 @@ pub(super) fn of_call(
         return None;
     }
     let socket = daemon(context, named)?;
-    let is_usual = named.is_none() && context.surroundings.address.is_none();
+    let is_usual = named.is_none() && context.environment().address.is_none();
     if is_usual && access(&socket, AccessFlags::W_OK) == Err(Errno::EACCES) {
         output::stderr(&format!(
             "hookjail: `{}` lets this user not connect; this is served privately",
@@ -74,7 +75,7 @@ pub(super) fn of_call(
     Some(socket)
 }
 
-/// Says who serves a call.
+/// Describes who serves a call.
 pub(super) fn by(daemon: Option<&Path>) -> String {
     daemon.map_or_else(
         || "this process alone".to_owned(),
@@ -118,7 +119,7 @@ pub(super) fn privately<Q, T>(
     })
 }
 
-/// Waits for an answer until a signal ends this process: the dropped call then ends what runs.
+/// Waits for an answer until a signal ends this process. The dropped call then ends what runs.
 pub(super) async fn until_interrupted<T>(
     answer: impl Future<Output = Result<Response<T>, Status>>,
 ) -> Result<T, Failure> {
@@ -138,7 +139,7 @@ pub(super) async fn until_interrupted<T>(
     }
 }
 
-/// What serves this process alone, over real gRPC on a socket that nobody else can reach.
+/// A server for this process alone, over real gRPC on a private socket pair.
 pub(super) struct PrivateServer {
     pub(super) channel: Channel,
     served: JoinHandle<Result<(), ServeError>>,

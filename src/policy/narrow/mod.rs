@@ -1,11 +1,11 @@
-//! What a request makes of a policy: `${workspace}` and `${source}` bound, and only less allowed than the profile allows.
+//! Binds and narrows a policy for one request: never more than the profile allows.
 //!
 //! Pure: paths are compared as text. That a path is what it says, and not a link, is settled where it is opened.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::{
-    Access, Files, GrantSpec, Network, Place, Policy, Spawn, WorkingDir,
+    Access, Files, GrantPlace, GrantSpec, Network, Policy, Spawn, WorkingDir,
     profile::grants::ungrantable,
 };
 use crate::{
@@ -13,16 +13,16 @@ use crate::{
     refusal::Reason,
 };
 
-/// What a request's references stand for.
+/// The values of a request's references.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Bound<'a> {
+pub struct Bindings<'a> {
     /// `${source}`.
     pub source: Option<&'a Path>,
     /// `${workspace}`.
     pub workspace: Option<&'a Path>,
 }
 
-impl<'a> Bound<'a> {
+impl<'a> Bindings<'a> {
     /// Binds the workspace alone, if there is one.
     pub const fn workspace(workspace: Option<&'a Path>) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl<'a> Bound<'a> {
 ///
 /// The profile needs a workspace and none is bound, the bound one cannot be granted, or the request asks for more than
 /// the profile allows.
-pub fn narrow(policy: &Policy, bound: Bound<'_>, narrow: &Narrow) -> Result<Policy, Widened> {
+pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<Policy, Widened> {
     let granted = bind(policy, bound)?;
 
     let read = pick(policy, &granted, List::Read, &narrow.read)?;
@@ -85,8 +85,8 @@ pub fn narrow(policy: &Policy, bound: Bound<'_>, narrow: &Narrow) -> Result<Poli
         Some(workspace) => narrowed
             .files
             .keep_read_only(workspace, |place| match place {
-                Place::Path(path) => Some(path.clone()),
-                Place::Source { .. } | Place::Workspace { .. } => None,
+                GrantPlace::Path(path) => Some(path.clone()),
+                GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => None,
             }),
     }
     check_below_writable(&narrowed.files, "narrow.read")?;
@@ -119,7 +119,7 @@ pub fn narrow(policy: &Policy, bound: Bound<'_>, narrow: &Narrow) -> Result<Poli
     Ok(narrowed)
 }
 
-/// A request asks for more than its profile allows, or leaves out what the profile needs.
+/// A request exceeds its profile, or leaves out what the profile needs.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Widened {
     /// A read-only grant would lie below a writable one.
@@ -142,7 +142,7 @@ pub enum Widened {
     Output {
         /// What the profile allows.
         allowed: u64,
-        /// What the request asks for.
+        /// The number in the request.
         asked: u64,
         /// The profile.
         profile: ProfileName,
@@ -156,13 +156,12 @@ pub enum Widened {
         field: String,
         /// Which grants could have covered it.
         grants: &'static str,
-        /// The path asked for.
+        /// The path in the request.
         path: PathBuf,
         /// The profile.
         profile: ProfileName,
     },
-    /// The profile needs a workspace or a source that the request does not give, or gives wrongly. Not a widening, but found
-    /// here.
+    /// A workspace or source that the profile needs is missing or wrong. Not a widening, but found here.
     #[error("`{field}` {problem}")]
     Unbound {
         /// The field of the request.
@@ -194,16 +193,20 @@ impl Widened {
 }
 
 /// Turns the named grants into absolute paths.
-fn bind(policy: &Policy, bound: Bound<'_>) -> Result<Vec<GrantSpec>, Widened> {
+fn bind(policy: &Policy, bound: Bindings<'_>) -> Result<Vec<GrantSpec>, Widened> {
     let mut named = Vec::new();
     for grant in &policy.files.named {
         let (field, directory, below, if_bound) = match &grant.place {
-            Place::Path(_) => {
+            GrantPlace::Path(_) => {
                 named.push(grant.clone());
                 continue;
             }
-            Place::Source { below, if_bound } => ("hook.source", bound.source, below, *if_bound),
-            Place::Workspace { below, if_bound } => (WORKSPACE, bound.workspace, below, *if_bound),
+            GrantPlace::Source { below, if_bound } => {
+                ("hook.source", bound.source, below, *if_bound)
+            }
+            GrantPlace::Workspace { below, if_bound } => {
+                (WORKSPACE, bound.workspace, below, *if_bound)
+            }
         };
         let path = match directory {
             Some(directory) => bound_path(field, directory)?
@@ -225,7 +228,7 @@ fn bind(policy: &Policy, bound: Bound<'_>) -> Result<Vec<GrantSpec>, Widened> {
             access: grant.access,
             create: grant.create,
             optional: grant.optional,
-            place: Place::Path(path),
+            place: GrantPlace::Path(path),
         });
     }
     let files = Files {
@@ -259,7 +262,7 @@ fn check_below_writable(files: &Files, field: &'static str) -> Result<(), Widene
     }
 }
 
-/// Which of the two lists of a request.
+/// One of the two lists of a request.
 #[derive(Clone, Copy)]
 enum List {
     Read,
@@ -294,7 +297,7 @@ impl List {
     }
 }
 
-/// Finds what each path asked for may be used for: as much as the grants it lies in allow together.
+/// Finds the access to each requested path. It is what the grants it lies in allow together.
 fn pick(
     policy: &Policy,
     granted: &[GrantSpec],
@@ -321,7 +324,7 @@ fn pick(
             access,
             create: create && access == Access::WriteFile,
             optional: false,
-            place: Place::Path(path),
+            place: GrantPlace::Path(path),
         });
     }
     Ok(picked)
@@ -329,9 +332,9 @@ fn pick(
 
 fn covers(grant: &GrantSpec, path: &Path) -> bool {
     match &grant.place {
-        Place::Path(granted) if grant.access == Access::WriteFile => path == granted,
-        Place::Path(granted) => path.starts_with(granted),
-        Place::Source { .. } | Place::Workspace { .. } => false,
+        GrantPlace::Path(granted) if grant.access == Access::WriteFile => path == granted,
+        GrantPlace::Path(granted) => path.starts_with(granted),
+        GrantPlace::Source { .. } | GrantPlace::Workspace { .. } => false,
     }
 }
 

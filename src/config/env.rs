@@ -1,4 +1,4 @@
-//! What of the process's environment the configuration depends on.
+//! The part of the environment that the configuration depends on.
 
 use std::{
     os::unix::fs::MetadataExt,
@@ -13,9 +13,9 @@ use crate::{
 
 const SYSTEM_SOCKET: &str = "/run/hookjail/hookjail.sock";
 
-/// What of the process's environment the configuration depends on, read once at start.
+/// The part of the environment that the configuration depends on, read once at start.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct ProcessEnv {
     /// `HOOKJAIL_ACCEPT_HOOKS` is `1`.
     pub accept_hooks: bool,
     /// `HOOKJAIL_ADDR`.
@@ -44,8 +44,8 @@ pub struct Surroundings {
     pub xdg_state: Option<PathBuf>,
 }
 
-/// Returns the runtime directory of this user as systemd makes it, for environments that were emptied of what names it: there is one
-/// for as long as the user is logged in, and it is nobody else's.
+/// Returns systemd's runtime directory of this user, for environments that do not name it. It exists for as long as the user is
+/// logged in, and it is nobody else's.
 fn usual_runtime(users: &str) -> Option<PathBuf> {
     let uid = nix::unistd::geteuid().as_raw();
     let path = Path::new(users).join(uid.to_string());
@@ -53,9 +53,9 @@ fn usual_runtime(users: &str) -> Option<PathBuf> {
     (found.is_dir() && found.uid() == uid && found.mode() & 0o022 == 0).then_some(path)
 }
 
-impl Surroundings {
+impl ProcessEnv {
     /// Reads the environment of this process.
-    pub fn of_process() -> Self {
+    pub fn read() -> Self {
         let path = |name| {
             std::env::var_os(name)
                 .filter(|value| !value.is_empty())
@@ -121,7 +121,7 @@ impl Surroundings {
         Some(directory.join("hookjail.sock"))
     }
 
-    /// Returns the directory of a user's daemon's state; `None` for root, whose daemon is the system's.
+    /// Returns the state directory of a user's daemon; `None` for root.
     pub fn users_state(&self) -> Option<PathBuf> {
         self.state().ok().filter(|_| !self.root)
     }
@@ -178,7 +178,7 @@ impl Surroundings {
     }
 }
 
-/// Returns a path without what names nothing, as a slash at its end, which many have in `HOME`; `None` for one that is relative.
+/// Normalises an absolute path, such as one with a slash at its end. `None` for a relative one.
 fn absolute(path: &Path) -> Option<PathBuf> {
     path.is_absolute().then(|| path.components().collect())
 }
@@ -216,14 +216,14 @@ mod tests {
 
     #[test]
     fn root_does_not_look_for_a_daemon_where_a_user_may_listen() {
-        let user = Surroundings {
+        let user = ProcessEnv {
             xdg_runtime: Some("/run/user/1000".into()),
-            ..Surroundings::default()
+            ..ProcessEnv::default()
         };
         let own = PathBuf::from("/run/user/1000/hookjail/hookjail.sock");
         let system = PathBuf::from(SYSTEM_SOCKET);
         assert_eq!(user.sockets(), [own, system.clone()]);
-        let root = Surroundings { root: true, ..user };
+        let root = ProcessEnv { root: true, ..user };
         assert_eq!(root.sockets(), [system]);
     }
 }

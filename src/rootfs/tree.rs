@@ -12,10 +12,10 @@ use sha2::{Digest, Sha256};
 
 use crate::util::trusted_file::{self, Untrusted};
 
-/// How digests are written: `sha256:` and 64 hexadecimal digits.
+/// The prefix of a digest's 64 hexadecimal digits.
 const PREFIX: &str = "sha256:";
 
-/// The SHA-256 of a tree: of every path in it, sorted, with kind, mode, and content or target.
+/// The SHA-256 of a tree: sorted paths with kind, mode, and content or target.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct TreeDigest(String);
 
@@ -44,7 +44,7 @@ pub struct TreeError {
     pub path: PathBuf,
 }
 
-/// What is wrong with something in a tree.
+/// The problem with a file of a tree.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeCause {
     /// It is neither file, directory nor link.
@@ -107,7 +107,7 @@ fn enter(hasher: &mut Sha256, tree: &Path, path: &Path) -> Result<Vec<PathBuf>, 
     Ok(Vec::new())
 }
 
-/// Adds a text, and first how long it is: none can end in another one's beginning.
+/// Hashes a text behind its length, so that no text ends in another's beginning.
 fn text(hasher: &mut Sha256, text: &[u8]) {
     hasher.update((text.len() as u64).to_le_bytes());
     hasher.update(text);

@@ -9,7 +9,7 @@ use std::{
 use clap::Args;
 use tonic::{Response, Status, transport::Channel};
 
-use super::{Context, Failure, client, output, run::parse_span, served::by_daemon};
+use super::{Context, Failure, client, output, private_server::by_daemon, run::parse_span};
 use crate::{
     config::admin_beside,
     pb::{self, admin_service_client::AdminServiceClient},
@@ -20,13 +20,13 @@ use crate::{
 ///
 /// If anything is wrong with them, nothing of them takes effect and this exits with 125.
 #[derive(Debug, Args)]
-pub(super) struct Reload {
+pub(super) struct ReloadArgs {
     /// The daemon's admin socket [default: that of the configuration]
     #[arg(long, value_name = "ADDR")]
     connect: Option<PathBuf>,
 }
 
-impl Reload {
+impl ReloadArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let socket = socket(context, self.connect.as_deref())?;
         let response = by_daemon(&socket, pb::ReloadRequest {}, async |channel, request| {
@@ -58,7 +58,7 @@ impl Reload {
 
 /// Has the running daemon accept nothing more, let running hooks end, and end itself.
 #[derive(Debug, Args)]
-pub(super) struct Drain {
+pub(super) struct DrainArgs {
     /// The daemon's admin socket [default: that of the configuration]
     #[arg(long, value_name = "ADDR")]
     connect: Option<PathBuf>,
@@ -67,7 +67,7 @@ pub(super) struct Drain {
     within: Option<Duration>,
 }
 
-impl Drain {
+impl DrainArgs {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let socket = socket(context, self.connect.as_deref())?;
         let within = self.within.map(prost_types::Duration::try_from);
@@ -99,10 +99,10 @@ fn answered<T>(answer: Result<Response<T>, Status>) -> Result<T, Failure> {
 }
 
 fn socket(context: &Context, named: Option<&Path>) -> Result<PathBuf, Failure> {
-    let surroundings = &context.surroundings;
-    let socket = match (named, &surroundings.address) {
-        (Some(address), _) => client::socket(surroundings, address),
-        (None, Some(_)) => surroundings
+    let environment = context.environment();
+    let socket = match (named, &environment.address) {
+        (Some(address), _) => client::socket(environment, address),
+        (None, Some(_)) => environment
             .sockets()
             .first()
             .map(|socket| admin_beside(socket)),

@@ -17,37 +17,37 @@ use uuid::Uuid;
 use super::allowlist::Digest;
 use crate::{model::Peer, policy::Policy};
 
-/// How many questions may be open at once.
+/// The most questions that may be open at once.
 const MAX_OPEN: usize = 256;
 
-/// How much news waits for a slow listener before it is let go: all open questions, and how each was settled.
-const NEWS: usize = 2 * MAX_OPEN;
+/// The most news queued for a slow listener before it is dropped. It is enough for all open questions, and how each was settled.
+const MAX_NEWS: usize = 2 * MAX_OPEN;
 
-/// What an operator is asked.
+/// A question for an operator.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The hook's name; may be empty.
     pub hook: String,
-    /// Who asks for it.
+    /// The caller.
     pub peer: Peer,
     /// The caller's id of the request.
     pub request_id: String,
     /// What it is about.
     pub subject: Subject,
-    /// Why it is asked.
+    /// Why consent is needed.
     pub why: String,
     /// The workspace of the request; empty where it has none.
     pub workspace: String,
 }
 
-/// What a question is about.
+/// The subject of a question.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// Whether a command may run.
     Command {
         /// The command, as the allowlist spells it.
         command: String,
-        /// What changed in a file since its last approval, as a unified diff; empty where that is not known.
+        /// What changed in a file since its last approval, as a unified diff; or empty.
         diff: String,
         /// The content it would be bound to.
         digests: Vec<Digest>,
@@ -64,7 +64,7 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// Whether an answer for good to one is an answer to the other.
+    /// Returns whether a permanent answer to one answers the other, too.
     fn is_same(&self, other: &Self) -> bool {
         let key = |subject: &Self| match subject {
             Self::Command {
@@ -82,18 +82,18 @@ impl Subject {
 
 /// A question that is open.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct OpenQuestion {
     /// When silence becomes a no.
     pub expires_at: Timestamp,
     /// Its id.
     pub id: String,
-    /// What is asked.
+    /// The question.
     pub question: Question,
 }
 
-/// What an operator says.
+/// An operator's answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Decision {
+pub enum OperatorAnswer {
     /// Run it and remember.
     Always,
     /// Do not run it.
@@ -108,18 +108,18 @@ pub struct Decided {
     /// Who answered.
     pub by: Peer,
     /// The answer.
-    pub decision: Decision,
+    pub decision: OperatorAnswer,
 }
 
-/// What a listener is told.
+/// News for listeners.
 #[derive(Clone, Debug)]
 pub enum News {
     /// There is a new question.
-    Asked(Arc<Asked>),
+    Asked(Arc<OpenQuestion>),
     /// A question is over.
     Settled {
         /// The answer; no where nobody gave one.
-        decision: Decision,
+        decision: OperatorAnswer,
         /// Whether nobody answered in time.
         expired: bool,
         /// The question's id.
@@ -127,7 +127,7 @@ pub enum News {
     },
 }
 
-/// Why a question is not asked.
+/// Why a question is not opened.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NotAsked {
     /// Nobody listens.
@@ -138,45 +138,45 @@ pub enum NotAsked {
 
 /// The questions that are open and those who listen.
 #[derive(Clone, Debug, Default)]
-pub struct Pending(Arc<Mutex<State>>);
+pub struct Pending(Arc<Mutex<PendingState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct PendingState {
     closed: bool,
-    listeners: BTreeMap<u64, Listener>,
+    listeners: BTreeMap<u64, QuestionListener>,
     next_listener: u64,
-    open: BTreeMap<String, Open>,
+    open: BTreeMap<String, OpenEntry>,
 }
 
 #[derive(Debug)]
-struct Listener {
+struct QuestionListener {
     news: mpsc::Sender<News>,
-    /// The only request it wants to hear of; empty = all.
+    /// The only request that it is interested in; empty = all.
     request_id: String,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenEntry {
     answer: oneshot::Sender<Decided>,
-    asked: Arc<Asked>,
+    asked: Arc<OpenQuestion>,
 }
 
-impl State {
-    /// Tells whom it concerns. Who is too slow to be told is let go, and gets to know that by the end of its news.
+impl PendingState {
+    /// Sends news to the listeners concerned. One that is too slow is dropped, and learns that by the end of its news.
     fn tell(&mut self, request_id: &str, news: &News) {
         self.listeners.retain(|_, listener| {
             !listener.hears(request_id) || listener.news.try_send(news.clone()).is_ok()
         });
     }
 
-    fn open_about(&self, request_id: &str) -> Vec<Arc<Asked>> {
+    fn open_about(&self, request_id: &str) -> Vec<Arc<OpenQuestion>> {
         let open = self.open.values().map(|open| &open.asked);
-        let about = |asked: &&Arc<Asked>| is_about(request_id, &asked.question.request_id);
+        let about = |asked: &&Arc<OpenQuestion>| is_about(request_id, &asked.question.request_id);
         open.filter(about).cloned().collect()
     }
 
-    /// Ends a question and tells of it. Returns where its asker waits.
-    fn settle(&mut self, id: &str, decision: Decision, expired: bool) -> Option<Open> {
+    /// Closes a question and sends the news. Returns the channel on which its caller waits.
+    fn settle(&mut self, id: &str, decision: OperatorAnswer, expired: bool) -> Option<OpenEntry> {
         let open = self.open.remove(id)?;
         let news = News::Settled {
             decision,
@@ -188,40 +188,40 @@ impl State {
     }
 }
 
-impl Listener {
+impl QuestionListener {
     fn hears(&self, request_id: &str) -> bool {
         is_about(&self.request_id, request_id)
     }
 }
 
-/// Whether a request is the one that is wanted; none named = every one.
+/// Returns whether a request is the wanted one; none named = every one.
 fn is_about(wanted: &str, request_id: &str) -> bool {
     wanted.is_empty() || wanted == request_id
 }
 
 impl Pending {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PendingState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whether anybody would be asked about a request.
+    /// Returns whether a listener would get a question about a request.
     pub fn is_listened_to(&self, request_id: &str) -> bool {
         let state = self.state();
         state.listeners.values().any(|l| l.hears(request_id))
     }
 
     /// Returns what is open, about one request only if it is named.
-    pub fn open(&self, request_id: &str) -> Vec<Arc<Asked>> {
+    pub fn open(&self, request_id: &str) -> Vec<Arc<OpenQuestion>> {
         self.state().open_about(request_id)
     }
 
-    /// Listens to what is asked from now on, about one request only if it is named. What is open already comes beside.
-    pub fn listen(&self, request_id: &str) -> (Listening, Vec<Arc<Asked>>) {
-        let (news, heard) = mpsc::channel(NEWS);
+    /// Subscribes to questions from now on, about one request only if it is named. Returns those that are open already, too.
+    pub fn listen(&self, request_id: &str) -> (Listening, Vec<Arc<OpenQuestion>>) {
+        let (news, heard) = mpsc::channel(MAX_NEWS);
         let mut state = self.state();
         let id = state.next_listener;
         state.next_listener += 1;
-        let listener = Listener {
+        let listener = QuestionListener {
             news,
             request_id: request_id.to_owned(),
         };
@@ -237,12 +237,16 @@ impl Pending {
         (listening, open)
     }
 
-    /// Asks whoever listens.
+    /// Opens a question for the listeners.
     ///
     /// # Errors
     ///
     /// Says why nobody is asked.
-    pub(crate) fn ask(&self, question: Question, wait: Duration) -> Result<Waiting, NotAsked> {
+    pub(crate) fn ask(
+        &self,
+        question: Question,
+        wait: Duration,
+    ) -> Result<WaitingQuestion, NotAsked> {
         let mut state = self.state();
         let request_id = question.request_id.clone();
         if !state.listeners.values().any(|l| l.hears(&request_id)) {
@@ -257,19 +261,19 @@ impl Pending {
             return Err(NotAsked::TooMany);
         }
         let (answer, answered) = oneshot::channel();
-        let asked = Arc::new(Asked {
+        let asked = Arc::new(OpenQuestion {
             expires_at: Timestamp::now().checked_add(wait).unwrap_or(Timestamp::MAX),
             id: Uuid::now_v7().to_string(),
             question,
         });
-        let open = Open {
+        let open = OpenEntry {
             answer,
             asked: Arc::clone(&asked),
         };
         state.open.insert(asked.id.clone(), open);
         state.tell(&request_id, &News::Asked(Arc::clone(&asked)));
         drop(state);
-        Ok(Waiting {
+        Ok(WaitingQuestion {
             answered: Some(answered),
             id: asked.id.clone(),
             pending: self.clone(),
@@ -283,9 +287,9 @@ impl Pending {
         let Some(asked) = state.open.get(id).map(|open| Arc::clone(&open.asked)) else {
             return false;
         };
-        let same = |open: &Open| {
+        let same = |open: &OpenEntry| {
             open.asked.id == id
-                || decided.decision == Decision::Always
+                || decided.decision == OperatorAnswer::Always
                     && open.asked.question.subject.is_same(&asked.question.subject)
         };
         let settled = state.open.values().filter(|open| same(open));
@@ -306,7 +310,7 @@ impl Pending {
         state.closed = true;
         let open: Vec<_> = state.open.keys().cloned().collect();
         for id in open {
-            drop(state.settle(&id, Decision::No, false));
+            drop(state.settle(&id, OperatorAnswer::No, false));
         }
         state.listeners.clear();
     }
@@ -321,12 +325,12 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Waits for news; `None` once the daemon is ending, or has let go of a listener that was too slow.
+    /// Waits for news. Returns `None` at shutdown, or when dropped for being too slow.
     pub async fn next(&mut self) -> Option<News> {
         self.heard.recv().await
     }
 
-    /// Says whether the news ended because the daemon does.
+    /// Returns whether the news ended because of shutdown.
     pub fn is_closed(&self) -> bool {
         self.pending.state().closed
     }
@@ -340,14 +344,14 @@ impl Drop for Listening {
 
 /// One who waits for an answer; the question is over when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingQuestion {
     answered: Option<oneshot::Receiver<Decided>>,
     id: String,
     pending: Pending,
     until: Instant,
 }
 
-impl Waiting {
+impl WaitingQuestion {
     /// Waits for the answer; `None` where none came in time, or the asker has gone.
     pub(crate) async fn answer(mut self, gone: &CancellationToken) -> Option<Decided> {
         let answered = self.answered.take()?;
@@ -355,7 +359,7 @@ impl Waiting {
             answer = timeout_at(self.until.into(), answered) => match answer {
                 Ok(answer) => answer.ok(),
                 Err(_) => {
-                    drop(self.pending.state().settle(&self.id, Decision::No, true));
+                    drop(self.pending.state().settle(&self.id, OperatorAnswer::No, true));
                     None
                 }
             },
@@ -364,9 +368,13 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingQuestion {
     fn drop(&mut self) {
-        drop(self.pending.state().settle(&self.id, Decision::No, false));
+        drop(
+            self.pending
+                .state()
+                .settle(&self.id, OperatorAnswer::No, false),
+        );
     }
 }
 

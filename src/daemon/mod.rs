@@ -1,0 +1,15 @@
+//! The daemon's own work: building the pipeline from a configuration, serving, reloading, draining.
+
+mod build;
+mod disks;
+mod log;
+mod reload;
+mod serve;
+
+#[cfg(target_os = "linux")]
+pub(crate) use self::build::own;
+pub(crate) use self::{build::operator, reload::noteworthy};
+pub use self::{
+    build::{Assembly, AssemblyError},
+    serve::{DaemonError, serve},
+};

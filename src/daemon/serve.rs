@@ -1,0 +1,339 @@
+//! Serves until a signal, the operator or a lost file ends it.
+
+use std::{
+    io::{self, IsTerminal},
+    os::unix::net::UnixListener,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use listenfd::ListenFd;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::{Mutex, Notify},
+    task::JoinError,
+};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::{EnvFilter, filter::ParseError};
+
+use super::{
+    build::{Assembly, AssemblyError, confirm_all, make_cache, operator},
+    disks::Disks,
+    log::RedactedLog,
+    reload::{Reloader, registered},
+};
+use crate::{
+    config::{Config, ConfigError, ConfigSource},
+    consent::allowlist::{Allowlist, AllowlistError},
+    hooks::{load::LoadError, valve::Valve},
+    refusal::lacking,
+    sys::{self, Keeper},
+    util::{presence::Presence, shares::Shares, swap::Current},
+    wire::{Incoming, ServeError, Server, ServerError, Steering, WireLimits},
+};
+
+/// The operator's alone.
+const ADMIN_SOCKET_MODE: u32 = 0o600;
+
+/// Peak memory of requests, bytes, above which idle memory is returned to the system.
+const IDLE_MEMORY_BYTES: usize = 1024 * 1024;
+
+/// Threads that read and answer. Two that are busy with large messages leave others for everybody else's.
+const WORKER_THREADS: usize = 4;
+
+/// The interval of the daemon's periodic work.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The daemon did not start, or ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The allowlist cannot be used.
+    #[error(transparent)]
+    Allowlist(#[from] AllowlistError),
+    /// The pipeline cannot be built.
+    #[error(transparent)]
+    Assembly(#[from] AssemblyError),
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The configured hooks cannot be loaded.
+    #[error(transparent)]
+    Hooks(#[from] LoadError),
+    /// The system refuses what the daemon needs.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The variable that filters the log is wrong.
+    #[error("HOOKJAIL_LOG={directives:?}: {cause}")]
+    Log {
+        /// Its value.
+        directives: String,
+        /// What is wrong with it.
+        cause: ParseError,
+    },
+    /// One of the daemon's own files is gone, and with it what it is for.
+    #[error("`{path}` {problem}; start the daemon again", path = path.display())]
+    LostFile {
+        /// The file.
+        path: PathBuf,
+        /// What became of it.
+        problem: String,
+    },
+    /// It is not said where to listen.
+    #[error(
+        "there is no default socket without XDG_RUNTIME_DIR, /run/user/UID or HOME; set `server.socket` in the configuration"
+    )]
+    NoSocket,
+    /// Serving failed.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The socket cannot be bound.
+    #[error(transparent)]
+    Socket(#[from] ServerError),
+    /// A task of the daemon's own broke.
+    #[error(transparent)]
+    Task(#[from] JoinError),
+    /// The service manager passed several sockets.
+    #[error("{0} sockets were passed; one is served")]
+    TooManySockets(usize),
+}
+
+/// Runs the daemon until it is drained. To be called before any thread is started.
+///
+/// # Errors
+///
+/// The daemon cannot start, or cannot go on.
+pub fn serve(source: &ConfigSource) -> Result<(), DaemonError> {
+    let config = source.load()?;
+    let assembly = Assembly::begin()?;
+    let log = RedactedLog::default();
+    log_to_stderr(log.clone())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKER_THREADS)
+        .enable_all()
+        .build()?;
+    runtime.block_on(run(source, config, &assembly, &log))
+}
+
+async fn run(
+    source: &ConfigSource,
+    config: Config,
+    assembly: &Assembly,
+    log: &RedactedLog,
+) -> Result<(), DaemonError> {
+    // The first thread beside the runtime is made now, and not where there may be none.
+    tokio::task::spawn_blocking(|| ()).await?;
+    let accept_all = source.environment.accept_hooks;
+    if accept_all {
+        tracing::warn!("HOOKJAIL_ACCEPT_HOOKS=1: hooks that nobody allowed are recorded and run");
+    }
+    // A list that cannot be used allows nothing: better known now than by every request.
+    Allowlist::load(&config.allowlist())?;
+    let consent = operator(&config, &source.environment);
+    let pipeline = Arc::new(assembly.pipeline(&config, consent)?);
+    log.follow(pipeline.audit.redaction());
+    let rules = pipeline.gate.rules();
+    let (configured, _) = registered(&config, &source.environment.switches, &rules.registry)?;
+    let unconfirmed = confirm_all(&pipeline.sandbox, &rules.registry).await;
+    let confirmed = unconfirmed.len() < rules.registry.iter().count();
+    let shutdown = CancellationToken::new();
+    let ended = shutdown.clone();
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
+    let hurry = CancellationToken::new();
+    let hurried = hurry.clone();
+    tokio::spawn(async move {
+        // The first begins the drain, the second ends it.
+        for told in [ended, hurried] {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            told.cancel();
+        }
+    });
+    // Before anybody is told that the daemon is ready: until there is a handler, the signal ends the process.
+    let hangup = hangups()?;
+    // Nobody can connect before the profiles are loaded and the self-test has run.
+    let (incoming, mut made) = match (inherited()?, &config.socket) {
+        (Some(listener), _) => (Incoming::inherited(listener)?, Vec::new()),
+        (None, Some(socket)) => {
+            let (incoming, bound) = Incoming::bind(socket, config.socket_mode)?;
+            (incoming, vec![bound])
+        }
+        (None, None) => {
+            return Err(DaemonError::NoSocket);
+        }
+    };
+    match made.first() {
+        Some(socket) => tracing::info!(socket = %socket.path().display(), "serving"),
+        None => tracing::info!("serving on the socket that was passed"),
+    }
+    let configured = Arc::new(Current::new(configured));
+    let cache = config.references.cache.clone();
+    let disks = Disks::of([config.state.clone(), config.runtime.clone()]);
+    let valve = Valve::new(config.max_hook_driven_turns, config.on_hook_turn_limit);
+    let (drain, limits) = (
+        config.drain,
+        WireLimits {
+            connections: assembly.room(&config)?.connections,
+            event_bytes: config.event_bytes,
+        },
+    );
+    let admin = match config.admin_socket.clone() {
+        Some(socket) => {
+            let (incoming, bound) = Incoming::bind(&socket, ADMIN_SOCKET_MODE)?;
+            tracing::info!(socket = %socket.display(), "serving the operator");
+            made.push(bound);
+            Some(incoming)
+        }
+        None => None,
+    };
+    let reloader = Reloader {
+        configured: Arc::clone(&configured),
+        in_force: Mutex::new(config),
+        pipeline: Arc::clone(&pipeline),
+        source: source.clone(),
+    };
+    let steering = Some(Steering {
+        hangup,
+        incoming: admin,
+        reload: Arc::new(reloader),
+    });
+    let mut own = made.clone();
+    own.extend_from_slice(pipeline.sandbox.own_files());
+    let memory = Arc::clone(pipeline.gate.memory());
+    let missed = tokio::spawn(look_after(
+        own,
+        cache,
+        disks,
+        assembly.keeper(),
+        memory,
+        shutdown.clone(),
+    ));
+    let server = Server {
+        configured,
+        confirmed,
+        drain,
+        hurry,
+        limits,
+        pipeline,
+        shutdown,
+        steering,
+        valve: Arc::new(valve),
+    };
+    notify(&[sd_notify::NotifyState::Ready]);
+    let served = server.serve(incoming).await;
+    for socket in made {
+        if let Err(error) = socket.remove_file() {
+            tracing::warn!(%error, socket = %socket.path().display(), "socket cannot be removed");
+        }
+    }
+    served?;
+    if missed.is_finished() {
+        return missed.await?;
+    }
+    missed.abort();
+    Ok(())
+}
+
+/// Does the daemon's periodic work until a file of its own is lost. It notifies the watchdog, replaces a killed keeper, returns
+/// memory, and warns of full disks. A daemon whose own files were removed or replaced ends: nobody could reach it any more, or
+/// nothing run.
+async fn look_after(
+    own: Vec<Presence>,
+    cache: Option<PathBuf>,
+    mut disks: Disks,
+    keeper: Arc<Keeper>,
+    memory: Arc<Shares>,
+    shutdown: CancellationToken,
+) -> Result<(), DaemonError> {
+    let watchdog = sd_notify::watchdog_enabled();
+    let interval = watchdog.map_or(CHECK_INTERVAL, |patience| CHECK_INTERVAL.min(patience / 3));
+    loop {
+        tokio::time::sleep(interval).await;
+        let gives_back = memory
+            .peak_when_idle()
+            .is_some_and(|peak| peak > IDLE_MEMORY_BYTES);
+        // In any case: where no thread beside the runtime can be made, what is handed over waits for one, and those that nobody
+        // needs end after ten seconds.
+        let beside = tokio::task::spawn_blocking(move || {
+            if gives_back {
+                sys::give_memory_back();
+            }
+        });
+        // What serves requests goes on, or this would not; what works beside it has to answer.
+        if watchdog.is_some() && beside.await.is_ok() {
+            notify(&[sd_notify::NotifyState::Watchdog]);
+        }
+        match keeper.replace_if_dead() {
+            Ok(false) => {}
+            Ok(true) => tracing::warn!("the keeper was killed; another has taken its place"),
+            Err(error) => tracing::error!(
+                %error,
+                "the keeper was killed and cannot be replaced yet; what runs would outlive a daemon that is killed"
+            ),
+        }
+        disks.look();
+        make_cache(cache.as_deref());
+        for file in &own {
+            let problem = match file.is_there() {
+                Ok(true) => continue,
+                Ok(false) => "was removed or replaced".to_owned(),
+                // The next look may see it.
+                Err(error) if lacking(&error).is_some() => continue,
+                Err(error) => format!("cannot be looked at any more: {error}"),
+            };
+            shutdown.cancel();
+            return Err(DaemonError::LostFile {
+                path: file.path().to_owned(),
+                problem,
+            });
+        }
+    }
+}
+
+/// Notifies of each SIGHUP, which triggers a reload.
+fn hangups() -> io::Result<Arc<Notify>> {
+    let mut signals = signal(SignalKind::hangup())?;
+    let told = Arc::new(Notify::new());
+    let tell = Arc::clone(&told);
+    tokio::spawn(async move {
+        while signals.recv().await.is_some() {
+            tell.notify_one();
+        }
+    });
+    Ok(told)
+}
+
+/// Returns the socket that systemd listens on for us, if it does.
+fn inherited() -> Result<Option<UnixListener>, DaemonError> {
+    let mut passed = ListenFd::from_env();
+    if passed.len() > 1 {
+        return Err(DaemonError::TooManySockets(passed.len()));
+    }
+    Ok(passed.take_unix_listener(0)?)
+}
+
+/// Notifies the service manager, if there is one.
+fn notify(state: &[sd_notify::NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::warn!(%error, "service manager cannot be told");
+    }
+}
+
+fn log_to_stderr(log: RedactedLog) -> Result<(), DaemonError> {
+    let directives = std::env::var("HOOKJAIL_LOG").unwrap_or_else(|_| "info".to_owned());
+    let filter =
+        EnvFilter::try_new(&directives).map_err(|cause| DaemonError::Log { directives, cause })?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(log)
+        // It says so on stderr, and panics where that cannot be written: a log on a full disk would end whatever logs.
+        .log_internal_errors(false)
+        .init();
+    Ok(())
+}
