@@ -23,7 +23,7 @@ use serde_json::json;
 use super::{
     Context, Failure, adopt::Hook, output, program::resolve_program, served::SIGNALED, show::plain,
 };
-use crate::contract::native::Said;
+use crate::contract::adopt::Said;
 
 /// How long a bare hook may take where neither the command line nor its contract says so.
 const PATIENCE: Duration = Duration::from_secs(60);

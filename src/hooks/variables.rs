@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
 use super::{Owner, Registered};
 use crate::{
-    contract::{Envelope, Members, Mode, native::Runtime, settings::Holds, text},
+    contract::{Envelope, Members, Mode, adopt::Adopted, settings::Holds, text},
     model::{Command, Event},
 };
 
@@ -63,7 +63,7 @@ pub(super) fn tell_plugin(hook: &mut Registered, base: Option<&Path>, file: &Pat
     let Some(root) = base.or(beside) else {
         return;
     };
-    for (name, holds) in Runtime::Of(hook.mode).variables() {
+    for (name, holds) in Adopted::of(hook.mode).map_or(&[][..], Adopted::variables) {
         if *holds == Holds::Plugin && !hook.configured_env.contains_key(*name) {
             let name = (*name).to_owned();
             hook.configured_env.insert(name, root.into());
@@ -80,7 +80,7 @@ pub(crate) fn told(
 ) -> (Command, BTreeMap<String, OsString>) {
     let mut environment = hook.configured_env.clone();
     let mut values = BTreeMap::new();
-    for (name, holds) in Runtime::Of(hook.mode).variables() {
+    for (name, holds) in Adopted::of(hook.mode).map_or(&[][..], Adopted::variables) {
         let own = environment.get(*name).or_else(|| hook.env.get(*name));
         let value = match own {
             Some(own) => own.to_str().map(str::to_owned),

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::WireLimits;
 use crate::{
-    contract::{Entry, Envelope, Mode, ends_something, native::base_coats},
+    contract::{Entry, Envelope, Mode, ends_something},
     model::{
         Backing, Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, ProfileName,
         check_name,
@@ -164,11 +164,7 @@ fn envelope(session: &str, hook: &Hook) -> Envelope {
 pub(super) fn named(contract: i32, event: Option<&pb::Event>) -> (&'static str, String) {
     let mode = any_mode(pb::Contract::try_from(contract).unwrap_or_default());
     let point = event.map_or("", |event| event.point.as_str());
-    let point = match mode {
-        // Its hooks are for every runtime's events.
-        Some(Mode::Basecoat) => base_coats(point),
-        Some(_) | None => point,
-    };
+    let point = mode.map_or(point, |mode| mode.spelled(point));
     let is_one = check_name("event.point", point).is_ok()
         && mode.is_none_or(|mode| mode.stop_at(point).is_ok());
     let point = if is_one { point } else { "" };

@@ -13,9 +13,7 @@ use super::{
     status,
 };
 use crate::{
-    contract::{
-        AgentMode, Budget, Envelope, Json, Lifetime, Members, Mode, Tool, native::base_coats, text,
-    },
+    contract::{AgentMode, Budget, Envelope, Json, Lifetime, Members, Mode, Tool, text},
     dispatch::{Dispatch, Dispatched, Reached},
     hooks::{Action, Configured, Filter, Matcher, Owner, Registered, Scope, valve},
     model::{Event, InvalidField, OnDisconnect, Peer, check_name},
@@ -159,9 +157,8 @@ impl Hooks {
         let contract = decode::known(pb::Contract::try_from(message.contract), "contract")?;
         let contract = decode::any_mode(contract);
         let mut event = event;
-        // Its hooks are for every runtime's events.
-        if contract == Some(Mode::Basecoat) {
-            event.point = base_coats(&event.point).to_owned();
+        if let Some(contract) = contract {
+            event.point = contract.spelled(&event.point).to_owned();
         }
         let stage = decode::known(pb::DispatchStage::try_from(message.stage), "stage")?;
         let preempt = stage == pb::DispatchStage::Preempt;

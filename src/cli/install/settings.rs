@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     cli::{Context, Failure},
-    contract::{Mode, native::Runtime},
+    contract::adopt::Adopted,
     hooks::{
         Registered,
         load::peek,
@@ -58,7 +58,7 @@ pub(super) struct SettingsFile {
     pub(super) is_projects: bool,
     /// Below which directory its commands are allowed; `None` = everywhere.
     pub(super) within: Option<PathBuf>,
-    runtime: Runtime,
+    runtime: Adopted,
     text: String,
     /// What the backup beside it has, with blanks in the place of comments, if there is one.
     was: Option<String>,
@@ -70,7 +70,7 @@ pub(super) struct SettingsFile {
 ///
 /// There are none; one is a link, or cannot be read.
 pub(super) fn files(
-    runtime: Runtime,
+    runtime: Adopted,
     named: Option<&Path>,
     context: &Context,
     project: &Path,
@@ -126,9 +126,9 @@ pub(super) fn files(
                 home.clone().unwrap_or_default()
             },
             contract: runtime.mode().contract_name(),
-            syntax: match runtime {
-                Runtime::Of(Mode::DockerAgent | Mode::Infer | Mode::ReynPush) => Syntax::Yaml,
-                Runtime::Git | Runtime::Of(_) | Runtime::QwenCode => Syntax::Json,
+            syntax: match runtime.keeps_yaml() {
+                true => Syntax::Yaml,
+                false => Syntax::Json,
             },
             switches: context.surroundings.switches.clone(),
             home: home.clone(),

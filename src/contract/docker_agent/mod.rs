@@ -10,11 +10,12 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     BlockedBy, ContractEvent, Course, Decision, Defaults, End, EndKind, Envelope, Equality, Facts,
-    Folded, Json, Lifetime, Members, OnError, Point, Rules, Skip, Stop, Verdict, entry::Key,
-    envelope::known, members::is_null, patch::over_input, stdin, text,
+    Folded, Json, Lifetime, Members, OnError, Point, Runtime, Skip, Stop, Verdict, adopt::Adapter,
+    entry::Key, envelope::known, members::is_null, patch::over_input, stdin, text,
 };
 use crate::model::{Event, InvalidField};
 
+mod adapter;
 mod fold;
 mod output;
 
@@ -93,9 +94,25 @@ const FACTS: Facts = Facts {
     version: "docker_agent/seed+c",
 };
 
-impl Rules for DockerAgent {
+impl Runtime for DockerAgent {
     fn facts(&self) -> &'static Facts {
         &FACTS
+    }
+
+    fn adapter(&self) -> Option<&'static dyn Adapter> {
+        Some(&Self::Command)
+    }
+
+    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("SessionStart", "session_start"),
+            ("SessionEnd", "session_end"),
+            ("PreToolUse", "pre_tool_use"),
+            ("PostToolUse", "post_tool_use"),
+            ("PreCompact", "pre_compact"),
+            ("PostCompact", "after_compaction"),
+            ("OnError", "on_error"),
+        ]
     }
 
     fn modes(&self) -> &'static [&'static str] {

@@ -8,12 +8,14 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    ContractEvent, Defaults, End, EndKind, Envelope, Facts, Point, Rules, Skip, Stop, Verdict,
+    ContractEvent, Defaults, End, EndKind, Envelope, Facts, Point, Runtime, Skip, Stop, Verdict,
+    adopt::Adapter,
     entry::{AgentMode, Key},
     members::Members,
 };
 use crate::model::{Event, InvalidField};
 
+mod adapter;
 pub mod gate;
 
 pub(super) struct Infer;
@@ -58,9 +60,22 @@ const FACTS: Facts = Facts {
     version: "infer/0.179",
 };
 
-impl Rules for Infer {
+impl Runtime for Infer {
     fn facts(&self) -> &'static Facts {
         &FACTS
+    }
+
+    fn adapter(&self) -> Option<&'static dyn Adapter> {
+        Some(&Self)
+    }
+
+    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("SessionStart", "pre_session"),
+            ("SessionEnd", "post_session"),
+            ("PreToolUse", "pre_tool"),
+            ("PostToolUse", "post_tool"),
+        ]
     }
 
     fn defaults(&self, _point: &str) -> Defaults {

@@ -10,7 +10,8 @@ use serde_json::json;
 
 use super::{
     BlockedBy, Course, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Folded, Json,
-    Point, Rules, Skip, Stop, Subject, Verdict,
+    Point, Runtime, Skip, Stop, Subject, Verdict,
+    adopt::Adapter,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, complaint, refused, said, settled, silent, stop_of},
@@ -20,6 +21,8 @@ use super::{
     stdin,
 };
 use crate::model::{Event, InvalidField};
+
+pub(super) mod adapter;
 
 pub(super) struct GeminiCli;
 
@@ -67,9 +70,21 @@ const FACTS: Facts = Facts {
     version: "gemini_cli/2026",
 };
 
-impl Rules for GeminiCli {
+impl Runtime for GeminiCli {
     fn facts(&self) -> &'static Facts {
         &FACTS
+    }
+
+    fn adapter(&self) -> Option<&'static dyn Adapter> {
+        Some(&Self)
+    }
+
+    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("PreToolUse", "BeforeTool"),
+            ("PostToolUse", "AfterTool"),
+            ("PreCompact", "PreCompress"),
+        ]
     }
 
     fn defaults(&self, _point: &str) -> Defaults {

@@ -10,12 +10,15 @@ use serde_json::json;
 
 use super::{
     BlockedBy, Course, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Lifetime, Point,
-    Reminder, ReminderKind, Rules, Stop, Verdict,
+    Reminder, ReminderKind, Runtime, Stop, Verdict,
+    adopt::Adapter,
     entry::Key,
     members::{Fault, Members, boolean, text},
     stdin,
 };
 use crate::model::{Event, InvalidField};
+
+mod adapter;
 
 pub(super) struct Loom;
 
@@ -55,9 +58,23 @@ const FACTS: Facts = Facts {
     version: "loom/2026-07",
 };
 
-impl Rules for Loom {
+impl Runtime for Loom {
     fn facts(&self) -> &'static Facts {
         &FACTS
+    }
+
+    fn adapter(&self) -> Option<&'static dyn Adapter> {
+        Some(&Self)
+    }
+
+    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("SessionStart", "session.start"),
+            ("SessionEnd", "session.end"),
+            ("PreToolUse", "tool.pre"),
+            ("PostToolUse", "tool.post"),
+            ("OnError", "error"),
+        ]
     }
 
     fn defaults(&self, _point: &str) -> Defaults {

@@ -9,8 +9,9 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
-    BlockedBy, Course, Decision, Defaults, End, Envelope, Facts, Folded, Point, Rules, Skip, Stop,
-    Subject, Verdict,
+    BlockedBy, Course, Decision, Defaults, End, Envelope, Facts, Folded, Point, Runtime, Skip,
+    Stop, Subject, Verdict,
+    adopt::Adapter,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, refused, said, silent, stop_of},
@@ -18,6 +19,8 @@ use super::{
     stdin,
 };
 use crate::model::{Event, InvalidField};
+
+mod adapter;
 
 pub(super) struct Codex;
 
@@ -84,9 +87,13 @@ const FACTS: Facts = Facts {
     version: "codex/2026",
 };
 
-impl Rules for Codex {
+impl Runtime for Codex {
     fn facts(&self) -> &'static Facts {
         &FACTS
+    }
+
+    fn adapter(&self) -> Option<&'static dyn Adapter> {
+        Some(&Self)
     }
 
     /// A login shell; which one the user has is not known here.

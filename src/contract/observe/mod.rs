@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{CommandStyle, Defaults, End, Envelope, Facts, Rules, Skip, Stop, Verdict};
+use super::{CommandStyle, Defaults, End, Envelope, Facts, Runtime, Skip, Stop, Verdict};
 use crate::model::{Event, InvalidField};
 
 pub(super) struct Observe;
@@ -16,7 +16,7 @@ const FACTS: Facts = Facts {
     version: "observe/1",
 };
 
-impl Rules for Observe {
+impl Runtime for Observe {
     fn facts(&self) -> &'static Facts {
         &FACTS
     }

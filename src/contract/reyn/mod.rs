@@ -9,13 +9,16 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    CommandStyle, ContractEvent, Defaults, End, EndKind, Envelope, Facts, Point, Rules, Skip, Stop,
-    Verdict,
+    CommandStyle, ContractEvent, Defaults, End, EndKind, Envelope, Facts, Point, Runtime, Skip,
+    Stop, Verdict,
+    adopt::Adapter,
     entry::Key,
     members::{Fault, Members},
     stdin, verdict,
 };
 use crate::model::{Event, InvalidField};
+
+mod adapter;
 
 /// The two schemes that run a command.
 pub(super) enum Reyn {
@@ -75,9 +78,20 @@ const FACTS: Facts = Facts {
     version: "reyn/2026-06",
 };
 
-impl Rules for Reyn {
+impl Runtime for Reyn {
     fn facts(&self) -> &'static Facts {
         &FACTS
+    }
+
+    fn adapter(&self) -> Option<&'static dyn Adapter> {
+        Some(&Self::Push)
+    }
+
+    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("SessionStart", "session_start"),
+            ("SessionEnd", "session_end"),
+        ]
     }
 
     fn modes(&self) -> &'static [&'static str] {

@@ -9,13 +9,16 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     BlockedBy, CommandStyle, Course, Decision, Defaults, End, EndKind, Envelope, Facts, Folded,
-    Json, Point, Rules, Skip, Stop, Verdict,
+    Json, Point, Runtime, Skip, Stop, Verdict,
+    adopt::{Adapter, base_coats},
     entry::Key,
     envelope::known,
     members::{Fault, Members, is_null, number, text, texts},
     stdin,
 };
 use crate::model::{Event, InvalidField};
+
+mod adapter;
 
 pub(super) struct Basecoat;
 
@@ -154,9 +157,18 @@ const FACTS: Facts = Facts {
     version: "basecoat/1",
 };
 
-impl Rules for Basecoat {
+impl Runtime for Basecoat {
     fn facts(&self) -> &'static Facts {
         &FACTS
+    }
+
+    fn adapter(&self) -> Option<&'static dyn Adapter> {
+        Some(&Self)
+    }
+
+    /// Its hooks are for every runtime's events.
+    fn spelled<'a>(&self, point: &'a str) -> &'a str {
+        base_coats(point)
     }
 
     /// The specification says neither how a command is run nor how long: it suggests one to three seconds.

@@ -6,8 +6,9 @@
 use bytes::Bytes;
 
 use super::{
-    BlockedBy, CommandStyle, Decision, Defaults, End, Envelope, Facts, Folded, Json, Point, Rules,
-    Skip, Stop, Subject, Verdict,
+    BlockedBy, CommandStyle, Decision, Defaults, End, Envelope, Facts, Folded, Json, Point,
+    Runtime, Skip, Stop, Subject, Verdict,
+    adopt::Adapter,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, broke, refused, said, settled, silent, stop_of},
@@ -15,6 +16,8 @@ use super::{
     stdin,
 };
 use crate::model::{Event, InvalidField};
+
+mod adapter;
 
 pub(super) struct Cursor;
 
@@ -69,9 +72,24 @@ const FACTS: Facts = Facts {
     version: "cursor/2026",
 };
 
-impl Rules for Cursor {
+impl Runtime for Cursor {
     fn facts(&self) -> &'static Facts {
         &FACTS
+    }
+
+    fn adapter(&self) -> Option<&'static dyn Adapter> {
+        Some(&Self)
+    }
+
+    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("SessionStart", "sessionStart"),
+            ("SessionEnd", "sessionEnd"),
+            ("PreToolUse", "preToolUse"),
+            ("PostToolUse", "postToolUse"),
+            ("PreCompact", "preCompact"),
+            ("OnError", "postToolUseFailure"),
+        ]
     }
 
     /// How long a hook may take is not published.

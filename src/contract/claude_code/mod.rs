@@ -9,7 +9,8 @@ use bytes::Bytes;
 
 use super::{
     BlockedBy, Course, Decision, Defaults, End, Envelope, Equality, Facts, Folded, Json, Point,
-    Rules, Skip, Stop, Subject, Verdict,
+    Runtime, Skip, Stop, Subject, Verdict,
+    adopt::Adapter,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, broke, failure, refused, said, settled, silent, stop_of},
@@ -17,6 +18,8 @@ use super::{
     stdin, tighten,
 };
 use crate::model::{Event, InvalidField};
+
+mod adapter;
 
 pub(super) struct ClaudeCode;
 
@@ -108,9 +111,17 @@ const FACTS: Facts = Facts {
     version: "claude_code/2026-10",
 };
 
-impl Rules for ClaudeCode {
+impl Runtime for ClaudeCode {
     fn facts(&self) -> &'static Facts {
         &FACTS
+    }
+
+    fn adapter(&self) -> Option<&'static dyn Adapter> {
+        Some(&Self)
+    }
+
+    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
+        &[("OnError", "PostToolUseFailure")]
     }
 
     fn defaults(&self, point: &str) -> Defaults {

@@ -10,8 +10,9 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::{
-    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json, Point, Rules, Skip,
-    Stop, Subject, Verdict,
+    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json, Point, Runtime,
+    Skip, Stop, Subject, Verdict,
+    adopt::Adapter,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, complaint, failure, printed, refused, settled, silent, stop_of},
@@ -20,6 +21,8 @@ use super::{
     stdin,
 };
 use crate::model::{Event, InvalidField};
+
+mod adapter;
 
 pub(super) struct Copilot;
 
@@ -113,9 +116,24 @@ const FACTS: Facts = Facts {
     version: "copilot/2026",
 };
 
-impl Rules for Copilot {
+impl Runtime for Copilot {
     fn facts(&self) -> &'static Facts {
         &FACTS
+    }
+
+    fn adapter(&self) -> Option<&'static dyn Adapter> {
+        Some(&Self)
+    }
+
+    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("SessionStart", "sessionStart"),
+            ("SessionEnd", "sessionEnd"),
+            ("PreToolUse", "preToolUse"),
+            ("PostToolUse", "postToolUse"),
+            ("PreCompact", "preCompact"),
+            ("OnError", "errorOccurred"),
+        ]
     }
 
     fn defaults(&self, _point: &str) -> Defaults {
