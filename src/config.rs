@@ -16,12 +16,12 @@ use self::{
     written::{Infer, Written},
 };
 use crate::{
+    contract::{WrittenLists, hook_file::Switches},
     hooks::{
         Registered,
         http::{Egress, decide},
         lists::Listing,
         load::{self, HooksFile, LoadError, Loaded},
-        read::{InferLists, Switches},
         valve::OnLimit,
     },
     journal::{Capture, append::Settings},
@@ -542,7 +542,7 @@ fn listing(written: Infer, append: &str) -> Result<Listing, ConfigProblem> {
         append: append.to_owned(),
         are_consent,
         file,
-        written: InferLists {
+        written: WrittenLists {
             all: written.all,
             auto: written.auto,
             plan: written.plan,

@@ -12,11 +12,8 @@ use super::{
     written::{HookEntry, HooksFileEntry, RuleEntry, Words},
 };
 use crate::{
-    contract::{CommandStyle, Entry, Mode, Stop},
-    hooks::{
-        Action, Matcher, Owner, Question, Registered, Template, load::HooksFile,
-        read::CONTRACTS as READ, rule::Rule,
-    },
+    contract::{CommandStyle, Entry, Mode, Stop, hook_file::contracts},
+    hooks::{Action, Matcher, Owner, Question, Registered, Template, load::HooksFile, rule::Rule},
     model::{Command, InvalidField, OnFailure, ProfileName, is_plain},
     policy::environment::settable,
 };
@@ -138,11 +135,12 @@ pub(super) fn read(
 /// Names the key that is wrong, and the file.
 pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
     let shown = entry.path.display().to_string();
-    if !READ.contains(&entry.contract.as_str()) {
+    let read = contracts();
+    if !read.contains(&entry.contract.as_str()) {
         let problem = format!(
             "is `{}`; files are read of {}",
             entry.contract,
-            READ.join(", ")
+            read.join(", ")
         );
         return Err(wrong("hooks_file.contract", &shown, problem));
     }

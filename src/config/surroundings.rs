@@ -7,7 +7,7 @@ use std::{
 
 use super::ConfigProblem;
 use crate::{
-    hooks::read::Switches,
+    contract::hook_file::Switches,
     policy::{References, environment::DEPTH},
 };
 

@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    hooks::{read::CONTRACTS as READ, valve::OnLimit},
+    contract::hook_file::contracts,
+    hooks::valve::OnLimit,
     journal::append::Settings,
     policy::units::{Size, Span},
     sandbox::{BackendName, DEFAULT_UID_RANGE, RuntimeKind},
@@ -229,7 +230,7 @@ pub(super) struct HooksFileEntry {
     /// Where relative working directories in it start.
     pub(super) base: Option<PathBuf>,
     /// Whose form it has.
-    #[schemars(extend("enum" = READ))]
+    #[schemars(extend("enum" = contracts()))]
     pub(super) contract: String,
     /// The command that judges in the place of docker-agent's models, program first.
     pub(super) judge: Option<Vec<String>>,

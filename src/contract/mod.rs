@@ -20,12 +20,15 @@ mod gemini_cli;
 mod git;
 mod given;
 mod hindered;
+pub mod hook_file;
 mod infer;
 mod loom;
+pub mod matcher;
 mod merge;
 mod mode;
 mod observe;
 mod patch;
+mod post;
 mod qwen_code;
 mod reading;
 mod report;
@@ -37,15 +40,25 @@ mod verdict;
 mod words;
 
 pub use self::{
+    claude_code::filter::Filter,
+    docker_agent::{builtin::Builtin, git::Question},
     end::{End, EndKind},
     entry::{AgentMode, Entry, OnError},
     envelope::{Budget, Envelope, Tool},
     given::{GivenEnd, Told},
     hindered::Bearing,
-    infer::gate as infer_gate,
+    hook_file::{Action, Owner, Registered},
+    infer::{
+        gate as infer_gate,
+        lists::{Lists, WrittenLists},
+    },
+    loom::{log::Log, payload::Payload, save::Save},
+    matcher::Matcher,
     mode::display,
+    post::{Allowed, Denied, Post, Standing, Url},
     reading::{Folded, Reading, Reminder, ReminderKind, read},
     report::Report,
+    reyn::template::Template,
     runtime::{CommandStyle, Course, Defaults, Equality, Lifetime, Point, Stop, Subject},
     verdict::{BlockedBy, ContractEvent, Decision, Json, Push, Skip, Verdict},
 };
@@ -55,7 +68,13 @@ use self::{
     mode::tighten,
     runtime::{Facts, Runtime},
 };
-pub(crate) use self::{hindered::may_be_why, mode::Moment, report::plain};
+pub(crate) use self::{
+    hindered::may_be_why,
+    loom::log::summary as log_line,
+    mode::Moment,
+    post::{Piece, pieces},
+    report::plain,
+};
 pub(crate) use crate::model::members::{Members, text};
 
 /// Says whether a lifecycle point ends something, so that a hook there should outlive a client that goes away.
@@ -135,6 +154,9 @@ registry! {
         qwen_code::QwenCode,
     }
 }
+
+#[cfg(test)]
+pub(crate) use self::docker_agent::builtin::{NOT_SERVED, SERVED, shorthand};
 
 #[cfg(test)]
 mod table;

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::{
-    BlockedBy, ContractEvent, Course, Decision, Defaults, End, Entry, Envelope, Equality, Folded,
-    Lifetime, Members, Mode, Point, Skip, Stop, Subject, Verdict, adopt, basecoat, entry, hindered,
-    is_spelled, text, words,
+    BlockedBy, ContractEvent, Course, Decision, Defaults, End, Entry, Envelope, Equality, Filter,
+    Folded, Lifetime, Members, Mode, Point, Skip, Stop, Subject, Verdict, adopt, basecoat, entry,
+    hindered, is_spelled, text, words,
 };
 use crate::model::{Event, InvalidField, OnFailure, check_name};
 
@@ -74,6 +74,32 @@ impl Mode {
     /// Returns the points for which Base Coat has another name, each as Base Coat and as the contract calls it.
     pub(super) fn shared_points(self) -> &'static [(&'static str, &'static str)] {
         self.runtime().shared_points()
+    }
+
+    /// Returns the first mode that follows the rules of a version.
+    pub fn of_version(version: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|mode| mode.version() == version)
+    }
+
+    /// Says whether its runtime puts the values of its variables into the words of a program that no shell reads.
+    pub fn expands_words(self) -> bool {
+        self.runtime().expands_words()
+    }
+
+    /// Says whether pushes of its hooks open turns, which a valve counts.
+    pub fn opens_turns(self) -> bool {
+        self.runtime().opens_turns()
+    }
+
+    /// Says whether its runtime has lists of the commands that run, by the agent's mode.
+    pub fn has_lists(self) -> bool {
+        self.runtime().has_lists()
+    }
+
+    /// Reads the rule that an entry says beside its matcher; `None` where there is none such, or what is written is none.
+    pub fn filter(self, rule: &str) -> Option<Filter> {
+        self.runtime().filter(rule)
     }
 
     /// Returns which rules are followed.

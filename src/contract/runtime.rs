@@ -5,7 +5,10 @@ use std::{fmt, time::Duration};
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::{ContractEvent, Decision, End, Envelope, Folded, Skip, Verdict, adopt::Adapter, entry};
+use super::{
+    ContractEvent, Decision, End, Envelope, Filter, Folded, Matcher, Skip, Verdict, adopt::Adapter,
+    entry, hook_file::HookFile,
+};
 use crate::model::{Event, InvalidField};
 
 /// The rules of a contract in one of its modes.
@@ -60,6 +63,38 @@ pub(super) trait Runtime: Sync {
     /// Returns what matchers at a point look at.
     fn subject(&self, _point: &str) -> Subject {
         Subject::Tool
+    }
+
+    /// Reads what a matcher says that is for what `subject` names; not empty.
+    fn matcher(&self, _subject: Subject, _text: &str) -> Result<Matcher, InvalidField> {
+        let contract = self.facts().contract;
+        let problem = format!("is not a key of entries under `{contract}`");
+        Err(InvalidField::new("matcher", problem))
+    }
+
+    /// Reads the rule that an entry says beside its matcher; `None` where there is none such, or what is written is none.
+    fn filter(&self, _rule: &str) -> Option<Filter> {
+        None
+    }
+
+    /// Says whether it puts the values of its variables into the words of a program that no shell reads.
+    fn expands_words(&self) -> bool {
+        false
+    }
+
+    /// Says whether pushes of its hooks open turns, which a valve counts.
+    fn opens_turns(&self) -> bool {
+        false
+    }
+
+    /// Says whether it has lists of the commands that run, by the agent's mode.
+    fn has_lists(&self) -> bool {
+        false
+    }
+
+    /// Returns how its files of hooks are read; `None` where there are none.
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        None
     }
 
     /// Returns the members by which an event tells its session, the one that counts first.

@@ -100,10 +100,10 @@ pub(crate) fn told(
     (put_in(hook.mode, command, &values), environment)
 }
 
-/// Puts values into a command: into a line that is one command, and into the words of Claude Code's programs.
+/// Puts values into a command: into a line that is one command and, where its runtime does so, into the words of a program.
 fn put_in(mode: Mode, command: Command, values: &BTreeMap<&str, String>) -> Command {
     match command {
-        Command::Argv(argv) if mode == Mode::ClaudeCode => {
+        Command::Argv(argv) if mode.expands_words() => {
             let put_in = |word: OsString| {
                 let Some(text) = word.to_str() else {
                     return word;

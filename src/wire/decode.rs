@@ -190,20 +190,12 @@ pub(super) fn mode(contract: i32, mode: &str) -> Result<Mode, InvalidField> {
 }
 
 /// Returns a contract's id as the command line and records spell it.
-pub(crate) const fn contract_id(contract: pb::Contract) -> &'static str {
-    match contract {
-        pb::Contract::Basecoat => "basecoat",
-        pb::Contract::ClaudeCode => "claude_code",
-        pb::Contract::Codex => "codex",
-        pb::Contract::Copilot => "copilot",
-        pb::Contract::Cursor => "cursor",
-        pb::Contract::DockerAgent => "docker_agent",
-        pb::Contract::GeminiCli => "gemini_cli",
-        pb::Contract::Infer => "infer",
-        pb::Contract::Loom => "loom",
-        pb::Contract::Observe | pb::Contract::Unspecified => "observe",
-        pb::Contract::Reyn => "reyn",
-    }
+pub(crate) fn contract_id(contract: pb::Contract) -> &'static str {
+    let name = contract.as_str_name().trim_start_matches("CONTRACT_");
+    let mut known = Mode::ALL.into_iter().map(Mode::contract_name);
+    known
+        .find(|known| known.eq_ignore_ascii_case(name))
+        .unwrap_or_else(|| Mode::Observe.contract_name())
 }
 
 /// Returns a contract as messages have it.
@@ -436,4 +428,26 @@ pub(super) fn timeout(duration: prost_types::Duration) -> Result<Duration, Inval
 
 pub(super) fn known<T, E>(value: Result<T, E>, field: &str) -> Result<T, InvalidField> {
     value.map_err(|_| InvalidField::new(field, "is a value that this version does not know"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_contract_of_the_protocol_has_rules_and_the_other_way_about() {
+        let numbers = (1..).map_while(|number| pb::Contract::try_from(number).ok());
+        for contract in numbers {
+            let id = contract_id(contract);
+            let named = format!("CONTRACT_{}", id.to_uppercase());
+            assert_eq!(contract.as_str_name(), named);
+            assert!(any_mode(contract).is_some(), "{id}");
+        }
+        for mode in Mode::ALL {
+            assert_eq!(contract_id(contract_of(mode)), mode.contract_name());
+            assert_ne!(contract_of(mode), pb::Contract::Unspecified, "{mode:?}");
+        }
+        assert_eq!(any_mode(pb::Contract::Unspecified), None);
+        assert_eq!(contract_id(pb::Contract::Unspecified), "observe");
+    }
 }

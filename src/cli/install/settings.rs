@@ -16,12 +16,11 @@ use super::{
 };
 use crate::{
     cli::{Context, Failure},
-    contract::adopt::Adopted,
-    hooks::{
-        Registered,
-        load::peek,
-        read::{Origin, ReadError, Switches, read},
+    contract::{
+        adopt::Adopted,
+        hook_file::{Origin, ReadError, Switches, read},
     },
+    hooks::{Registered, load::peek},
     model::json,
     util::trusted_file,
 };

@@ -13,12 +13,14 @@ use super::{
     adopt::{Adapter, base_coats},
     entry::Key,
     envelope::known,
+    hook_file::HookFile,
     members::{Fault, Members, is_null, number, text, texts},
     stdin,
 };
 use crate::model::{Event, InvalidField};
 
 mod adapter;
+mod hook_file;
 
 pub(super) struct Basecoat;
 
@@ -163,6 +165,10 @@ impl Runtime for Basecoat {
     }
 
     fn adapter(&self) -> Option<&'static dyn Adapter> {
+        Some(&Self)
+    }
+
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
         Some(&Self)
     }
 

@@ -8,18 +8,23 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    BlockedBy, Course, Decision, Defaults, End, Envelope, Equality, Facts, Folded, Json, Point,
-    Runtime, Skip, Stop, Subject, Verdict,
+    BlockedBy, Course, Decision, Defaults, End, Envelope, Equality, Facts, Folded, Json, Matcher,
+    Point, Runtime, Skip, Stop, Subject, Verdict,
     adopt::Adapter,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, broke, failure, refused, said, settled, silent, stop_of},
+    hook_file::HookFile,
     merge::{INTERRUPT, decide, halt, hand_on, merged, stop, weight},
     stdin, tighten,
 };
 use crate::model::{Event, InvalidField};
 
 mod adapter;
+pub(super) mod filter;
+mod hook_file;
+
+use self::filter::Filter;
 
 pub(super) struct ClaudeCode;
 
@@ -118,6 +123,26 @@ impl Runtime for ClaudeCode {
 
     fn adapter(&self) -> Option<&'static dyn Adapter> {
         Some(&Self)
+    }
+
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    fn expands_words(&self) -> bool {
+        true
+    }
+
+    /// A list of plain names, or a pattern.
+    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        if text.chars().all(is_of_a_list) {
+            return Ok(Matcher::names(text, &['|', ',']));
+        }
+        Matcher::pattern(text)
+    }
+
+    fn filter(&self, rule: &str) -> Option<Filter> {
+        Filter::parse(rule)
     }
 
     fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
@@ -369,4 +394,8 @@ fn permission(own: &Fields<'_, '_>, faults: &Faults, verdict: &mut Verdict) -> V
         Decision::Allow => decision.unread(),
         Decision::Ask | Decision::Block | Decision::Deny | Decision::None => Vec::new(),
     }
+}
+
+fn is_of_a_list(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ',' | '|' | ' ')
 }

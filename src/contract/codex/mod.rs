@@ -9,18 +9,20 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
-    BlockedBy, Course, Decision, Defaults, End, Envelope, Facts, Folded, Point, Runtime, Skip,
-    Stop, Subject, Verdict,
+    BlockedBy, Course, Decision, Defaults, End, Envelope, Facts, Folded, Matcher, Point, Runtime,
+    Skip, Stop, Subject, Verdict,
     adopt::Adapter,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, refused, said, silent, stop_of},
+    hook_file::HookFile,
     merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
     stdin,
 };
 use crate::model::{Event, InvalidField};
 
 mod adapter;
+mod hook_file;
 
 pub(super) struct Codex;
 
@@ -94,6 +96,18 @@ impl Runtime for Codex {
 
     fn adapter(&self) -> Option<&'static dyn Adapter> {
         Some(&Self)
+    }
+
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    /// A list of plain names, or a pattern.
+    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        if text.chars().all(is_of_names) {
+            return Ok(Matcher::names(text, &['|']));
+        }
+        Matcher::pattern(text)
     }
 
     /// A login shell; which one the user has is not known here.
@@ -365,4 +379,8 @@ fn supported(is: bool, field: &'static str) -> Result<(), Skip> {
 fn only(fields: &Fields<'_, '_>, known: &[&str]) -> Result<(), Skip> {
     let all_known = fields.names().all(|name| known.contains(&&*name));
     all_known.then_some(()).ok_or(Skip::InvalidJson)
+}
+
+fn is_of_names(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '|')
 }

@@ -10,12 +10,13 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::{
-    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json, Point, Runtime,
-    Skip, Stop, Subject, Verdict,
+    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json, Matcher, Point,
+    Runtime, Skip, Stop, Subject, Verdict,
     adopt::Adapter,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, complaint, failure, printed, refused, settled, silent, stop_of},
+    hook_file::HookFile,
     members::{Members, text},
     merge::{INTERRUPT, decide, hand_on, merged, stop, strength},
     stdin,
@@ -23,6 +24,7 @@ use super::{
 use crate::model::{Event, InvalidField};
 
 mod adapter;
+mod hook_file;
 
 pub(super) struct Copilot;
 
@@ -123,6 +125,14 @@ impl Runtime for Copilot {
 
     fn adapter(&self) -> Option<&'static dyn Adapter> {
         Some(&Self)
+    }
+
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        Matcher::whole(text)
     }
 
     fn shared_points(&self) -> &'static [(&'static str, &'static str)] {

@@ -6,18 +6,20 @@
 use bytes::Bytes;
 
 use super::{
-    BlockedBy, CommandStyle, Decision, Defaults, End, Envelope, Facts, Folded, Json, Point,
-    Runtime, Skip, Stop, Subject, Verdict,
+    BlockedBy, CommandStyle, Decision, Defaults, End, Envelope, Facts, Folded, Json, Matcher,
+    Point, Runtime, Skip, Stop, Subject, Verdict,
     adopt::Adapter,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, broke, refused, said, settled, silent, stop_of},
+    hook_file::HookFile,
     merge::{decide, hand_on, merged, stop, strength},
     stdin,
 };
 use crate::model::{Event, InvalidField};
 
 mod adapter;
+mod hook_file;
 
 pub(super) struct Cursor;
 
@@ -79,6 +81,14 @@ impl Runtime for Cursor {
 
     fn adapter(&self) -> Option<&'static dyn Adapter> {
         Some(&Self)
+    }
+
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        Matcher::pattern(text)
     }
 
     fn shared_points(&self) -> &'static [(&'static str, &'static str)] {

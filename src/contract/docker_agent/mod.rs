@@ -10,13 +10,17 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     BlockedBy, ContractEvent, Course, Decision, Defaults, End, EndKind, Envelope, Equality, Facts,
-    Folded, Json, Lifetime, Members, OnError, Point, Runtime, Skip, Stop, Verdict, adopt::Adapter,
-    entry::Key, envelope::known, members::is_null, patch::over_input, stdin, text,
+    Folded, Json, Lifetime, Matcher, Members, OnError, Point, Runtime, Skip, Stop, Subject,
+    Verdict, adopt::Adapter, entry::Key, envelope::known, hook_file::HookFile, members::is_null,
+    patch::over_input, stdin, text,
 };
 use crate::model::{Event, InvalidField};
 
 mod adapter;
+pub(super) mod builtin;
 mod fold;
+pub(super) mod git;
+mod hook_file;
 mod output;
 
 /// The two types of hook whose ends are read.
@@ -101,6 +105,14 @@ impl Runtime for DockerAgent {
 
     fn adapter(&self) -> Option<&'static dyn Adapter> {
         Some(&Self::Command)
+    }
+
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self::Command)
+    }
+
+    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        Matcher::whole(text)
     }
 
     fn shared_points(&self) -> &'static [(&'static str, &'static str)] {

@@ -10,11 +10,12 @@ use serde_json::json;
 
 use super::{
     BlockedBy, Course, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Folded, Json,
-    Point, Runtime, Skip, Stop, Subject, Verdict,
+    Matcher, Point, Runtime, Skip, Stop, Subject, Verdict,
     adopt::Adapter,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, complaint, refused, said, settled, silent, stop_of},
+    hook_file::HookFile,
     members::{self, Members},
     merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
     patch::{over_input, over_member, patched},
@@ -23,6 +24,7 @@ use super::{
 use crate::model::{Event, InvalidField};
 
 pub(super) mod adapter;
+mod hook_file;
 
 pub(super) struct GeminiCli;
 
@@ -77,6 +79,17 @@ impl Runtime for GeminiCli {
 
     fn adapter(&self) -> Option<&'static dyn Adapter> {
         Some(&Self)
+    }
+
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    fn matcher(&self, subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        if subject != Subject::Tool {
+            return Ok(Matcher::names(text, &[]));
+        }
+        Matcher::pattern(text)
     }
 
     fn shared_points(&self) -> &'static [(&'static str, &'static str)] {

@@ -11,12 +11,15 @@ use super::{
     ContractEvent, Defaults, End, EndKind, Envelope, Facts, Point, Runtime, Skip, Stop, Verdict,
     adopt::Adapter,
     entry::{AgentMode, Key},
+    hook_file::HookFile,
     members::Members,
 };
 use crate::model::{Event, InvalidField};
 
 mod adapter;
 pub mod gate;
+mod hook_file;
+pub(super) mod lists;
 
 pub(super) struct Infer;
 
@@ -67,6 +70,14 @@ impl Runtime for Infer {
 
     fn adapter(&self) -> Option<&'static dyn Adapter> {
         Some(&Self)
+    }
+
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    fn has_lists(&self) -> bool {
+        true
     }
 
     fn shared_points(&self) -> &'static [(&'static str, &'static str)] {

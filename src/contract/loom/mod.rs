@@ -9,16 +9,21 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::{
-    BlockedBy, Course, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Lifetime, Point,
-    Reminder, ReminderKind, Runtime, Stop, Verdict,
+    BlockedBy, Course, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Lifetime,
+    Matcher, Point, Reminder, ReminderKind, Runtime, Stop, Subject, Verdict,
     adopt::Adapter,
     entry::Key,
+    hook_file::HookFile,
     members::{Fault, Members, boolean, text},
     stdin,
 };
 use crate::model::{Event, InvalidField};
 
 mod adapter;
+mod hook_file;
+pub(super) mod log;
+pub(super) mod payload;
+pub(super) mod save;
 
 pub(super) struct Loom;
 
@@ -65,6 +70,14 @@ impl Runtime for Loom {
 
     fn adapter(&self) -> Option<&'static dyn Adapter> {
         Some(&Self)
+    }
+
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        Matcher::globs(text)
     }
 
     fn shared_points(&self) -> &'static [(&'static str, &'static str)] {

@@ -13,12 +13,15 @@ use super::{
     Stop, Verdict,
     adopt::Adapter,
     entry::Key,
+    hook_file::HookFile,
     members::{Fault, Members},
     stdin, verdict,
 };
 use crate::model::{Event, InvalidField};
 
 mod adapter;
+mod hook_file;
+pub(super) mod template;
 
 /// The two schemes that run a command.
 pub(super) enum Reyn {
@@ -85,6 +88,14 @@ impl Runtime for Reyn {
 
     fn adapter(&self) -> Option<&'static dyn Adapter> {
         Some(&Self::Push)
+    }
+
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self::Push)
+    }
+
+    fn opens_turns(&self) -> bool {
+        true
     }
 
     fn shared_points(&self) -> &'static [(&'static str, &'static str)] {

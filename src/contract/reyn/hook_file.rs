@@ -2,10 +2,15 @@
 
 use serde_json::{Map, Value};
 
-use super::{Gathered, Item, ReadError, argv, line};
+use super::{Reyn, template::Template};
 use crate::{
-    contract::Mode,
-    hooks::{Action, Matcher, Registered, Template},
+    contract::{
+        Matcher, Mode,
+        hook_file::{
+            Action, Gathered, HookFile, Item, ReadError, Registered, Switches, Syntax, argv, line,
+            yaml::Version,
+        },
+    },
     model::{Command, ProfileName},
 };
 
@@ -27,7 +32,22 @@ const OTHER_KEYS: [&str; 6] = [
     "write_paths",
 ];
 
-pub(super) fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
+impl HookFile for Reyn {
+    fn syntax(&self) -> Syntax {
+        Syntax::Yaml(Version::V1_1)
+    }
+
+    fn read(
+        &self,
+        file: &mut Gathered<'_>,
+        root: &Item<'_>,
+        _switches: &Switches,
+    ) -> Result<(), ReadError> {
+        read(file, root)
+    }
+}
+
+fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
     if root.value().is_null() {
         return Ok(());
     }

@@ -21,7 +21,7 @@ const TOO_LARGE: &str = "grows too large with its aliases written out";
 
 /// Which plain words are booleans.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Version {
+pub(in crate::contract) enum Version {
     /// YAML 1.1: `on`, `off`, `yes` and `no` too. A key that is true is called `on`, which is what somebody wrote there.
     V1_1,
     /// YAML 1.2: `true` and `false` alone.
@@ -33,7 +33,7 @@ pub(super) enum Version {
 /// # Errors
 ///
 /// Says where it is no YAML, repeats a key, nests too deep, or grows too large.
-pub(super) fn parse(text: &str, version: Version) -> Result<Value, String> {
+pub(in crate::contract) fn parse(text: &str, version: Version) -> Result<Value, String> {
     let mut tree = Tree::new(version);
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| {

@@ -5,9 +5,12 @@
 use regex::Regex;
 use serde_json::value::RawValue;
 
-use super::matcher::{Subjects, compiled};
 use crate::{
-    contract::{Json, Members, Mode, Tool, text},
+    contract::{
+        Json, Members, Mode, Tool,
+        matcher::{Subjects, compiled},
+        text,
+    },
     policy::environment::is_name,
 };
 

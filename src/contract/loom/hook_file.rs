@@ -3,8 +3,17 @@
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use super::{Gathered, Item, ReadError, Switches, line};
-use crate::hooks::{Action, Log, Matcher, Payload, Registered, Save, http::Post};
+use super::{Loom, log::Log, payload::Payload, save::Save};
+use crate::contract::{
+    Matcher, Post,
+    hook_file::{Action, Gathered, HookFile, Item, ReadError, Registered, Switches, line},
+};
+
+/// The switch without which no command of a hook runs.
+const ALLOWED: &str = "OWNWARE_ALLOW_COMMAND_HOOKS";
+
+/// The switch with which no hook runs.
+const DISABLED: &str = "OWNWARE_DISABLE_HOOKS";
 
 /// How long a person has to answer where the entry does not say: half an hour.
 const PERSON: Duration = Duration::from_secs(30 * 60);
@@ -26,11 +35,27 @@ const BUCKETS: [(&str, &str); 7] = [
     ("onError", "error"),
 ];
 
-pub(super) fn read(
-    file: &mut Gathered<'_>,
-    root: &Item<'_>,
-    switches: &Switches,
-) -> Result<(), ReadError> {
+impl HookFile for Loom {
+    fn switches(&self) -> &'static [&'static str] {
+        &[ALLOWED, DISABLED]
+    }
+
+    fn disabled(&self, switches: &Switches) -> Option<&'static str> {
+        let is_disabled = switches.value(DISABLED) == Some("1");
+        is_disabled.then_some("`OWNWARE_DISABLE_HOOKS` is 1")
+    }
+
+    fn read(
+        &self,
+        file: &mut Gathered<'_>,
+        root: &Item<'_>,
+        switches: &Switches,
+    ) -> Result<(), ReadError> {
+        read(file, root, switches)
+    }
+}
+
+fn read(file: &mut Gathered<'_>, root: &Item<'_>, switches: &Switches) -> Result<(), ReadError> {
     root.map()?;
     let Some(hooks) = root.down("hooks") else {
         return Ok(());
@@ -113,7 +138,7 @@ fn hook(
 fn command(entry: &Item<'_>, key: &str, switches: &Switches) -> Result<Action, ReadError> {
     entry.only(&[key, "command", "timeoutMs", "tools"])?;
     let command = line(&entry.present("command")?)?;
-    if !switches.ownware_allow_command_hooks {
+    if switches.value(ALLOWED) != Some("1") {
         let problem =
             "is `command`, which runs only where the operator sets `OWNWARE_ALLOW_COMMAND_HOOKS=1`";
         return Err(entry.wrong_at(key, problem));

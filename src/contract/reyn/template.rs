@@ -1,4 +1,4 @@
-//! reyn's `template_push`: a message made of the event, without any process.
+//! `template_push`: a message made of the event, without any process.
 //!
 //! The texts are Jinja2, rendered by minijinja. They come from the operator's configuration, never from a request.
 

@@ -10,8 +10,7 @@ use serde_json::{Map, Value};
 
 use super::ReadError;
 use crate::{
-    contract::{Entry, Mode},
-    hooks::Matcher,
+    contract::{Entry, Matcher, Mode},
     model::{InvalidField, is_plain},
     policy::environment::settable,
 };
@@ -21,7 +20,7 @@ const NAME_BYTES: usize = 256;
 
 /// A value of a file.
 #[derive(Clone, Debug)]
-pub(super) struct Item<'a> {
+pub(in crate::contract) struct Item<'a> {
     entry: String,
     field: String,
     file: &'a str,
@@ -30,7 +29,7 @@ pub(super) struct Item<'a> {
 
 impl<'a> Item<'a> {
     /// Returns the whole of a file.
-    pub(super) const fn root(file: &'a str, value: &'a Value) -> Self {
+    pub(in crate::contract) const fn root(file: &'a str, value: &'a Value) -> Self {
         Self {
             entry: String::new(),
             field: String::new(),
@@ -40,7 +39,7 @@ impl<'a> Item<'a> {
     }
 
     /// Says what is wrong with it.
-    pub(super) fn wrong(&self, problem: impl Into<String>) -> ReadError {
+    pub(in crate::contract) fn wrong(&self, problem: impl Into<String>) -> ReadError {
         ReadError {
             entry: self.entry.clone(),
             field: self.field.clone(),
@@ -50,7 +49,11 @@ impl<'a> Item<'a> {
     }
 
     /// Says of a field what is wrong, whether it is there or not.
-    pub(super) fn wrong_at(&self, field: &str, problem: impl Into<String>) -> ReadError {
+    pub(in crate::contract) fn wrong_at(
+        &self,
+        field: &str,
+        problem: impl Into<String>,
+    ) -> ReadError {
         ReadError {
             field: join(&self.field, field),
             ..self.wrong(problem)
@@ -58,24 +61,24 @@ impl<'a> Item<'a> {
     }
 
     /// Returns how its entry is called: `hooks.PreToolUse[0].hooks[1]`.
-    pub(super) fn entry(&self) -> &str {
+    pub(in crate::contract) fn entry(&self) -> &str {
         &self.entry
     }
 
     /// Returns where it stands, for people.
-    pub(super) fn place(&self) -> String {
+    pub(in crate::contract) fn place(&self) -> String {
         let parts = [self.file, &self.entry, &self.field];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         parts.join(": ")
     }
 
     /// Returns the value itself.
-    pub(super) const fn value(&self) -> &'a Value {
+    pub(in crate::contract) const fn value(&self) -> &'a Value {
         self.value
     }
 
     /// Returns a member that leads to entries; absent and null are the same.
-    pub(super) fn down(&self, key: &str) -> Option<Self> {
+    pub(in crate::contract) fn down(&self, key: &str) -> Option<Self> {
         Some(Self {
             entry: join(&self.entry, key),
             value: self.member(key)?,
@@ -84,7 +87,7 @@ impl<'a> Item<'a> {
     }
 
     /// Returns a member that says something about this entry; absent and null are the same.
-    pub(super) fn field(&self, key: &str) -> Option<Self> {
+    pub(in crate::contract) fn field(&self, key: &str) -> Option<Self> {
         Some(Self {
             field: join(&self.field, key),
             value: self.member(key)?,
@@ -97,13 +100,13 @@ impl<'a> Item<'a> {
     }
 
     /// Returns it as a map.
-    pub(super) fn map(&self) -> Result<&'a Map<String, Value>, ReadError> {
+    pub(in crate::contract) fn map(&self) -> Result<&'a Map<String, Value>, ReadError> {
         let map = self.value.as_object();
         map.ok_or_else(|| self.wrong("must be a map of keys to values"))
     }
 
     /// Returns all members, each of which leads to entries.
-    pub(super) fn down_all(&self) -> Result<Vec<(&'a str, Self)>, ReadError> {
+    pub(in crate::contract) fn down_all(&self) -> Result<Vec<(&'a str, Self)>, ReadError> {
         let members = self.map()?.keys().map(String::as_str);
         Ok(members
             .filter_map(|key| Some((key, self.down(key)?)))
@@ -111,7 +114,7 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the items of a list, each an entry or a group of entries.
-    pub(super) fn entries(&self) -> Result<Vec<Self>, ReadError> {
+    pub(in crate::contract) fn entries(&self) -> Result<Vec<Self>, ReadError> {
         let list = self.value.as_array();
         let list = list.ok_or_else(|| self.wrong("must be a list"))?;
         let item = |(index, value)| {
@@ -127,7 +130,7 @@ impl<'a> Item<'a> {
     }
 
     /// Refuses keys but these.
-    pub(super) fn only(&self, keys: &[&str]) -> Result<(), ReadError> {
+    pub(in crate::contract) fn only(&self, keys: &[&str]) -> Result<(), ReadError> {
         match self.others(keys)?.first() {
             None => Ok(()),
             Some(other) => {
@@ -139,13 +142,13 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the keys but these.
-    pub(super) fn others(&self, keys: &[&str]) -> Result<Vec<&'a str>, ReadError> {
+    pub(in crate::contract) fn others(&self, keys: &[&str]) -> Result<Vec<&'a str>, ReadError> {
         let all = self.map()?.keys().map(String::as_str);
         Ok(all.filter(|key| !keys.contains(key)).collect())
     }
 
     /// Returns it as a text.
-    pub(super) fn text(&self) -> Result<&'a str, ReadError> {
+    pub(in crate::contract) fn text(&self) -> Result<&'a str, ReadError> {
         let text = self.value.as_str();
         let text = text.ok_or_else(|| self.wrong("must be a text; put it between quotes"))?;
         if text.contains('\0') {
@@ -155,25 +158,25 @@ impl<'a> Item<'a> {
     }
 
     /// Returns a member as a text that is not blank.
-    pub(super) fn required(&self, key: &str) -> Result<&'a str, ReadError> {
+    pub(in crate::contract) fn required(&self, key: &str) -> Result<&'a str, ReadError> {
         self.present(key)?.filled()
     }
 
     /// Returns a member that must be there and a text.
-    pub(super) fn present(&self, key: &str) -> Result<Self, ReadError> {
+    pub(in crate::contract) fn present(&self, key: &str) -> Result<Self, ReadError> {
         let absent = || self.wrong_at(key, "is missing; it must be a text");
         self.field(key).ok_or_else(absent)
     }
 
     /// Returns the name that its `name` gives it, if it gives any.
-    pub(super) fn own_name(&self) -> Result<Option<String>, ReadError> {
+    pub(in crate::contract) fn own_name(&self) -> Result<Option<String>, ReadError> {
         let name = self.field("name").map(|name| name.name()).transpose()?;
         let name = name.map(str::trim).filter(|name| !name.is_empty());
         Ok(name.map(ToOwned::to_owned))
     }
 
     /// Returns it as a text that is not blank.
-    pub(super) fn filled(&self) -> Result<&'a str, ReadError> {
+    pub(in crate::contract) fn filled(&self) -> Result<&'a str, ReadError> {
         let text = self.text()?;
         if text.trim().is_empty() {
             return Err(self.wrong("is blank"));
@@ -182,7 +185,7 @@ impl<'a> Item<'a> {
     }
 
     /// Returns it as a name that can be written into a log.
-    pub(super) fn name(&self) -> Result<&'a str, ReadError> {
+    pub(in crate::contract) fn name(&self) -> Result<&'a str, ReadError> {
         let name = self.text()?;
         if name.len() > NAME_BYTES {
             return Err(self.wrong(format!("is longer than {NAME_BYTES} bytes")));
@@ -194,18 +197,18 @@ impl<'a> Item<'a> {
     }
 
     /// Returns it as true or false.
-    pub(super) fn boolean(&self) -> Result<bool, ReadError> {
+    pub(in crate::contract) fn boolean(&self) -> Result<bool, ReadError> {
         let value = self.value.as_bool();
         value.ok_or_else(|| self.wrong("must be true or false"))
     }
 
     /// Says whether a member is there and true.
-    pub(super) fn is_set(&self, key: &str) -> Result<bool, ReadError> {
+    pub(in crate::contract) fn is_set(&self, key: &str) -> Result<bool, ReadError> {
         self.field(key).map_or(Ok(false), |field| field.boolean())
     }
 
     /// Returns it as a list of texts.
-    pub(super) fn texts(&self) -> Result<Vec<&'a str>, ReadError> {
+    pub(in crate::contract) fn texts(&self) -> Result<Vec<&'a str>, ReadError> {
         let list = self.value.as_array();
         let list = list.ok_or_else(|| self.wrong("must be a list of texts"))?;
         let text = |(index, value)| {
@@ -220,7 +223,7 @@ impl<'a> Item<'a> {
     }
 
     /// Returns it as variables that an operator can set.
-    pub(super) fn variables(&self) -> Result<BTreeMap<String, OsString>, ReadError> {
+    pub(in crate::contract) fn variables(&self) -> Result<BTreeMap<String, OsString>, ReadError> {
         let mut all = BTreeMap::new();
         for name in self.map()?.keys() {
             settable(name)
@@ -232,7 +235,7 @@ impl<'a> Item<'a> {
     }
 
     /// Returns it as a directory; what is relative starts at `base`.
-    pub(super) fn directory(&self, base: Option<&Path>) -> Result<PathBuf, ReadError> {
+    pub(in crate::contract) fn directory(&self, base: Option<&Path>) -> Result<PathBuf, ReadError> {
         let text = self.filled()?;
         if text.starts_with('~') || text.contains('$') {
             let problem =
@@ -257,14 +260,22 @@ impl<'a> Item<'a> {
     }
 
     /// Reads what some of its keys say about how an end is read.
-    pub(super) fn reading(&self, mode: Mode, keys: &[&str]) -> Result<Entry, ReadError> {
+    pub(in crate::contract) fn reading(
+        &self,
+        mode: Mode,
+        keys: &[&str],
+    ) -> Result<Entry, ReadError> {
         let there = |key: &&str| Some(((*key).to_owned(), self.member(key)?.clone()));
         let config = keys.iter().filter_map(there).collect();
         mode.entry(&config).map_err(|error| self.within(&error))
     }
 
     /// Reads its matcher; an absent one is for every event.
-    pub(super) fn matcher(&self, mode: Mode, point: &str) -> Result<(Matcher, String), ReadError> {
+    pub(in crate::contract) fn matcher(
+        &self,
+        mode: Mode,
+        point: &str,
+    ) -> Result<(Matcher, String), ReadError> {
         let Some(field) = self.field("matcher") else {
             return Ok((Matcher::Always, String::new()));
         };
@@ -274,7 +285,7 @@ impl<'a> Item<'a> {
     }
 
     /// Takes over what is wrong with a field from code that knows nothing of files.
-    pub(super) fn within(&self, error: &InvalidField) -> ReadError {
+    pub(in crate::contract) fn within(&self, error: &InvalidField) -> ReadError {
         let field = error.field.strip_prefix("config.").unwrap_or(&error.field);
         self.wrong_at(field, error.problem.clone())
     }

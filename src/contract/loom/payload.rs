@@ -1,4 +1,4 @@
-//! What Loom's `save_json` and `webhook` hand on of an event.
+//! What `save_json` and `webhook` hand on of an event.
 
 use jiff::Timestamp;
 use serde_json::json;

@@ -1,8 +1,10 @@
 //! Base Coat: `hooks.json`, version 1, a list of entries for each point. The specification gives the entry and not the
 //! nesting; it is read like its neighbours'. Entries of `mcp.json` name a `tool` in place of a command.
 
-use super::{Gathered, Item, ReadError, line};
-use crate::hooks::{Action, Registered};
+use super::Basecoat;
+use crate::contract::hook_file::{
+    Action, Gathered, HookFile, Item, ReadError, Registered, Switches, line, version,
+};
 
 const KEYS: [&str; 7] = [
     "command",
@@ -14,7 +16,18 @@ const KEYS: [&str; 7] = [
     "tool",
 ];
 
-pub(super) fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
+impl HookFile for Basecoat {
+    fn read(
+        &self,
+        file: &mut Gathered<'_>,
+        root: &Item<'_>,
+        _switches: &Switches,
+    ) -> Result<(), ReadError> {
+        read(file, root)
+    }
+}
+
+fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
     let is_of_tools = root.field("version").is_none() && are_of_tools(root);
     if !is_of_tools {
         root.only(&["$schema", "hooks", "version"])?;
@@ -45,15 +58,6 @@ fn are_of_tools(root: &Item<'_>) -> bool {
         .filter_map(|(_, list)| list.as_array());
     let mut entries = entries.flatten().peekable();
     entries.peek().is_some() && entries.all(|entry| entry.get("tool").is_some())
-}
-
-/// Checks `version: 1`, which three systems have.
-pub(super) fn version(root: &Item<'_>) -> Result<(), ReadError> {
-    match root.field("version") {
-        Some(version) if version.value().as_u64() == Some(1) => Ok(()),
-        Some(version) => Err(version.wrong("must be 1")),
-        None => Err(root.wrong_at("version", "is missing; it must be 1")),
-    }
 }
 
 fn hook(file: &Gathered<'_>, entry: &Item<'_>, point: &str) -> Result<Registered, ReadError> {

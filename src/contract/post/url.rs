@@ -69,7 +69,7 @@ impl Url {
     }
 
     /// Returns it whole, as curl gets it.
-    pub(super) fn whole(&self) -> String {
+    pub(crate) fn whole(&self) -> String {
         let query = self.query.as_ref().map(|query| format!("?{query}"));
         format!("{self}{}", query.unwrap_or_default())
     }

@@ -1,45 +1,100 @@
 //! Hook configuration as the users of each system have it, read into [`Registered`] hooks.
 //!
 //! Pure: text goes in, hooks come out, or an error that names file, entry and field. What is read is validated whole. Each
-//! system has a module of its own; the three that share a shape share `settings`.
+//! runtime's own reader is the `hook_file.rs` of its folder; here is what they share.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use serde_json::Value;
 
-mod basecoat;
-mod copilot;
-mod cursor;
-mod docker_agent;
-mod infer;
+pub(super) mod groups;
 mod item;
-mod loom;
-mod post;
-mod reyn;
-mod settings;
-mod yaml;
+pub(super) mod posted;
+mod registered;
+pub(super) mod yaml;
 
-pub use self::infer::{InferLists, infer_lists};
-use self::{item::Item, yaml::Version};
-use super::{Action, Matcher, Owner, Registered};
-use crate::{
-    contract::{Course, Entry, Mode},
-    model::{Command, json},
-};
+pub(super) use self::item::Item;
+pub use self::registered::{Action, Owner, Registered};
+use super::{Course, Entry, Matcher, Mode};
+use crate::model::{Command, json};
 
-/// The contracts whose systems have files of hooks.
-pub const CONTRACTS: [&str; 10] = [
-    "basecoat",
-    "claude_code",
-    "codex",
-    "copilot",
-    "cursor",
-    "docker_agent",
-    "gemini_cli",
-    "infer",
-    "loom",
-    "reyn",
-];
+/// How a runtime's files of hooks are read.
+pub(super) trait HookFile: Sync {
+    /// Returns what they are written in.
+    fn syntax(&self) -> Syntax {
+        Syntax::Json
+    }
+
+    /// Returns the variables of the environment that switch hooks on or off.
+    fn switches(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Says why no hook of any file runs, whatever is in it.
+    fn disabled(&self, _switches: &Switches) -> Option<&'static str> {
+        None
+    }
+
+    /// Says whether a file that is absent is as good as one without hooks.
+    fn may_be_absent(&self) -> bool {
+        false
+    }
+
+    /// Returns the name of a plugin's hook.
+    fn plugins_name(&self, _plugin: &str, name: String) -> String {
+        name
+    }
+
+    /// Reads the value of a file.
+    fn read(
+        &self,
+        file: &mut Gathered<'_>,
+        root: &Item<'_>,
+        switches: &Switches,
+    ) -> Result<(), ReadError>;
+}
+
+/// What a file of hooks is written in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Syntax {
+    /// JSON.
+    Json,
+    /// JSON with comments, as JavaScript has them.
+    JsonWithComments,
+    /// YAML.
+    Yaml(yaml::Version),
+}
+
+/// Returns the contracts whose systems have files of hooks.
+pub fn contracts() -> Vec<&'static str> {
+    let modes = Mode::ALL.into_iter();
+    let mut names: Vec<_> = modes
+        .filter(|mode| mode.runtime().hook_file().is_some())
+        .map(Mode::contract_name)
+        .collect();
+    names.dedup();
+    names
+}
+
+/// Says whether a file of a contract's that is absent is as good as one without hooks.
+pub fn may_be_absent(contract: &str) -> bool {
+    reader(contract).is_some_and(HookFile::may_be_absent)
+}
+
+/// Returns the name of a plugin's hook, from what its file calls it.
+pub fn plugins_name(contract: &str, plugin: &str, name: String) -> String {
+    match reader(contract) {
+        Some(reader) => reader.plugins_name(plugin, name),
+        None => name,
+    }
+}
+
+fn reader(contract: &str) -> Option<&'static dyn HookFile> {
+    Mode::any_of(contract)?.runtime().hook_file()
+}
 
 /// The largest file, bytes.
 pub const MAX_BYTES: usize = 1024 * 1024;
@@ -78,31 +133,26 @@ pub struct Origin<'a> {
     pub name: &'a str,
 }
 
-/// The switches that the systems have in their environment, read once at start.
+/// The switches that the systems have in their environment, read once at start: variables with their values.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Switches {
-    /// `INFER_HOOKS_ENABLED`: goes before the file's `enabled`. What is no boolean is false.
-    pub infer_hooks_enabled: Option<bool>,
-    /// `OWNWARE_ALLOW_COMMAND_HOOKS` is `1`.
-    pub ownware_allow_command_hooks: bool,
-    /// `OWNWARE_DISABLE_HOOKS` is `1`.
-    pub ownware_disable_hooks: bool,
-}
+pub struct Switches(BTreeMap<&'static str, String>);
 
 impl Switches {
     /// Looks the switches up in an environment.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
-        let is_one = |name| variable(name).is_some_and(|value| value.trim() == "1");
-        let is_true = |value: String| {
-            let value = value.trim().to_ascii_lowercase();
-            matches!(value.as_str(), "1" | "t" | "true")
-        };
-        let enabled = variable("INFER_HOOKS_ENABLED").filter(|value| !value.trim().is_empty());
-        Self {
-            infer_hooks_enabled: enabled.map(is_true),
-            ownware_allow_command_hooks: is_one("OWNWARE_ALLOW_COMMAND_HOOKS"),
-            ownware_disable_hooks: is_one("OWNWARE_DISABLE_HOOKS"),
-        }
+        let files = Mode::ALL
+            .into_iter()
+            .filter_map(|it| it.runtime().hook_file());
+        let names: BTreeSet<_> = files.flat_map(|it| it.switches()).copied().collect();
+        let found = names
+            .into_iter()
+            .filter_map(|name| Some((name, variable(name)?)));
+        Self(found.collect())
+    }
+
+    /// Returns a variable's value, without white space around it.
+    pub(super) fn value(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|value| value.trim())
     }
 }
 
@@ -156,33 +206,23 @@ pub fn read(
             warnings: Vec::new(),
         },
     };
-    if contract == "loom" && switches.ownware_disable_hooks {
-        file.disable("`OWNWARE_DISABLE_HOOKS` is 1");
+    let Some(reader) = mode.runtime().hook_file() else {
+        return Err(whole.wrong(format!(
+            "cannot be read: `{contract}` has no files of hooks"
+        )));
+    };
+    if let Some(why) = reader.disabled(switches) {
+        file.disable(why);
         return Ok(file.read);
     }
-    let value = match contract {
-        "reyn" => yaml::parse(text, Version::V1_1),
-        "docker_agent" | "infer" => yaml::parse(text, Version::V1_2),
-        "gemini_cli" => parse_json(&json::without_comments(text)),
-        _ => parse_json(text),
+    let value = match reader.syntax() {
+        Syntax::Json => parse_json(text),
+        Syntax::JsonWithComments => parse_json(&json::without_comments(text)),
+        Syntax::Yaml(version) => yaml::parse(text, version),
     };
     let value = value.map_err(|problem| whole.wrong(problem))?;
     let root = Item::root(origin.name, &value);
-    match contract {
-        "basecoat" => basecoat::read(&mut file, &root),
-        "claude_code" => settings::read(&mut file, &root, settings::Dialect::ClaudeCode),
-        "codex" => settings::read(&mut file, &root, settings::Dialect::Codex),
-        "copilot" => copilot::read(&mut file, &root),
-        "cursor" => cursor::read(&mut file, &root),
-        "docker_agent" => docker_agent::read(&mut file, &root),
-        "gemini_cli" => settings::read(&mut file, &root, settings::Dialect::GeminiCli),
-        "infer" => infer::read(&mut file, &root, switches),
-        "loom" => loom::read(&mut file, &root, switches),
-        "reyn" => reyn::read(&mut file, &root),
-        _ => Err(whole.wrong(format!(
-            "cannot be read: `{contract}` has no files of hooks"
-        ))),
-    }?;
+    reader.read(&mut file, &root, switches)?;
     Ok(file.read)
 }
 
@@ -201,25 +241,29 @@ fn parse_json(text: &str) -> Result<Value, String> {
 
 /// What has been read of a file so far.
 #[derive(Debug)]
-struct Gathered<'a> {
-    mode: Mode,
-    origin: Origin<'a>,
-    read: ReadFile,
+pub(super) struct Gathered<'a> {
+    pub(super) mode: Mode,
+    pub(super) origin: Origin<'a>,
+    pub(super) read: ReadFile,
 }
 
 impl Gathered<'_> {
-    fn disable(&mut self, why: impl Into<String>) {
+    pub(super) fn disable(&mut self, why: impl Into<String>) {
         self.read.disabled.get_or_insert(why.into());
     }
 
-    fn warn(&mut self, item: &Item<'_>, problem: &str) {
+    pub(super) fn warn(&mut self, item: &Item<'_>, problem: &str) {
         self.read
             .warnings
             .push(format!("{}: {problem}", item.place()));
     }
 
     /// Warns of keys that the system passes over.
-    fn warn_of_others(&mut self, item: &Item<'_>, keys: &[&str]) -> Result<(), ReadError> {
+    pub(super) fn warn_of_others(
+        &mut self,
+        item: &Item<'_>,
+        keys: &[&str],
+    ) -> Result<(), ReadError> {
         for other in item.others(keys)? {
             self.warn(
                 item,
@@ -230,7 +274,7 @@ impl Gathered<'_> {
     }
 
     /// Refuses a point that the contract does not have, and warns of one that it only may have: it may be misspelt.
-    fn check_point(&mut self, item: &Item<'_>, point: &str) -> Result<(), ReadError> {
+    pub(super) fn check_point(&mut self, item: &Item<'_>, point: &str) -> Result<(), ReadError> {
         let known = self.mode.stop_at(point);
         known.map_err(|error| item.wrong(format!("is no point: {}", error.problem)))?;
         if !self.mode.points().iter().any(|known| known.name == point) {
@@ -242,7 +286,7 @@ impl Gathered<'_> {
     }
 
     /// Makes a hook of an entry that says nothing but what it does and when.
-    fn hook(&self, item: &Item<'_>, point: &str, action: Action) -> Registered {
+    pub(super) fn hook(&self, item: &Item<'_>, point: &str, action: Action) -> Registered {
         // Where equal entries may be one hook, their places would tell them apart.
         let is_beside_others = matches!(self.mode.course(point), Course::AtOnce | Course::Pipeline);
         let name = match &action {
@@ -284,7 +328,7 @@ impl Gathered<'_> {
         }
     }
 
-    fn push(&mut self, hook: Registered) {
+    pub(super) fn push(&mut self, hook: Registered) {
         self.read.hooks.push(hook);
     }
 }
@@ -302,13 +346,13 @@ pub(crate) fn shown(command: &Command) -> String {
 }
 
 /// A command line that the contract's shell runs.
-fn line(item: &Item<'_>) -> Result<Command, ReadError> {
+pub(super) fn line(item: &Item<'_>) -> Result<Command, ReadError> {
     let text = item.filled()?.to_owned();
     Ok(Command::Line { shell: None, text })
 }
 
 /// Program and arguments.
-fn argv(item: &Item<'_>) -> Result<Command, ReadError> {
+pub(super) fn argv(item: &Item<'_>) -> Result<Command, ReadError> {
     let words = item.texts()?;
     if words
         .first()
@@ -317,6 +361,33 @@ fn argv(item: &Item<'_>) -> Result<Command, ReadError> {
         return Err(item.wrong("names no program"));
     }
     Ok(Command::Argv(words.into_iter().map(Into::into).collect()))
+}
+
+/// Reads a matcher. One that does not compile is for every event, with a warning: its system may know expressions that we do
+/// not, and a guard must not be off where it would have run.
+pub(super) fn tolerant_matcher(
+    file: &mut Gathered<'_>,
+    item: &Item<'_>,
+    point: &str,
+) -> Result<(Matcher, String), ReadError> {
+    let text = item
+        .field("matcher")
+        .map(|matcher| matcher.text())
+        .transpose()?;
+    Ok(item.matcher(file.mode, point).unwrap_or_else(|error| {
+        let problem = format!("runs at every event: `matcher` {}", error.problem);
+        file.warn(item, &problem);
+        (Matcher::Always, text.unwrap_or_default().to_owned())
+    }))
+}
+
+/// Checks `version: 1`, which several systems have.
+pub(super) fn version(root: &Item<'_>) -> Result<(), ReadError> {
+    match root.field("version") {
+        Some(version) if version.value().as_u64() == Some(1) => Ok(()),
+        Some(version) => Err(version.wrong("must be 1")),
+        None => Err(root.wrong_at("version", "is missing; it must be 1")),
+    }
 }
 
 #[cfg(test)]

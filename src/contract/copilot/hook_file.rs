@@ -1,8 +1,11 @@
 //! GitHub Copilot: hooks in JSON, version 1, a flat list of entries for each event.
 
-use super::{Gathered, Item, ReadError, basecoat::version, docker_agent::matcher, line, post};
+use super::Copilot;
 use crate::{
-    hooks::{Action, Registered},
+    contract::hook_file::{
+        Action, Gathered, HookFile, Item, ReadError, Registered, Switches, line, posted,
+        tolerant_matcher, version,
+    },
     model::Command,
 };
 
@@ -33,7 +36,18 @@ const COMMON: [&str; 6] = [
     "type",
 ];
 
-pub(super) fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
+impl HookFile for Copilot {
+    fn read(
+        &self,
+        file: &mut Gathered<'_>,
+        root: &Item<'_>,
+        _switches: &Switches,
+    ) -> Result<(), ReadError> {
+        read(file, root)
+    }
+}
+
+fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
     root.map()?;
     version(root)?;
     if root.is_set("disableAllHooks")? {
@@ -46,7 +60,7 @@ pub(super) fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadE
         file.check_point(&list, event)?;
         for entry in list.entries()? {
             let hook = hook(file, &entry, event)?;
-            let (matcher, matching) = matcher(file, &entry, event)?;
+            let (matcher, matching) = tolerant_matcher(file, &entry, event)?;
             file.push(Registered {
                 matcher,
                 matching,
@@ -66,8 +80,8 @@ fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Regist
             command(entry)?
         }
         "http" => {
-            file.warn_of_others(entry, &[&post::KEYS[..], &COMMON].concat())?;
-            post::post(file, entry)?
+            file.warn_of_others(entry, &[&posted::KEYS[..], &COMMON].concat())?;
+            posted::post(file, entry)?
         }
         "prompt" => Action::Unsupported(format!("its type is `{kind}`, which runs no command")),
         other => {

@@ -1,7 +1,9 @@
 //! Cursor: `hooks.json`, version 1, a flat list of entries for each event.
 
-use super::{Gathered, Item, ReadError, basecoat::version, line};
-use crate::hooks::{Action, Registered};
+use super::Cursor;
+use crate::contract::hook_file::{
+    Action, Gathered, HookFile, Item, ReadError, Registered, Switches, line, version,
+};
 
 const KEYS: [&str; 7] = [
     "command",
@@ -13,7 +15,18 @@ const KEYS: [&str; 7] = [
     "type",
 ];
 
-pub(super) fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
+impl HookFile for Cursor {
+    fn read(
+        &self,
+        file: &mut Gathered<'_>,
+        root: &Item<'_>,
+        _switches: &Switches,
+    ) -> Result<(), ReadError> {
+        read(file, root)
+    }
+}
+
+fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
     root.map()?;
     version(root)?;
     let Some(hooks) = root.down("hooks") else {

@@ -1,10 +1,16 @@
 //! docker-agent: the map `hooks:` of an agent file in YAML, for all agents or below one of them. Tool events hold groups
 //! with a matcher, the others flat lists.
 
-use super::{Gathered, Item, ReadError, line};
-use crate::{
-    contract::{Entry, Mode},
-    hooks::{Action, Builtin, Matcher, Owner, Registered, builtin::shorthand},
+use super::{
+    DockerAgent,
+    builtin::{Builtin, shorthand},
+};
+use crate::contract::{
+    Entry, Mode,
+    hook_file::{
+        Action, Gathered, HookFile, Item, Owner, ReadError, Registered, Switches, Syntax, line,
+        tolerant_matcher, yaml::Version,
+    },
 };
 
 /// The events whose hooks stand in groups.
@@ -47,7 +53,22 @@ const LEFT: [(&str, &str); 2] = [
 /// What a model that judges has to answer in. Of any other reply nobody here knows what it says.
 const JUDGEMENT: &str = "pre_tool_use_decision";
 
-pub(super) fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
+impl HookFile for DockerAgent {
+    fn syntax(&self) -> Syntax {
+        Syntax::Yaml(Version::V1_2)
+    }
+
+    fn read(
+        &self,
+        file: &mut Gathered<'_>,
+        root: &Item<'_>,
+        _switches: &Switches,
+    ) -> Result<(), ReadError> {
+        read(file, root)
+    }
+}
+
+fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
     if root.value().is_null() {
         return Ok(());
     }
@@ -203,7 +224,7 @@ fn group(
     entries.retain(|entry| !is_left(file, entry));
     let hooks = entries.iter().map(|entry| hook(file, entry, event));
     let hooks: Vec<_> = hooks.collect::<Result<_, _>>()?;
-    let (matcher, matching) = matcher(file, group, event)?;
+    let (matcher, matching) = tolerant_matcher(file, group, event)?;
     for hook in hooks {
         let mut entry = hook.entry;
         entry.preempt = preempt;
@@ -240,24 +261,6 @@ fn leave(file: &mut Gathered<'_>, name: &str) -> bool {
         file.read.warnings.push(warning);
     }
     true
-}
-
-/// Reads a matcher. One that does not compile is for every event, with a warning: its system may know expressions that we do
-/// not, and a guard must not be off where it would have run.
-pub(super) fn matcher(
-    file: &mut Gathered<'_>,
-    item: &Item<'_>,
-    point: &str,
-) -> Result<(Matcher, String), ReadError> {
-    let text = item
-        .field("matcher")
-        .map(|matcher| matcher.text())
-        .transpose()?;
-    Ok(item.matcher(file.mode, point).unwrap_or_else(|error| {
-        let problem = format!("runs at every event: `matcher` {}", error.problem);
-        file.warn(item, &problem);
-        (Matcher::Always, text.unwrap_or_default().to_owned())
-    }))
 }
 
 fn hook(file: &Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Registered, ReadError> {

@@ -1,15 +1,18 @@
-//! Entries that are posted to a URL: the keys that Claude Code and Copilot have in common.
+//! Entries that are posted to a URL: the keys that runtimes have in common.
 
 use std::collections::BTreeMap;
 
-use super::{Gathered, Item, ReadError};
-use crate::hooks::{Action, http::Post};
+use super::{Action, Gathered, Item, ReadError};
+use crate::contract::Post;
 
 /// The keys that say where and how an entry is posted.
-pub(super) const KEYS: [&str; 3] = ["allowedEnvVars", "headers", "url"];
+pub(in crate::contract) const KEYS: [&str; 3] = ["allowedEnvVars", "headers", "url"];
 
 /// Reads where and how an entry is posted. What its runtime takes and is not posted here is a hook all the same, which is refused.
-pub(super) fn post(file: &mut Gathered<'_>, entry: &Item<'_>) -> Result<Action, ReadError> {
+pub(in crate::contract) fn post(
+    file: &mut Gathered<'_>,
+    entry: &Item<'_>,
+) -> Result<Action, ReadError> {
     let url = entry.required("url")?;
     let mut headers = BTreeMap::new();
     if let Some(map) = entry.field("headers") {

@@ -4,11 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 
-const ALL_ON: Switches = Switches {
-    infer_hooks_enabled: Some(true),
-    ownware_allow_command_hooks: true,
-    ownware_disable_hooks: false,
-};
+fn all_on() -> Switches {
+    let on = ["INFER_HOOKS_ENABLED", "OWNWARE_ALLOW_COMMAND_HOOKS"];
+    Switches::of(|name| on.contains(&name).then(|| "1".to_owned()))
+}
 
 const ORIGIN: Origin<'_> = Origin {
     base: None,
@@ -16,7 +15,7 @@ const ORIGIN: Origin<'_> = Origin {
 };
 
 fn of(contract: &str, text: &str) -> Result<ReadFile, ReadError> {
-    read(contract, text, &ORIGIN, &ALL_ON)
+    read(contract, text, &ORIGIN, &all_on())
 }
 
 #[test]
@@ -57,6 +56,7 @@ fn switches_are_read_as_their_systems_read_them() {
     let of = |name: &'static str, value: &'static str| {
         Switches::of(move |asked| (asked == name).then(|| value.to_owned()))
     };
+    let hooks = "hooks: [{name: n, hook: pre_tool, command: c}]";
     for (value, expected) in [
         ("true", Some(true)),
         ("1", Some(true)),
@@ -64,11 +64,21 @@ fn switches_are_read_as_their_systems_read_them() {
         ("maybe", Some(false)),
         ("", None),
     ] {
-        let switches = of("INFER_HOOKS_ENABLED", value);
-        assert_eq!(switches.infer_hooks_enabled, expected, "{value}");
+        for own in [false, true] {
+            let text = format!("enabled: {own}\n{hooks}");
+            let read = read("infer", &text, &ORIGIN, &of("INFER_HOOKS_ENABLED", value));
+            let is_enabled = read.unwrap().disabled.is_none();
+            assert_eq!(is_enabled, expected.unwrap_or(own), "{value} {own}");
+        }
     }
-    assert!(of("OWNWARE_DISABLE_HOOKS", "1").ownware_disable_hooks);
-    assert!(!of("OWNWARE_ALLOW_COMMAND_HOOKS", "true").ownware_allow_command_hooks);
+    let loom = |switches: &Switches| {
+        let text = r#"{"hooks": {"onStart": [{"action": "command", "command": "c"}]}}"#;
+        read("loom", text, &ORIGIN, switches)
+    };
+    let read = loom(&of("OWNWARE_DISABLE_HOOKS", "1")).unwrap();
+    assert!(read.disabled.is_some());
+    assert!(loom(&of("OWNWARE_ALLOW_COMMAND_HOOKS", " 1 ")).is_ok());
+    assert!(loom(&of("OWNWARE_ALLOW_COMMAND_HOOKS", "true")).is_err());
 }
 
 #[test]
@@ -254,7 +264,7 @@ fn shaped() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn no_text_makes_a_reader_panic(text in prop_oneof![any::<String>(), near(), shaped()]) {
-        for contract in CONTRACTS {
+        for contract in contracts() {
             let read = catch_unwind(AssertUnwindSafe(|| of(contract, &text)));
             prop_assert!(read.is_ok(), "{contract}");
         }

@@ -7,10 +7,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
-use crate::{
-    contract::{Members, Mode, Subject, Tool, text},
-    model::InvalidField,
-};
+use super::{Members, Mode, Subject, Tool, text};
+use crate::model::InvalidField;
 
 /// How long a matcher may be, bytes.
 const MAX_MATCHER: usize = 4 * 1024;
@@ -56,38 +54,39 @@ impl Matcher {
         if matches!(text, "" | "*") {
             return Ok(Self::Always);
         }
-        let field = |problem| InvalidField::new("matcher", problem);
-        of_bounded_length(text).map_err(field)?;
-        let pattern = |text: &str| {
-            let compiled = compiled(text).map_err(field)?;
-            Ok(Self::Pattern(Box::new(compiled)))
-        };
-        let whole = || pattern(&format!("^(?:{text})$"));
-        let names = |separators: &[char]| {
-            let names = text.split(separators).map(|name| name.trim().to_owned());
-            Ok(Self::Names(names.collect()))
-        };
+        of_bounded_length(text).map_err(wrong)?;
         let subject = mode.subject(point);
-        match mode.contract_name() {
-            _ if subject == Subject::Nothing => Ok(Self::Always),
-            "claude_code" if text.chars().all(is_of_a_list) => names(&['|', ',']),
-            "codex" if text.chars().all(is_of_codex_names) => names(&['|']),
-            "gemini_cli" if subject != Subject::Tool => names(&[]),
-            "claude_code" | "codex" | "cursor" | "gemini_cli" => pattern(text),
-            "copilot" | "docker_agent" => whole(),
-            "loom" => {
-                let globs = text.split(',').map(|glob| glob_expression(glob.trim()));
-                let globs = globs.collect::<Result<Vec<_>, _>>().map_err(field)?;
-                pattern(&globs.join("|"))
-            }
-            contract => {
-                let problem = format!("is not a key of entries under `{contract}`");
-                Err(InvalidField::new("matcher", problem))
-            }
+        if subject == Subject::Nothing {
+            return Ok(Self::Always);
         }
+        mode.runtime().matcher(subject, text)
     }
 
-    /// Reads reyn's map of members: `uri` and `path` are patterns of file names, everything else is compared.
+    /// Reads a regular expression.
+    pub(super) fn pattern(text: &str) -> Result<Self, InvalidField> {
+        let compiled = compiled(text).map_err(wrong)?;
+        Ok(Self::Pattern(Box::new(compiled)))
+    }
+
+    /// Reads a regular expression that is for whole subjects.
+    pub(super) fn whole(text: &str) -> Result<Self, InvalidField> {
+        Self::pattern(&format!("^(?:{text})$"))
+    }
+
+    /// Reads names between separators.
+    pub(super) fn names(text: &str, separators: &[char]) -> Self {
+        let names = text.split(separators).map(|name| name.trim().to_owned());
+        Self::Names(names.collect())
+    }
+
+    /// Reads patterns of names between commas.
+    pub(super) fn globs(text: &str) -> Result<Self, InvalidField> {
+        let globs = text.split(',').map(|glob| glob_expression(glob.trim()));
+        let globs = globs.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+        Self::pattern(&globs.join("|"))
+    }
+
+    /// Reads a map of members: `uri` and `path` are patterns of file names, everything else is compared.
     ///
     /// # Errors
     ///
@@ -191,6 +190,10 @@ impl<'a> Subjects<'a> {
     }
 }
 
+fn wrong(problem: String) -> InvalidField {
+    InvalidField::new("matcher", problem)
+}
+
 fn of_bounded_length(text: &str) -> Result<(), String> {
     if text.len() > MAX_MATCHER {
         return Err(format!(
@@ -258,14 +261,6 @@ fn glob_expression(glob: &str) -> Result<String, String> {
     }
     expression.push('$');
     Ok(expression)
-}
-
-fn is_of_codex_names(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '_' | '|')
-}
-
-fn is_of_a_list(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ',' | '|' | ' ')
 }
 
 #[cfg(test)]
