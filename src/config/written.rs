@@ -33,7 +33,8 @@ pub(super) struct Written {
     /// Which hooks may be posted to a URL.
     pub(super) http: HttpEntry,
     /// Which commands of infer's hooks run.
-    pub(super) infer: Infer,
+    #[serde(rename = "infer")]
+    pub(super) lists: ListsEntry,
     /// Files with more hooks.
     pub(super) hooks_file: Vec<HooksFileEntry>,
     /// Where things are.
@@ -279,10 +280,14 @@ pub(super) struct HttpEntry {
     pub(super) variables: BTreeMap<String, String>,
 }
 
+/// The keys of [`ListsEntry`] that can be wrong.
+pub(super) const LISTED: &str = "infer.listed";
+pub(super) const LISTS_FILE: &str = "infer.file";
+
 /// Which commands of infer's hooks run: regular expressions, by the agent's mode.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Infer {
+pub(super) struct ListsEntry {
     /// In every mode.
     pub(super) all: Option<Vec<String>>,
     /// In `auto`.

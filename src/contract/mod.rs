@@ -59,7 +59,9 @@ pub use self::{
     reading::{Folded, Reading, Reminder, ReminderKind, read},
     report::Report,
     reyn::template::Template,
-    runtime::{CommandStyle, Course, Defaults, Equality, Lifetime, Point, Stop, Subject},
+    runtime::{
+        CommandStyle, Course, Defaults, Equality, Lifetime, OwnConsent, Point, Stop, Subject,
+    },
     verdict::{BlockedBy, ContractEvent, Decision, Json, Push, Skip, Verdict},
 };
 

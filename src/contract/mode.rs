@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::{
     BlockedBy, ContractEvent, Course, Decision, Defaults, End, Entry, Envelope, Equality, Filter,
-    Folded, Lifetime, Members, Mode, Point, Skip, Stop, Subject, Verdict, adopt, basecoat, entry,
-    hindered, is_spelled, text, words,
+    Folded, Lifetime, Members, Mode, OwnConsent, Point, Skip, Stop, Subject, Verdict, adopt,
+    basecoat, entry, hindered, is_spelled, text, words,
 };
 use crate::model::{Event, InvalidField, OnFailure, check_name};
 
@@ -90,6 +90,29 @@ impl Mode {
     /// Says whether pushes of its hooks open turns, which a valve counts.
     pub fn opens_turns(self) -> bool {
         self.runtime().opens_turns()
+    }
+
+    /// Says whether its runtime has built-in hooks that are served, as entries in the place of a command.
+    pub fn has_builtins(self) -> bool {
+        self.runtime().has_builtins()
+    }
+
+    /// Says whether entries may have a template of a push in the place of a command.
+    pub fn has_templates(self) -> bool {
+        self.runtime().has_templates()
+    }
+
+    /// Returns how users of its runtime consent to commands by the runtime's own means; `None` where they cannot.
+    pub fn own_consent(self) -> Option<OwnConsent> {
+        self.runtime().own_consent()
+    }
+
+    /// Returns the contracts in any of whose modes something holds.
+    pub fn contracts(holds: impl Fn(Self) -> bool) -> Vec<&'static str> {
+        let modes = Self::ALL.into_iter().filter(|mode| holds(*mode));
+        let mut names: Vec<_> = modes.map(Self::contract_name).collect();
+        names.dedup();
+        names
     }
 
     /// Says whether its runtime has lists of the commands that run, by the agent's mode.

@@ -87,6 +87,21 @@ pub(super) trait Runtime: Sync {
         false
     }
 
+    /// Says whether it has built-in hooks that are served, as entries in the place of a command.
+    fn has_builtins(&self) -> bool {
+        false
+    }
+
+    /// Says whether its entries may have a template of a push in the place of a command.
+    fn has_templates(&self) -> bool {
+        false
+    }
+
+    /// Returns how its users consent to commands by its own means; `None` where they cannot.
+    fn own_consent(&self) -> Option<OwnConsent> {
+        None
+    }
+
     /// Says whether it has lists of the commands that run, by the agent's mode.
     fn has_lists(&self) -> bool {
         false
@@ -178,6 +193,17 @@ impl Facts {
         let is_misspelt = points.any(|known| super::mode::is_alike(known.name, point));
         self.other_points.filter(|_| !is_misspelt)
     }
+}
+
+/// How users of a runtime consent to commands by its own means.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct OwnConsent {
+    /// The variable that accepts every command where it is 1.
+    pub accept: &'static str,
+    /// The variable that names its list of what is allowed.
+    pub allowlist: &'static str,
+    /// Where that list is below the user's home, where no variable names it.
+    pub usual: &'static str,
 }
 
 /// A lifecycle point.

@@ -28,7 +28,7 @@ use crate::{
 /// What a file is called beside which it is kept as it was.
 const BACKUP: &str = "before-hookjail";
 
-/// The members of entries that are a line. Copilot's own goes before the common one; the others are reyn's.
+/// The members of entries that are a line. One that is for this system goes before the common one.
 const KEYS: [&str; 6] = [
     "bash",
     "command",

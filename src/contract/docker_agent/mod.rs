@@ -111,6 +111,10 @@ impl Runtime for DockerAgent {
         Some(&Self::Command)
     }
 
+    fn has_builtins(&self) -> bool {
+        matches!(self, Self::Command)
+    }
+
     fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
         Matcher::whole(text)
     }

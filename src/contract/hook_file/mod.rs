@@ -28,7 +28,7 @@ pub(super) trait HookFile: Sync {
         Syntax::Json
     }
 
-    /// Returns the variables of the environment that switch hooks on or off.
+    /// Returns the variables of the environment that bear on its hooks.
     fn switches(&self) -> &'static [&'static str] {
         &[]
     }
@@ -36,6 +36,11 @@ pub(super) trait HookFile: Sync {
     /// Says why no hook of any file runs, whatever is in it.
     fn disabled(&self, _switches: &Switches) -> Option<&'static str> {
         None
+    }
+
+    /// Returns what the environment adds to its lists of commands.
+    fn listed<'a>(&self, _switches: &'a Switches) -> &'a str {
+        ""
     }
 
     /// Says whether a file that is absent is as good as one without hooks.
@@ -70,13 +75,7 @@ pub(super) enum Syntax {
 
 /// Returns the contracts whose systems have files of hooks.
 pub fn contracts() -> Vec<&'static str> {
-    let modes = Mode::ALL.into_iter();
-    let mut names: Vec<_> = modes
-        .filter(|mode| mode.runtime().hook_file().is_some())
-        .map(Mode::contract_name)
-        .collect();
-    names.dedup();
-    names
+    Mode::contracts(|mode| mode.runtime().hook_file().is_some())
 }
 
 /// Says whether a file of a contract's that is absent is as good as one without hooks.
@@ -148,6 +147,18 @@ impl Switches {
             .into_iter()
             .filter_map(|name| Some((name, variable(name)?)));
         Self(found.collect())
+    }
+
+    /// Returns what the environment adds to lists of commands, for every mode, separated by commas or line breaks.
+    pub fn listed(&self) -> String {
+        let files = Mode::ALL
+            .into_iter()
+            .filter_map(|it| it.runtime().hook_file());
+        let listed = files.map(|file| file.listed(self));
+        listed
+            .filter(|it| !it.is_empty())
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// Returns a variable's value, without white space around it.

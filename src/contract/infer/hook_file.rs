@@ -8,13 +8,20 @@ use crate::contract::hook_file::{
 /// Goes before the file's `enabled`. What is no boolean is false.
 const ENABLED: &str = "INFER_HOOKS_ENABLED";
 
+/// Further entries of the lists of commands.
+const LISTED: &str = "INFER_TOOLS_BASH_ALLOW_APPEND";
+
 impl HookFile for Infer {
     fn syntax(&self) -> Syntax {
         Syntax::Yaml(Version::V1_2)
     }
 
     fn switches(&self) -> &'static [&'static str] {
-        &[ENABLED]
+        &[ENABLED, LISTED]
+    }
+
+    fn listed<'a>(&self, switches: &'a Switches) -> &'a str {
+        switches.value(LISTED).unwrap_or_default()
     }
 
     fn may_be_absent(&self) -> bool {

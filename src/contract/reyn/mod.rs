@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    CommandStyle, ContractEvent, Defaults, End, EndKind, Envelope, Facts, Point, Runtime, Skip,
-    Stop, Verdict,
+    CommandStyle, ContractEvent, Defaults, End, EndKind, Envelope, Facts, OwnConsent, Point,
+    Runtime, Skip, Stop, Verdict,
     adopt::Adapter,
     entry::Key,
     hook_file::HookFile,
@@ -96,6 +96,18 @@ impl Runtime for Reyn {
 
     fn opens_turns(&self) -> bool {
         true
+    }
+
+    fn has_templates(&self) -> bool {
+        true
+    }
+
+    fn own_consent(&self) -> Option<OwnConsent> {
+        Some(OwnConsent {
+            accept: "REYN_ACCEPT_HOOKS",
+            allowlist: "REYN_SHELL_HOOKS_ALLOWLIST",
+            usual: ".reyn/shell-hooks-allowlist.json",
+        })
     }
 
     fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
