@@ -710,6 +710,14 @@ mod tests {
         ] {
             let runtime = Adopted::recognise(payload.as_bytes()).unwrap();
             assert_eq!(runtime.name(), name, "{payload}");
+            let members = Members::parse_at_any_depth(payload).unwrap();
+            let all = Adopted::all().into_iter();
+            let mut alike: Vec<_> = all.filter_map(|it| it.0.likeness(&members)).collect();
+            alike.sort_unstable();
+            assert!(
+                alike.windows(2).all(|two| two[0] != two[1]),
+                "{payload}: {alike:?}"
+            );
             assert_eq!(runtime.point(payload.as_bytes()).as_deref(), Some(point));
         }
         for payload in ["", "[]", "{}", "refs/heads/main 1 2\n", r#"{"hook":7}"#] {

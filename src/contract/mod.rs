@@ -1,7 +1,8 @@
 //! How each system's hooks speak: the stdin shape, and what an end means. Pure functions over data.
 //!
 //! A contract knows neither the kernel nor the wire. What it is given is an [`End`]; what it makes is a [`Verdict`]. There is
-//! a module for each, which implements `Runtime`; how strictly it reads what a hook printed is its own business.
+//! a folder for each runtime, which answers by `Runtime` all that is its own; how strictly it reads what a hook printed is its own
+//! business. The registry below has a line for each. Nothing outside of here names one.
 
 use crate::model::members;
 
@@ -79,12 +80,10 @@ pub(crate) use self::{
 };
 pub(crate) use crate::model::members::{Members, text};
 
-/// Says whether a lifecycle point ends something, so that a hook there should outlive a client that goes away.
+/// Says whether a lifecycle point of any contract ends something, so that a hook there should outlive a client that goes away.
 pub fn ends_something(point: &str) -> bool {
-    matches!(
-        point,
-        "SessionEnd" | "post_session" | "session.end" | "sessionEnd" | "session_end" | "turn_end"
-    )
+    let mut modes = Mode::ALL.into_iter();
+    modes.any(|mode| mode.runtime().last_points().contains(&point))
 }
 
 /// Says whether a runtime or contract is meant by how somebody spelled it: hyphens and underscores make no difference, because the

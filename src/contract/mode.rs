@@ -7,8 +7,8 @@ use serde_json::{Map, Value};
 
 use super::{
     BlockedBy, ContractEvent, Course, Decision, Defaults, End, Entry, Envelope, Equality, Filter,
-    Folded, Lifetime, Members, Mode, OwnConsent, Point, Skip, Stop, Subject, Verdict, adopt,
-    basecoat, entry, hindered, is_spelled, text, words,
+    Folded, Lifetime, Members, Mode, OwnConsent, Point, Skip, Stop, Subject, Verdict, adopt, entry,
+    hindered, is_spelled, text, words,
 };
 use crate::model::{Event, InvalidField, OnFailure, check_name};
 
@@ -324,7 +324,8 @@ impl Mode {
         priority: impl Fn(&T) -> Option<f64>,
     ) {
         if self.course(point) == Course::PriorityUntilBlock {
-            let place = |hook: &T| basecoat::place(priority(hook));
+            let usual = self.runtime().priority();
+            let place = |hook: &T| priority(hook).unwrap_or(usual);
             hooks.sort_by(|one, other| place(one).total_cmp(&place(other)));
         }
     }

@@ -21,6 +21,11 @@ pub(super) trait Runtime: Sync {
         None
     }
 
+    /// Returns the points that end something, so that a hook there should outlive a client that goes away.
+    fn last_points(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Returns the points for which Base Coat has another name, each as Base Coat and as the contract calls it.
     fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
         &[]
@@ -130,6 +135,11 @@ pub(super) trait Runtime: Sync {
     /// Returns how several hooks at one point are run.
     fn course(&self, _point: &str) -> Course {
         Course::InTurn
+    }
+
+    /// Returns the priority of a hook whose entry names none, where they run by priority; lower is earlier.
+    fn priority(&self) -> f64 {
+        0.0
     }
 
     /// Puts into the event of the next hook what this one rewrote.

@@ -172,6 +172,10 @@ impl Runtime for Basecoat {
         Some(&Self)
     }
 
+    fn last_points(&self) -> &'static [&'static str] {
+        &["SessionEnd"]
+    }
+
     /// Its hooks are for every runtime's events.
     fn spelled<'a>(&self, point: &'a str) -> &'a str {
         base_coats(point)
@@ -252,6 +256,10 @@ impl Runtime for Basecoat {
         Course::PriorityUntilBlock
     }
 
+    fn priority(&self) -> f64 {
+        PRIORITY
+    }
+
     /// `modify` hands its payload to the next hook: as `tool.input` and `tool.output`, whoever described the tool.
     fn hand_on(&self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
         let rewritten = [
@@ -310,11 +318,6 @@ impl Runtime for Basecoat {
 
 fn has_tool(event: &Event) -> bool {
     Members::of_event(&event.json).is_ok_and(|members| members.last("tool").is_some())
-}
-
-/// Returns the place of a hook among others.
-pub(super) fn place(priority: Option<f64>) -> f64 {
-    priority.unwrap_or(PRIORITY)
 }
 
 /// The envelope has no named field for a tool's input and output, although `modify` rewrites them: they are `tool.input` and

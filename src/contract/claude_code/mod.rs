@@ -129,6 +129,10 @@ impl Runtime for ClaudeCode {
         Some(&Self)
     }
 
+    fn last_points(&self) -> &'static [&'static str] {
+        &["SessionEnd"]
+    }
+
     fn expands_words(&self) -> bool {
         true
     }

@@ -102,6 +102,10 @@ impl Runtime for Codex {
         Some(&Self)
     }
 
+    fn last_points(&self) -> &'static [&'static str] {
+        &["SessionEnd"]
+    }
+
     /// A list of plain names, or a pattern.
     fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
         if text.chars().all(is_of_names) {

@@ -131,6 +131,10 @@ impl Runtime for Copilot {
         Some(&Self)
     }
 
+    fn last_points(&self) -> &'static [&'static str] {
+        &["SessionEnd", "sessionEnd"]
+    }
+
     fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
         Matcher::whole(text)
     }

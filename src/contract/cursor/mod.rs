@@ -87,6 +87,10 @@ impl Runtime for Cursor {
         Some(&Self)
     }
 
+    fn last_points(&self) -> &'static [&'static str] {
+        &["sessionEnd"]
+    }
+
     fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
         Matcher::pattern(text)
     }

@@ -111,6 +111,10 @@ impl Runtime for DockerAgent {
         Some(&Self::Command)
     }
 
+    fn last_points(&self) -> &'static [&'static str] {
+        &["session_end", "turn_end"]
+    }
+
     fn has_builtins(&self) -> bool {
         matches!(self, Self::Command)
     }

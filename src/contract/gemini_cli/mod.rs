@@ -85,6 +85,10 @@ impl Runtime for GeminiCli {
         Some(&Self)
     }
 
+    fn last_points(&self) -> &'static [&'static str] {
+        &["SessionEnd"]
+    }
+
     fn matcher(&self, subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
         if subject != Subject::Tool {
             return Ok(Matcher::names(text, &[]));

@@ -76,6 +76,10 @@ impl Runtime for Infer {
         Some(&Self)
     }
 
+    fn last_points(&self) -> &'static [&'static str] {
+        &["post_session"]
+    }
+
     fn has_lists(&self) -> bool {
         true
     }

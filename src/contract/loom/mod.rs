@@ -76,6 +76,10 @@ impl Runtime for Loom {
         Some(&Self)
     }
 
+    fn last_points(&self) -> &'static [&'static str] {
+        &["session.end"]
+    }
+
     fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
         Matcher::globs(text)
     }

@@ -94,6 +94,10 @@ impl Runtime for Reyn {
         Some(&Self::Push)
     }
 
+    fn last_points(&self) -> &'static [&'static str] {
+        &["session_end", "turn_end"]
+    }
+
     fn opens_turns(&self) -> bool {
         true
     }
