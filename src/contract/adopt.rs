@@ -91,6 +91,11 @@ pub(super) trait Adapter: Sync {
         Settings::default()
     }
 
+    /// Returns the keys of an entry of its settings that may hold the command line of a hook, those first that go before others.
+    fn line_keys(&self) -> &'static [&'static str] {
+        &["command"]
+    }
+
     /// Says whether its settings are YAML; else they are JSON.
     fn keeps_yaml(&self) -> bool {
         false
@@ -324,6 +329,11 @@ impl Adopted {
     /// Returns where it keeps hooks; nothing where that is for whoever starts it to say.
     pub fn settings(self) -> Settings {
         self.0.settings()
+    }
+
+    /// Returns the keys of an entry of its settings that may hold the command line of a hook, those first that go before others.
+    pub fn line_keys(self) -> &'static [&'static str] {
+        self.0.line_keys()
     }
 
     /// Whether its settings are YAML; else they are JSON.

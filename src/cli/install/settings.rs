@@ -28,16 +28,6 @@ use crate::{
 /// What a file is called beside which it is kept as it was.
 const BACKUP: &str = "before-hookjail";
 
-/// The members of entries that are a line. One that is for this system goes before the common one.
-const KEYS: [&str; 6] = [
-    "bash",
-    "command",
-    "exec",
-    "exec_capture",
-    "shell_exec",
-    "shell_push",
-];
-
 /// A file of settings as it was read.
 pub(super) struct SettingsFile {
     /// Where relative directories in it start: the project, or the user's home.
@@ -400,7 +390,7 @@ impl SettingsFile {
 
     /// Returns where the line of a hook's entry stands, and its key.
     fn place_of_line(&self, hook: &Registered, line: &str) -> Option<(&'static str, Range<usize>)> {
-        KEYS.into_iter().find_map(|key| {
+        self.runtime.line_keys().iter().find_map(|&key| {
             let (place, value) = self.member(hook, key)?;
             (value == line).then_some((key, place))
         })

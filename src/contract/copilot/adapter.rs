@@ -75,6 +75,10 @@ impl Adapter for Copilot {
         }
     }
 
+    fn line_keys(&self) -> &'static [&'static str] {
+        &["bash", "command", "exec"]
+    }
+
     fn command_sample(&self, command: &str, _project: &Path) -> Value {
         json!({"toolName": "bash", "toolArgs": json!({"command": command}).to_string()})
     }

@@ -39,6 +39,13 @@ fn a_contract_without_files_and_one_that_is_none_are_refused() {
 }
 
 #[test]
+fn a_contract_may_be_spelled_as_its_runtime_is() {
+    for name in ["claude-code", "docker-agent", "gemini-cli"] {
+        assert!(of(name, "{\"hooks\": {}}").is_ok(), "{name}");
+    }
+}
+
+#[test]
 fn a_key_that_is_given_twice_hides_nothing() {
     let text = "{\"version\": 1,\n\"hooks\": {}, \"hooks\": {}}";
     let error = of("cursor", text).unwrap_err();

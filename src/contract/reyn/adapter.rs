@@ -16,6 +16,10 @@ impl Adapter for Reyn {
         Mode::ReynPush
     }
 
+    fn line_keys(&self) -> &'static [&'static str] {
+        &["exec", "exec_capture", "shell_exec", "shell_push"]
+    }
+
     fn keeps_yaml(&self) -> bool {
         true
     }
