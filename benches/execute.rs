@@ -17,6 +17,7 @@
 )]
 
 use std::{
+    collections::BTreeMap,
     env,
     error::Error,
     ffi::CString,
@@ -531,8 +532,7 @@ fn bloat(
     let consent = ConsentRule::Operator(Operator {
         accept_all: true,
         allowlist: config.allowlist(),
-        reyn_accept_all: false,
-        reyn_allowlist: None,
+        own: BTreeMap::new(),
         wait: config.consent_wait,
     });
     let server = tokio::runtime::Builder::new_multi_thread()

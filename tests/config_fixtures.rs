@@ -10,9 +10,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hookjail::hooks::{
-    read::{CONTRACTS, Origin, Switches, read},
-    show,
+use hookjail::{
+    contract::hook_file::{Origin, Switches, contracts, read},
+    hooks::show,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -29,7 +29,7 @@ struct Given {
 fn every_file_is_read_as_expected() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/config");
     let mut wrong = Vec::new();
-    for contract in CONTRACTS {
+    for contract in contracts() {
         let cases = cases(&root.join(contract));
         assert!(cases.len() >= 6, "{contract} has {} cases", cases.len());
         wrong.extend(cases.iter().filter_map(|case| run(contract, case).err()));

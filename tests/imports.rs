@@ -130,7 +130,9 @@ fn only_the_pipeline_orders_a_hook_to_be_started() {
     sources(&root, &mut files);
     let orders = |path: &PathBuf| {
         let text = fs::read_to_string(path).unwrap();
-        Regex::new(r"\bTask( \{|<'_> \{)").unwrap().is_match(&text)
+        Regex::new(r"\b(Hook)?Task( \{|<'_> \{)")
+            .unwrap()
+            .is_match(&text)
     };
     files.retain(orders);
     let names = files.iter().map(|path| path.strip_prefix(&root).unwrap());
@@ -139,6 +141,103 @@ fn only_the_pipeline_orders_a_hook_to_be_started() {
 
     let plan = BTreeSet::from(["announce.rs", "plan.rs"].map(|it| Path::new("pipeline").join(it)));
     assert_eq!(ordering, plan.iter().map(PathBuf::as_path).collect());
+}
+
+static RUNTIMES: LazyLock<Regex> = LazyLock::new(|| {
+    let names = r"(?i)reyn|base[ _-]?coat|\bloom|ownware|docker[-_ ]?agent|\binfer(_|s?\b)|claude|codex|copilot|\bcursor|gemini|qwen";
+    Regex::new(names).unwrap()
+});
+
+/// Folders whose business is to name runtimes, and why.
+const OF_RUNTIMES: [(&str, &str); 2] = [
+    ("contract/", "a folder for each"),
+    ("pb/", "generated: the contracts' names on the wire"),
+];
+
+/// How many lines of other files name one, and why they may. What they say is said to people, or is data.
+const NAMED: [(&str, usize, &str); 8] = [
+    (
+        "cli/consent/mod.rs",
+        1,
+        "help: by whom a file that is imported may be written",
+    ),
+    ("cli/dispatch.rs", 3, "help: for whom an option is"),
+    ("cli/interpret.rs", 1, "help: an example of the input"),
+    ("cli/run.rs", 1, "help: examples of an option's values"),
+    (
+        "config/file.rs",
+        11,
+        "the configuration's keys, and what its schema says of them",
+    ),
+    (
+        "policy/learned/mod.rs",
+        1,
+        "a part of a shipped profile is called so",
+    ),
+    (
+        "policy/profile/references.rs",
+        13,
+        "directories of a home, among those of programs that are no runtimes; `policy` knows no contract",
+    ),
+    (
+        "policy/registry/mod.rs",
+        2,
+        "a part of a shipped profile is called so",
+    ),
+];
+
+/// Counts the lines of each file's product part, comments and texts too, that name a runtime.
+fn naming() -> BTreeMap<String, usize> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let mut naming = BTreeMap::new();
+    for path in files {
+        let below = path.strip_prefix(&root).unwrap().to_string_lossy();
+        if below.contains("tests") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let product = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        let lines = product.lines().filter(|line| RUNTIMES.is_match(line));
+        let count = lines.count();
+        if count > 0 {
+            naming.insert(below.into_owned(), count);
+        }
+    }
+    naming
+}
+
+#[test]
+fn only_a_runtimes_folder_names_it() {
+    let mut naming = naming();
+    for (folder, reason) in OF_RUNTIMES {
+        let is_below = |path: &String| path.starts_with(folder);
+        assert!(
+            naming.keys().any(is_below),
+            "{folder} ({reason}) names none"
+        );
+        naming.retain(|path, _| !is_below(path));
+    }
+    let expected = NAMED.map(|(file, lines, _)| (file.to_owned(), lines));
+
+    assert_eq!(naming, BTreeMap::from(expected));
+}
+
+#[test]
+fn a_runtimes_name_is_found_however_it_is_written() {
+    for line in [
+        "Mode::ClaudeCode",
+        "// As Claude Code does.",
+        "\"docker_agent\"",
+        "infer's list",
+        "infer_lists(x)",
+        "reyn_allowlist",
+        "BASECOAT",
+    ] {
+        assert!(RUNTIMES.is_match(line), "{line}");
+    }
+    assert!(!RUNTIMES.is_match("is inferred, bloom, precursor"));
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use bytes::Bytes;
 use hookjail::{
     config::{Config, ProcessEnv},
-    contract::{End, EndKind, Mode},
-    hooks::read::{CONTRACTS, Origin, Switches, read},
+    contract::{
+        End, EndKind, Mode,
+        hook_file::{Origin, Switches, contracts, read},
+    },
     model::{OnFailure, event::parse_event},
     pb::ExecuteRequest,
     policy::profile::ProfileFile,
@@ -70,17 +72,17 @@ pub fn hook_file(bytes: &[u8]) {
     else {
         return;
     };
-    let switches = Switches {
-        infer_hooks_enabled: Some(true),
-        ownware_allow_command_hooks: true,
-        ownware_disable_hooks: false,
-    };
+    let switches = Switches::of(|name| {
+        let is_on = ["INFER_HOOKS_ENABLED", "OWNWARE_ALLOW_COMMAND_HOOKS"].contains(&name);
+        is_on.then(|| "1".to_owned())
+    });
+    let contracts = contracts();
     let origin = Origin {
         base: None,
         name: "file",
     };
     drop(read(
-        CONTRACTS[usize::from(whose) % CONTRACTS.len()],
+        contracts[usize::from(whose) % contracts.len()],
         text,
         &origin,
         &switches,

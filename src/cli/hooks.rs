@@ -10,15 +10,12 @@ use serde_json::json;
 
 use super::{Context, Failure, output};
 use crate::{
-    contract::{Mode, is_spelled},
-    daemon::{Assembly, noteworthy},
-    hooks::{
-        Registered,
-        load::peek,
-        lookup,
-        read::{Origin, read},
-        redirection, show,
+    contract::{
+        Mode,
+        hook_file::{Origin, read},
     },
+    daemon::{Assembly, noteworthy},
+    hooks::{Registered, load::peek, lookup, redirection, show},
     policy::Registry,
     refusal::chain,
 };
@@ -99,7 +96,7 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
             read.warnings.extend(refused);
             let missing = lookup::missing(&read.hooks, &profiles, origin.base);
             read.warnings.extend(missing);
-            if is_spelled("infer", contract) {
+            if Mode::parse(contract, "command").is_ok_and(Mode::has_lists) {
                 read.warnings.extend(of_lists(context));
             }
             Ok(read)
@@ -131,7 +128,7 @@ fn check(context: &Context, contract: &str, base: Option<&Path>, file: &Path) ->
     }
 }
 
-/// Returns warnings about infer's lists, as configured.
+/// Says what is noteworthy about the lists of commands, as they are configured here.
 fn of_lists(context: &Context) -> Vec<String> {
     let config = match context.load() {
         Ok(config) => config,

@@ -33,7 +33,7 @@ use super::{
 use crate::{
     config::Config,
     consent::ConsentRule,
-    contract::{Envelope, native::Runtime},
+    contract::{Envelope, adopt::Adopted},
     daemon::{Assembly, own},
     model::{Event, Narrow, ProfileName},
     pb::{self, hook_service_client::HookServiceClient},
@@ -71,7 +71,7 @@ const NAMED: usize = 20;
 pub(super) struct LearnArgs {
     /// Give it what this runtime gives its hooks, and what the contract says of their stdin
     #[arg(long = "as", value_name = "RUNTIME", value_parser = runtime_named)]
-    runtime: Option<Runtime>,
+    runtime: Option<Adopted>,
     /// The lifecycle point
     #[arg(long, default_value = "")]
     point: String,
@@ -277,9 +277,7 @@ impl LearnArgs {
     fn with(&self, more: &[String]) -> String {
         let mut words = vec!["hookjail".to_owned(), "learn".to_owned()];
         if let Some(runtime) = self.runtime {
-            let mut all = Runtime::ALL.into_iter();
-            let named = all.find(|(_, it)| *it == runtime);
-            words.extend(named.map(|(name, _)| format!("--as={name}")));
+            words.push(format!("--as={}", runtime.name()));
         }
         for (option, value) in [("point", &self.point), ("profile", &self.profile)] {
             if !value.is_empty() && value != PROFILE {
@@ -331,7 +329,7 @@ impl Bench {
         let argv = argv.into_iter().map(|word| text(word, "argument"));
         let given = event(learn.event.as_deref())?;
         let mut point = learn.point.clone();
-        let mode = learn.runtime.map(Runtime::mode);
+        let mode = learn.runtime.map(Adopted::mode);
         let events = match (learn.runtime, mode) {
             (Some(runtime), Some(mode)) if given.is_empty() => {
                 let samples = runtime.samples(&workspace).into_iter();
@@ -796,7 +794,7 @@ fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     file.write_all(text.as_bytes()).map_err(failed)
 }
 
-fn runtime_named(text: &str) -> Result<Runtime, String> {
+fn runtime_named(text: &str) -> Result<Adopted, String> {
     run_as::parse(text)?.ok_or_else(|| "name the runtime".to_owned())
 }
 

@@ -24,7 +24,7 @@ use super::{
     Context, Failure, output, private_server::SIGNALED, program::resolve_program,
     run_as::StandInHook, show::plain,
 };
-use crate::contract::native::Said;
+use crate::contract::adopt::Said;
 
 /// The timeout of a bare hook without one of command line or contract.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);

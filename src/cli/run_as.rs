@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     contract::{
+        adopt::{Adopted, Said, Stakes},
         is_spelled,
-        native::{Runtime, Said, Stakes},
     },
     pb::{self, hook_service_client::HookServiceClient},
     sys::{
@@ -59,15 +59,14 @@ const STDERR_TAIL_BYTES: usize = 1024;
 const EXIT_BLOCK: u8 = 2;
 
 /// Parses a runtime's name; `None` is to be recognised.
-pub(super) fn parse(name: &str) -> Result<Option<Runtime>, String> {
+pub(super) fn parse(name: &str) -> Result<Option<Adopted>, String> {
     if name == AUTO {
         return Ok(None);
     }
-    let known = Runtime::ALL
-        .into_iter()
-        .find(|(known, _)| is_spelled(known, name));
-    known.map(|(_, runtime)| Some(runtime)).ok_or_else(|| {
-        let names: Vec<_> = Runtime::ALL.iter().map(|(name, _)| *name).collect();
+    let all = Adopted::all();
+    let known = all.iter().find(|known| is_spelled(known.name(), name));
+    known.map(|runtime| Some(*runtime)).ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(|known| known.name()).collect();
         format!("one of {AUTO}, {}", names.join(", "))
     })
 }
@@ -84,7 +83,7 @@ pub(super) struct ReplacedHook {
     /// The lifecycle point, as far as it is known.
     point: Option<String>,
     /// Whose hook it is, as far as that is known.
-    runtime: Option<Runtime>,
+    runtime: Option<Adopted>,
     /// When this process began to stand in for a hook.
     since: Instant,
     /// The wall time that the command line gives the hook.
@@ -134,8 +133,8 @@ impl ReplacedHook {
         Some(post)
     }
 
-    /// Returns what a command line specifies.
-    fn of(run: &RunArgs, runtime: Option<Runtime>) -> Self {
+    /// Returns what a command line says of it.
+    fn of(run: &RunArgs, runtime: Option<Adopted>) -> Self {
         Self {
             gate: run.place.gate,
             is_rehearsal: run.place.rehearse,
@@ -205,7 +204,7 @@ impl ReplacedHook {
     /// still name the one it came from, where a failure may stop nothing: what the runtime itself says counts, where that is a
     /// point of its.
     fn learn(&mut self, payload: &[u8]) {
-        self.runtime = self.runtime.or_else(|| Runtime::recognise(payload));
+        self.runtime = self.runtime.or_else(|| Adopted::recognise(payload));
         let Some(runtime) = self.runtime else {
             return;
         };
@@ -253,7 +252,7 @@ impl ReplacedHook {
         }
         let point = self.point.as_deref().unwrap_or_default();
         let told = match self.runtime {
-            Some(Runtime::Git) => return None,
+            Some(runtime) if runtime.answers_by_code() => return None,
             Some(runtime) => runtime.default_timeout(point),
             None => None,
         };
@@ -320,7 +319,7 @@ impl StdinPayload {
 
 /// Runs a hook, and ends as it did. Where there is no such end, the runtime is told no at a gate, and elsewhere that nothing
 /// is to be read from this.
-pub(super) fn run(run: &RunArgs, runtime: Option<Runtime>, context: &Context) -> ExitCode {
+pub(super) fn run(run: &RunArgs, runtime: Option<Adopted>, context: &Context) -> ExitCode {
     let mut post = ReplacedHook::of(run, runtime);
     let payload = StdinPayload::of(&mut post);
     let hook = match StandInHook::of(&post, run) {
@@ -333,7 +332,7 @@ pub(super) fn run(run: &RunArgs, runtime: Option<Runtime>, context: &Context) ->
 }
 
 /// Runs a hook bare and confined, and shows what differs.
-pub(super) fn rehearse(run: &RunArgs, runtime: Option<Runtime>, context: &Context) -> ExitCode {
+pub(super) fn rehearse(run: &RunArgs, runtime: Option<Adopted>, context: &Context) -> ExitCode {
     let mut post = ReplacedHook::of(run, runtime);
     let payload = StdinPayload::of(&mut post);
     let hook = match StandInHook::of(&post, run) {
@@ -354,9 +353,9 @@ pub(super) fn rehearse(run: &RunArgs, runtime: Option<Runtime>, context: &Contex
     })
 }
 
-/// Returns a directory's project. It is the one that its runtime names, else the repository in the user's home, else the directory
-/// itself.
-pub(super) fn project(runtime: Runtime, directory: &Path, home: Option<&Path>) -> PathBuf {
+/// Returns the directory of the project that a directory is in: the one that its runtime names, else the repository in the user's
+/// home, else the directory itself.
+pub(super) fn project(runtime: Adopted, directory: &Path, home: Option<&Path>) -> PathBuf {
     let named = runtime.project_variables().filter_map(env::var_os);
     let mut named = named.filter_map(|path| Path::new(&path).canonicalize().ok());
     let named = named.find(|path| path.parent().is_some() && directory.starts_with(path));
@@ -415,7 +414,7 @@ fn why(failure: &Failure) -> String {
 pub(super) struct StandInHook<'a> {
     post: &'a ReplacedHook,
     pub(super) run: &'a RunArgs,
-    runtime: Runtime,
+    runtime: Adopted,
 }
 
 impl<'a> StandInHook<'a> {
@@ -549,8 +548,8 @@ impl<'a> StandInHook<'a> {
             stderr: response.stderr.to_vec(),
             stdout: response.stdout.to_vec(),
         };
-        // git's hooks say no by any exit code but 0, and their contract knows no decision.
-        if self.runtime == Runtime::Git {
+        // Any exit code but 0 is a no there, and the contract knows no decision.
+        if self.runtime.answers_by_code() {
             return Ok(said);
         }
         let verdict = response.verdict.clone().unwrap_or_default();

@@ -1,19 +1,26 @@
 //! The part of the environment that the configuration depends on.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use super::ConfigProblem;
 use crate::{
-    hooks::read::Switches,
+    contract::{Mode, OwnConsent, hook_file::Switches},
     policy::{References, environment::DEPTH},
 };
 
 const SYSTEM_SOCKET: &str = "/run/hookjail/hookjail.sock";
 
-/// The part of the environment that the configuration depends on, read once at start.
+/// Returns how users of runtimes consent by the runtimes' own means, by contract.
+fn own_consents() -> impl Iterator<Item = (&'static str, OwnConsent)> {
+    let modes = Mode::ALL.into_iter();
+    modes.filter_map(|mode| Some((mode.contract_name(), mode.own_consent()?)))
+}
+
+/// What of the process's environment the configuration depends on, read once at start.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessEnv {
     /// `HOOKJAIL_ACCEPT_HOOKS` is `1`.
@@ -24,12 +31,10 @@ pub struct ProcessEnv {
     pub depth: u32,
     /// `HOME`.
     pub home: Option<PathBuf>,
-    /// `INFER_TOOLS_BASH_ALLOW_APPEND`; may be empty.
-    pub infer_append: String,
-    /// `REYN_ACCEPT_HOOKS` is `1`.
-    pub reyn_accept_hooks: bool,
-    /// `REYN_SHELL_HOOKS_ALLOWLIST`.
-    pub reyn_allowlist: Option<PathBuf>,
+    /// The contracts whose runtimes' own variables accept every command.
+    pub own_accepts: BTreeSet<&'static str>,
+    /// The lists of what is allowed that runtimes' own variables name, by contract.
+    pub own_allowlists: BTreeMap<&'static str, PathBuf>,
     /// Whether the effective user is root.
     pub root: bool,
     /// The switches of the systems whose files are read.
@@ -71,9 +76,13 @@ impl ProcessEnv {
                 depth.unwrap_or(u32::MAX)
             }),
             home: absolute("HOME"),
-            infer_append: std::env::var("INFER_TOOLS_BASH_ALLOW_APPEND").unwrap_or_default(),
-            reyn_accept_hooks: is_one("REYN_ACCEPT_HOOKS"),
-            reyn_allowlist: absolute("REYN_SHELL_HOOKS_ALLOWLIST"),
+            own_accepts: own_consents()
+                .filter(|(_, own)| is_one(own.accept))
+                .map(|(contract, _)| contract)
+                .collect(),
+            own_allowlists: own_consents()
+                .filter_map(|(contract, own)| Some((contract, absolute(own.allowlist)?)))
+                .collect(),
             root: nix::unistd::geteuid().is_root(),
             switches: Switches::of(|name| std::env::var(name).ok()),
             xdg_cache: absolute("XDG_CACHE_HOME"),
@@ -164,9 +173,15 @@ impl ProcessEnv {
         }
     }
 
-    pub(super) fn reyn_allowlist(&self) -> Option<PathBuf> {
-        let usual = || Some(self.home.as_ref()?.join(".reyn/shell-hooks-allowlist.json"));
-        self.reyn_allowlist.clone().or_else(usual)
+    /// Returns the runtimes' own lists of what is allowed, by contract.
+    pub(super) fn own_allowlists(&self) -> BTreeMap<&'static str, PathBuf> {
+        let path = |contract: &str, own: OwnConsent| {
+            let usual = || Some(self.home.as_ref()?.join(own.usual));
+            self.own_allowlists.get(contract).cloned().or_else(usual)
+        };
+        own_consents()
+            .filter_map(|(contract, own)| Some((contract, path(contract, own)?)))
+            .collect()
     }
 
     pub(super) fn runtime(&self, state: &Path) -> PathBuf {

@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    hooks::{read::CONTRACTS as READ, valve::OnLimit},
+    contract::hook_file::contracts,
+    hooks::valve::OnLimit,
     journal::append::Settings,
     policy::units::{Size, Span},
     sandbox::{BackendName, DEFAULT_UID_RANGE, RuntimeKind},
@@ -32,7 +33,8 @@ pub(super) struct ConfigFile {
     /// Which hooks may be posted to a URL.
     pub(super) http: HttpEntry,
     /// Which commands of infer's hooks run.
-    pub(super) infer: Infer,
+    #[serde(rename = "infer")]
+    pub(super) lists: ListsEntry,
     /// Files with more hooks.
     pub(super) hooks_file: Vec<HooksFileEntry>,
     /// Where things are.
@@ -229,7 +231,7 @@ pub(super) struct HooksFileEntry {
     /// Where relative working directories in it start.
     pub(super) base: Option<PathBuf>,
     /// Whose form it has.
-    #[schemars(extend("enum" = READ))]
+    #[schemars(extend("enum" = contracts()))]
     pub(super) contract: String,
     /// The command that judges in the place of docker-agent's models, program first.
     pub(super) judge: Option<Vec<String>>,
@@ -278,10 +280,14 @@ pub(super) struct HttpEntry {
     pub(super) variables: BTreeMap<String, String>,
 }
 
+/// The keys of [`ListsEntry`] that can be wrong.
+pub(super) const LISTED: &str = "infer.listed";
+pub(super) const LISTS_FILE: &str = "infer.file";
+
 /// Which commands of infer's hooks run: regular expressions, by the agent's mode.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Infer {
+pub(super) struct ListsEntry {
     /// In every mode.
     pub(super) all: Option<Vec<String>>,
     /// In `auto`.

@@ -12,11 +12,8 @@ use super::{
     file::{CommandWords, HookEntry, HooksFileEntry, RuleEntry},
 };
 use crate::{
-    contract::{CommandStyle, Entry, Mode, Stop},
-    hooks::{
-        Action, Matcher, Owner, Question, Registered, Template, load::HooksFile,
-        read::CONTRACTS as READ, rule::Rule,
-    },
+    contract::{CommandStyle, Entry, Mode, Stop, hook_file::contracts},
+    hooks::{Action, Matcher, Owner, Question, Registered, Template, load::HooksFile, rule::Rule},
     model::{Command, InvalidField, OnFailure, ProfileName, is_plain},
     policy::environment::settable,
 };
@@ -138,11 +135,12 @@ pub(super) fn read(
 /// Names the key that is wrong, and the file.
 pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
     let shown = entry.path.display().to_string();
-    if !READ.contains(&entry.contract.as_str()) {
+    let read = contracts();
+    if !read.contains(&entry.contract.as_str()) {
         let problem = format!(
             "is `{}`; files are read of {}",
             entry.contract,
-            READ.join(", ")
+            read.join(", ")
         );
         return Err(wrong("hooks_file.contract", &shown, problem));
     }
@@ -156,11 +154,14 @@ pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
             return Err(wrong(key, &shown, problem));
         }
     }
+    let of_models = Mode::contracts(|mode| !mode.is_process());
     let judge = entry.judge.map(|words| {
         let problem = match words.first() {
-            _ if entry.contract != "docker_agent" => "is for files of `docker_agent` alone",
-            None => "names no program",
-            Some(program) if program.trim().is_empty() => "names no program",
+            _ if !of_models.contains(&entry.contract.as_str()) => {
+                format!("is for files of {} alone", quoted(&of_models))
+            }
+            None => "names no program".to_owned(),
+            Some(program) if program.trim().is_empty() => "names no program".to_owned(),
             Some(_) => return Ok(Command::Argv(words.into_iter().map(Into::into).collect())),
         };
         Err(wrong("hooks_file.judge", &shown, problem))
@@ -381,10 +382,11 @@ fn action(mode: Mode, point: &str, scheme: Scheme) -> Result<(Action, Option<Vec
             let argv = action.question().map(Question::argv);
             Ok((action, argv))
         }
-        Scheme::Template(_) if mode.contract_name() != "reyn" => Err(Wrong::new(
-            "hook.template_push",
-            "is a scheme of `reyn` alone",
-        )),
+        Scheme::Template(_) if !mode.has_templates() => {
+            let contracts = Mode::contracts(Mode::has_templates);
+            let problem = format!("is a scheme of {} alone", quoted(&contracts));
+            Err(Wrong::new("hook.template_push", problem))
+        }
         Scheme::Template(template) => {
             let template =
                 Template::parse(&template).map_err(|InvalidField { field, problem }| {
@@ -421,9 +423,16 @@ fn action(mode: Mode, point: &str, scheme: Scheme) -> Result<(Action, Option<Vec
     }
 }
 
+/// Returns names for people.
+fn quoted(names: &[&str]) -> String {
+    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
 fn builtin(mode: Mode, point: &str, name: &str, args: &[String]) -> Result<Action, Wrong> {
-    if mode != Mode::DockerAgent {
-        let problem = "is a scheme of `docker_agent` commands alone";
+    if !mode.has_builtins() {
+        let contracts = Mode::contracts(Mode::has_builtins);
+        let problem = format!("is a scheme of {} commands alone", quoted(&contracts));
         return Err(Wrong::new("hook.builtin", problem));
     }
     let action = Action::builtin(name, args).map_err(|InvalidField { field, problem }| {

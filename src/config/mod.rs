@@ -1,6 +1,7 @@
 //! The daemon's configuration: one TOML file, read whole or not at all.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::{self, Read},
     ops::RangeInclusive,
@@ -12,16 +13,16 @@ use schemars::{Schema, SchemaGenerator};
 
 use self::{
     audit::capture,
-    file::{ConfigFile, Infer},
+    file::{ConfigFile, LISTED, LISTS_FILE, ListsEntry},
 };
 pub use self::{env::ProcessEnv, source::ConfigSource};
 use crate::{
+    contract::{WrittenLists, hook_file::Switches},
     hooks::{
         Registered,
         http::{Egress, decide},
         lists::Listing,
         load::{self, HooksFile, LoadError, Loaded},
-        read::{InferLists, Switches},
         valve::OnLimit,
     },
     journal::{Capture, append::Settings},
@@ -97,7 +98,7 @@ pub struct Config {
     pub hooks_files: Vec<HooksFile>,
     /// Which hooks may be posted to a URL.
     pub http: Egress,
-    /// Which commands of infer's hooks run.
+    /// Which commands of hooks run, by the agent's mode, where their runtime has lists of them.
     pub lists: Listing,
     /// How many hooks run at once.
     pub max_concurrent: usize,
@@ -107,6 +108,8 @@ pub struct Config {
     pub max_queued: usize,
     /// The action of runtimes when hooks have opened that many turns.
     pub on_hook_turn_limit: OnLimit,
+    /// The runtimes' own lists of what is allowed, by contract, each of which counts for hooks of that.
+    pub own_allowlists: BTreeMap<&'static str, PathBuf>,
     /// Directories with profiles of the operator's.
     pub profile_dirs: Vec<PathBuf>,
     /// Names and texts of profiles that are tried, and that no file has. No configuration has any.
@@ -115,8 +118,6 @@ pub struct Config {
     pub read_audit_log: bool,
     /// What profiles mean by places of the user's.
     pub references: References,
-    /// reyn's own allowlist, which counts for hooks of its contract.
-    pub reyn_allowlist: Option<PathBuf>,
     /// The hooks that run whenever their points come.
     pub registered: Vec<Registered>,
     /// The secrets that are taken out of texts.
@@ -248,7 +249,7 @@ impl Config {
             hook,
             hooks,
             http,
-            infer,
+            lists,
             hooks_file,
             paths,
             profiles,
@@ -390,17 +391,17 @@ impl Config {
             hooks_disabled: hooks.disabled,
             hooks_files,
             http,
-            lists: listing(infer, &environment.infer_append)?,
+            lists: listing(lists, environment.switches.listed())?,
             max_concurrent: hooks.max_concurrent,
             max_hook_driven_turns: hooks.max_hook_driven_turns,
             max_queued: hooks.max_queued,
             on_hook_turn_limit,
+            own_allowlists: environment.own_allowlists(),
             profile_dirs: dirs.collect::<Result<_, _>>()?,
             proposed_profiles: Vec::new(),
             read_audit_log: hooks.read_audit_log,
             references: environment.references(),
             registered,
-            reyn_allowlist: environment.reyn_allowlist(),
             runtime,
             secrets,
             socket,
@@ -443,8 +444,8 @@ impl Config {
             read_audit_log,
             registered: _,
             // Of the environment, which does not change.
+            own_allowlists: _,
             references: _,
-            reyn_allowlist: _,
             runtime,
             secrets: _,
             socket,
@@ -521,27 +522,31 @@ pub fn admin_beside(socket: &Path) -> PathBuf {
     }
 }
 
-fn listing(written: Infer, append: &str) -> Result<Listing, ConfigProblem> {
+fn listing(written: ListsEntry, append: String) -> Result<Listing, ConfigProblem> {
     let are_consent = match written.listed.as_deref() {
         None | Some("gate") => false,
         Some("consent") => true,
         Some(other) => {
             let problem = format!("is `{other}`; it can be `gate` or `consent`");
-            let key = "infer.listed";
-            return Err(ConfigProblem::Key { key, problem });
+            return Err(ConfigProblem::Key {
+                key: LISTED,
+                problem,
+            });
         }
     };
     let file = written.file;
     if let Some(path) = file.as_ref().filter(|path| !path.is_absolute()) {
         let problem = format!("`{}` is not an absolute path", path.display());
-        let key = "infer.file";
-        return Err(ConfigProblem::Key { key, problem });
+        return Err(ConfigProblem::Key {
+            key: LISTS_FILE,
+            problem,
+        });
     }
     Ok(Listing {
-        append: append.to_owned(),
+        append,
         are_consent,
         file,
-        written: InferLists {
+        written: WrittenLists {
             all: written.all,
             auto: written.auto,
             plan: written.plan,

@@ -1,6 +1,7 @@
 //! Whether the operator allows a command: by the allowlist, by the environment, by an answer.
 
 use std::{
+    collections::BTreeMap,
     ffi::OsString,
     fs::File,
     os::unix::fs::MetadataExt,
@@ -32,7 +33,7 @@ use crate::{
     request::Request,
 };
 
-/// How much two modification times may differ that reyn takes for the same, seconds.
+/// How much two modification times may differ that a runtime's own list takes for the same, seconds.
 const SAME_TIME: f64 = 0.01;
 
 /// The rule by which hooks are allowed.
@@ -51,23 +52,37 @@ pub struct Operator {
     pub accept_all: bool,
     /// The allowlist.
     pub allowlist: PathBuf,
-    /// As `accept_all`, for hooks of reyn's contract.
-    pub reyn_accept_all: bool,
-    /// reyn's own allowlist, which counts for hooks of its contract.
-    pub reyn_allowlist: Option<PathBuf>,
+    /// What runtimes' own settings say, by contract; each counts for hooks of that.
+    pub own: BTreeMap<&'static str, OwnSettings>,
     /// How long a question may stay open.
     pub wait: Duration,
 }
 
-impl Operator {
-    /// Returns whether every command of this contract's is accepted.
-    fn accepts(&self, request: &Request) -> bool {
-        self.accept_all || (self.reyn_accept_all && is_reyns(request))
-    }
+/// What the settings of a runtime say about commands of its hooks.
+#[derive(Clone, Debug, Default)]
+pub struct OwnSettings {
+    /// As [`Operator::accept_all`].
+    pub accept_all: bool,
+    /// Its own allowlist.
+    pub allowlist: Option<PathBuf>,
 }
 
-fn is_reyns(request: &Request) -> bool {
-    request.contract.contract_name() == "reyn"
+impl Operator {
+    /// Returns what the settings of a request's runtime say.
+    fn own(&self, request: &Request) -> Option<&OwnSettings> {
+        self.own.get(request.contract.contract_name())
+    }
+
+    /// Returns the runtimes' own allowlists, by contract.
+    fn own_allowlists(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let own = self.own.iter();
+        own.filter_map(|(contract, own)| Some((*contract, own.allowlist.as_deref()?)))
+    }
+
+    /// Whether every command of this contract's is accepted.
+    fn accepts(&self, request: &Request) -> bool {
+        self.accept_all || self.own(request).is_some_and(|own| own.accept_all)
+    }
 }
 
 /// Decides about commands by allowlist and environment, else by a question to the operator.
@@ -75,10 +90,11 @@ fn is_reyns(request: &Request) -> bool {
 pub struct Consents {
     allowlist: allowlist::AllowlistReader,
     approved: Option<Approved>,
+    /// Of the runtimes' own allowlists, by contract.
+    own_allowlists: BTreeMap<&'static str, allowlist::AllowlistReader>,
     pub(crate) pending: Pending,
     /// Serialises changes of the allowlist within this daemon. Each reads it again, on a thread that may wait for the disk.
     recording: Arc<Mutex<()>>,
-    reyn_allowlist: allowlist::AllowlistReader,
     rule: ConsentRule,
 }
 
@@ -97,7 +113,7 @@ pub(crate) struct Case<'a> {
     pub(crate) preview: bool,
     pub(crate) program: &'a Program,
     pub(crate) request: &'a Request,
-    /// The command as the request spells it, for entries of reyn's.
+    /// The command as the request spells it, for entries of its runtime's.
     pub(crate) spelled: Option<String>,
 }
 
@@ -178,7 +194,7 @@ enum NextStep {
     Run,
 }
 
-/// Decides, with nothing else to go by: what the allowlist says, whether a list of reyn's or infer's has the command, whether the
+/// Decides, with nothing else to go by: what the allowlist says, whether a list of the runtime's has the command, whether the
 /// environment accepts everything, whether somebody listens.
 const fn rule(check: &Check, is_listed: bool, accept_all: bool, listened_to: bool) -> NextStep {
     match check {
@@ -201,16 +217,22 @@ const fn rule(check: &Check, is_listed: bool, accept_all: bool, listened_to: boo
 
 impl Consents {
     pub(crate) fn new(rule: ConsentRule) -> Self {
-        let approved = match &rule {
-            ConsentRule::Operator(operator) => Some(Approved::beside(&operator.allowlist)),
-            ConsentRule::Typed => None,
+        let (approved, own_allowlists) = match &rule {
+            ConsentRule::Operator(operator) => {
+                let own = operator.own.keys();
+                let readers =
+                    own.map(|contract| (*contract, allowlist::AllowlistReader::default()));
+                let approved = Approved::beside(&operator.allowlist);
+                (Some(approved), readers.collect())
+            }
+            ConsentRule::Typed => (None, BTreeMap::new()),
         };
         Self {
+            own_allowlists,
             allowlist: allowlist::AllowlistReader::default(),
             approved,
             pending: Pending::default(),
             recording: Arc::default(),
-            reyn_allowlist: allowlist::AllowlistReader::default(),
             rule,
         }
     }
@@ -220,7 +242,7 @@ impl Consents {
         &self.pending
     }
 
-    /// Returns what is allowed: the entries of the allowlist, then reyn's own.
+    /// Returns what is allowed: the entries of the allowlist, then those of the runtimes' own lists.
     ///
     /// # Errors
     ///
@@ -230,8 +252,10 @@ impl Consents {
         let mut entries = load(&self.allowlist, &operator.allowlist)?
             .entries()
             .to_vec();
-        if let Some(path) = &operator.reyn_allowlist {
-            entries.extend_from_slice(load(&self.reyn_allowlist, path)?.entries());
+        for (contract, path) in operator.own_allowlists() {
+            if let Some(reader) = self.own_allowlists.get(contract) {
+                entries.extend_from_slice(load(reader, path)?.entries());
+            }
         }
         Ok(entries)
     }
@@ -245,7 +269,7 @@ impl Consents {
         self.write(self.operator()?, entry, |_| ()).await
     }
 
-    /// Takes back every consent to a command, reyn's too, and returns how many there were.
+    /// Takes back every consent to a command, those of the runtimes' own lists too, and returns how many there were.
     ///
     /// # Errors
     ///
@@ -253,11 +277,8 @@ impl Consents {
     pub async fn revoke(&self, command: String) -> Result<usize, Stop> {
         let operator = self.operator()?.clone();
         let revoke = move || {
-            revoke(
-                &operator.allowlist,
-                operator.reyn_allowlist.as_deref(),
-                &command,
-            )
+            let own = operator.own_allowlists().map(|(_, path)| path);
+            revoke(&operator.allowlist, own, &command)
         };
         beside(self.turn().await, revoke)
             .await?
@@ -288,9 +309,10 @@ impl Consents {
         if sought.granted && request.backing == Backing::Own {
             return Ok(true);
         }
-        let has_reyns_list = operator.reyn_allowlist.is_some() && is_reyns(request);
+        let own = operator.own(request);
+        let has_own_list = own.is_some_and(|own| own.allowlist.is_some());
         Ok(sought.granted
-            && (operator.accepts(request) || has_reyns_list || request.backing == Backing::List)
+            && (operator.accepts(request) || has_own_list || request.backing == Backing::List)
             || (!sought.preview && self.pending.is_listened_to(&request.id))
             || load(&self.allowlist, &operator.allowlist)?
                 .names(sought.command, sought.policy.name.as_str()))
@@ -325,22 +347,29 @@ impl Consents {
         // Without a list that can be read and trusted, nothing is allowed.
         let list = load(&self.allowlist, &operator.allowlist)?;
         let check = list.check(&case.sought());
-        // Once a command is bound to content, what reyn says of it counts no more.
-        let reyns = if is_reyns(case.request) && case.granted && !list.binds(case.command) {
-            self.entry_of_reyn(operator, case, &list)?
+        // Once a command is bound to content, what its runtime says of it counts no more.
+        let has_own = case.request.contract.own_consent().is_some();
+        let own = if has_own && case.granted && !list.binds(case.command) {
+            self.own_entry(operator, case, &list)?
         } else {
             None
         };
-        let infers =
+        let is_in_lists =
             case.request.backing == Backing::List && case.granted && !list.binds(case.command);
         let accept_all = case.granted && operator.accepts(case.request);
         let listened_to = self.pending.is_listened_to(&case.request.id);
-        match rule(&check, reyns.is_some() || infers, accept_all, listened_to) {
+        match rule(
+            &check,
+            own.is_some() || is_in_lists,
+            accept_all,
+            listened_to,
+        ) {
             NextStep::Run => Ok(ConsentDecision::Run(Consent::Allowlist)),
             NextStep::Pin => {
-                let by = match reyns {
-                    Some(entry) => format!("reyn, {}", entry.approved_at),
-                    None => "infer's list".to_owned(),
+                let contract = case.request.contract.contract_name();
+                let by = match own {
+                    Some(entry) => format!("{contract}, {}", entry.approved_at),
+                    None => format!("{contract}'s list"),
                 };
                 if !case.preview {
                     tracing::info!(
@@ -446,20 +475,23 @@ impl Consents {
         }
     }
 
-    /// Returns the entry by which reyn would run a command: of a list of its own, or copied into ours.
-    fn entry_of_reyn(
+    /// Returns the entry by which its runtime would run a command: of a list of its own, or copied into ours.
+    fn own_entry(
         &self,
         operator: &Operator,
         case: &Case<'_>,
         list: &Allowlist,
     ) -> Result<Option<Entry>, Refusal> {
-        if let Some(entry) = case.entry_of_reyn(list) {
+        if let Some(entry) = case.own_entry(list) {
             return Ok(Some(entry));
         }
-        let Some(path) = &operator.reyn_allowlist else {
+        let own = operator.own(case.request);
+        let path = own.and_then(|own| own.allowlist.as_ref());
+        let reader = (self.own_allowlists).get(case.request.contract.contract_name());
+        let Some((path, reader)) = path.zip(reader) else {
             return Ok(None);
         };
-        Ok(case.entry_of_reyn(&*load(&self.reyn_allowlist, path)?))
+        Ok(case.own_entry(&*load(reader, path)?))
     }
 
     async fn record(&self, operator: &Operator, case: &Case<'_>, by: String) -> Result<(), Stop> {
@@ -570,25 +602,25 @@ impl Case<'_> {
         }
     }
 
-    /// Returns the entry by which reyn itself would run this command without asking.
-    fn entry_of_reyn(&self, list: &Allowlist) -> Option<Entry> {
+    /// Returns the entry by which its runtime itself would run this command without asking.
+    fn own_entry(&self, list: &Allowlist) -> Option<Entry> {
         let now = self.modified();
         let counts = |entry: &&Entry| {
             let known = entry.script_mtime.zip(now);
             known.is_none_or(|(then, now)| (then - now).abs() <= SAME_TIME)
         };
         let spelled = self.spelled.as_deref()?;
-        list.of_reyn(spelled).find(counts).cloned()
+        list.unbound(spelled).find(counts).cloned()
     }
 
-    /// Returns when the program was modified, if the request names it by a path: reyn looks at no other.
+    /// Returns when the program was modified, if the request names it by a path: runtimes look at no other.
     fn modified(&self) -> Option<f64> {
         let spelled = self.spelled.as_deref()?;
         let by_path = spelled.split(' ').next()?.contains('/');
         let metadata = by_path.then(|| self.program.file().metadata().ok())??;
         #[expect(
             clippy::cast_precision_loss,
-            reason = "reyn keeps these times in floating point"
+            reason = "these times are kept in floating point"
         )]
         Some(metadata.mtime() as f64 + metadata.mtime_nsec() as f64 / 1e9)
     }
@@ -692,19 +724,19 @@ async fn beside<T: Send + 'static>(
     acted.map_err(|error| Fault::new("the thread that keeps consents ended", error))
 }
 
-/// Takes back every consent to a command, of the allowlist and of reyn's own, and returns how many there were.
+/// Takes back every consent to a command, of the allowlist and of the runtimes' own, and returns how many there were.
 ///
 /// # Errors
 ///
 /// As [`Allowlist::revoke`].
-pub fn revoke(
+pub fn revoke<'a>(
     allowlist: &Path,
-    reyns: Option<&Path>,
+    own: impl IntoIterator<Item = &'a Path>,
     command: &str,
 ) -> Result<usize, AllowlistError> {
     let mut revoked = Allowlist::revoke(allowlist, command)?;
-    // Where there is no file of reyn's, none is made, nor a directory for it.
-    if let Some(path) = reyns.filter(|path| path.exists()) {
+    // Where there is no file of a runtime's, none is made, nor a directory for it.
+    for path in own.into_iter().filter(|path| path.exists()) {
         revoked += Allowlist::revoke(path, command)?;
     }
     Ok(revoked)
@@ -769,7 +801,7 @@ mod tests {
         let profile = || Check::OtherProfile { was: None };
         let refuse = |reason| NextStep::Refuse(reason);
         let (consent, digest) = (Reason::ConsentRequired, Reason::DigestMismatch);
-        for (check, reyns, accept, listened, expected) in [
+        for (check, own, accept, listened, expected) in [
             (Check::Hit, false, false, false, NextStep::Run),
             (Check::Hit, true, true, true, NextStep::Run),
             (Check::Missing, true, true, true, NextStep::Pin),
@@ -785,13 +817,13 @@ mod tests {
             (profile(), false, true, true, NextStep::Record),
             (profile(), false, false, true, NextStep::Ask),
             (profile(), false, false, false, refuse(consent)),
-            // Content that changed is never run because everything is accepted, nor because reyn's own list has it.
+            // Content that changed is never run because everything is accepted, nor because its runtime's own list has it.
             (changed(), true, true, false, refuse(digest)),
             (changed(), true, true, true, NextStep::Ask),
             (changed(), false, false, false, refuse(digest)),
         ] {
-            let ruled = rule(&check, reyns, accept, listened);
-            assert_eq!(ruled, expected, "{check:?} {reyns} {accept} {listened}");
+            let ruled = rule(&check, own, accept, listened);
+            assert_eq!(ruled, expected, "{check:?} {own} {accept} {listened}");
         }
     }
 }

@@ -12,7 +12,7 @@ pub mod pending;
 mod program;
 
 pub use self::{
-    decide::{ConsentRule, Consents, Operator, revoke},
+    decide::{ConsentRule, Consents, Operator, OwnSettings, revoke},
     program::{ContentGuard, Opened, OpenedFor, Program, Script},
 };
 

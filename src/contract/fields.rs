@@ -13,7 +13,7 @@ use std::{
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    BlockedBy, Decision, End, EndKind, Json, Rules, Skip, Stop, Verdict,
+    BlockedBy, Decision, End, EndKind, Json, Runtime, Skip, Stop, Verdict,
     members::{Fault, Members, boolean, is_null, text},
 };
 use crate::model::json;
@@ -74,7 +74,7 @@ pub(super) fn complaint(end: &End<'_>) -> String {
 }
 
 /// Says what a hook may stop at a point.
-pub(super) fn stop_of(rules: &dyn Rules, point: &str) -> Stop {
+pub(super) fn stop_of(rules: &dyn Runtime, point: &str) -> Stop {
     rules.facts().stop_at(point).unwrap_or(Stop::Nothing)
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, env, fmt::Write, fs, time::Duration};
 
-use super::{Course, End, EndKind, Equality, Mode, Stop, Verdict, entry::Key, native::ALIASES};
+use super::{Course, End, EndKind, Equality, Mode, Stop, Verdict, entry::Key};
 use crate::model::OnFailure;
 
 const BEGIN: &str = "<!-- table: begin -->\n";
@@ -51,7 +51,7 @@ fn tables() -> String {
         ],
         Mode::ALL.map(|mode| {
             let defaults = mode.defaults("");
-            let cap = mode.rules().facts().output_cap;
+            let cap = mode.runtime().facts().output_cap;
             vec![
                 format!("`{}`", mode.contract_name()),
                 mode_name(mode),
@@ -66,7 +66,7 @@ fn tables() -> String {
                     format!("{}{}", course(mode.course(point)), equals(mode))
                 }),
                 cap.map_or("all".to_owned(), |cap| format!("{} MiB", cap >> 20)),
-                match (mode.points().len(), mode.rules().facts().other_points) {
+                match (mode.points().len(), mode.runtime().facts().other_points) {
                     (0, _) => "any".to_owned(),
                     (count, None) => count.to_string(),
                     (count, Some(_)) => format!("{count}, and any other"),
@@ -125,7 +125,7 @@ fn tables() -> String {
         ],
         contracts().map(|mode| {
             let others =
-                |stop| (mode.rules().facts().other_points == Some(stop)).then_some("any other");
+                |stop| (mode.runtime().facts().other_points == Some(stop)).then_some("any other");
             let at = |stop| {
                 let points = mode.points().iter().filter(|point| point.stop == stop);
                 let names = points.map(|point| format!("`{}`", point.name));
@@ -150,7 +150,7 @@ fn tables() -> String {
         ],
         contracts().map(|mode| {
             let of = |is_carried: bool| {
-                let keys = mode.rules().facts().keys.iter();
+                let keys = mode.runtime().facts().keys.iter();
                 let keys = keys.filter(|(_, key)| (*key == Key::Carried) == is_carried);
                 let names: Vec<_> = keys.map(|(name, _)| format!("`{name}`")).collect();
                 names.join(", ")
@@ -164,11 +164,14 @@ fn tables() -> String {
             "Base Coat",
             "a dispatch under `basecoat` takes for the same",
         ],
-        ALIASES.map(|(name, aliases)| {
-            let alias =
-                |(mode, alias): &(Mode, &str)| format!("`{alias}` ({})", mode.contract_name());
-            let aliases: Vec<_> = aliases.iter().map(alias).collect();
-            vec![format!("`{name}`"), aliases.join(", ")]
+        Mode::Basecoat.points().iter().filter_map(|point| {
+            let aliases = contracts().flat_map(|mode| {
+                let shared = mode.shared_points().iter();
+                let shared = shared.filter(|(shared, _)| *shared == point.name);
+                shared.map(move |(_, own)| format!("`{own}` ({})", mode.contract_name()))
+            });
+            let aliases: Vec<_> = aliases.collect();
+            (!aliases.is_empty()).then(|| vec![format!("`{}`", point.name), aliases.join(", ")])
         }),
     );
     text + "\n"
@@ -190,7 +193,11 @@ fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
 }
 
 fn mode_name(mode: Mode) -> String {
-    let names = mode.rules().modes().iter().filter(|name| !name.is_empty());
+    let names = mode
+        .runtime()
+        .modes()
+        .iter()
+        .filter(|name| !name.is_empty());
     let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
     names.join(", ")
 }

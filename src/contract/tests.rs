@@ -1,7 +1,11 @@
+use std::{ffi::OsString, time::Duration};
+
+use bytes::Bytes;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
+use crate::model::{Event, InvalidField, OnFailure};
 
 const PUSH: &[u8] = br#"{"message":"m","wake":true,"push_when":true}"#;
 

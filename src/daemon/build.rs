@@ -1,6 +1,7 @@
 //! Builds a daemon's pipeline from its configuration: the same for `serve`, `run` and `doctor`.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf, absolute},
@@ -11,7 +12,8 @@ use std::{
 use crate::sandbox::Observer;
 use crate::{
     config::{Config, ProcessEnv},
-    consent::{ConsentRule, Operator, allowlist::command_line},
+    consent::{ConsentRule, Operator, OwnSettings, allowlist::command_line},
+    contract::Mode,
     hooks::Results,
     journal::{Redaction, append::Journal},
     model::ProfileName,
@@ -347,13 +349,24 @@ pub(crate) fn operator(config: &Config, environment: &ProcessEnv) -> ConsentRule
     ConsentRule::Operator(Operator {
         accept_all: environment.accept_hooks,
         allowlist: config.allowlist(),
-        reyn_accept_all: environment.reyn_accept_hooks,
-        reyn_allowlist: config.reyn_allowlist.clone(),
+        own: own_settings(config, environment),
         wait: config.consent_wait,
     })
 }
 
-/// Returns where the configuration comes from, for messages to those who change it.
+/// Returns what runtimes' own settings say about commands.
+fn own_settings(config: &Config, environment: &ProcessEnv) -> BTreeMap<&'static str, OwnSettings> {
+    let contracts = Mode::contracts(|mode| mode.own_consent().is_some()).into_iter();
+    let settings = |contract| OwnSettings {
+        accept_all: environment.own_accepts.contains(contract),
+        allowlist: config.own_allowlists.get(contract).cloned(),
+    };
+    contracts
+        .map(|contract| (contract, settings(contract)))
+        .collect()
+}
+
+/// Says where a configuration is from, for who has to change it.
 fn configuration(config: &Config) -> Configuration {
     let usual = ProcessEnv::read().config_file();
     Configuration {
@@ -370,7 +383,7 @@ pub(crate) fn own(config: &Config) -> Vec<PathBuf> {
         .chain(config.admin_socket.clone())
         .chain(config.socket.clone())
         .chain(config.file.clone())
-        .chain(config.reyn_allowlist.clone())
+        .chain(config.own_allowlists.values().cloned())
         .chain(config.profile_dirs.iter().cloned())
         .collect()
 }

@@ -8,9 +8,8 @@ use super::build::{Assembly, confirm_all};
 use crate::{
     config::{Config, ConfigSource},
     consent::allowlist::Allowlist,
-    hooks::{
-        self, Configured, Lists, Registered, load::Loaded, lookup, read::Switches, redirection,
-    },
+    contract::hook_file::Switches,
+    hooks::{self, Configured, Lists, Registered, load::Loaded, lookup, redirection},
     pipeline::Pipeline,
     policy::Registry,
     refusal::{Reason, Refusal, chain},

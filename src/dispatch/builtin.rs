@@ -78,7 +78,7 @@ pub(super) async fn run(
     Ok(verdict)
 }
 
-/// Has a command read the event as Loom hands it on; says why where there is none.
+/// Has a command read the event as a payload hands it on; says why where there is none.
 pub(super) fn hand_on(
     payload: &Payload,
     pipeline: &Pipeline,
@@ -89,7 +89,7 @@ pub(super) fn hand_on(
     Ok(())
 }
 
-/// Returns an event as Loom hands it on, without registered secrets.
+/// Returns an event as a payload hands it on, without registered secrets.
 fn handed_on(payload: &Payload, pipeline: &Pipeline, request: &Request) -> Result<String, String> {
     let event = request.contract.stdin(&request.event, &request.envelope);
     let event = event.map_err(|error| error.to_string())?;

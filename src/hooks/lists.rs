@@ -1,118 +1,28 @@
-//! Which commands of infer's hooks run, by the agent's mode.
+//! Which commands of hooks run by the agent's mode, where their runtime has lists of them.
 
 use std::{fs::File, path::PathBuf};
 
-use super::{
-    load::{LoadError, bounded},
-    read::{InferLists, infer_lists},
-};
+use super::load::{LoadError, bounded};
 use crate::{
-    contract::{AgentMode, infer_gate},
+    contract::{Lists, WrittenLists},
     util::trusted_file,
 };
 
-/// What only looks; let through in every mode where nobody says otherwise.
-const READING: [&str; 3] = ["git (diff|log|show|status)( .*)?", "ls( .*)?", "pwd"];
-
-/// The entries of the gate: regular expressions for whole commands.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Lists {
-    /// For every mode, as somebody wrote them.
-    pub all: Vec<String>,
-    /// For `auto`.
-    pub auto: Vec<String>,
-    /// Whether an entry that somebody wrote, and that names a program, stands for consent to its commands.
-    pub are_consent: bool,
-    /// For every mode, as nobody wrote others.
-    pub default: Vec<String>,
-    /// For `plan`.
-    pub plan: Vec<String>,
-    /// For `standard`.
-    pub standard: Vec<String>,
-}
-
-impl Default for Lists {
-    /// Lets through what only looks, and in `auto` everything.
-    fn default() -> Self {
-        Self {
-            all: Vec::new(),
-            are_consent: false,
-            auto: vec![".*".to_owned()],
-            default: READING.map(str::to_owned).into(),
-            plan: Vec::new(),
-            standard: Vec::new(),
-        }
-    }
-}
-
-impl Lists {
-    /// Says whether a command runs in a mode.
-    pub fn lets_through(&self, command: &str, mode: AgentMode) -> bool {
-        let list: Vec<_> = self.default.iter().cloned().chain(self.of(mode)).collect();
-        infer_gate::gate(command, &list) == infer_gate::Gate::Allowed
-    }
-
-    /// Says whether being on the list stands for consent to a command in a mode.
-    pub fn stand_for(&self, command: &str, mode: AgentMode) -> bool {
-        let list: Vec<_> = self.of(mode).collect();
-        self.are_consent && infer_gate::names(command, &list)
-    }
-
-    /// Warns of entries that do less than whoever wrote them may think: those that are no regular expressions and, where entries
-    /// stand for consent, those that name no program.
-    pub fn warnings(&self) -> Vec<String> {
-        let default = Self::default();
-        let lists = [
-            ("every mode", &self.all, &default.all),
-            ("`auto`", &self.auto, &default.auto),
-            ("`plan`", &self.plan, &default.plan),
-            ("`standard`", &self.standard, &default.standard),
-        ];
-        let written = lists
-            .into_iter()
-            .filter(|(_, list, default)| list != default);
-        let of_list = |(mode, list, _): (&str, &Vec<String>, _)| {
-            let problem = |entry: &String| {
-                let problem = infer_gate::fault(entry).or_else(|| {
-                    let is_heard = !self.are_consent || infer_gate::names_programs(entry);
-                    let problem = "names no program, and is consent to nothing: a word has to stand before all that is left open, \
-                                   spelled out (a dot as `\\.`)";
-                    (!is_heard).then_some(problem)
-                })?;
-                Some(format!("infer's list for {mode}: `{entry}` {problem}"))
-            };
-            list.iter().filter_map(problem).collect::<Vec<_>>()
-        };
-        written.flat_map(of_list).collect()
-    }
-
-    /// Returns the entries for a mode that somebody wrote.
-    fn of(&self, mode: AgentMode) -> impl Iterator<Item = String> {
-        let own: &[_] = match mode {
-            AgentMode::Auto => &self.auto,
-            AgentMode::Other | AgentMode::ReadOnly => &[],
-            AgentMode::Plan => &self.plan,
-            AgentMode::Standard => &self.standard,
-        };
-        self.all.iter().chain(own).cloned()
-    }
-}
-
-/// What the operator says of the lists; a list that is absent is that of infer's own configuration, or the default.
+/// What the operator says of the lists; a list that is absent is that of the runtime's own configuration, or the default.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Listing {
-    /// Further entries for every mode, separated by commas or line breaks: `INFER_TOOLS_BASH_ALLOW_APPEND`.
+    /// Further entries for every mode, separated by commas or line breaks.
     pub append: String,
     /// Whether entries stand for consent.
     pub are_consent: bool,
-    /// infer's own configuration; absolute.
+    /// The runtime's own configuration; absolute.
     pub file: Option<PathBuf>,
     /// The lists, as far as hookjail's configuration has them.
-    pub written: InferLists,
+    pub written: WrittenLists,
 }
 
 impl Listing {
-    /// Puts the lists together, with those of infer's configuration if that is named.
+    /// Puts the lists together, with those of the runtime's configuration if that is named.
     ///
     /// # Errors
     ///
@@ -126,31 +36,16 @@ impl Listing {
                     cause,
                     path: path.clone(),
                 })?;
-                infer_lists(&text, &path.display().to_string())?
+                WrittenLists::parse(&text, &path.display().to_string())?
             }
-            None => InferLists::default(),
+            None => WrittenLists::default(),
         };
-        let default = Lists::default();
-        let one = |written: &Option<Vec<String>>, of_file| written.clone().or(of_file);
-        let all = one(&self.written.all, of_file.all);
-        let entries = self.append.split([',', '\n']).map(str::trim);
-        let appended = entries.filter(|entry| !entry.is_empty()).map(str::to_owned);
-        Ok(Lists {
-            default: if all.is_some() {
-                Vec::new()
-            } else {
-                default.default
-            },
-            all: all
-                .unwrap_or_default()
-                .into_iter()
-                .chain(appended)
-                .collect(),
-            are_consent: self.are_consent,
-            auto: one(&self.written.auto, of_file.auto).unwrap_or(default.auto),
-            plan: one(&self.written.plan, of_file.plan).unwrap_or_default(),
-            standard: one(&self.written.standard, of_file.standard).unwrap_or_default(),
-        })
+        Ok(Lists::joined(
+            &self.written,
+            of_file,
+            &self.append,
+            self.are_consent,
+        ))
     }
 }
 
@@ -159,6 +54,7 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
 
     use super::*;
+    use crate::contract::AgentMode;
 
     const MODES: [AgentMode; 5] = [
         AgentMode::Auto,
@@ -197,10 +93,10 @@ mod tests {
         let listing = |are_consent| Listing {
             append: "make test".to_owned(),
             are_consent,
-            written: InferLists {
+            written: WrittenLists {
                 auto: list(&[".*"]),
                 plan: list(&["/srv/notify\\.sh .*"]),
-                ..InferLists::default()
+                ..WrittenLists::default()
             },
             ..Listing::default()
         };
@@ -228,9 +124,9 @@ mod tests {
             let listing = Listing {
                 append: "make .*".to_owned(),
                 are_consent,
-                written: InferLists {
+                written: WrittenLists {
                     plan: list(plan),
-                    ..InferLists::default()
+                    ..WrittenLists::default()
                 },
                 ..Listing::default()
             };
@@ -263,9 +159,9 @@ mod tests {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             let listing = Listing {
                 file: Some(path.clone()),
-                written: InferLists {
+                written: WrittenLists {
                     plan: list(&["pwd"]),
-                    ..InferLists::default()
+                    ..WrittenLists::default()
                 },
                 ..Listing::default()
             };

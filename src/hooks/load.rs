@@ -1,4 +1,4 @@
-//! The hook files that the operator names, read at start. What they say is read in [`super::read`].
+//! The hook files that the operator names, read at start. What they say is read in [`crate::contract::hook_file`].
 
 use std::{
     fs::File,
@@ -8,11 +8,13 @@ use std::{
 
 use super::{
     Action, Owner, Registered,
-    read::{MAX_BYTES, Origin, ReadError, ReadFile, Switches, read},
     rule::{self, Rule},
     variables::tell_plugin,
 };
 use crate::{
+    contract::hook_file::{
+        MAX_BYTES, Origin, ReadError, ReadFile, Switches, may_be_absent, plugins_name, read,
+    },
     model::{Command, ProfileName},
     util::trusted_file::{self, Untrusted},
 };
@@ -65,7 +67,7 @@ pub struct Loaded {
     pub warnings: Vec<String>,
 }
 
-/// Reads all files. An absent file of infer's has no hooks, as infer has it; every other must be there.
+/// Reads all files. They must be there, unless their runtime takes an absent one for one without hooks.
 ///
 /// # Errors
 ///
@@ -110,7 +112,7 @@ fn text(file: &HooksFile) -> Result<Option<String>, LoadError> {
     match read {
         Ok(text) => Ok(Some(text)),
         Err(Untrusted::Io(error))
-            if file.contract == "infer" && error.kind() == io::ErrorKind::NotFound =>
+            if error.kind() == io::ErrorKind::NotFound && may_be_absent(&file.contract) =>
         {
             Ok(None)
         }
@@ -160,9 +162,8 @@ fn own(read: &mut ReadFile, owner: &Owner, contract: &str) {
         if hook.owner != Owner::Operator {
             continue;
         }
-        // As infer names them.
-        if let (Owner::Plugin(plugin), "infer") = (owner, contract) {
-            hook.name = format!("{plugin}:{}", hook.name);
+        if let Owner::Plugin(plugin) = owner {
+            hook.name = plugins_name(contract, plugin, std::mem::take(&mut hook.name));
         }
         hook.owner = owner.clone();
     }

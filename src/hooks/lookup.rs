@@ -83,7 +83,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::hooks::read::{Origin, Switches, read};
+    use crate::contract::hook_file::{Origin, Switches, read};
 
     #[test]
     fn programs_that_are_not_there_are_named_and_those_that_are_may_run() {

@@ -1,110 +1,38 @@
 //! The hooks that are configured, and which of them are due.
 
-use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
+use std::ffi::OsString;
 
 use crate::{
     consent::allowlist::command_line,
-    contract::{AgentMode, CommandStyle, Entry, Equality, Members, Mode, Tool},
-    model::{Command, InvalidField, ProfileName},
+    contract::{AgentMode, CommandStyle, Entry, Equality, Members, Tool},
+    model::{Command, InvalidField},
 };
 
 pub mod builtin;
-pub mod filter;
 pub mod http;
 pub mod lists;
 pub mod load;
-pub mod log;
+mod log;
 pub mod lookup;
-pub mod matcher;
-mod payload;
-pub mod read;
 pub mod redirection;
 pub mod results;
 pub mod rule;
 mod save;
 pub mod show;
-pub mod template;
 pub mod valve;
 pub(crate) mod variables;
 
 pub use self::{
-    builtin::{Builtin, Scene, git::Question},
-    filter::Filter,
-    lists::Lists,
-    log::Log,
-    matcher::Matcher,
-    payload::Payload,
+    builtin::Scene,
     results::{Results, ResultsOf},
-    save::Save,
-    template::Template,
+};
+pub use crate::contract::{
+    Action, Builtin, Filter, Lists, Log, Matcher, Owner, Payload, Question, Registered, Save,
+    Template,
 };
 
-/// A hook that runs whenever its point comes.
-#[derive(Clone, Debug)]
-pub struct Registered {
-    /// What runs, or why nothing can.
-    pub action: Action,
-    /// Where the paths in its command start that are relative, if the operator says so; absolute.
-    pub base: Option<PathBuf>,
-    /// Additional environment that its configuration gives it.
-    pub configured_env: BTreeMap<String, OsString>,
-    /// What its entry says about how its end is read.
-    pub entry: Entry,
-    /// Additional environment that a request gives it.
-    pub env: BTreeMap<String, OsString>,
-    /// Which tool calls it is for, of those that its matcher takes; `None` = all.
-    pub filter: Option<Filter>,
-    /// Whether the operator has infer's list stand for consent, and it has the command in the mode of the moment.
-    pub is_listed: bool,
-    /// Which events of its point it is for.
-    pub matcher: Matcher,
-    /// The matcher as it is written; empty = every event.
-    pub matching: String,
-    /// The contract and mode.
-    pub mode: Mode,
-    /// Its name; never empty.
-    pub name: String,
-    /// Whose it is.
-    pub owner: Owner,
-    /// The lifecycle point, in the contract's spelling.
-    pub point: String,
-    /// The profile, if the entry names one.
-    pub profile: Option<ProfileName>,
-    /// Whether it is the operator's configuration that names the profile for this hook.
-    pub profile_granted: bool,
-    /// Whether it runs, only looking on, once one before it has stopped what comes next.
-    pub runs_after_block: bool,
-    /// Where it is configured: file and entry.
-    pub source: String,
-    /// Where it starts.
-    pub working_dir: Option<PathBuf>,
-}
-
-/// What a registered hook does.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// It asks the operator whether the tool may be called, for so long.
-    Approve(Duration),
-    /// It is one of docker-agent's own, and done here.
-    Builtin(Builtin),
-    /// It runs a command.
-    Command(Command),
-    /// It is one of docker-agent's own, and asks git.
-    Git(Question),
-    /// It is posted to a URL.
-    Http(Box<http::Post>),
-    /// It writes a line of the daemon's log.
-    Log(Log),
-    /// It writes the event to a file of the profile's.
-    Save(Save),
-    /// It makes a message of the event, here.
-    Template(Template),
-    /// It is something that is not served, for this reason.
-    Unsupported(String),
-}
-
 impl Action {
-    /// Parses the name and arguments of one of docker-agent's own.
+    /// Parses the name and arguments of one of a runtime's own.
     ///
     /// # Errors
     ///
@@ -116,7 +44,7 @@ impl Action {
         }
     }
 
-    /// Returns name and arguments of one of docker-agent's own, and the points at which it does something.
+    /// Returns name and arguments of one of a runtime's own, and the points at which it does something.
     pub fn as_builtin(&self) -> Option<(&'static str, Vec<String>, Vec<&'static str>)> {
         match self {
             Self::Builtin(own) => Some((own.name(), own.args(), own.points().to_vec())),
@@ -164,19 +92,6 @@ impl Action {
             | Self::Unsupported(_) => String::new(),
         }
     }
-}
-
-/// Whose a hook is.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Owner {
-    /// An agent's, by its name.
-    Agent(String),
-    /// The operator's own.
-    Operator,
-    /// A plugin's, by its name.
-    Plugin(String),
-    /// A skill's, by its name.
-    Skill(String),
 }
 
 /// Whose hooks are meant; nobody named = everybody's, but where an agent is known those of no other.
@@ -235,12 +150,12 @@ pub struct Configured {
 }
 
 impl Configured {
-    /// Registers hooks in this order; `lists` says which of infer's run.
+    /// Registers hooks in this order; `lists` says which commands run where their runtime has lists.
     pub const fn new(all: Vec<Registered>, lists: Lists) -> Self {
         Self { all, lists }
     }
 
-    /// Returns which commands of infer's hooks run.
+    /// Returns which commands run where their runtime has lists.
     pub const fn lists(&self) -> &Lists {
         &self.lists
     }
@@ -299,15 +214,15 @@ impl Registered {
 
     /// Notes the agent's mode, and whether the contract's gate lets its command through.
     pub(crate) fn pass(&mut self, lists: &Lists, mode: AgentMode) {
-        if self.mode == Mode::Infer {
+        if self.mode.has_lists() {
             self.entry.agent_mode = Some(mode);
             self.entry.allowed = Some(lists.lets_through(&self.action.line(), mode));
         }
     }
 
-    /// Notes whether infer's list stands for consent to its command.
+    /// Notes whether its runtime's list stands for consent to its command.
     pub(crate) fn listed(self, lists: &Lists, mode: AgentMode) -> Self {
-        let is_command = self.mode == Mode::Infer && matches!(self.action, Action::Command(_));
+        let is_command = self.mode.has_lists() && matches!(self.action, Action::Command(_));
         Self {
             is_listed: is_command && lists.stand_for(&self.action.line(), mode),
             ..self

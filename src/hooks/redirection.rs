@@ -164,7 +164,7 @@ fn word(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hooks::read::{Origin, Switches, read};
+    use crate::contract::hook_file::{Origin, Switches, read};
 
     #[test]
     fn literal_targets_of_redirections_are_found_and_nothing_else_is_taken_for_one() {

@@ -57,7 +57,7 @@ pub fn apply(rules: &[Rule], hook: &mut Registered) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hooks::read::{Origin, Switches, read};
+    use crate::contract::hook_file::{Origin, Switches, read};
 
     const INFER: &str = "enabled: true\nhooks:\n\
         - {name: fmt, hook: post_tool, command: 'gofmt  -l .', timeout: 3}\n\

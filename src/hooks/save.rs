@@ -1,4 +1,4 @@
-//! Loom's `save_json`: each event as a line of a file in the profile's directory.
+//! Events that are written to a file, a line each.
 //!
 //! The operator's configuration names the profile's file, and that file names this one: relative, without links, nowhere
 //! else. Registered secrets are taken out of what is written.
@@ -7,14 +7,13 @@ use std::{
     fs::File,
     io::{self, Write},
     os::unix::fs::MetadataExt,
-    path::{Component, Path, PathBuf},
 };
 
 use nix::{fcntl::OFlag, sys::stat::Mode};
 
-use super::Payload;
+use super::Save;
 use crate::{
-    contract::{Decision, Verdict},
+    contract::Verdict,
     model::Peer,
     sys::{FileRights, Links, locate, open_beneath},
 };
@@ -22,53 +21,12 @@ use crate::{
 /// How large the file may become.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// Where events are written.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Save {
-    directory: PathBuf,
-    /// How events are written.
-    pub payload: Payload,
-    path: PathBuf,
-}
-
 impl Save {
-    /// Names a file below the profile's directory; `None` where the path leads elsewhere.
-    pub fn below(directory: &Path, path: &str, payload: Payload) -> Option<Self> {
-        let path = Path::new(path);
-        let is_plain = |component| matches!(component, Component::Normal(_));
-        let named = path.components().next().is_some() && path.components().all(is_plain);
-        named.then(|| Self {
-            directory: directory.to_owned(),
-            payload,
-            path: path.to_owned(),
-        })
-    }
-
-    /// Returns the file's path.
-    pub fn path(&self) -> PathBuf {
-        self.directory.join(&self.path)
-    }
-
     /// Appends an event, with the rights of a caller or the daemon's own where nobody is named, and says what a hook says
     /// that only looks on. Where that fails, a warning says why.
     pub fn write(&self, event: &str, writer: Option<Peer>) -> Verdict {
         let saved = self.append(event, writer);
         self.verdict(saved.err().map(|error| error.to_string()))
-    }
-
-    /// Says what a hook says that only looks on, with a warning where the event is not saved.
-    pub fn verdict(&self, problem: Option<String>) -> Verdict {
-        let warning = |problem| {
-            format!(
-                "cannot save the event in `{}`: {problem}",
-                self.path().display()
-            )
-        };
-        Verdict {
-            decision: Decision::Allow,
-            warnings: problem.map(warning).into_iter().collect(),
-            ..Verdict::default()
-        }
     }
 
     fn append(&self, event: &str, writer: Option<Peer>) -> io::Result<()> {
@@ -103,11 +61,12 @@ impl Save {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, os::unix::fs::symlink};
+    use std::{fs, os::unix::fs::symlink, path::Path};
 
     use nix::unistd::mkfifo;
 
     use super::*;
+    use crate::contract::{Decision, Payload};
 
     fn payload() -> Payload {
         Payload {

@@ -2,13 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    Action, Owner, Registered,
-    http::Standing,
-    read::{ReadFile, shown},
-};
+use super::{Action, Owner, Registered, http::Standing};
 use crate::{
-    contract::{Entry, OnError},
+    contract::{
+        Entry, OnError,
+        hook_file::{ReadFile, shown},
+    },
     model::{Command, OnFailure},
     policy::units::Span,
 };

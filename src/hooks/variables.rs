@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
 use super::{Owner, Registered};
 use crate::{
-    contract::{Envelope, Members, Mode, native::Runtime, settings::Holds, text},
+    contract::{Envelope, Members, Mode, adopt::Adopted, settings::Holds, text},
     model::{Command, Event},
 };
 
@@ -63,7 +63,7 @@ pub(super) fn tell_plugin(hook: &mut Registered, base: Option<&Path>, file: &Pat
     let Some(root) = base.or(beside) else {
         return;
     };
-    for (name, holds) in Runtime::Of(hook.mode).variables() {
+    for (name, holds) in Adopted::of(hook.mode).map_or(&[][..], Adopted::variables) {
         if *holds == Holds::Plugin && !hook.configured_env.contains_key(*name) {
             let name = (*name).to_owned();
             hook.configured_env.insert(name, root.into());
@@ -80,7 +80,7 @@ pub(crate) fn told(
 ) -> (Command, BTreeMap<String, OsString>) {
     let mut environment = hook.configured_env.clone();
     let mut values = BTreeMap::new();
-    for (name, holds) in Runtime::Of(hook.mode).variables() {
+    for (name, holds) in Adopted::of(hook.mode).map_or(&[][..], Adopted::variables) {
         let own = environment.get(*name).or_else(|| hook.env.get(*name));
         let value = match own {
             Some(own) => own.to_str().map(str::to_owned),
@@ -100,10 +100,10 @@ pub(crate) fn told(
     (put_in(hook.mode, command, &values), environment)
 }
 
-/// Puts values into a command: into a line that is one command, and into the words of Claude Code's programs.
+/// Puts values into a command: into a line that is one command and, where its runtime does so, into the words of a program.
 fn put_in(mode: Mode, command: Command, values: &BTreeMap<&str, String>) -> Command {
     match command {
-        Command::Argv(argv) if mode == Mode::ClaudeCode => {
+        Command::Argv(argv) if mode.expands_words() => {
             let put_in = |word: OsString| {
                 let Some(text) = word.to_str() else {
                     return word;

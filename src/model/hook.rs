@@ -106,7 +106,7 @@ pub struct Event {
 /// The backing of a command beside a consent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Backing {
-    /// The operator's list of infer's commands, which stands for one.
+    /// A runtime's list of commands, which the operator has stand for one.
     List,
     /// Nothing.
     None,

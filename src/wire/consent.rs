@@ -277,7 +277,7 @@ fn digest_message(digest: &Digest) -> pb::Digest {
 fn entry_message(entry: &Entry) -> pb::AllowedHook {
     let text = |path: &PathBuf| path.display().to_string();
     pb::AllowedHook {
-        // Entries of reyn's have what reyn wrote there; what is no time is not passed on as one.
+        // Entries of a runtime's have what that wrote there; what is no time is not passed on as one.
         approved_at: entry.approved_at.parse().ok().map(timestamp),
         approved_by: entry.approved_by.clone().unwrap_or_default(),
         command: entry.command.clone(),

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::WireLimits;
 use crate::{
-    contract::{Entry, Envelope, Mode, ends_something, native::base_coats},
+    contract::{Entry, Envelope, Mode, ends_something},
     model::{
         Backing, Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, ProfileName,
         check_name,
@@ -166,11 +166,7 @@ fn envelope(session: &str, hook: &Hook) -> Envelope {
 pub(super) fn named(contract: i32, event: Option<&pb::Event>) -> (&'static str, String) {
     let mode = any_mode(pb::Contract::try_from(contract).unwrap_or_default());
     let point = event.map_or("", |event| event.point.as_str());
-    let point = match mode {
-        // Its hooks are for every runtime's events.
-        Some(Mode::Basecoat) => base_coats(point),
-        Some(_) | None => point,
-    };
+    let point = mode.map_or(point, |mode| mode.spelled(point));
     let is_one = check_name("event.point", point).is_ok()
         && mode.is_none_or(|mode| mode.stop_at(point).is_ok());
     let point = if is_one { point } else { "" };
@@ -196,20 +192,12 @@ pub(super) fn mode(contract: i32, mode: &str) -> Result<Mode, InvalidField> {
 }
 
 /// Returns a contract's id as the command line and records spell it.
-pub(crate) const fn contract_id(contract: pb::Contract) -> &'static str {
-    match contract {
-        pb::Contract::Basecoat => "basecoat",
-        pb::Contract::ClaudeCode => "claude_code",
-        pb::Contract::Codex => "codex",
-        pb::Contract::Copilot => "copilot",
-        pb::Contract::Cursor => "cursor",
-        pb::Contract::DockerAgent => "docker_agent",
-        pb::Contract::GeminiCli => "gemini_cli",
-        pb::Contract::Infer => "infer",
-        pb::Contract::Loom => "loom",
-        pb::Contract::Observe | pb::Contract::Unspecified => "observe",
-        pb::Contract::Reyn => "reyn",
-    }
+pub(crate) fn contract_id(contract: pb::Contract) -> &'static str {
+    let name = contract.as_str_name().trim_start_matches("CONTRACT_");
+    let mut known = Mode::ALL.into_iter().map(Mode::contract_name);
+    known
+        .find(|known| known.eq_ignore_ascii_case(name))
+        .unwrap_or_else(|| Mode::Observe.contract_name())
 }
 
 /// Returns a contract as messages have it.
@@ -442,4 +430,26 @@ pub(super) fn timeout(duration: prost_types::Duration) -> Result<Duration, Inval
 
 pub(super) fn known<T, E>(value: Result<T, E>, field: &str) -> Result<T, InvalidField> {
     value.map_err(|_| InvalidField::new(field, "is a value that this version does not know"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_contract_of_the_protocol_has_rules_and_the_other_way_about() {
+        let numbers = (1..).map_while(|number| pb::Contract::try_from(number).ok());
+        for contract in numbers {
+            let id = contract_id(contract);
+            let named = format!("CONTRACT_{}", id.to_uppercase());
+            assert_eq!(contract.as_str_name(), named);
+            assert!(any_mode(contract).is_some(), "{id}");
+        }
+        for mode in Mode::ALL {
+            assert_eq!(contract_id(contract_of(mode)), mode.contract_name());
+            assert_ne!(contract_of(mode), pb::Contract::Unspecified, "{mode:?}");
+        }
+        assert_eq!(any_mode(pb::Contract::Unspecified), None);
+        assert_eq!(contract_id(pb::Contract::Unspecified), "observe");
+    }
 }

@@ -13,11 +13,9 @@ use super::{
     status,
 };
 use crate::{
-    contract::{
-        AgentMode, Budget, Envelope, Json, Lifetime, Members, Mode, Tool, native::base_coats, text,
-    },
+    contract::{AgentMode, Budget, Envelope, Json, Lifetime, Members, Mode, Tool, text},
     dispatch::{Dispatch, Dispatched, Reached},
-    hooks::{Action, Configured, Filter, Matcher, Owner, Registered, Scope, valve},
+    hooks::{Action, Configured, Matcher, Owner, Registered, Scope, valve},
     model::{Event, InvalidField, OnDisconnect, Peer, check_name},
     pb,
     pipeline::{About, Answer, Rules},
@@ -105,8 +103,8 @@ impl HookServer {
             match dispatched {
                 Ok(mut dispatched) => {
                     let wakes = dispatched.pushes.iter().any(|push| push.wake);
-                    // Only reyn has one.
-                    let counts = dispatched.version.starts_with("reyn/");
+                    let mode = Mode::of_version(dispatched.version);
+                    let counts = mode.is_some_and(Mode::opens_turns);
                     let ends = point == "session_end";
                     let session = (call.peer.uid, dispatched.session.clone());
                     let state = counts.then(|| valve.count(session, human, wakes, ends));
@@ -159,9 +157,8 @@ impl HookServer {
         let contract = decode::known(pb::Contract::try_from(message.contract), "contract")?;
         let contract = decode::any_mode(contract);
         let mut event = event;
-        // Its hooks are for every runtime's events.
-        if contract == Some(Mode::Basecoat) {
-            event.point = base_coats(&event.point).to_owned();
+        if let Some(contract) = contract {
+            event.point = contract.spelled(&event.point).to_owned();
         }
         let stage = decode::known(pb::DispatchStage::try_from(message.stage), "stage")?;
         let preempt = stage == pb::DispatchStage::Preempt;
@@ -256,9 +253,7 @@ fn inline_hook(
     let config = config.unwrap_or_default();
     // One that is no rule lets the hook run, as in a file.
     let filter = config.get("if").and_then(Value::as_str);
-    let filter = filter
-        .filter(|_| mode == Mode::ClaudeCode)
-        .and_then(Filter::parse);
+    let filter = filter.and_then(|rule| mode.filter(rule));
     let mut entry = mode.entry(&config).map_err(within)?;
     entry.preempt |= preempt;
     let hook = decode::hook(message.hook.unwrap_or_default()).map_err(within)?;

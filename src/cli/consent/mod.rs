@@ -33,6 +33,7 @@ use crate::{
         allowlist::{Allowlist, Entry, command_line, typed},
         digest::DigestCache,
     },
+    contract::Mode,
     daemon::Assembly,
     pb,
     rootfs::View,
@@ -328,17 +329,19 @@ fn tell(context: &Context, profile: &str, bound: &BoundConsent) {
 
 fn list(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
     let mut entries = Allowlist::load(&config.allowlist())?.entries().to_vec();
-    if let Some(path) = &config.reyn_allowlist {
+    for path in config.own_allowlists.values() {
         entries.extend_from_slice(Allowlist::load(path)?.entries());
     }
+    let runtimes = Mode::contracts(|mode| mode.own_consent().is_some());
+    let unbound = format!("({})", runtimes.join(", "));
     for entry in &entries {
         if context.json {
             output::json_line(&serde_json::to_value(entry)?);
             continue;
         }
-        // One of reyn's is for its contract alone, and bound to content when its hook first runs.
+        // One of a runtime's is for its contract alone, and bound to content when its hook first runs.
         let profile = match entry.profile.as_deref() {
-            None if entry.is_reyns() => "(reyn)",
+            None if entry.is_unbound() => &unbound,
             None => "(any)",
             Some(profile) => profile,
         };
@@ -384,7 +387,7 @@ fn import(config: &Config, context: &Context, file: &Path) -> Result<ExitCode, F
     // What is bound to content must not be loosened by an entry that is not.
     let entries: Vec<_> = entries
         .into_iter()
-        .filter(|entry| !(entry.is_reyns() && before.binds(&entry.command)))
+        .filter(|entry| !(entry.is_unbound() && before.binds(&entry.command)))
         .collect();
     let imported = entries.len();
     Allowlist::record_all(&path, entries)?;
@@ -434,10 +437,10 @@ fn revoke(config: &Config, context: &Context, words: &[OsString]) -> Result<Exit
         _ => command_line(words),
     };
     let command = command.ok_or_else(|| Failure::new("the command is not UTF-8"))?;
-    let reyns = config.reyn_allowlist.as_deref();
     let mut revoked = 0;
     for command in written(config, words)?.into_iter().chain([command.clone()]) {
-        revoked += admission::revoke(&config.allowlist(), reyns, &command)?;
+        let own = config.own_allowlists.values().map(PathBuf::as_path);
+        revoked += admission::revoke(&config.allowlist(), own, &command)?;
     }
     if context.json {
         output::json_line(&json!({ "command": command, "revoked": revoked }));

@@ -36,7 +36,7 @@ use crate::{
     consent::allowlist::Allowlist,
     contract::{
         CommandStyle,
-        native::{Runtime, Stakes},
+        adopt::{Adopted, Stakes},
     },
     daemon::Assembly,
     hooks::{Action, Registered, variables::words},
@@ -79,16 +79,19 @@ pub(super) struct InstallArgs {
 #[derive(Clone, Copy, Debug)]
 struct NamedRuntime {
     name: &'static str,
-    runtime: Runtime,
+    runtime: Adopted,
 }
 
 impl clap::FromArgMatches for NamedRuntime {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut all = Runtime::ALL.into_iter();
-        let named = all.find(|(name, _)| matches.try_get_one(name).ok().flatten() == Some(&true));
-        let (name, runtime) = named
+        let mut all = Adopted::all().into_iter();
+        let named = all.find(|it| matches.try_get_one(it.name()).ok().flatten() == Some(&true));
+        let runtime = named
             .ok_or_else(|| clap::Error::new(clap::error::ErrorKind::MissingRequiredArgument))?;
-        Ok(Self { name, runtime })
+        Ok(Self {
+            name: runtime.name(),
+            runtime,
+        })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -99,10 +102,9 @@ impl clap::FromArgMatches for NamedRuntime {
 
 impl Args for NamedRuntime {
     fn augment_args(command: clap::Command) -> clap::Command {
-        let runtimes = Runtime::ALL
-            .into_iter()
-            .filter(|(_, it)| *it != Runtime::Git);
-        let names: Vec<_> = runtimes.map(|(name, _)| name).collect();
+        let runtimes = Adopted::all().into_iter();
+        let runtimes = runtimes.filter(|it| !it.answers_by_code());
+        let names: Vec<_> = runtimes.map(Adopted::name).collect();
         let flags = names.iter().map(|&name| {
             let flag = clap::Arg::new(name).long(name).action(ArgAction::SetTrue);
             flag.help_heading("Runtimes")

@@ -10,7 +10,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::{
-    contract::{Envelope, native::Runtime},
+    contract::{Envelope, adopt::Adopted},
     hooks::Registered,
     model::Event,
 };
@@ -24,7 +24,7 @@ pub(super) struct Rehearsal<'a> {
     /// The runtime's name.
     pub(super) name: &'a str,
     pub(super) profile: &'a str,
-    pub(super) runtime: Runtime,
+    pub(super) runtime: Adopted,
     /// The directory in which it starts.
     pub(super) starts_in: &'a Path,
 }

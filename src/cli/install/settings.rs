@@ -16,28 +16,17 @@ use super::{
 };
 use crate::{
     cli::{Context, Failure},
-    contract::{Mode, native::Runtime},
-    hooks::{
-        Registered,
-        load::peek,
-        read::{Origin, ReadError, Switches, read},
+    contract::{
+        adopt::Adopted,
+        hook_file::{Origin, ReadError, Switches, read},
     },
+    hooks::{Registered, load::peek},
     model::json,
     util::trusted_file,
 };
 
 /// The suffix of backups.
 const BACKUP: &str = "before-hookjail";
-
-/// The members of entries that are a line. Copilot's own goes before the common one; the others are reyn's.
-const KEYS: [&str; 6] = [
-    "bash",
-    "command",
-    "exec",
-    "exec_capture",
-    "shell_exec",
-    "shell_push",
-];
 
 /// A file of settings as it was read.
 pub(super) struct SettingsFile {
@@ -58,7 +47,7 @@ pub(super) struct SettingsFile {
     pub(super) is_projects: bool,
     /// Below which directory its commands are allowed; `None` = everywhere.
     pub(super) within: Option<PathBuf>,
-    runtime: Runtime,
+    runtime: Adopted,
     text: String,
     /// The backup's text with comments blanked, if there is one.
     was: Option<String>,
@@ -70,7 +59,7 @@ pub(super) struct SettingsFile {
 ///
 /// There are none; one is a link, or cannot be read.
 pub(super) fn files(
-    runtime: Runtime,
+    runtime: Adopted,
     named: Option<&Path>,
     context: &Context,
     project: &Path,
@@ -126,9 +115,9 @@ pub(super) fn files(
                 home.clone().unwrap_or_default()
             },
             contract: runtime.mode().contract_name(),
-            syntax: match runtime {
-                Runtime::Of(Mode::DockerAgent | Mode::Infer | Mode::ReynPush) => Syntax::Yaml,
-                Runtime::Git | Runtime::Of(_) | Runtime::QwenCode => Syntax::Json,
+            syntax: match runtime.keeps_yaml() {
+                true => Syntax::Yaml,
+                false => Syntax::Json,
             },
             switches: context.environment().switches.clone(),
             home: home.clone(),
@@ -401,7 +390,7 @@ impl SettingsFile {
 
     /// Returns where the line of a hook's entry stands, and its key.
     fn place_of_line(&self, hook: &Registered, line: &str) -> Option<(&'static str, Range<usize>)> {
-        KEYS.into_iter().find_map(|key| {
+        self.runtime.line_keys().iter().find_map(|&key| {
             let (place, value) = self.member(hook, key)?;
             (value == line).then_some((key, place))
         })

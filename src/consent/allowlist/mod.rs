@@ -1,8 +1,8 @@
-//! Keeps what the operator consented to: one JSON file that reyn can read, and reyn's own file as well.
+//! Keeps what the operator consented to: one JSON file, in a form that a runtime has for its own.
 //!
-//! The file is an array of entries. An entry of reyn has `command`, `approved_at` and `script_mtime`; those written
+//! The file is an array of entries. A runtime's entry has `command`, `approved_at` and `script_mtime`; those written
 //! here add the digests and the profile that the consent is bound to, the profile by its name and its digest. Keys that are not known here are kept as they are,
-//! since reyn and later versions may add their own: none of them can make an entry count for more.
+//! since runtimes and later versions may add their own: none of them can make an entry count for more.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -45,7 +45,7 @@ impl Allowlist {
     ///
     /// # Errors
     ///
-    /// Fails if somebody else could write the file, or if it is not a list of entries. (reyn takes a broken file for an
+    /// Fails if somebody else could write the file, or if it is not a list of entries. (A runtime may take a broken file for an
     /// empty one; here the operator gets to know.)
     pub fn load(path: &Path) -> Result<Self, AllowlistError> {
         let mut file = match trusted_file::open(path, OpenOptions::new().read(true)) {
@@ -74,7 +74,7 @@ impl Allowlist {
     /// Adds an entry to the file and returns the list as it is now.
     ///
     /// It replaces entries for the same command under the same profile and in the same directory, unless its words named other files
-    /// from where it started then, and reyn's entries for it, which know neither. Other writers are waited for; the file is whole at every moment, and on disk when this returns.
+    /// from where it started then, and runtimes' entries for it, which know neither. Other writers are waited for; the file is whole at every moment, and on disk when this returns.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl Allowlist {
     fn put(&mut self, entry: Entry) {
         self.entries.retain(|old| {
             old.command != entry.command
-                || !old.is_reyns()
+                || !old.is_unbound()
                     && ((&old.profile, &old.working_dir_scope)
                         != (&entry.profile, &entry.working_dir_scope)
                         || old.starts_elsewhere(&entry))
@@ -131,7 +131,7 @@ impl Allowlist {
     pub fn check(&self, asked: &Lookup<'_>) -> Check {
         self.entries
             .iter()
-            .filter(|entry| !entry.is_reyns() && entry.command == asked.command)
+            .filter(|entry| !entry.is_unbound() && entry.command == asked.command)
             .filter(|entry| {
                 entry
                     .profile
@@ -148,7 +148,7 @@ impl Allowlist {
     /// Returns the arguments that consents for a command under a profile call data.
     pub fn data(&self, command: &str, profile: &str, now: Timestamp) -> Vec<OsString> {
         let entries = self.entries.iter().filter(|entry| {
-            !entry.is_reyns()
+            !entry.is_unbound()
                 && entry.command == command
                 && entry.profile.as_deref() == Some(profile)
                 && entry.expires_at.is_none_or(|end| end > now)
@@ -160,7 +160,7 @@ impl Allowlist {
 
     /// Returns whether any consent, under whatever profile, binds this command to content.
     pub fn binds(&self, command: &str) -> bool {
-        let bound = |entry: &Entry| !entry.is_reyns() && entry.command == command;
+        let bound = |entry: &Entry| !entry.is_unbound() && entry.command == command;
         self.entries.iter().any(bound)
     }
 
@@ -172,10 +172,10 @@ impl Allowlist {
         })
     }
 
-    /// Returns the entries that reyn made for a command, which is spelled as its configuration spells it.
-    pub fn of_reyn<'a>(&'a self, spelled: &'a str) -> impl Iterator<Item = &'a Entry> {
+    /// Returns the entries that a runtime made for a command, which is spelled as its configuration spells it.
+    pub fn unbound<'a>(&'a self, spelled: &'a str) -> impl Iterator<Item = &'a Entry> {
         let entries = self.entries.iter();
-        entries.filter(move |entry| entry.is_reyns() && entry.command == spelled)
+        entries.filter(move |entry| entry.is_unbound() && entry.command == spelled)
     }
 
     /// Returns the entries in the order of the file.
@@ -252,10 +252,10 @@ pub struct Entry {
     pub command: String,
     /// When it was given: ISO 8601, in UTC.
     pub approved_at: String,
-    /// When the script was last modified, in seconds since 1970; reyn goes by it.
+    /// When the script was last modified, in seconds since 1970; a runtime goes by it.
     #[serde(default)]
     pub script_mtime: Option<f64>,
-    /// The files the consent is bound to. Only reyn's entries have none.
+    /// The files the consent is bound to. Only a runtime's own entries have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub digests: Vec<Digest>,
     /// Which of its arguments name data to its program: the consent is for whatever these files contain. What the program is known
@@ -292,7 +292,7 @@ impl Entry {
         policy: Option<&Policy>,
         approved_by: String,
     ) -> Self {
-        // The script as reyn sees it: the first word, if it is a file.
+        // The script as a runtime sees it: the first word, if it is a file.
         let program = digests.iter().find(|digest| digest.role == Role::Program);
         let script_mtime = program.and_then(|digest| {
             let modified = fs::metadata(&digest.path).ok()?.modified().ok()?;
@@ -318,8 +318,8 @@ impl Entry {
         }
     }
 
-    /// Says whether it is reyn's: bound to no content.
-    pub const fn is_reyns(&self) -> bool {
+    /// Says whether it is bound to no content, as only a runtime's own is.
+    pub const fn is_unbound(&self) -> bool {
         self.digests.is_empty()
     }
 
@@ -524,7 +524,7 @@ impl AllowlistError {
 
 /// Joins program and arguments to the command's text in the allowlist. Returns `None` if they are not UTF-8.
 ///
-/// The quoting is that of Python's `shlex.join`, character by character: reyn compares these texts.
+/// The quoting is that of Python's `shlex.join`, character by character: a runtime compares these texts.
 /// Why not render what is not UTF-8 with replacement characters: two commands would share one consent.
 #[must_use]
 pub fn command_line(argv: &[OsString]) -> Option<String> {

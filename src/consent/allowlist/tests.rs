@@ -151,13 +151,13 @@ fn an_entry_of_reyn_is_read_but_bound_to_nothing() {
         assert_eq!(check, Check::Missing, "{command}");
         assert!(!list.binds(command));
         let found: Vec<_> = list
-            .of_reyn(command)
+            .unbound(command)
             .map(|entry| entry.script_mtime)
             .collect();
         assert_eq!(found, [modified]);
     }
     let bound = Allowlist::record(&path(&dir), entry("guard")).unwrap();
-    assert!(bound.binds("guard") && bound.of_reyn("guard").next().is_none());
+    assert!(bound.binds("guard") && bound.unbound("guard").next().is_none());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `add_environment_info`: the model learns at the start of a session where it works.
 //!
 //! The runtime speaks over a socket of this machine, so its system and processor are the daemon's own. Its shell is not:
-//! docker-agent's newest code names that too, and nobody here knows it.
+//! Its runtime's newest code names that too, and nobody here knows it.
 
 use crate::{
     contract::{Verdict, plain},
@@ -22,7 +22,7 @@ pub(super) fn verdict(directory: &Opened) -> Verdict {
         "macos" => "MacOS",
         other => other,
     };
-    // As Go calls them, and docker-agent the first.
+    // As Go calls them, and the runtime the first.
     let processor = match std::env::consts::ARCH {
         "x86_64" => "x64",
         "aarch64" => "arm64",

@@ -7,22 +7,7 @@ use std::num::NonZeroU64;
 use serde_json::value::RawValue;
 
 use super::warning;
-use crate::{
-    contract::{BlockedBy, Decision, Members, Verdict},
-    model::InvalidField,
-};
-
-/// Reads the arguments: the number of calls. Why not let a wrong one pass, as docker-agent does: an agent that is thought
-/// to be capped must not run without a cap.
-pub(super) fn limit(args: &[String]) -> Result<NonZeroU64, InvalidField> {
-    let limit = match args {
-        [limit] => limit.parse().ok(),
-        _ => None,
-    };
-    let problem =
-        "must be one positive number: how many calls of the model `max_iterations` allows";
-    limit.ok_or_else(|| InvalidField::new("args", problem))
-}
+use crate::contract::{BlockedBy, Decision, Members, Verdict};
 
 /// Blocks a call beyond the limit.
 pub(super) fn verdict(limit: NonZeroU64, event: &Members<'_>) -> Verdict {

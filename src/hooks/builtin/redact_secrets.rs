@@ -58,7 +58,7 @@ fn messages(event: &Members<'_>) -> Verdict {
     }
 }
 
-/// Rewrites a tool's output, which only a text can be: docker-agent has no way to replace another value.
+/// Rewrites a tool's output, which only a text can be: its runtime has no way to replace another value.
 fn output(event: &Members<'_>) -> Verdict {
     let response = event.last("tool_response");
     let is_text = response.is_some_and(|response| response.get().starts_with('"'));

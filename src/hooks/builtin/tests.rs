@@ -7,8 +7,9 @@ use super::{
     *,
 };
 use crate::{
-    contract::{BlockedBy, Decision, Json},
+    contract::{BlockedBy, Decision, Json, NOT_SERVED, SERVED, shorthand},
     hooks::Action,
+    model::InvalidField,
 };
 
 fn now() -> Timestamp {

@@ -4,20 +4,14 @@
 //! writes curl's configuration into the run's own directory and starts curl. The URL and the values of headers go by the
 //! environment and that file alone, for anybody on the host may read command lines.
 
-mod url;
+use std::{collections::BTreeMap, ffi::OsString, fs::File, os::unix::ffi::OsStringExt, path::Path};
 
-use std::{
-    collections::BTreeMap, ffi::OsString, fmt, fs::File, os::unix::ffi::OsStringExt, path::Path,
-};
-
-use http::HeaderName;
-
-pub use self::url::Url;
-use super::{Action, Payload, Registered, load::Loaded};
+use super::{Action, Registered, load::Loaded};
+pub use crate::contract::{Allowed, Denied, Post, Standing, Url};
 use crate::{
     consent::only_roots,
+    contract::{Piece, pieces},
     model::{Backing, Command, ProfileName},
-    policy::environment::is_name,
     redact::secret::Registration,
     refusal::chain,
     request::Request,
@@ -57,18 +51,6 @@ esac
 [ "$(wc -c <reply)" -le 10485760 ] || { echo "the answer has more than 10 MiB" >&2; exit 1; }
 cat reply || exit 1"#;
 
-/// Headers that decide where a request goes or how it is framed, which is curl's to say.
-const CURLS: [&str; 8] = [
-    "connection",
-    "content-length",
-    "expect",
-    "host",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
 /// Which URLs the operator lets hooks be posted to, and which variables their headers may have.
 #[derive(Clone, Debug, Default)]
 pub struct Egress {
@@ -78,136 +60,7 @@ pub struct Egress {
     pub variables: BTreeMap<String, Registration>,
 }
 
-/// A hook that is posted.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Post {
-    headers: Vec<(String, String)>,
-    /// How the event is handed on; `None` = as hooks read it.
-    pub payload: Option<Payload>,
-    standing: Standing,
-    url: Url,
-    variables: Vec<String>,
-}
-
-/// What the operator's configuration says about it.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Standing {
-    /// It lets it through.
-    Allowed(Allowed),
-    /// It does not.
-    Denied(Denied),
-    /// It was not asked, and nothing is posted.
-    Unasked,
-}
-
-/// How a hook is posted that the operator lets through.
-#[derive(Clone, PartialEq)]
-pub struct Allowed {
-    /// The URL of the operator's list at or below which it lies.
-    pub by: Url,
-    /// What curl is to do, with the values of secrets.
-    request: Vec<u8>,
-}
-
-/// Nothing of its request, which holds secrets.
-impl fmt::Debug for Allowed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Allowed")
-            .field("by", &self.by)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Why a hook is not posted.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Denied {
-    /// The lines of a configuration that would let it through; empty where none would.
-    pub lines: String,
-    /// Why.
-    pub why: String,
-}
-
-/// On one line: why, and what would let it through.
-impl fmt::Display for Denied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)?;
-        if self.lines.is_empty() {
-            return Ok(());
-        }
-        write!(f, "; to let it through: {}", self.lines.replace('\n', " "))
-    }
-}
-
-impl Denied {
-    fn never(why: impl Into<String>) -> Self {
-        Self {
-            lines: String::new(),
-            why: why.into(),
-        }
-    }
-}
-
 impl Post {
-    /// Takes a URL, headers as they are written, and the variables that those may name.
-    ///
-    /// # Errors
-    ///
-    /// Says what nobody could let through: a URL or a header that is none or can be read in more than one way.
-    pub fn new(
-        url: &str,
-        headers: &BTreeMap<&str, &str>,
-        variables: &[&str],
-    ) -> Result<Self, String> {
-        let url = Url::parse(url).map_err(|problem| format!("its `url` {problem}"))?;
-        for (name, value) in headers {
-            let known = HeaderName::from_bytes(name.as_bytes());
-            let known = known
-                .map_err(|_| format!("its header `{}` has no name of one", name.escape_debug()))?;
-            if CURLS.contains(&known.as_str()) {
-                return Err(format!("its header `{known}` is not a hook's to set"));
-            }
-            if value.contains(char::is_control) {
-                return Err(format!("its header `{known}` has a control character"));
-            }
-        }
-        let owned = |(name, value): (&&str, &&str)| ((*name).to_owned(), (*value).to_owned());
-        Ok(Self {
-            headers: headers.iter().map(owned).collect(),
-            payload: None,
-            standing: Standing::Unasked,
-            url,
-            variables: variables.iter().map(|name| (*name).to_owned()).collect(),
-        })
-    }
-
-    /// Returns where it is posted to.
-    pub const fn url(&self) -> &Url {
-        &self.url
-    }
-
-    /// Returns what the operator's configuration says about it.
-    pub const fn standing(&self) -> &Standing {
-        &self.standing
-    }
-
-    /// Returns the names of its headers.
-    pub fn headers(&self) -> Vec<&str> {
-        self.headers.iter().map(|(name, _)| name.as_str()).collect()
-    }
-
-    /// Returns the variables that its headers name and that it does not list: empty texts stand in their place.
-    pub fn unlisted(&self) -> Vec<&str> {
-        let named = self.headers.iter().flat_map(|(_, value)| pieces(value));
-        let variable = |piece| match piece {
-            Piece::Text(_) => None,
-            Piece::Variable(name) => Some(name),
-        };
-        let named = named.filter_map(variable);
-        named
-            .filter(|name| !self.variables.iter().any(|listed| listed == name))
-            .collect()
-    }
-
     /// Has a request post the event. Words and profile are of hookjail's making and the operator's choice, and nothing of the
     /// workspace is granted.
     ///
@@ -223,7 +76,7 @@ impl Post {
             }
         };
         let by = allowed.by.to_string();
-        // Who hands on Loom's payload takes no answer, and what a server says is not the agent's to read.
+        // Who hands on a payload takes no answer, and what a server says is not the agent's to read.
         let kind = if self.payload.is_none() {
             "http"
         } else {
@@ -358,37 +211,6 @@ pub(crate) fn decide(
 fn grant(hook: &mut Registered) {
     hook.profile = ProfileName::parse(PROFILE);
     hook.profile_granted = true;
-}
-
-/// A part of a header's value as it is written.
-enum Piece<'a> {
-    Text(&'a str),
-    Variable(&'a str),
-}
-
-/// Takes a value apart: `$NAME` and `${NAME}` are variables, and any other `$` is itself.
-fn pieces(value: &str) -> Vec<Piece<'_>> {
-    let mut found = Vec::new();
-    let mut rest = value;
-    while let Some(at) = rest.find('$') {
-        let (before, after) = (&rest[..at], &rest[at + 1..]);
-        let braced = after
-            .strip_prefix('{')
-            .and_then(|after| after.split_once('}'));
-        let (name, behind) = braced.unwrap_or_else(|| {
-            let end = after.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
-            after.split_at(end.unwrap_or(after.len()))
-        });
-        if is_name(name) {
-            found.extend([Piece::Text(before), Piece::Variable(name)]);
-            rest = behind;
-        } else {
-            found.push(Piece::Text(&rest[..=at]));
-            rest = after;
-        }
-    }
-    found.push(Piece::Text(rest));
-    found
 }
 
 /// Adds a line of curl's configuration.

@@ -1,0 +1,462 @@
+//! Base Coat lifecycle hooks, as its specification describes them; there is no implementation to follow.
+//!
+//! A hook blocks only where it says so, well-formed and with exit 0. Everything else passes, with a warning.
+
+use std::{str, time::Duration};
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json, value::RawValue};
+
+use super::{
+    BlockedBy, CommandStyle, Course, Decision, Defaults, End, EndKind, Envelope, Facts, Folded,
+    Json, Point, Runtime, Skip, Stop, Verdict,
+    adopt::{Adapter, base_coats},
+    entry::Key,
+    envelope::known,
+    hook_file::HookFile,
+    members::{Fault, Members, is_null, number, text, texts},
+    stdin,
+};
+use crate::model::{Event, InvalidField};
+
+mod adapter;
+mod hook_file;
+
+pub(super) struct Basecoat;
+
+/// Where an entry and a response are silent.
+const PRIORITY: f64 = 50.0;
+
+/// Any point may be blocked; the runtime decides what that means there.
+const POINTS: [Point; 8] = [
+    point("SessionStart"),
+    Point {
+        name: "SessionEnd",
+        stop: Stop::Ending,
+    },
+    point("PreToolUse"),
+    point("PostToolUse"),
+    point("PreCompact"),
+    point("PostCompact"),
+    point("OnError"),
+    point("OnBudgetExceeded"),
+];
+
+const KEYS: [(&str, Key); 8] = [
+    ("allowed", Key::Allowed),
+    ("command", Key::Carried),
+    ("contextLimit", Key::ContextChars),
+    ("name", Key::Carried),
+    ("on_failure", Key::OnFailure),
+    ("priority", Key::Priority),
+    ("timeout", Key::TimeoutSeconds),
+    ("tool", Key::Carried),
+];
+
+/// What hooks measure at each point, as the specification names it, in the spelling of its other members.
+const MEASURES: [(&str, &[(&str, Kind)]); 8] = [
+    (
+        "SessionStart",
+        &[
+            ("memoryHits", Kind::Number),
+            ("sessionBootstrapLatency", Kind::Number),
+        ],
+    ),
+    (
+        "SessionEnd",
+        &[
+            ("persistedFacts", Kind::Number),
+            ("handoffSize", Kind::Number),
+        ],
+    ),
+    (
+        "PreToolUse",
+        &[
+            ("toolCategory", Kind::Word),
+            ("policyChecks", Kind::Number),
+            ("warningsInjected", Kind::Number),
+        ],
+    ),
+    (
+        "PostToolUse",
+        &[
+            ("duration", Kind::Number),
+            ("successRate", Kind::Number),
+            ("retryCount", Kind::Number),
+            ("loopScore", Kind::Number),
+        ],
+    ),
+    (
+        "PreCompact",
+        &[
+            ("preCompactionTokenLoad", Kind::Number),
+            ("handoffSize", Kind::Number),
+        ],
+    ),
+    (
+        "PostCompact",
+        &[
+            ("retainedAnchors", Kind::Number),
+            ("compressionRatio", Kind::Number),
+        ],
+    ),
+    (
+        "OnError",
+        &[
+            ("normalizedErrorClass", Kind::Word),
+            ("recurrenceCount", Kind::Number),
+        ],
+    ),
+    (
+        "OnBudgetExceeded",
+        &[
+            ("triggerThreshold", Kind::Number),
+            ("rotationFrequency", Kind::Number),
+        ],
+    ),
+];
+
+/// What a session's telemetry is found by; the specification has hooks at its start make it.
+const CORRELATION: (&str, Kind) = ("correlationId", Kind::Word);
+
+/// What a measure is.
+#[derive(Clone, Copy)]
+enum Kind {
+    Number,
+    /// A name of something: letters, digits and a few marks, so that no text of a hook's gets to where measures are kept.
+    Word,
+}
+
+impl Kind {
+    fn takes(self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Number, Value::Number(_)) => true,
+            (Self::Word, Value::String(word)) => {
+                let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
+                (1..=LONGEST_WORD).contains(&word.len()) && word.bytes().all(is_plain)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The longest word that is kept as a measure, bytes.
+const LONGEST_WORD: usize = 64;
+
+const fn point(name: &'static str) -> Point {
+    Point {
+        name,
+        stop: Stop::Operation,
+    }
+}
+
+const FACTS: Facts = Facts {
+    contract: "basecoat",
+    keys: &KEYS,
+    other_points: None,
+    output_cap: None,
+    points: &POINTS,
+    version: "basecoat/1",
+};
+
+impl Runtime for Basecoat {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn adapter(&self) -> Option<&'static dyn Adapter> {
+        Some(&Self)
+    }
+
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    fn last_points(&self) -> &'static [&'static str] {
+        &["SessionEnd"]
+    }
+
+    /// Its hooks are for every runtime's events.
+    fn spelled<'a>(&self, point: &'a str) -> &'a str {
+        base_coats(point)
+    }
+
+    /// The specification says neither how a command is run nor how long: it suggests one to three seconds.
+    fn defaults(&self, _point: &str) -> Defaults {
+        Defaults {
+            command: CommandStyle::Argv,
+            profile: "strict",
+            timeout: Some(Duration::from_secs(3)),
+        }
+    }
+
+    /// Its hooks are for every runtime's events.
+    fn session(&self) -> &'static [&'static str] {
+        &["sessionId", "session_id"]
+    }
+
+    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
+        let budget = envelope.budget.map(|budget| {
+            Json::from(
+                json!({"usedTokens": budget.used_tokens, "effectiveLimit": budget.effective_limit}),
+            )
+        });
+        let beside = [
+            ("timestamp", envelope.iso_time()),
+            ("sessionId", known(&envelope.session)),
+            ("agent", known(&envelope.agent)),
+            ("repository", known(&envelope.repository)),
+            ("branch", known(&envelope.branch)),
+            ("budget", budget),
+            ("tool", tool(envelope)),
+        ];
+        stdin::object("basecoat", event, "hook", &beside)
+    }
+
+    fn interpret(&self, end: &End<'_>) -> Verdict {
+        let priority = end.entry.priority;
+        let verdict = if end.entry.allowed == Some(false) {
+            passed(Skip::ConsentRefused, "the hook was not allowed to run")
+        } else if let Some(skip) = end.kind.failure() {
+            passed(skip, how(end.kind))
+        } else {
+            response(end).unwrap_or_else(|skip| {
+                if skip == Skip::EmptyStdout {
+                    // What is not said is `passThrough`.
+                    return Verdict {
+                        skip: Some(skip),
+                        ..Verdict::default()
+                    };
+                }
+                passed(skip, &format!("the hook's response is not valid: {skip}"))
+            })
+        };
+        Verdict {
+            priority: verdict.priority.or(priority),
+            ..verdict
+        }
+    }
+
+    /// Takes them from the members of `metadata`; one of another name or kind is none.
+    fn measures(&self, point: &str, verdict: &Verdict) -> Map<String, Value> {
+        let of_point = MEASURES.iter().filter(|(name, _)| *name == point);
+        let kinds = of_point.flat_map(|(_, measures)| *measures);
+        let kinds: Vec<_> = kinds.chain([&CORRELATION]).collect();
+        let members = verdict.metadata.as_ref().and_then(Json::members);
+        let members = members.into_iter().flatten();
+        let measure = |(name, json): (String, Json)| {
+            let (_, kind) = kinds.iter().find(|(known, _)| *known == name)?;
+            let value = serde_json::from_str(json.as_str()).ok()?;
+            kind.takes(&value).then_some((name, value))
+        };
+        members.filter_map(measure).collect()
+    }
+
+    fn course(&self, _point: &str) -> Course {
+        Course::PriorityUntilBlock
+    }
+
+    fn priority(&self) -> f64 {
+        PRIORITY
+    }
+
+    /// `modify` hands its payload to the next hook: as `tool.input` and `tool.output`, whoever described the tool.
+    fn hand_on(&self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
+        let rewritten = [
+            ("input", &verdict.updated_input),
+            ("output", &verdict.updated_output),
+        ];
+        for (name, value) in rewritten {
+            let Some(value) = value else { continue };
+            // What the envelope knows of the tool would be hidden by the event's own `tool`.
+            let known = tool(envelope).filter(|_| !has_tool(event));
+            if let Some(tool) = known {
+                stdin::put(event, &["tool"], &tool);
+            }
+            stdin::put(event, &["tool", name], value);
+        }
+    }
+
+    /// Contexts, warnings and metadata of all hooks that ran; the payload of the last that modified; the first block.
+    fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+        let mut answer = Verdict::default();
+        let mut blocked_by_hook = String::new();
+        let mut metadata: Vec<(String, Json)> = Vec::new();
+        for (name, verdict) in hooks {
+            answer.failed |= verdict.failed;
+            let context = verdict.additional_context.iter().cloned();
+            answer.additional_context.extend(context);
+            answer.warnings.extend(verdict.warnings.iter().cloned());
+            if let Some(members) = verdict.metadata.as_ref().and_then(Json::members) {
+                for (key, value) in members {
+                    metadata.retain(|(known, _)| *known != key);
+                    metadata.push((key, value));
+                }
+            }
+            if verdict.updated_input.is_some() {
+                answer.updated_input.clone_from(&verdict.updated_input);
+            }
+            if verdict.updated_output.is_some() {
+                answer.updated_output.clone_from(&verdict.updated_output);
+            }
+            if verdict.decision.stops() {
+                answer.blocked_by = verdict.blocked_by;
+                answer.decision = verdict.decision;
+                answer.reason.clone_from(&verdict.reason);
+                (*name).clone_into(&mut blocked_by_hook);
+                break;
+            }
+        }
+        answer.metadata = (!metadata.is_empty()).then(|| Json::object(&metadata));
+        Folded {
+            answer,
+            blocked_by_hook,
+            ..Folded::default()
+        }
+    }
+}
+
+fn has_tool(event: &Event) -> bool {
+    Members::of_event(&event.json).is_ok_and(|members| members.last("tool").is_some())
+}
+
+/// The envelope has no named field for a tool's input and output, although `modify` rewrites them: they are `tool.input` and
+/// `tool.output` here.
+fn tool(envelope: &Envelope) -> Option<Json> {
+    let tool = envelope.tool.as_ref()?;
+    let members = [
+        ("name", known(&tool.name)),
+        ("success", tool.success.map(|success| json!(success).into())),
+        (
+            "durationMs",
+            tool.duration_ms.map(|duration| json!(duration).into()),
+        ),
+        ("input", tool.input.clone()),
+        ("output", tool.response.clone()),
+    ];
+    let members = members
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    Some(Json::object(&members.collect::<Vec<_>>()))
+}
+
+/// Makes the verdict of a hook that broke.
+fn passed(skip: Skip, warning: &str) -> Verdict {
+    Verdict {
+        failed: true,
+        warnings: vec![warning.to_owned()],
+        ..Verdict::skipped(skip)
+    }
+}
+
+const fn how(kind: EndKind) -> &'static str {
+    match kind {
+        EndKind::Canceled => "the hook was canceled",
+        EndKind::ExecFailed => "the hook could not be started",
+        EndKind::Exited(_) => "the hook failed: its exit code is not 0",
+        EndKind::OutputLimit => "the hook printed more than it may",
+        EndKind::Signaled(_) => "the hook was ended by a signal",
+        EndKind::TimedOut => "the hook timed out",
+    }
+}
+
+/// Reads a response whole, or not at all.
+fn response(end: &End<'_>) -> Result<Verdict, Skip> {
+    if end.stdout_truncated {
+        return Err(Skip::InvalidJson);
+    }
+    // Replaced bytes would be words that the hook never said.
+    let stdout = str::from_utf8(end.stdout).map_err(|_| Skip::InvalidJson)?;
+    if stdout.trim().is_empty() {
+        return Err(Skip::EmptyStdout);
+    }
+    let members = Members::parse(stdout).map_err(|fault| match fault {
+        Fault::NotJson | Fault::TooDeep => Skip::InvalidJson,
+        Fault::NotObject => Skip::NotObject,
+    })?;
+    // Another reader could take the other member: such a response says two things.
+    if members.repeat() {
+        return Err(Skip::InvalidJson);
+    }
+    // Many writers put `null` where they have nothing: to rewrite an input to that would be an accident.
+    let given = |name| members.last(name).filter(|value| !is_null(value));
+    let mut verdict = Verdict {
+        priority: typed(given("priority"), "priority", number)?,
+        reason: typed(given("reason"), "reason", text)?.unwrap_or_default(),
+        warnings: typed(given("warnings"), "warnings", texts)?.unwrap_or_default(),
+        ..Verdict::default()
+    };
+    let metadata = typed(given("metadata"), "metadata", Members::of)?;
+    verdict.metadata = metadata.and_then(|_| given("metadata")).map(Json::of);
+    let (context, is_single) = match given("additionalContext") {
+        None => (Vec::new(), false),
+        Some(value) => match (texts(value), text(value)) {
+            (Some(list), _) => (list, false),
+            (None, Some(single)) => (vec![single], true),
+            (None, None) => return Err(Skip::WrongType("additionalContext")),
+        },
+    };
+    if is_single {
+        let warning = "`additionalContext` is a string; it should be a list of strings";
+        verdict.warnings.push(warning.to_owned());
+    }
+    // A list with nothing in it is what a hook prints that looked and found nothing.
+    let has_context = given("additionalContext").is_some();
+    cap(&mut verdict, context, end.entry.context_chars);
+
+    let action = typed(given("action"), "action", text)?;
+    let payload = |name| given(name).map(Json::of);
+    let (input, output) = (payload("modifiedInput"), payload("modifiedOutput"));
+    let has_payload = input.is_some() || output.is_some();
+    match action.as_deref() {
+        Some("modify") if !has_payload => return Err(Skip::MissingField("modifiedInput")),
+        Some("modify") => (verdict.updated_input, verdict.updated_output) = (input, output),
+        Some("injectContext") if !has_context => {
+            return Err(Skip::MissingField("additionalContext"));
+        }
+        None | Some("passThrough" | "injectContext" | "block") if has_payload => {
+            let warning = "a modified input or output counts only with the action `modify`";
+            verdict.warnings.push(warning.to_owned());
+        }
+        None | Some("passThrough" | "injectContext" | "block") => {}
+        Some(_) => return Err(Skip::WrongType("action")),
+    }
+    if action.as_deref() == Some("block") {
+        verdict.decision = Decision::Block;
+        verdict.blocked_by = Some(BlockedBy::Decision);
+        if verdict.reason.is_empty() {
+            verdict.warnings.push("the block has no reason".to_owned());
+        }
+    }
+    Ok(verdict)
+}
+
+fn typed<'a, T>(
+    value: Option<&'a RawValue>,
+    name: &'static str,
+    read: impl Fn(&'a RawValue) -> Option<T>,
+) -> Result<Option<T>, Skip> {
+    let read = |value| read(value).ok_or(Skip::WrongType(name));
+    value.map(read).transpose()
+}
+
+/// Passes on as much context as there is room for.
+fn cap(verdict: &mut Verdict, context: Vec<String>, chars: usize) {
+    let mut room = chars;
+    let mut is_cut = false;
+    for mut text in context {
+        let end = text.char_indices().nth(room).map(|(end, _)| end);
+        if let Some(end) = end {
+            text.truncate(end);
+            is_cut = true;
+        }
+        room -= text.chars().count();
+        if !text.is_empty() || !is_cut {
+            verdict.additional_context.push(text);
+        }
+    }
+    if is_cut {
+        let warning = format!("the context is longer than {chars} characters; the rest is cut off");
+        verdict.warnings.push(warning);
+    }
+}

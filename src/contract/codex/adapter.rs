@@ -1,0 +1,65 @@
+//! Codex as the runtime that starts a hook.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::Codex;
+use crate::contract::{
+    Mode,
+    adopt::{Adapter, Said},
+    members::{Members, text},
+    settings::{Holds, Settings},
+};
+
+impl Adapter for Codex {
+    fn name(&self) -> &'static str {
+        "codex"
+    }
+
+    fn mode(&self) -> Mode {
+        Mode::Codex
+    }
+
+    fn likeness(&self, payload: &Members<'_>) -> Option<u8> {
+        payload.last("hook_event_name").and_then(text)?;
+        payload.last("turn_id").map(|_| 6)
+    }
+
+    fn no(&self, point: &str, why: &str) -> Option<Said> {
+        Some(match point {
+            // There any exit code but 0 is a failed run.
+            "PreCompact" => Said::by_words(&json!({"continue": false, "stopReason": why}), why),
+            _ => Said::by_code(2, why),
+        })
+    }
+
+    fn shows_messages(&self, _point: &str) -> bool {
+        true
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            project: &[".codex/hooks.json"],
+            user: &[".codex/hooks.json"],
+        }
+    }
+
+    fn variables(&self) -> &'static [(&'static str, Holds)] {
+        &[
+            ("PLUGIN_ROOT", Holds::Plugin),
+            ("CLAUDE_PLUGIN_ROOT", Holds::Plugin),
+        ]
+    }
+
+    fn file_sample(&self, name: &str, _path: &Path) -> Value {
+        let patch = format!("*** Begin Patch\n*** Add File: {name}\n+x\n*** End Patch\n");
+        json!({"tool_name": "apply_patch", "tool_input": {"command": patch}})
+    }
+
+    fn after_a_change(&self) -> Option<&'static str> {
+        Some(
+            "Codex runs no changed hook before it is trusted: start `codex`, and trust them in `/hooks`",
+        )
+    }
+}

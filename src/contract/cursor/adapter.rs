@@ -1,0 +1,63 @@
+//! Cursor as the runtime that starts a hook.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::Cursor;
+use crate::contract::{
+    Mode,
+    adopt::{Adapter, Said},
+    members::{Members, text},
+    settings::{Holds, Settings},
+};
+
+impl Adapter for Cursor {
+    fn name(&self) -> &'static str {
+        "cursor"
+    }
+
+    fn mode(&self) -> Mode {
+        Mode::Cursor
+    }
+
+    fn likeness(&self, payload: &Members<'_>) -> Option<u8> {
+        payload.last("hook_event_name").and_then(text)?;
+        let own = ["cursor_version", "conversation_id"];
+        own.iter()
+            .any(|name| payload.last(name).is_some())
+            .then_some(10)
+    }
+
+    fn no(&self, point: &str, why: &str) -> Option<Said> {
+        Some(match point {
+            // What is read of these has no `permission`, for which exit code 2 stands.
+            "beforeSubmitPrompt" | "sessionStart" => {
+                Said::by_words(&json!({"continue": false, "user_message": why}), why)
+            }
+            _ => Said::by_code(2, why),
+        })
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            project: &[".cursor/hooks.json"],
+            user: &[".cursor/hooks.json"],
+        }
+    }
+
+    fn variables(&self) -> &'static [(&'static str, Holds)] {
+        &[
+            ("CURSOR_PROJECT_DIR", Holds::Project),
+            ("CLAUDE_PROJECT_DIR", Holds::Project),
+        ]
+    }
+
+    fn command_sample(&self, command: &str, project: &Path) -> Value {
+        json!({"command": command, "cwd": project})
+    }
+
+    fn file_sample(&self, _name: &str, path: &Path) -> Value {
+        json!({"file_path": path, "content": "x"})
+    }
+}

@@ -1,0 +1,229 @@
+//! Cursor hooks, as mirrored copies of its page describe them; its source is closed.
+//!
+//! A hook that breaks stops nothing, unless its entry says `failClosed`. A `followup_message` is [`Verdict::output`]: whether
+//! it opens a turn depends on how many it has opened already, which only the runtime knows.
+
+use bytes::Bytes;
+
+use super::{
+    BlockedBy, CommandStyle, Decision, Defaults, End, Envelope, Facts, Folded, Json, Matcher,
+    Point, Runtime, Skip, Stop, Subject, Verdict,
+    adopt::Adapter,
+    entry::Key,
+    envelope::known,
+    fields::{Faults, Fields, Said, broke, refused, said, settled, silent, stop_of},
+    hook_file::HookFile,
+    merge::{decide, hand_on, merged, stop, strength},
+    stdin,
+};
+use crate::model::{Event, InvalidField};
+
+mod adapter;
+mod hook_file;
+
+pub(super) struct Cursor;
+
+const POINTS: [Point; 20] = [
+    point("beforeShellExecution", Stop::Call),
+    point("afterShellExecution", Stop::Nothing),
+    point("beforeMCPExecution", Stop::Call),
+    point("afterMCPExecution", Stop::Nothing),
+    point("beforeReadFile", Stop::Call),
+    point("afterFileEdit", Stop::Nothing),
+    point("beforeSubmitPrompt", Stop::Operation),
+    point("stop", Stop::Nothing),
+    point("afterAgentResponse", Stop::Nothing),
+    point("afterAgentThought", Stop::Nothing),
+    point("beforeTabFileRead", Stop::Call),
+    point("afterTabFileEdit", Stop::Nothing),
+    point("sessionStart", Stop::Operation),
+    point("sessionEnd", Stop::Nothing),
+    point("preToolUse", Stop::Call),
+    point("postToolUse", Stop::Nothing),
+    point("postToolUseFailure", Stop::Nothing),
+    // No page says what a hook may print there; an exit 2 must not be lost.
+    point("subagentStart", Stop::Operation),
+    point("subagentStop", Stop::Nothing),
+    point("preCompact", Stop::Nothing),
+];
+
+const KEYS: [(&str, Key); 8] = [
+    ("allowed", Key::Allowed),
+    ("command", Key::Carried),
+    ("failClosed", Key::FailClosed),
+    ("loop_limit", Key::Carried),
+    ("matcher", Key::Carried),
+    ("name", Key::Carried),
+    ("timeout", Key::TimeoutSeconds),
+    ("type", Key::Carried),
+];
+
+/// What is read of an answer at some points alone.
+const ELSEWHERE: [&str; 3] = ["env", "followup_message", "updated_input"];
+
+const fn point(name: &'static str, stop: Stop) -> Point {
+    Point { name, stop }
+}
+
+const FACTS: Facts = Facts {
+    contract: "cursor",
+    keys: &KEYS,
+    other_points: None,
+    output_cap: None,
+    points: &POINTS,
+    version: "cursor/2026",
+};
+
+impl Runtime for Cursor {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn adapter(&self) -> Option<&'static dyn Adapter> {
+        Some(&Self)
+    }
+
+    fn hook_file(&self) -> Option<&'static dyn HookFile> {
+        Some(&Self)
+    }
+
+    fn last_points(&self) -> &'static [&'static str] {
+        &["sessionEnd"]
+    }
+
+    fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
+        Matcher::pattern(text)
+    }
+
+    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("SessionStart", "sessionStart"),
+            ("SessionEnd", "sessionEnd"),
+            ("PreToolUse", "preToolUse"),
+            ("PostToolUse", "postToolUse"),
+            ("PreCompact", "preCompact"),
+            ("OnError", "postToolUseFailure"),
+        ]
+    }
+
+    /// How long a hook may take is not published.
+    fn defaults(&self, _point: &str) -> Defaults {
+        Defaults {
+            command: CommandStyle::Shell {
+                program: "/bin/sh",
+                option: "-c",
+            },
+            profile: "workspace-ro",
+            timeout: None,
+        }
+    }
+
+    fn session(&self) -> &'static [&'static str] {
+        &["conversation_id", "session_id"]
+    }
+
+    fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
+        let is_at = |points: &[&str]| points.contains(&event.point.as_str());
+        let session = is_at(&["sessionEnd", "sessionStart"]).then_some(&envelope.session);
+        let cwd = is_at(&["afterShellExecution", "beforeShellExecution", "preToolUse"]);
+        let tool = envelope.tool.as_ref();
+        let input = tool.and_then(|tool| tool.input.clone());
+        let input = match input {
+            Some(input) if is_at(&["afterMCPExecution", "beforeMCPExecution"]) => {
+                Some(quoted(input))
+            }
+            input => input,
+        };
+        let beside = [
+            ("conversation_id", known(&envelope.session)),
+            ("session_id", session.and_then(|session| known(session))),
+            ("cwd", known(&envelope.cwd).filter(|_| cwd)),
+            ("tool_name", tool.and_then(|tool| known(&tool.name))),
+            ("tool_input", input),
+            ("tool_use_id", tool.and_then(|tool| known(&tool.use_id))),
+        ];
+        stdin::object(FACTS.contract, event, "hook_event_name", &beside)
+    }
+
+    fn interpret(&self, end: &End<'_>) -> Verdict {
+        let at = stop_of(self, end.point);
+        match said(end) {
+            Said::Broke(skip) => broke(end, skip, |text| answer(end.point, at, text)),
+            Said::Nothing => silent(Skip::EmptyStdout),
+            Said::Refused(stderr) => refused(at, stderr),
+            Said::Text(_) if end.point.starts_with("after") => silent(Skip::OutputIgnored),
+            Said::Text(text) => answer(end.point, at, text),
+        }
+    }
+
+    /// Where its page has a matcher look at the point's own name, which is always the same, it hides no hook.
+    fn subject(&self, point: &str) -> Subject {
+        match point {
+            "afterShellExecution" | "beforeShellExecution" => Subject::Member(&["command"]),
+            "afterAgentResponse" | "afterAgentThought" | "beforeSubmitPrompt" | "preCompact"
+            | "sessionEnd" | "sessionStart" | "stop" => Subject::Nothing,
+            "subagentStart" | "subagentStop" => Subject::Member(&["subagent_type"]),
+            _ => Subject::Tool,
+        }
+    }
+
+    fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+        merged(hooks, |verdict| strength(verdict.decision))
+    }
+}
+
+/// The input of an MCP tool is a string of JSON.
+fn quoted(input: Json) -> Json {
+    if input.as_str().starts_with('"') {
+        return input;
+    }
+    Json::text(input.as_str())
+}
+
+fn answer(point: &str, at: Stop, text: &str) -> Verdict {
+    let faults = Faults::default();
+    let fields = match Fields::parse(text, &faults) {
+        Ok(fields) => fields,
+        Err(skip) => return Verdict::skipped(skip),
+    };
+    let mut verdict = Verdict {
+        additional_context: fields.context("additional_context"),
+        system_message: fields.text("user_message").unwrap_or_default(),
+        ..Verdict::default()
+    };
+    let reason = fields.text("agent_message").unwrap_or_default();
+    if fields.boolean("continue") == Some(false) {
+        stop(&mut verdict, at, BlockedBy::ContinueFalse, &reason);
+    }
+    let words = [
+        ("allow", Decision::Allow),
+        ("ask", Decision::Ask),
+        ("deny", Decision::Deny),
+    ];
+    match fields.word("permission", &words) {
+        Some(Decision::Deny) => stop(&mut verdict, at, BlockedBy::PermissionDecision, &reason),
+        Some(permission) if at == Stop::Call => {
+            decide(
+                &mut verdict,
+                permission,
+                BlockedBy::PermissionDecision,
+                &reason,
+            );
+        }
+        Some(_) | None => {}
+    }
+    match point {
+        "preToolUse" => verdict.updated_input = fields.object("updated_input"),
+        "sessionStart" => {
+            let env = fields.object("env").map(|env| ("env".to_owned(), env));
+            verdict.metadata = env.map(|env| Json::object(&[env]));
+        }
+        "stop" | "subagentStop" => {
+            let message = fields.text("followup_message");
+            verdict.output = message.filter(|text| !text.is_empty());
+        }
+        _ => {}
+    }
+    hand_on(&mut verdict, fields.unread(), &ELSEWHERE);
+    settled(verdict, &faults)
+}

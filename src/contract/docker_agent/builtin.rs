@@ -1,0 +1,222 @@
+//! docker-agent's built-in hooks that are served, by name and arguments. What they do is done by those who have the event and
+//! the workspace.
+
+use std::num::NonZeroU64;
+
+use crate::{contract::plain, model::InvalidField};
+
+/// How many files an entry may name.
+const FILES: usize = 16;
+
+/// A built-in hook that needs no process, with its arguments.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Builtin {
+    /// Tells the model the date.
+    AddDate,
+    /// Tells the model what lies in the working directory.
+    AddDirectoryListing,
+    /// Tells the model where it works.
+    AddEnvironmentInfo,
+    /// Tells the model what files say.
+    AddPromptFiles(Vec<String>),
+    /// Tells the model whose agent it is, and on which host.
+    AddUserInfo,
+    /// Cuts what tools return where it is too long for a conversation.
+    LimitLargeToolResults,
+    /// Stops the agent after so many calls of the model.
+    MaxIterations(NonZeroU64),
+    /// Takes secrets out of tool input, messages and tool output.
+    RedactSecrets,
+    /// Has a human asked about shell commands that are not known to read only.
+    SaferShell,
+}
+
+/// Those that are served, by their names.
+pub(crate) const SERVED: [&str; 12] = [
+    "add_date",
+    "add_directory_listing",
+    "add_environment_info",
+    "add_git_diff",
+    "add_git_status",
+    "add_prompt_files",
+    "add_recent_commits",
+    "add_user_info",
+    "limit_large_tool_results",
+    "max_iterations",
+    "redact_secrets",
+    "safer_shell",
+];
+
+/// Those that docker-agent has and that are not served, and why.
+pub(crate) const NOT_SERVED: [(&str, &str); 4] = [
+    ("add_context", "it renders Go templates"),
+    ("http_post", "it opens a connection"),
+    ("snapshot", "it writes files"),
+    ("unload", "it opens a connection"),
+];
+
+impl Builtin {
+    /// Parses its name and arguments.
+    ///
+    /// # Errors
+    ///
+    /// Names a built-in that is not served and says why, and arguments that it does not take.
+    pub fn parse(name: &str, args: &[String]) -> Result<Self, InvalidField> {
+        let builtin = match name {
+            "add_date" => Self::AddDate,
+            "add_directory_listing" => Self::AddDirectoryListing,
+            "add_environment_info" => Self::AddEnvironmentInfo,
+            "add_prompt_files" => return names(args).map(Self::AddPromptFiles),
+            "add_user_info" => Self::AddUserInfo,
+            "limit_large_tool_results" => Self::LimitLargeToolResults,
+            "max_iterations" => return limit(args).map(Self::MaxIterations),
+            "redact_secrets" => Self::RedactSecrets,
+            "safer_shell" => Self::SaferShell,
+            _ => return Err(not_served(name)),
+        };
+        if args.is_empty() {
+            return Ok(builtin);
+        }
+        let problem = format!("must be empty: `{name}` takes no arguments");
+        Err(InvalidField::new("args", problem))
+    }
+
+    /// Returns its name.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::AddDate => "add_date",
+            Self::AddDirectoryListing => "add_directory_listing",
+            Self::AddEnvironmentInfo => "add_environment_info",
+            Self::AddPromptFiles(_) => "add_prompt_files",
+            Self::AddUserInfo => "add_user_info",
+            Self::LimitLargeToolResults => "limit_large_tool_results",
+            Self::MaxIterations(_) => "max_iterations",
+            Self::RedactSecrets => "redact_secrets",
+            Self::SaferShell => "safer_shell",
+        }
+    }
+
+    /// Returns its arguments.
+    pub fn args(&self) -> Vec<String> {
+        match self {
+            Self::AddPromptFiles(names) => names.clone(),
+            Self::MaxIterations(limit) => vec![limit.to_string()],
+            Self::AddDate
+            | Self::AddDirectoryListing
+            | Self::AddEnvironmentInfo
+            | Self::AddUserInfo
+            | Self::LimitLargeToolResults
+            | Self::RedactSecrets
+            | Self::SaferShell => Vec::new(),
+        }
+    }
+
+    /// Returns the points at which it does something.
+    pub const fn points(&self) -> &'static [&'static str] {
+        match self {
+            Self::AddDate | Self::AddPromptFiles(_) => &["turn_start"],
+            Self::AddDirectoryListing | Self::AddEnvironmentInfo | Self::AddUserInfo => {
+                &["session_start"]
+            }
+            Self::LimitLargeToolResults => &["tool_response_transform", "session_end"],
+            Self::MaxIterations(_) => &["before_llm_call"],
+            Self::RedactSecrets => &[
+                "pre_tool_use",
+                "before_llm_call",
+                "tool_response_transform",
+                "tool_input_transform",
+            ],
+            Self::SaferShell => &["pre_tool_use"],
+        }
+    }
+
+    /// Says whether docker-agent asks it in the stage before the others, where nothing has been approved yet.
+    pub const fn preempts(&self) -> bool {
+        matches!(self, Self::SaferShell)
+    }
+
+    /// Says whether it keeps files of its own.
+    pub const fn keeps(&self) -> bool {
+        matches!(self, Self::LimitLargeToolResults)
+    }
+
+    /// Says whether it looks at files, or asks the system, either of which may take its time.
+    pub const fn looks(&self) -> bool {
+        matches!(
+            self,
+            Self::AddDirectoryListing
+                | Self::AddEnvironmentInfo
+                | Self::AddPromptFiles(_)
+                | Self::AddUserInfo
+        )
+    }
+}
+
+/// Reads the arguments: the number of calls. Why not let a wrong one pass, as docker-agent does: an agent that is thought
+/// to be capped must not run without a cap.
+fn limit(args: &[String]) -> Result<NonZeroU64, InvalidField> {
+    let limit = match args {
+        [limit] => limit.parse().ok(),
+        _ => None,
+    };
+    let problem =
+        "must be one positive number: how many calls of the model `max_iterations` allows";
+    limit.ok_or_else(|| InvalidField::new("args", problem))
+}
+
+/// Reads the arguments: the files' names.
+fn names(args: &[String]) -> Result<Vec<String>, InvalidField> {
+    let wrong = |problem: String| Err(InvalidField::new("args", problem));
+    if args.is_empty() || args.len() > FILES {
+        return wrong(format!(
+            "must name the files that `add_prompt_files` reads, 1 to {FILES} of them"
+        ));
+    }
+    for name in args {
+        let dots = |part: &str| matches!(part, "" | "." | "..");
+        if name.starts_with("--") {
+            return wrong(format!("hold `{name}`: no option is served, only names"));
+        }
+        if name.contains(char::is_control) || name.split('/').any(dots) {
+            let name = plain(name, &[]);
+            return wrong(format!(
+                "hold `{name}`, which is no name of a file, or path of one below the working directory"
+            ));
+        }
+    }
+    Ok(args.to_vec())
+}
+
+/// Returns the hooks that a flag of an agent or toolset stands for, each with its point; `None` of a flag that stands for
+/// none that is served. The result limit, which is always on, goes by its own name, and comes after `redact_secrets`: each
+/// sees what the one before it rewrote.
+pub(crate) fn shorthand(flag: &str) -> Option<Vec<(&'static str, Builtin)>> {
+    let (builtin, points): (_, &[_]) = match flag {
+        "add_date" => (Builtin::AddDate, &["turn_start"]),
+        "add_environment_info" => (Builtin::AddEnvironmentInfo, &["session_start"]),
+        "limit_large_tool_results" => (
+            Builtin::LimitLargeToolResults,
+            &["tool_response_transform", "session_end"],
+        ),
+        "redact_secrets" => (
+            Builtin::RedactSecrets,
+            &["pre_tool_use", "before_llm_call", "tool_response_transform"],
+        ),
+        "safer" => (Builtin::SaferShell, &["pre_tool_use"]),
+        _ => return None,
+    };
+    Some(
+        points
+            .iter()
+            .map(|point| (*point, builtin.clone()))
+            .collect(),
+    )
+}
+
+fn not_served(name: &str) -> InvalidField {
+    let why = NOT_SERVED.iter().find(|(known, _)| *known == name);
+    let why = why.map_or("there is none of that name", |(_, why)| why);
+    let served = SERVED.join(", ");
+    let problem = format!("`{name}` is not served: {why}; served are {served}");
+    InvalidField::new("builtin", problem)
+}

@@ -1,0 +1,79 @@
+//! Gemini CLI as the runtime that starts a hook.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{GeminiCli, POINTS};
+use crate::contract::{
+    Mode,
+    adopt::Adapter,
+    members::{Members, text},
+    settings::{Holds, Settings},
+};
+
+/// The one exit code but 0 that is no decision.
+const WARNING: u8 = 1;
+
+impl Adapter for GeminiCli {
+    fn name(&self) -> &'static str {
+        "gemini-cli"
+    }
+
+    fn mode(&self) -> Mode {
+        Mode::GeminiCli
+    }
+
+    fn likeness(&self, payload: &Members<'_>) -> Option<u8> {
+        let point = payload.last("hook_event_name").and_then(text)?;
+        payload.last("timestamp")?;
+        POINTS.iter().any(|known| known.name == point).then_some(8)
+    }
+
+    fn failure_code(&self) -> u8 {
+        WARNING
+    }
+
+    fn shows_messages(&self, _point: &str) -> bool {
+        true
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            project: &[".gemini/settings.json"],
+            user: &[".gemini/settings.json"],
+        }
+    }
+
+    fn takes_comments(&self) -> bool {
+        true
+    }
+
+    fn variables(&self) -> &'static [(&'static str, Holds)] {
+        &[
+            ("GEMINI_PROJECT_DIR", Holds::Project),
+            // For hooks that were written for Claude Code.
+            ("CLAUDE_PROJECT_DIR", Holds::Project),
+            ("GEMINI_CWD", Holds::Cwd),
+            ("GEMINI_SESSION_ID", Holds::Session),
+        ]
+    }
+
+    fn command_sample(&self, command: &str, _project: &Path) -> Value {
+        command_sample(command)
+    }
+
+    fn file_sample(&self, _name: &str, path: &Path) -> Value {
+        file_sample(path)
+    }
+}
+
+/// Returns an event about a command line, in the words of the tool that Qwen Code has too.
+pub(in crate::contract) fn command_sample(command: &str) -> Value {
+    json!({"tool_name": "run_shell_command", "tool_input": {"command": command}})
+}
+
+/// Returns an event about a file that is to be written, in the words of the tool that Qwen Code has too.
+pub(in crate::contract) fn file_sample(path: &Path) -> Value {
+    json!({"tool_name": "write_file", "tool_input": {"file_path": path, "content": "x"}})
+}

@@ -1,0 +1,36 @@
+//! Entries that are posted to a URL: the keys that runtimes have in common.
+
+use std::collections::BTreeMap;
+
+use super::{Action, Gathered, Item, ReadError};
+use crate::contract::Post;
+
+/// The keys that say where and how an entry is posted.
+pub(in crate::contract) const KEYS: [&str; 3] = ["allowedEnvVars", "headers", "url"];
+
+/// Reads where and how an entry is posted. What its runtime takes and is not posted here is a hook all the same, which is refused.
+pub(in crate::contract) fn post(
+    file: &mut Gathered<'_>,
+    entry: &Item<'_>,
+) -> Result<Action, ReadError> {
+    let url = entry.required("url")?;
+    let mut headers = BTreeMap::new();
+    if let Some(map) = entry.field("headers") {
+        for name in map.map()?.keys() {
+            let value = map.field(name).map(|value| value.text()).transpose()?;
+            headers.insert(name.as_str(), value.unwrap_or_default());
+        }
+    }
+    let variables = entry.field("allowedEnvVars");
+    let variables = variables.map(|list| list.texts()).transpose()?;
+    let post = match Post::new(url, &headers, &variables.unwrap_or_default()) {
+        Ok(post) => post,
+        Err(why) => return Ok(Action::Unsupported(why)),
+    };
+    for variable in post.unlisted() {
+        let problem =
+            format!("`{variable}` is not in `allowedEnvVars`: nothing stands in its place");
+        file.warn(entry, &problem);
+    }
+    Ok(Action::Http(Box::new(post)))
+}

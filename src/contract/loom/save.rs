@@ -1,0 +1,52 @@
+//! `save_json`: each event as a line of a file in the profile's directory.
+//!
+//! The operator's configuration names the profile's file, and that file names this one: relative, without links, nowhere
+//! else.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::payload::Payload;
+use crate::contract::{Decision, Verdict};
+
+/// Where events are written.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Save {
+    pub(crate) directory: PathBuf,
+    /// How events are written.
+    pub payload: Payload,
+    pub(crate) path: PathBuf,
+}
+
+impl Save {
+    /// Names a file below the profile's directory; `None` where the path leads elsewhere.
+    pub fn below(directory: &Path, path: &str, payload: Payload) -> Option<Self> {
+        let path = Path::new(path);
+        let is_plain = |component| matches!(component, Component::Normal(_));
+        let named = path.components().next().is_some() && path.components().all(is_plain);
+        named.then(|| Self {
+            directory: directory.to_owned(),
+            payload,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Returns the file's path.
+    pub fn path(&self) -> PathBuf {
+        self.directory.join(&self.path)
+    }
+
+    /// Says what a hook says that only looks on, with a warning where the event is not saved.
+    pub fn verdict(&self, problem: Option<String>) -> Verdict {
+        let warning = |problem| {
+            format!(
+                "cannot save the event in `{}`: {problem}",
+                self.path().display()
+            )
+        };
+        Verdict {
+            decision: Decision::Allow,
+            warnings: problem.map(warning).into_iter().collect(),
+            ..Verdict::default()
+        }
+    }
+}

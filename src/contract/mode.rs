@@ -1,0 +1,429 @@
+//! A contract in one of its modes, as everybody else asks it.
+
+use std::ffi::OsString;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use super::{
+    BlockedBy, ContractEvent, Course, Decision, Defaults, End, Entry, Envelope, Equality, Filter,
+    Folded, Lifetime, Members, Mode, OwnConsent, Point, Skip, Stop, Subject, Verdict, adopt, entry,
+    hindered, is_spelled, text, words,
+};
+use crate::model::{Event, InvalidField, OnFailure, check_name};
+
+impl Mode {
+    /// Parses a contract's name and the name of one of its modes.
+    ///
+    /// Most contracts have no modes but `command`, which may be left out. A reyn entry has exactly one scheme, so its mode
+    /// must be named; the scheme names of later releases mean the same.
+    pub fn parse(contract: &str, mode: &str) -> Result<Self, InvalidField> {
+        let of_contract = || {
+            Self::ALL
+                .into_iter()
+                .filter(|m| is_spelled(m.contract_name(), contract))
+        };
+        if let Some(found) = of_contract().find(|m| m.runtime().modes().contains(&mode)) {
+            return Ok(found);
+        }
+        let modes: Vec<_> = of_contract()
+            .map(|m| m.runtime().modes()[0])
+            .map(|name| if name.is_empty() { "command" } else { name })
+            .map(|name| format!("`{name}`"))
+            .collect();
+        if !modes.is_empty() {
+            let problem = format!("must be {} under `{contract}`", modes.join(" or "));
+            return Err(InvalidField::new("mode", problem));
+        }
+        let mut names: Vec<_> = Self::ALL.map(Self::contract_name).into();
+        names.dedup();
+        let problem = format!(
+            "`{contract}` is none that there is: one of {}",
+            names.join(", ")
+        );
+        Err(InvalidField::new("contract", problem))
+    }
+
+    /// Returns a contract's first mode by the contract's name.
+    pub fn any_of(contract: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|mode| mode.contract_name() == contract)
+    }
+
+    /// Returns the contract's name.
+    pub fn contract_name(self) -> &'static str {
+        self.runtime().facts().contract
+    }
+
+    /// Returns the mode's name in the generation of the contract that is followed; empty if the contract has no modes.
+    pub fn mode_name(self) -> &'static str {
+        self.runtime().modes()[0]
+    }
+
+    /// Says whether such a hook is a process; else what somebody else did is read, and nothing is run.
+    pub fn is_process(self) -> bool {
+        self.runtime().is_process()
+    }
+
+    /// Returns a point as the contract's hooks are registered at it, from a runtime's spelling.
+    pub fn spelled(self, point: &str) -> &str {
+        self.runtime().spelled(point)
+    }
+
+    /// Returns the points for which Base Coat has another name, each as Base Coat and as the contract calls it.
+    pub(super) fn shared_points(self) -> &'static [(&'static str, &'static str)] {
+        self.runtime().shared_points()
+    }
+
+    /// Returns the first mode that follows the rules of a version.
+    pub fn of_version(version: &str) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|mode| mode.version() == version)
+    }
+
+    /// Says whether its runtime puts the values of its variables into the words of a program that no shell reads.
+    pub fn expands_words(self) -> bool {
+        self.runtime().expands_words()
+    }
+
+    /// Says whether pushes of its hooks open turns, which a valve counts.
+    pub fn opens_turns(self) -> bool {
+        self.runtime().opens_turns()
+    }
+
+    /// Says whether its runtime has built-in hooks that are served, as entries in the place of a command.
+    pub fn has_builtins(self) -> bool {
+        self.runtime().has_builtins()
+    }
+
+    /// Says whether entries may have a template of a push in the place of a command.
+    pub fn has_templates(self) -> bool {
+        self.runtime().has_templates()
+    }
+
+    /// Returns how users of its runtime consent to commands by the runtime's own means; `None` where they cannot.
+    pub fn own_consent(self) -> Option<OwnConsent> {
+        self.runtime().own_consent()
+    }
+
+    /// Returns the contracts in any of whose modes something holds.
+    pub fn contracts(holds: impl Fn(Self) -> bool) -> Vec<&'static str> {
+        let modes = Self::ALL.into_iter().filter(|mode| holds(*mode));
+        let mut names: Vec<_> = modes.map(Self::contract_name).collect();
+        names.dedup();
+        names
+    }
+
+    /// Says whether its runtime has lists of the commands that run, by the agent's mode.
+    pub fn has_lists(self) -> bool {
+        self.runtime().has_lists()
+    }
+
+    /// Reads the rule that an entry says beside its matcher; `None` where there is none such, or what is written is none.
+    pub fn filter(self, rule: &str) -> Option<Filter> {
+        self.runtime().filter(rule)
+    }
+
+    /// Returns which rules are followed.
+    pub fn version(self) -> &'static str {
+        self.runtime().facts().version
+    }
+
+    /// Returns what holds at a point where the request is silent.
+    pub fn defaults(self, point: &str) -> Defaults {
+        self.runtime().defaults(point)
+    }
+
+    /// Returns how long context stays valid that comes at a point; `None` where the contract does not say.
+    pub fn context_lifetime(self, point: &str) -> Option<Lifetime> {
+        self.runtime().context_lifetime(point)
+    }
+
+    /// Returns the session that an event tells of, if that is one which a request could name.
+    pub fn session(self, event: &Event) -> Option<String> {
+        let members = Members::of_event(&event.json).ok()?;
+        let mut told = self.runtime().session().iter();
+        let told = told.find_map(|name| members.last(name).and_then(text));
+        told.filter(|told| check_name("session_id", told).is_ok())
+    }
+
+    /// Returns the tree that an event says a worktree was made from.
+    pub fn source(self, event: &Event) -> Option<String> {
+        self.runtime().source(event)
+    }
+
+    /// Returns the points the contract knows.
+    pub fn points(self) -> &'static [Point] {
+        self.runtime().facts().points
+    }
+
+    /// Says what a hook may stop at a point.
+    ///
+    /// # Errors
+    ///
+    /// The contract has no such point, and no others than its own.
+    pub fn stop_at(self, point: &str) -> Result<Stop, InvalidField> {
+        let facts = self.runtime().facts();
+        facts.stop_at(point).ok_or_else(|| {
+            let names: Vec<_> = facts.points.iter().map(|known| known.name).collect();
+            let contract = facts.contract;
+            let problem = format!("`{point}` is none of `{contract}`: {}", names.join(", "));
+            InvalidField::new("event.point", problem)
+        })
+    }
+
+    /// Returns what else matchers of the contract's entries may call a tool: the runtime takes these names for it.
+    pub fn other_names(self, tool: &str) -> &'static [&'static str] {
+        self.runtime().other_names(tool)
+    }
+
+    /// Returns which entries at a point are one hook, which runs once.
+    pub fn equality(self) -> Equality {
+        self.runtime().equality()
+    }
+
+    /// Returns what matchers at a point look at.
+    pub fn subject(self, point: &str) -> Subject {
+        self.runtime().subject(point)
+    }
+
+    /// Reads the part of a hook's entry that bears on how its end is read.
+    ///
+    /// # Errors
+    ///
+    /// A key or value that the contract's entries cannot have.
+    pub fn entry(self, config: &Map<String, Value>) -> Result<Entry, InvalidField> {
+        entry::parse(self.contract_name(), self.runtime().facts().keys, config)
+    }
+
+    /// Returns the bytes a hook reads on stdin.
+    ///
+    /// # Errors
+    ///
+    /// The event cannot be one of this contract and point.
+    pub fn stdin(self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
+        if event.raw {
+            return Ok(event.json.clone());
+        }
+        self.runtime().stdin(event, envelope)
+    }
+
+    /// Returns the session and the turn that the contract's own event names: what the event says counts over what is known.
+    pub(crate) fn moment(self, event: &Event, known: Moment) -> Moment {
+        let (session, turn) = self.runtime().moment(event);
+        Moment {
+            session: session.unwrap_or(known.session),
+            turn: turn.or(known.turn),
+        }
+    }
+
+    /// Splits a command line into program and arguments. No shell is involved: redirections, globs and variables are words
+    /// like any other.
+    pub fn split(self, text: &str) -> Result<Vec<OsString>, InvalidField> {
+        words::split(text)
+    }
+
+    /// Says what an end means, under a failure policy that may be stricter than the contract's.
+    pub fn judge(self, end: &End<'_>, on_failure: OnFailure) -> Verdict {
+        let verdict = self.judge_deciding(end, on_failure);
+        if end.entry.advisory {
+            verdict.advised()
+        } else {
+            verdict
+        }
+    }
+
+    fn judge_deciding(self, end: &End<'_>, on_failure: OnFailure) -> Verdict {
+        let verdict = self.read(end);
+        // What a hook in the background says comes too late to stop anything.
+        if end.entry.background {
+            return verdict;
+        }
+        let stop = self.stop_at(end.point).unwrap_or(Stop::Operation);
+        let verdict = hindered::weighed(verdict, stop, end);
+        if !verdict.failed {
+            return verdict;
+        }
+        match (on_failure, end.entry.on_failure) {
+            (OnFailure::Closed, _) | (_, OnFailure::Closed)
+                if verdict.decision == Decision::None =>
+            {
+                tighten(
+                    verdict,
+                    stop.decision().unwrap_or(Decision::Block),
+                    end.error,
+                )
+            }
+            (OnFailure::Contract | OnFailure::Open, OnFailure::Open) if stop != Stop::Call => {
+                loosen(verdict)
+            }
+            _ => verdict,
+        }
+    }
+
+    /// Reads an end as the contract has it. Runtimes replace bytes that are no UTF-8: an answer that stops holds with them.
+    fn read(self, end: &End<'_>) -> Verdict {
+        let verdict = self.runtime().interpret(end);
+        if verdict.skip != Some(Skip::InvalidJson) || str::from_utf8(end.stdout).is_ok() {
+            return verdict;
+        }
+        let replaced = String::from_utf8_lossy(end.stdout);
+        let read = self.runtime().interpret(&End {
+            stdout: replaced.as_bytes(),
+            ..*end
+        });
+        if read.decision.stops() { read } else { verdict }
+    }
+
+    /// Says what [`Mode::judge`] says in at most so many bytes of text. An output that is only passed on is left out, with a
+    /// warning; where that does not help, the hook is judged as one whose output is cut, which it is for whoever asked.
+    pub(crate) fn judge_within(
+        self,
+        bytes: usize,
+        end: &End<'_>,
+        on_failure: OnFailure,
+    ) -> Verdict {
+        let verdict = self.judge(end, on_failure);
+        if verdict.text_bytes() <= bytes {
+            return verdict;
+        }
+        let mut verdict = Verdict {
+            output: None,
+            ..verdict
+        };
+        if verdict.text_bytes() > bytes {
+            let cut = End {
+                stderr: &end.stderr[..end.stderr.len().min(bytes / 4)],
+                stdout: b"",
+                stdout_truncated: true,
+                ..*end
+            };
+            verdict = self.judge(&cut, on_failure);
+        }
+        let warning = "the hook said more than a reply to this caller may hold; it was left out";
+        verdict.warnings.push(warning.to_owned());
+        verdict
+    }
+
+    /// Returns how several hooks at one point are run.
+    pub fn course(self, point: &str) -> Course {
+        self.runtime().course(point)
+    }
+
+    /// Puts into the event of the next hook what this one rewrote, where the contract hands that on.
+    pub(crate) fn hand_on(self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
+        self.runtime().hand_on(verdict, event, envelope);
+    }
+
+    /// Puts hooks into the order in which they run, from the order in which they are registered.
+    pub(crate) fn order<T>(
+        self,
+        point: &str,
+        hooks: &mut [T],
+        priority: impl Fn(&T) -> Option<f64>,
+    ) {
+        if self.course(point) == Course::PriorityUntilBlock {
+            let usual = self.runtime().priority();
+            let place = |hook: &T| priority(hook).unwrap_or(usual);
+            hooks.sort_by(|one, other| place(one).total_cmp(&place(other)));
+        }
+    }
+
+    /// Cuts what a hook printed where its contract stops reading.
+    pub(crate) fn cap(self, end: &mut End<'_>) {
+        let cap = self.runtime().facts().output_cap.unwrap_or(usize::MAX);
+        if let Some(head) = end.stdout.get(..cap)
+            && head.len() < end.stdout.len()
+        {
+            end.stdout = head;
+            end.stdout_truncated = true;
+        }
+    }
+
+    /// Says what several hooks at one point come to, each by its name.
+    pub fn fold(self, point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
+        self.runtime().fold(point, hooks)
+    }
+
+    /// Returns the contract's own event of a run, if it has one and something is to be told.
+    pub fn event(self, end: &End<'_>) -> Option<ContractEvent> {
+        self.runtime().event(end)
+    }
+
+    /// Returns what a hook measured at a point, by the names that the contract has there: numbers and short words.
+    pub(crate) fn measures(self, point: &str, verdict: &Verdict) -> Map<String, Value> {
+        self.runtime().measures(point, verdict)
+    }
+
+    /// Returns the contract's own event of a hook that was not run, if it has one.
+    pub(crate) fn skipped(self, end: &End<'_>, why: Skip) -> Option<ContractEvent> {
+        self.runtime().skipped(end, why)
+    }
+}
+
+/// When a contract's own event happened.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Moment {
+    /// The session; may be empty.
+    pub(crate) session: String,
+    /// The turn's number.
+    pub(crate) turn: Option<u64>,
+}
+
+/// Returns the line by which the contract that has such an event shows it to people; `None` where it shows the object.
+pub fn display(event: &str, members: &Map<String, Value>) -> Option<String> {
+    let shown = |mode: Mode| mode.runtime().display(event, members);
+    Mode::ALL.into_iter().find_map(shown)
+}
+
+/// Says whether a point's name is another but for case and what stands between words, or another runtime's for the same.
+pub(super) fn is_alike(known: &str, point: &str) -> bool {
+    let letters = |name: &str| {
+        let letters = name.chars().filter(|c| c.is_alphanumeric());
+        letters.flat_map(char::to_lowercase).collect::<String>()
+    };
+    letters(known) == letters(point) || known == adopt::base_coats(point)
+}
+
+/// Lets things go on in spite of a failure.
+fn loosen(verdict: Verdict) -> Verdict {
+    if !verdict.decision.stops() {
+        return verdict;
+    }
+    let mut warnings = verdict.warnings;
+    warnings.push(format!("the hook failed: {}", verdict.reason));
+    Verdict {
+        blocked_by: None,
+        decision: Decision::None,
+        reason: String::new(),
+        recorded_block: false,
+        warnings,
+        ..verdict
+    }
+}
+
+/// Blocks on a failure that decided nothing; `error` is why a hook could not be started, if that is known.
+pub(super) fn tighten(verdict: Verdict, decision: Decision, error: &str) -> Verdict {
+    // A contract whose failure is not in the skip reason failed on what the hook said.
+    let blocked_by = verdict
+        .skip
+        .and_then(Skip::blocked_by)
+        .unwrap_or(BlockedBy::InvalidOutput);
+    let why = verdict
+        .skip
+        .map_or_else(String::new, |skip| format!(": {skip}"));
+    let reason = if !verdict.reason.is_empty() {
+        verdict.reason
+    } else if !error.is_empty() {
+        error.to_owned()
+    } else {
+        format!("the hook failed{why}")
+    };
+    Verdict {
+        blocked_by: Some(blocked_by),
+        decision,
+        reason,
+        ..verdict
+    }
+}

@@ -1,0 +1,45 @@
+//! `observe`: no rules. For callers that want the facts of a run and nothing read into them.
+
+use bytes::Bytes;
+
+use super::{CommandStyle, Defaults, End, Envelope, Facts, Runtime, Skip, Stop, Verdict};
+use crate::model::{Event, InvalidField};
+
+pub(super) struct Observe;
+
+const FACTS: Facts = Facts {
+    contract: "observe",
+    keys: &[],
+    other_points: Some(Stop::Nothing),
+    output_cap: None,
+    points: &[],
+    version: "observe/1",
+};
+
+impl Runtime for Observe {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn defaults(&self, _point: &str) -> Defaults {
+        Defaults {
+            command: CommandStyle::Argv,
+            profile: "strict",
+            timeout: None,
+        }
+    }
+
+    /// Nothing is read into an event.
+    fn session(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn stdin(&self, event: &Event, _envelope: &Envelope) -> Result<Bytes, InvalidField> {
+        Ok(event.json.clone())
+    }
+
+    /// Reads an end: anything but exit 0 has failed, and nothing is ever decided.
+    fn interpret(&self, end: &End<'_>) -> Verdict {
+        Verdict::skipped(end.kind.failure().unwrap_or(Skip::OutputIgnored))
+    }
+}

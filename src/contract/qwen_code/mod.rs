@@ -1,0 +1,69 @@
+//! Qwen Code, which has the points, payloads and answers of Claude Code, and its own settings, tools and times.
+
+use std::{path::Path, time::Duration};
+
+use serde_json::Value;
+
+use super::{
+    Mode,
+    adopt::Adapter,
+    claude_code::ClaudeCode,
+    gemini_cli::adapter::{command_sample, file_sample},
+    settings::{Holds, Settings},
+};
+
+pub(super) struct QwenCode;
+
+impl Adapter for QwenCode {
+    fn name(&self) -> &'static str {
+        "qwen-code"
+    }
+
+    fn mode(&self) -> Mode {
+        Mode::ClaudeCode
+    }
+
+    fn default_timeout(&self, _point: &str) -> Option<Duration> {
+        Some(Duration::from_secs(60))
+    }
+
+    fn shows_messages(&self, point: &str) -> bool {
+        ClaudeCode.shows_messages(point)
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            project: &[".qwen/settings.json"],
+            user: &[".qwen/settings.json"],
+        }
+    }
+
+    fn takes_comments(&self) -> bool {
+        true
+    }
+
+    fn variables(&self) -> &'static [(&'static str, Holds)] {
+        &[
+            ("QWEN_PROJECT_DIR", Holds::Project),
+            ("GEMINI_PROJECT_DIR", Holds::Project),
+            ("CLAUDE_PROJECT_DIR", Holds::Project),
+        ]
+    }
+
+    /// Seconds, but that what is no time for a hook is what older versions wrote: milliseconds.
+    fn entry_time(&self, read: Duration) -> Duration {
+        if read.as_secs() >= 1000 {
+            read / 1000
+        } else {
+            read
+        }
+    }
+
+    fn command_sample(&self, command: &str, _project: &Path) -> Value {
+        command_sample(command)
+    }
+
+    fn file_sample(&self, _name: &str, path: &Path) -> Value {
+        file_sample(path)
+    }
+}
