@@ -1,11 +1,14 @@
 //! Why a request was not run, and what broke on our side. What a hook did is neither: that is an outcome.
 
-use std::{borrow::Cow, collections::BTreeMap, error::Error, fmt, io, time::Duration};
+use std::{borrow::Cow, error::Error, fmt, io, mem::discriminant, time::Duration};
 
 use nix::errno::Errno;
 use sha2::{Digest, Sha256};
 
-use crate::{model::InvalidField, redact::Redactor};
+use crate::{
+    model::{InvalidField, axis::Axis},
+    redact::Redactor,
+};
 
 /// Why a request was not run. The strings are API: never rename one.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -113,6 +116,77 @@ pub fn canceled() -> Refusal {
     Refusal::new(Reason::Canceled, message)
 }
 
+/// A fact about a refusal, beside its reason and message. `wire` gives it its name and text.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(
+    missing_docs,
+    reason = "each variant is the fact of its name; see docs/api.md"
+)]
+pub enum Fact {
+    Allowlist(String),
+    /// The command that allows it.
+    Approve(String),
+    /// Who has to type that.
+    ApproveAs(String),
+    Axis(Axis),
+    Backend(&'static str),
+    Bytes(usize),
+    Command(String),
+    Configuration(String),
+    /// Lines to add there.
+    Configure(String),
+    Contract(&'static str),
+    Digests(String),
+    Errno(Errno),
+    ExitCode(i32),
+    Fix(String),
+    Keys(String),
+    MaxBytes(usize),
+    Mode(&'static str),
+    Outcome(String),
+    Path(String),
+    Profile(String),
+    /// The hook ran all the same.
+    Released,
+    RunId(String),
+    Sequence(u64),
+    Signal(i32),
+    Step(String),
+}
+
+impl Fact {
+    /// Returns a text that somebody else may have written.
+    const fn text_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Allowlist(text)
+            | Self::Approve(text)
+            | Self::ApproveAs(text)
+            | Self::Command(text)
+            | Self::Configuration(text)
+            | Self::Configure(text)
+            | Self::Digests(text)
+            | Self::Fix(text)
+            | Self::Keys(text)
+            | Self::Outcome(text)
+            | Self::Path(text)
+            | Self::Profile(text)
+            | Self::RunId(text)
+            | Self::Step(text) => Some(text),
+            Self::Axis(_)
+            | Self::Backend(_)
+            | Self::Bytes(_)
+            | Self::Contract(_)
+            | Self::Errno(_)
+            | Self::ExitCode(_)
+            | Self::MaxBytes(_)
+            | Self::Mode(_)
+            | Self::Released
+            | Self::Sequence(_)
+            | Self::Signal(_) => None,
+        }
+    }
+}
+
 /// We would not run it.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{message}")]
@@ -121,8 +195,8 @@ pub struct Refusal {
     pub field: Option<InvalidField>,
     /// What the caller or an operator can act on.
     pub message: String,
-    /// More facts, by stable names.
-    pub metadata: BTreeMap<String, String>,
+    /// More about it, each fact once.
+    pub facts: Vec<Fact>,
     /// The stable reason.
     pub reason: Reason,
     /// When to ask again, where that is known better than from the reason.
@@ -133,9 +207,8 @@ impl Refusal {
     /// Takes registered secrets out of what it says.
     pub(crate) fn redact(&mut self, redactor: &Redactor) {
         redactor.clean(&mut self.message);
-        self.metadata
-            .values_mut()
-            .for_each(|fact| redactor.clean(fact));
+        let texts = self.facts.iter_mut().filter_map(Fact::text_mut);
+        texts.for_each(|text| redactor.clean(text));
         if let Some(InvalidField { field, problem }) = &mut self.field {
             redactor.clean(field);
             redactor.clean(problem);
@@ -147,7 +220,7 @@ impl Refusal {
         Self {
             field: None,
             message: message.into(),
-            metadata: BTreeMap::new(),
+            facts: Vec::new(),
             reason,
             retry: None,
         }
@@ -169,7 +242,7 @@ impl Refusal {
 
     fn for_want(message: &str, errno: Errno) -> Self {
         let message = format!("{message}; ask again later");
-        Self::new(Reason::Overloaded, message).with("errno", format!("{errno:?}"))
+        Self::new(Reason::Overloaded, message).with(Fact::Errno(errno))
     }
 
     /// Says when to ask again.
@@ -179,22 +252,57 @@ impl Refusal {
         self
     }
 
-    /// Adds a fact.
+    /// Adds a fact, in the place of another of its kind.
     #[must_use]
-    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
-        self.metadata.insert(name.to_owned(), value.into());
+    pub fn with(mut self, fact: Fact) -> Self {
+        self.facts
+            .retain(|known| discriminant(known) != discriminant(&fact));
+        self.facts.push(fact);
         self
     }
 
     /// Says that the hook ran all the same.
     #[must_use]
     pub fn released(self) -> Self {
-        self.with("released", "true")
+        self.with(Fact::Released)
     }
 
-    /// Whether it says that the hook ran all the same.
+    /// Returns whether it says that the hook ran all the same.
     pub fn is_released(&self) -> bool {
-        self.metadata.contains_key("released")
+        self.facts.contains(&Fact::Released)
+    }
+
+    /// Returns the axis that it is about.
+    pub fn axis(&self) -> Option<Axis> {
+        self.facts.iter().find_map(|fact| {
+            if let Fact::Axis(axis) = fact {
+                Some(*axis)
+            } else {
+                None
+            }
+        })
+    }
+
+    /// Returns what an operator can do about it.
+    pub fn fix(&self) -> Option<&str> {
+        self.facts.iter().find_map(|fact| {
+            if let Fact::Fix(fix) = fact {
+                Some(fix.as_str())
+            } else {
+                None
+            }
+        })
+    }
+
+    /// Returns the command that allows it.
+    pub fn approve(&self) -> Option<&str> {
+        self.facts.iter().find_map(|fact| {
+            if let Fact::Approve(approve) = fact {
+                Some(approve.as_str())
+            } else {
+                None
+            }
+        })
     }
 
     /// Refuses because of one field.
@@ -202,7 +310,7 @@ impl Refusal {
         Self {
             message: field.to_string(),
             field: Some(field),
-            metadata: BTreeMap::new(),
+            facts: Vec::new(),
             reason,
             retry: None,
         }
@@ -378,7 +486,7 @@ mod tests {
                     panic!("{stop:?}");
                 };
                 assert_eq!(refusal.reason, Reason::Overloaded);
-                assert_eq!(refusal.metadata["errno"], format!("{errno:?}"));
+                assert!(refusal.facts.contains(&Fact::Errno(errno)), "{refusal:?}");
                 assert!(refusal.message.starts_with("cannot do it: "), "{refusal}");
             }
         }

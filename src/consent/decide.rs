@@ -29,7 +29,7 @@ use super::{
 use crate::{
     model::{Backing, Consent, Peer},
     policy::{Policy, starts_in},
-    refusal::{Fault, Reason, Refusal, Stop, chain},
+    refusal::{Fact, Fault, Reason, Refusal, Stop, chain},
     request::Request,
 };
 
@@ -448,7 +448,7 @@ impl Consents {
             }
             OperatorAnswer::Once => Ok(Consent::ListenerOnce),
             OperatorAnswer::No => Err(Refusal::new(Reason::ConsentRequired, SAID_NO)
-                .with("command", case.command)
+                .with(Fact::Command(case.command.into()))
                 .into()),
         }
     }
@@ -694,10 +694,10 @@ fn refuse(
     let digests = digests.iter().map(|d| format!("{}:{}", d.path, d.sha256));
     let digests: Vec<_> = digests.collect();
     Refusal::new(reason, why)
-        .with("approve", approve)
-        .with("command", command)
-        .with("digests", digests.join(" "))
-        .with("profile", profile)
+        .with(Fact::Approve(approve))
+        .with(Fact::Command(command.into()))
+        .with(Fact::Digests(digests.join(" ")))
+        .with(Fact::Profile(profile.into()))
 }
 
 impl Program {
@@ -750,7 +750,7 @@ fn load(reader: &allowlist::AllowlistReader, path: &Path) -> Result<Arc<Allowlis
         Refusal::failed("nothing can be allowed", &error, |_| {
             Refusal::new(Reason::ConsentRequired, why)
         })
-        .with("allowlist", path.display().to_string())
+        .with(Fact::Allowlist(path.display().to_string()))
     })
 }
 

@@ -12,7 +12,7 @@ use crate::{
     hooks::{self, Configured, Lists, Registered, load::Loaded, lookup, redirection},
     pipeline::Pipeline,
     policy::Registry,
-    refusal::{Reason, Refusal, chain},
+    refusal::{Fact, Reason, Refusal, chain},
     util::swap::Current,
     wire::{Reload, Reloaded},
 };
@@ -38,7 +38,9 @@ impl Reload for Reloader {
                 "{} changed, which takes effect at a restart only; restart the daemon or change it back",
                 fixed.join(", ")
             );
-            return Err(Refusal::new(Reason::ReloadRefused, message).with("keys", fixed.join(" ")));
+            return Err(
+                Refusal::new(Reason::ReloadRefused, message).with(Fact::Keys(fixed.join(" ")))
+            );
         }
         let rules = Assembly::rules(&config).map_err(|error| refused(&error))?;
         let (configured, count) =

@@ -22,7 +22,7 @@ use super::{
     record::{OutcomeKind, PeerLine},
 };
 use crate::{
-    refusal::{Reason, Refusal, chain},
+    refusal::{Fact, Reason, Refusal, chain},
     util::heavy,
 };
 
@@ -313,22 +313,18 @@ impl EarlierRun {
             "what was asked for under this `request_id` was started before the daemon was: {what}{several}. It is not run again, and its output is not kept; to have it run again, ask under another id"
         );
         let mut refusal = Refusal::new(Reason::AlreadyRan, message)
-            .with("outcome", outcome)
-            .with("run_id", self.run_id.as_str())
-            .with("sequence", self.started_sequence.to_string());
+            .with(Fact::Outcome(outcome))
+            .with(Fact::RunId(self.run_id.as_str().into()))
+            .with(Fact::Sequence(self.started_sequence));
         if let RunEnd::Outcome {
             exit_code, signal, ..
         } = self.end
         {
-            let numbers = [("exit_code", exit_code), ("signal", signal)];
-            for (name, number) in numbers {
-                if let Some(number) = number {
-                    refusal = refusal.with(name, number.to_string());
-                }
-            }
+            let numbers = [exit_code.map(Fact::ExitCode), signal.map(Fact::Signal)];
+            refusal = numbers.into_iter().flatten().fold(refusal, Refusal::with);
         }
         if matches!(self.end, RunEnd::Outcome { .. } | RunEnd::Refused) {
-            refusal = refusal.with("released", "true");
+            refusal = refusal.released();
         }
         refusal
     }
@@ -388,7 +384,13 @@ mod tests {
     fn outcome(records: &[(u64, &str)]) -> Option<String> {
         let refusal = found(&journal(records), 7, "5a")?;
         assert_eq!(refusal.reason, Reason::AlreadyRan);
-        refusal.metadata.get("outcome").cloned()
+        refusal.facts.into_iter().find_map(|fact| {
+            if let Fact::Outcome(outcome) = fact {
+                Some(outcome)
+            } else {
+                None
+            }
+        })
     }
 
     #[test]
@@ -409,10 +411,14 @@ mod tests {
         }
         let ran = journal(&[(5, STARTED), (4, ENDED)]);
         let refusal = found(&ran, 7, "5a").unwrap();
-        let fact = |name: &str| refusal.metadata.get(name).map(String::as_str);
-        assert_eq!(fact("exit_code"), Some("3"));
-        assert_eq!((fact("run_id"), fact("sequence")), (Some("a"), Some("1")));
-        assert_eq!(fact("released"), Some("true"));
+        for fact in [
+            Fact::ExitCode(3),
+            Fact::Released,
+            Fact::RunId("a".to_owned()),
+            Fact::Sequence(1),
+        ] {
+            assert!(refusal.facts.contains(&fact), "{refusal:?}");
+        }
         assert_eq!(found(&ran, 8, "5a"), None);
         let other = found(&ran, 7, "5b").unwrap();
         assert_eq!(other.reason, Reason::RequestIdConflict);
@@ -437,7 +443,7 @@ mod tests {
         let next = STARTED.replace(r#""a""#, r#""b""#);
         let records = [(9, STARTED), (9, next.as_str()), (8, ENDED)];
         let refusal = found(&journal(&records), 7, "5a").unwrap();
-        assert_eq!(refusal.metadata["run_id"], "b");
+        assert!(refusal.facts.contains(&Fact::RunId("b".to_owned())));
         assert!(refusal.message.contains("2 hooks"), "{}", refusal.message);
     }
 

@@ -28,7 +28,7 @@ use crate::{
     model::{Command, Consent, Hook, InvalidField, Peer, ProfileName, is_plain},
     pipeline::places::{Full, Place, Places},
     policy::{GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden, starts_in},
-    refusal::{Reason, Refusal, Stop, canceled},
+    refusal::{Fact, Reason, Refusal, Stop, canceled},
     request::Request,
     sandbox::{BackendName, Sandbox},
     sys::FileRights,
@@ -105,28 +105,29 @@ pub struct Configuration {
 impl Configuration {
     /// Has a refusal say which lines would lift it, and in which file: facts for an operator.
     pub(crate) fn lifted_by(&self, refusal: Refusal, lines: &str) -> Refusal {
-        let refusal = refusal.with("configure", lines);
+        let refusal = refusal.with(Fact::Configure(lines.into()));
         match &self.path {
-            Some(path) => refusal.with("configuration", path.display().to_string()),
+            Some(path) => refusal.with(Fact::Configuration(path.display().to_string())),
             None => refusal,
         }
     }
 
     /// Has the command that would lift a refusal say whose configuration it goes by, and who has to run it.
     fn tell_how(&self, mut refusal: Refusal, uid: u32) -> Refusal {
-        let Some(approve) = refusal.metadata.get_mut("approve") else {
+        let Some(approve) = refusal.approve() else {
             return refusal;
         };
         if let Some(file) = self.path.as_ref().filter(|_| self.is_named)
             && let Some(file) = command_line(&[file.into()])
             && let Some(rest) = approve.strip_prefix(ALLOW)
         {
-            *approve = format!("{ALLOW}--config {file} {rest}");
+            let approve = format!("{ALLOW}--config {file} {rest}");
+            refusal = refusal.with(Fact::Approve(approve));
         }
         match nix::unistd::geteuid().as_raw() {
             own if own == uid => refusal,
-            0 => refusal.with("approve_as", "root"),
-            own => refusal.with("approve_as", format!("uid {own}")),
+            0 => refusal.with(Fact::ApproveAs("root".into())),
+            own => refusal.with(Fact::ApproveAs(format!("uid {own}"))),
         }
     }
 }
@@ -687,12 +688,16 @@ mod tests {
                 path: Some("/etc/a file".into()),
             };
             let refusal = Refusal::new(Reason::ConsentRequired, "no")
-                .with("approve", "hookjail consent allow -- /bin/true");
-            let metadata = configuration.tell_how(refusal, uid).metadata;
-            (
-                metadata["approve"].clone(),
-                metadata.get("approve_as").cloned(),
-            )
+                .with(Fact::Approve("hookjail consent allow -- /bin/true".into()));
+            let refusal = configuration.tell_how(refusal, uid);
+            let approve_as = refusal.facts.iter().find_map(|fact| {
+                if let Fact::ApproveAs(who) = fact {
+                    Some(who.clone())
+                } else {
+                    None
+                }
+            });
+            (refusal.approve().unwrap().to_owned(), approve_as)
         };
         let usual = "hookjail consent allow -- /bin/true".to_owned();
         let named = "hookjail consent allow --config '/etc/a file' -- /bin/true".to_owned();

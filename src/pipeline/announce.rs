@@ -14,7 +14,7 @@ use crate::{
         record::{self, AxisLine, Record},
     },
     process::Chunk,
-    refusal::{Reason, Refusal, Stop, canceled},
+    refusal::{Fact, Reason, Refusal, Stop, canceled},
     sandbox::{HookTask, PassedOver},
     util::heavy,
 };
@@ -81,7 +81,7 @@ impl Audit {
             () = cancel.cancelled() => return Err(canceled().into()),
             () = sleep_until(deadline.into()) => {
                 let message = "the deadline passed before the start was in the journal";
-                return Err(Refusal::new(Reason::Deadline, message).with("step", "journal").into());
+                return Err(Refusal::new(Reason::Deadline, message).with(Fact::Step("journal".into())).into());
             }
             written = written => written.map_err(|why| unavailable(&why.to_string()))?,
         };

@@ -15,7 +15,7 @@ use crate::{
         environment::Variables,
         narrow::{Bindings, narrow},
     },
-    refusal::{Reason, Refusal, Stop},
+    refusal::{Fact, Reason, Refusal, Stop},
     sandbox::{Asked, Confirmation, HookTask, Opened, PassedOver, Prepared, Sandbox, Selected},
 };
 
@@ -81,7 +81,7 @@ impl Plan {
                 .collect::<Vec<_>>()
                 .join("; ");
             return Err(Refusal::new(Reason::BackendUnconfirmed, message)
-                .with("backend", prepared.backend.as_str())
+                .with(Fact::Backend(prepared.backend.as_str()))
                 .into());
         }
         let environment = Variables::resolve(&policy, &request.hook, request.depth)?;

@@ -18,7 +18,7 @@ use crate::{
     },
     model::{Command, Peer},
     process::Captured,
-    refusal::{Reason, Refusal, Stop, chain},
+    refusal::{Fact, Reason, Refusal, Stop, chain},
     request::Request,
     sandbox::End,
     util::heavy,
@@ -238,21 +238,21 @@ impl Audit {
     /// Writes down that a request was not run, and why.
     pub async fn refuse(&self, about: About, stop: Stop) -> Recorded {
         let redaction = self.redaction.get();
-        let released =
-            matches!(&stop, Stop::Refusal(refusal) if refusal.metadata.contains_key("released"));
+        let released = matches!(&stop, Stop::Refusal(refusal) if refusal.is_released());
         let (reason, message, answer) = match stop {
             Stop::Refusal(mut refusal) => {
                 // Its words may go to a model, and quote the command.
                 refusal.redact(&self.redaction.get().redactor);
                 let (reason, mut message) = (refusal.reason.as_str(), refusal.message.clone());
                 // Here an operator reads, and nobody else.
-                if let Some(approve) = refusal.metadata.get_mut("approve") {
+                if let Some(approve) = refusal.approve() {
                     // Only now: a value is not known by its escapes.
-                    *approve = typed(approve);
+                    let approve = typed(approve);
                     message.push_str(&format!("; to allow it: {approve}"));
                     let request = &about.request_id;
                     // To be typed as it stands, so without the quotes and escapes that a text gets here.
                     tracing::warn!(reason, request, %approve, "a hook that is not allowed");
+                    refusal = refusal.with(Fact::Approve(approve));
                 }
                 (reason, message, Answer::Refusal(refusal))
             }

@@ -1,6 +1,6 @@
 //! What around the daemon keeps it from confining hooks, told from where and how that failed.
 
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::{Fact, Reason, Refusal};
 
 /// What is around the daemon, and what an operator can do about it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -15,7 +15,8 @@ impl Cause {
         let Some(Self { fix, why }) = cause else {
             return Refusal::new(Reason::BackendUnconfirmed, failed);
         };
-        Refusal::new(Reason::BackendUnconfirmed, format!("{failed}: {why}")).with("fix", fix)
+        Refusal::new(Reason::BackendUnconfirmed, format!("{failed}: {why}"))
+            .with(Fact::Fix(fix.into()))
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{
     model::InvalidField,
     pb::{self, audit_service_server::AuditService},
     pipeline::Pipeline,
-    refusal::{Reason, Refusal},
+    refusal::{Fact, Reason, Refusal},
     util::{shares::Share, turns::Turns},
 };
 
@@ -237,8 +237,8 @@ fn record(
         );
         let refusal = Refusal::new(Reason::RecordTooLarge, message);
         return Err(refusal
-            .with("sequence", sequence.to_string())
-            .with("bytes", line.len().to_string()));
+            .with(Fact::Sequence(*sequence))
+            .with(Fact::Bytes(line.len())));
     }
     Ok(pb::AuditRecord {
         hash: hash.clone().into_owned(),

@@ -16,7 +16,7 @@ use crate::{
         is_plain,
     },
     pb,
-    refusal::{Reason, Refusal},
+    refusal::{Fact, Reason, Refusal},
     request::Request,
 };
 
@@ -89,8 +89,8 @@ fn request(message: pb::ExecuteRequest, id: &str, limits: WireLimits) -> Result<
     contract.stop_at(&event.point)?;
     if !contract.is_process() {
         return Err(Refusal::new(Reason::Unsupported, NO_PROCESS)
-            .with("contract", contract.contract_name())
-            .with("mode", contract.mode_name()));
+            .with(Fact::Contract(contract.contract_name()))
+            .with(Fact::Mode(contract.mode_name())));
     }
     let hook = hook(message.hook.unwrap_or_default())?;
     check_name("session_id", &message.session_id)?;
@@ -249,8 +249,8 @@ fn raw_event(message: pb::Event, limits: WireLimits) -> Result<Event, Refusal> {
 fn too_large(size: usize, max: usize) -> Refusal {
     let text = EventError::TooLarge { max, size }.to_string();
     Refusal::field(Reason::EventTooLarge, InvalidField::new("event.json", text))
-        .with("max_bytes", max.to_string())
-        .with("bytes", size.to_string())
+        .with(Fact::MaxBytes(max))
+        .with(Fact::Bytes(size))
 }
 
 pub(super) fn event(message: pb::Event, limits: WireLimits) -> Result<Event, Refusal> {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     HookServer, WireLimits, decode, encode,
+    facts::facts,
     retained::{Reply, fingerprint},
     service::{Caller, IdempotencyKey},
     status,
@@ -401,7 +402,7 @@ fn reached(
 fn refusal_message(refusal: &Refusal) -> pb::Refusal {
     pb::Refusal {
         message: refusal.message.clone(),
-        metadata: refusal.metadata.clone().into_iter().collect(),
+        metadata: facts(refusal).into_iter().collect(),
         reason: refusal.reason.as_str().to_owned(),
     }
 }

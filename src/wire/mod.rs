@@ -10,6 +10,7 @@ mod denials;
 mod dispatch;
 mod doorway;
 mod encode;
+mod facts;
 mod health;
 mod host;
 mod interpret;

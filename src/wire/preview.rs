@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tonic::Status;
 
-use super::{axis_report, encode::passed_over_message, host::timestamp, status};
+use super::{axis_report, encode::passed_over_message, facts::facts, host::timestamp, status};
 use crate::{
     consent::allowlist::typed,
     model::{
@@ -58,7 +58,7 @@ pub(super) fn refused(refusal: &Refusal, request_id: &str) -> Result<pb::Preview
     if !is_an_answer(refusal.reason) {
         return Err(status::status(refusal, request_id));
     }
-    let mut metadata = refusal.metadata.clone();
+    let mut metadata = facts(refusal);
     if let Some(approve) = metadata.get_mut("approve") {
         *approve = typed(approve);
     }

@@ -334,7 +334,7 @@ impl<R> Entries<R> {
 /// Refuses what has run and whose answer is not kept.
 fn gone(id: &str) -> Status {
     let message = "what was asked for under this `request_id` has run, and there was no room to keep its answer. It is not run again; to have it run again, ask under another id";
-    let refusal = Refusal::new(Reason::AlreadyRan, message).with("released", "true");
+    let refusal = Refusal::new(Reason::AlreadyRan, message).released();
     status(&refusal, id)
 }
 
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn a_refusal_that_says_that_the_hook_ran_is_kept() {
         let retained = Arc::new(Retained::default());
-        let refusal = Refusal::new(Reason::AuditUnavailable, "full").with("released", "true");
+        let refusal = Refusal::new(Reason::AuditUnavailable, "full").released();
         new(&retained, 1).deliver(&Err(status(&refusal, "id")));
         let Claim::Known(reply, _) = retained.enter(key(), [1; 32], None) else {
             panic!("it would run twice")

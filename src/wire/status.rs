@@ -5,6 +5,7 @@ use std::{borrow::Cow, collections::HashMap, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
+use super::facts::facts;
 use crate::{
     model::InvalidField,
     refusal::{Reason, Refusal, cut},
@@ -65,39 +66,27 @@ fn message(text: &str) -> Cow<'_, str> {
 
 /// Builds a status from a refusal whose texts are cut to so many bytes.
 fn details(refusal: &Refusal, request_id: &str, message: &str, most: usize) -> Status {
-    let refusal = Refusal {
-        field: refusal.field.as_ref().map(|field| InvalidField {
-            field: cut(&field.field, most).into_owned(),
-            problem: cut(&field.problem, most).into_owned(),
-        }),
-        message: message.to_owned(),
-        metadata: refusal
-            .metadata
-            .iter()
-            .filter(|(name, fact)| fact.len() <= most || !COMMAND_FACTS.contains(&name.as_str()))
-            .map(|(name, fact)| (name.clone(), cut(fact, most).into_owned()))
-            .collect(),
-        reason: refusal.reason,
-        retry: refusal.retry,
-    };
-    let mut details = ErrorDetails::new();
-    let mut metadata: HashMap<String, String> = refusal.metadata.clone().into_iter().collect();
+    let mut metadata = facts(refusal);
+    metadata.retain(|name, fact| fact.len() <= most || !COMMAND_FACTS.contains(&name.as_str()));
+    metadata
+        .values_mut()
+        .for_each(|fact| *fact = cut(fact, most).into_owned());
+    let command = metadata.get("fix").or_else(|| metadata.get("approve"));
+    let command = command.cloned();
     metadata.insert("request_id".to_owned(), cut(request_id, most).into_owned());
+    let mut details = ErrorDetails::new();
+    let metadata: HashMap<String, String> = metadata.into_iter().collect();
     details.set_error_info(refusal.reason.as_str(), domain(), metadata);
-    if let Some(field) = &refusal.field {
-        details.add_bad_request_violation(&field.field, &field.problem);
+    if let Some(InvalidField { field, problem }) = &refusal.field {
+        details.add_bad_request_violation(cut(field, most), cut(problem, most));
     }
-    if let Some(command) = refusal
-        .metadata
-        .get("fix")
-        .or_else(|| refusal.metadata.get("approve"))
-    {
+    if let Some(command) = command {
         details.add_precondition_failure_violation(refusal.reason.as_str(), domain(), command);
     }
-    if let Some(delay) = refusal.retry.or_else(|| retry(&refusal)) {
+    if let Some(delay) = refusal.retry.or_else(|| retry(refusal)) {
         details.set_retry_info(Some(delay));
     }
-    Status::with_error_details(code(refusal.reason), &refusal.message, details)
+    Status::with_error_details(code(refusal.reason), message, details)
 }
 
 /// Answers a fault: the caller learns the request's id, the log has the rest.
@@ -141,7 +130,7 @@ const fn code(reason: Reason) -> Code {
 
 /// Returns when to retry, for refusals that pass by themselves. There is none where the hook ran: it would run twice.
 fn retry(refusal: &Refusal) -> Option<Duration> {
-    if refusal.metadata.contains_key("released") {
+    if refusal.is_released() {
         return None;
     }
     (refusal.reason == Reason::Overloaded)
@@ -158,7 +147,7 @@ mod tests {
         let hint = |refusal: &Refusal| status(refusal, "").get_details_retry_info();
         let refusal = Refusal::new(Reason::Overloaded, "");
         assert!(hint(&refusal).is_some());
-        assert!(hint(&refusal.with("released", "true")).is_none());
+        assert!(hint(&refusal.released()).is_none());
     }
 
     #[test]

@@ -30,7 +30,7 @@ use crate::{
     model::{OnOutputLimit, axis::Axis},
     policy::{Limits, Network},
     process::{self, Captured, Cause, Hold, Pipes, Supervision},
-    refusal::{Fault, Reason, Refusal, Stop, canceled, lacking},
+    refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
     rootfs::Root,
     sandbox::{
         BackendName, Evidence, Released, Runner, Setup, Started, Task,
@@ -324,7 +324,7 @@ impl Call<'_> {
             }
             Answer::Stuck { errno, step } => {
                 let what = format!("the child stopped at step `{step}`");
-                return Err(stopped(what, errno).with("step", step).into());
+                return Err(stopped(what, errno).with(Fact::Step(step)).into());
             }
             Answer::Ended(_) | Answer::Starting => {
                 return Err(unconfirmed("the container ended before it began").into());
@@ -399,8 +399,8 @@ impl Call<'_> {
     /// Returns what is mounted, sorted by where.
     fn binds(self, task: &Task<'_>, home: &Path, socket: &Path) -> Result<Vec<Bind>, Stop> {
         let fault = |e: io::Error| Fault::new("cannot look at what a container is to have", e);
-        let program =
-            own_program().map_err(|why| unconfirmed(why).with("fix", "restart the daemon"))?;
+        let program = own_program()
+            .map_err(|why| unconfirmed(why).with(Fact::Fix("restart the daemon".into())))?;
         let devices = home.join("dev");
         directory(&devices).map_err(fault)?;
         let mut binds = vec![
@@ -494,7 +494,7 @@ impl Command {
         let fault = |e: io::Error| Fault::new("cannot start the container runtime", e);
         let program = runtime
             .open()
-            .map_err(|absent| unconfirmed(absent.to_string()).with("fix", absent.fix))?;
+            .map_err(|absent| unconfirmed(absent.to_string()).with(Fact::Fix(absent.fix)))?;
         let home = utf8(home)?;
         // It looks for its helpers there.
         let mut environment = vec!["PATH=/usr/sbin:/usr/bin:/sbin:/bin".to_owned()];
@@ -951,7 +951,7 @@ fn utf8(path: &Path) -> Result<&str, Refusal> {
             "`{}` is not UTF-8, and a container runtime reads its paths as JSON",
             path.display()
         );
-        Refusal::new(Reason::GrantMissing, message).with("path", path.display().to_string())
+        Refusal::new(Reason::GrantMissing, message).with(Fact::Path(path.display().to_string()))
     })
 }
 
@@ -959,11 +959,11 @@ fn unnamed(path: &str) -> Refusal {
     let message = format!(
         "`{path}` has a comma, a colon, an equals sign, a quote or a control character, which podman's command line cannot carry: rename it, or name crun or runc with `container.runtime`"
     );
-    Refusal::new(Reason::GrantMissing, message).with("path", path.to_owned())
+    Refusal::new(Reason::GrantMissing, message).with(Fact::Path(path.to_owned()))
 }
 
 fn unconfirmed(message: impl Into<String>) -> Refusal {
-    Refusal::new(Reason::BackendUnconfirmed, message).with("backend", "container")
+    Refusal::new(Reason::BackendUnconfirmed, message).with(Fact::Backend("container"))
 }
 
 /// Refuses because of a step that a child could not take, or was killed at.
@@ -977,24 +977,24 @@ fn stopped(what: String, errno: i32) -> Refusal {
 /// Says of a container that is gone why, and whether its hook may have run.
 fn of_container(stop: Stop, ran: bool) -> Stop {
     match stop {
-        Stop::Refusal(refusal) if ran => refusal.with("released", "true").into(),
+        Stop::Refusal(refusal) if ran => refusal.released().into(),
         Stop::Refusal(_) | Stop::Fault(_) => stop,
     }
 }
 
 fn unseen() -> Refusal {
     unconfirmed("the deadline passed while the hook was released, before its confinement was seen")
-        .with("released", "true")
+        .released()
 }
 
 fn too_small() -> Refusal {
     unconfirmed(
         "the container needed more memory than `limits.memory` before its hook was released",
     )
-    .with("axis", Axis::Memory.name())
+    .with(Fact::Axis(Axis::Memory))
 }
 
 fn late() -> Refusal {
     let message = "the deadline passed while the container was being made";
-    Refusal::new(Reason::Deadline, message).with("step", "container")
+    Refusal::new(Reason::Deadline, message).with(Fact::Step("container".into()))
 }

@@ -63,7 +63,7 @@ mod tests {
                 .message
                 .starts_with("step `landlock` failed: the kernel nests sixteen")
         );
-        assert!(nested.metadata["fix"].contains("outside"));
+        assert!(nested.fix().unwrap().contains("outside"));
 
         let unknown = Cause::refusal(of_step(Step::Limits, libc::E2BIG), "step `limits` failed");
         assert_eq!(

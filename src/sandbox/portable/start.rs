@@ -149,7 +149,7 @@ pub(in crate::sandbox) async fn witnessed(
             // Whether the order was carried out is not known.
             let message = "the deadline passed before the hook's confinement was seen";
             let refusal = Refusal::new(Reason::BackendUnconfirmed, message);
-            Err(refusal.with("released", "true").into())
+            Err(refusal.released().into())
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::{
     mutants,
     policy::{Limits, rights::Rights},
     process::{self, Armed, Hold, Kill, Pipes, Running},
-    refusal::{Fault, Reason, Refusal, Stop, canceled, lacking},
+    refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
     sandbox::{
         BackendName, Evidence, Released, Runner, SandboxParts, Setup, Started, Status, Task,
         landlock::{Grant, can_log, log_flags, nesting::of_step, ruleset},
@@ -356,14 +356,14 @@ impl Child {
         if leader.is_none() || !report.did(Step::Release) {
             let (step, errno) = (report.step(), report.errno());
             let what = format!("the self-test's child stopped at step `{}`", step.name());
-            let refusal = stopped(step, errno, &what).with("step", step.name());
+            let refusal = stopped(step, errno, &what).with(Fact::Step(step.name().into()));
             let axis = if matches!(step, Step::CanaryDenied | Step::CanaryGranted) {
                 Some(Axis::Read)
             } else {
                 (step == Step::ReadOnly).then_some(Axis::Write)
             };
             return Err(match axis {
-                Some(axis) => refusal.with("axis", axis.name()).into(),
+                Some(axis) => refusal.with(Fact::Axis(axis)).into(),
                 None => refusal.into(),
             });
         }
@@ -460,7 +460,7 @@ fn ruleset_with<'a>(
     grants.extend(of_run.iter().map(as_grant));
     ruleset(spec, &grants).map_err(|error| {
         Refusal::failed("Landlock refuses the ruleset", &error, |message| {
-            Refusal::new(Reason::BackendUnconfirmed, message).with("axis", "read")
+            Refusal::new(Reason::BackendUnconfirmed, message).with(Fact::Axis(Axis::Read))
         })
         .into()
     })
@@ -480,7 +480,7 @@ pub(in crate::sandbox) fn unseen(what: &str, error: &(dyn Error + 'static)) -> R
     Refusal::failed(what, error, |message| {
         Refusal::new(Reason::BackendUnconfirmed, message)
     })
-    .with("released", "true")
+    .released()
 }
 
 /// A child that has executed its program, or is gone; its job's report says which.
@@ -588,7 +588,7 @@ fn too_late(until: &Until, step: Step) -> Refusal {
         let message = format!("the deadline passed while the child was at step `{step}`");
         Refusal::new(Reason::Deadline, message)
     };
-    refusal.with("step", step)
+    refusal.with(Fact::Step(step.into()))
 }
 
 /// Returns a grant as Landlock takes it.
@@ -668,8 +668,8 @@ pub(in crate::sandbox) fn step_failed(backend: BackendName, step: Step, errno: i
         stopped(step, errno, &what)
     };
     refusal
-        .with("step", step.name())
-        .with("backend", backend.as_str())
+        .with(Fact::Step(step.name().into()))
+        .with(Fact::Backend(backend.as_str()))
 }
 
 /// Refuses because of a step that a child could not take, or was killed at.

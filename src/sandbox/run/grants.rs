@@ -18,7 +18,7 @@ use nix::{
 use crate::{
     model::{Hook, InvalidField, Peer},
     policy::{Access, Files, GrantPlace, GrantSpec, Policy, rights::Rights, starts_in},
-    refusal::{Reason, Refusal},
+    refusal::{Fact, Reason, Refusal},
     rootfs::{Root, View},
     sandbox::{
         Prepared,
@@ -221,7 +221,7 @@ fn make(grant: &GrantSpec, asked: Asked<'_>) -> Result<bool, Refusal> {
         return Ok(true);
     };
     let missing = |message: String| {
-        Refusal::new(Reason::GrantMissing, message).with("path", path.display().to_string())
+        Refusal::new(Reason::GrantMissing, message).with(Fact::Path(path.display().to_string()))
     };
     let failed = |errno: Errno| {
         let what = format_args!("granted file `{}` cannot be made", path.display());
@@ -293,7 +293,7 @@ fn open_one(
                 path.display()
             );
             Err(Refusal::new(Reason::GrantMissing, message)
-                .with("path", path.display().to_string()))
+                .with(Fact::Path(path.display().to_string())))
         }
         Ok((target, is_directory)) => Ok(Some(OpenGrant {
             path: path.clone(),
@@ -314,7 +314,7 @@ fn open_one(
             let what = format_args!("granted path `{}` cannot be opened", path.display());
             let missing = |message| Refusal::new(Reason::GrantMissing, message + hint);
             Err(Refusal::failed(what, &io::Error::from(errno), missing)
-                .with("path", path.display().to_string()))
+                .with(Fact::Path(path.display().to_string())))
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     policy::{Access, rights::Rights},
-    refusal::{Reason, Refusal},
+    refusal::{Fact, Reason, Refusal},
 };
 
 /// Where everything lies that one run is about. Paths are those of the opened files as the kernel names them
@@ -85,7 +85,7 @@ impl Inexpressible {
 impl From<Inexpressible> for Refusal {
     fn from(inexpressible: Inexpressible) -> Self {
         let path = inexpressible.path.display().to_string();
-        Self::new(Reason::GrantMissing, inexpressible.to_string()).with("path", path)
+        Self::new(Reason::GrantMissing, inexpressible.to_string()).with(Fact::Path(path))
     }
 }
 

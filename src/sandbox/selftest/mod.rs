@@ -23,7 +23,7 @@ use crate::{
     model::axis::{Axes, Axis, Coverage},
     mutants,
     policy::{Limits, Metadata, Network, Policy, Spawn},
-    refusal::{Fault, Reason, Refusal, Stop, chain, unless_lacking},
+    refusal::{Fact, Fault, Reason, Refusal, Stop, chain, unless_lacking},
     sandbox::{
         Backend, BackendName, Noop, Prepared, Sandbox, Started,
         backend::is_claimed,
@@ -235,10 +235,7 @@ fn unproved(axes: &Axes<Coverage>, proofs: &[AxisProof]) -> Option<(Axis, String
 fn axis_of(stop: &Stop) -> Option<Axis> {
     match stop {
         Stop::Fault(_) => None,
-        Stop::Refusal(refusal) => {
-            let name = refusal.metadata.get("axis")?;
-            Axis::ALL.into_iter().find(|axis| axis.name() == name)
-        }
+        Stop::Refusal(refusal) => refusal.axis(),
     }
 }
 
@@ -381,8 +378,8 @@ impl Sandbox {
                 absent.fix
             );
             let refusal = Refusal::new(Reason::BackendUnconfirmed, message)
-                .with("backend", name)
-                .with("fix", absent.fix);
+                .with(Fact::Backend(name))
+                .with(Fact::Fix(absent.fix));
             return passed_over(None, refusal);
         }
         let prepared = match backend.prepare(policy) {
@@ -390,8 +387,8 @@ impl Sandbox {
             Err(unenforceable) => {
                 let message = format!("profile `{}`: {unenforceable}", policy.name);
                 let refusal = Refusal::new(Reason::PolicyUnenforceable, message)
-                    .with("axis", unenforceable.axis.name())
-                    .with("backend", name);
+                    .with(Fact::Axis(unenforceable.axis))
+                    .with(Fact::Backend(name));
                 return passed_over(None, refusal);
             }
         };
@@ -409,12 +406,13 @@ impl Sandbox {
                 if !fix.is_empty() {
                     message += &format!("; to fix it: {fix}");
                 }
-                let mut refusal = Refusal::new(unconfirmed.reason, message).with("backend", name);
+                let mut refusal =
+                    Refusal::new(unconfirmed.reason, message).with(Fact::Backend(name));
                 if !fix.is_empty() {
-                    refusal = refusal.with("fix", fix);
+                    refusal = refusal.with(Fact::Fix(fix.into()));
                 }
                 let refusal = match unconfirmed.axis {
-                    Some(axis) => refusal.with("axis", axis.name()),
+                    Some(axis) => refusal.with(Fact::Axis(axis)),
                     None => refusal,
                 };
                 passed_over(Some((prepared, unconfirmed)), refusal)
@@ -467,7 +465,7 @@ impl Sandbox {
         let broke = |stop: Stop| Unconfirmed {
             axis: axis_of(&stop),
             fix: match &stop {
-                Stop::Refusal(refusal) => refusal.metadata.get("fix").cloned().unwrap_or_default(),
+                Stop::Refusal(refusal) => refusal.fix().unwrap_or_default().to_owned(),
                 Stop::Fault(_) => String::new(),
             },
             proofs: Vec::new(),
@@ -492,9 +490,9 @@ impl Sandbox {
         });
         match failed {
             None => Ok(Confirmation::now(proofs)),
-            Some((axis, mut refusal)) => Err(Unconfirmed {
+            Some((axis, refusal)) => Err(Unconfirmed {
                 axis: Some(axis),
-                fix: refusal.metadata.remove("fix").unwrap_or_default(),
+                fix: refusal.fix().unwrap_or_default().to_owned(),
                 proofs,
                 reason: refusal.reason,
                 why: refusal.message,

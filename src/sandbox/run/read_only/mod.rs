@@ -23,7 +23,7 @@ use crate::sandbox::run::grants::OpenGrant;
 use crate::{
     model::axis::Axis,
     policy::ReadOnly,
-    refusal::{Reason, Refusal},
+    refusal::{Fact, Reason, Refusal},
     sandbox::run::grants,
     sys::{BY_NAME, Links, open_beneath},
 };
@@ -56,7 +56,7 @@ impl Kept {
             Refusal::failed(what, &io::Error::from(errno), |message| {
                 Refusal::new(Reason::GrantMissing, message)
             })
-            .with("path", path.display().to_string())
+            .with(Fact::Path(path.display().to_string()))
         };
         let opened = grants::open(workspace, Links::Refused);
         let (target, _) = opened.map_err(|errno| unseen(workspace, errno))?;
@@ -185,8 +185,8 @@ fn unkept(path: &Path, kept: &ReadOnly, why: &str) -> Refusal {
         path.display()
     );
     Refusal::new(Reason::PolicyUnenforceable, message)
-        .with("axis", Axis::Write.name())
-        .with("path", path.display().to_string())
+        .with(Fact::Axis(Axis::Write))
+        .with(Fact::Path(path.display().to_string()))
 }
 
 #[cfg(test)]
