@@ -102,7 +102,7 @@ fn backend_standing(policy: &Policy, standing: &Standing) -> pb::BackendStanding
 fn evidence(policy: &Policy, prepared: &Prepared, proofs: &[AxisProof]) -> Vec<pb::AxisEvidence> {
     let legs = |legs: &[Leg]| {
         let leg = |leg: &Leg| pb::Leg {
-            attempt: leg.attempt.clone(),
+            attempt: leg.name(),
             held: leg.held,
             observed: leg.observed.clone(),
         };

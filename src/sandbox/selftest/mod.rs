@@ -148,7 +148,7 @@ impl AxisProof {
         let broken = |leg: &&Leg| !leg.held;
         let shows_nothing = |leg: &&Leg| {
             let mut controls = self.control.iter().filter(broken);
-            controls.any(|control| control.attempt.strip_suffix(UNCONFINED) == Some(&leg.attempt))
+            controls.any(|control| control.unconfined && control.attempt == leg.attempt)
         };
         let holes = self.deny.iter().filter(broken);
         let mut holes = holes.filter(|leg| !shows_nothing(leg));
@@ -159,18 +159,41 @@ impl AxisProof {
 /// How long one child of a self-test may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How the name of an attempt ends that was made without confinement.
-const UNCONFINED: &str = ", unconfined";
-
 /// One attempt and what came of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Leg {
     /// What was tried.
-    pub attempt: String,
+    pub attempt: &'static str,
     /// Whether it ended as it had to.
     pub held: bool,
     /// What was seen.
     pub observed: String,
+    /// Whether it was tried without confinement.
+    pub unconfined: bool,
+}
+
+impl Leg {
+    const fn new(attempt: &'static str, held: bool, observed: String) -> Self {
+        Self {
+            attempt,
+            held,
+            observed,
+            unconfined: false,
+        }
+    }
+
+    fn unconfined(self) -> Self {
+        Self {
+            unconfined: true,
+            ..self
+        }
+    }
+
+    /// Returns what was tried, and how, for people.
+    pub fn name(&self) -> String {
+        let how = if self.unconfined { ", unconfined" } else { "" };
+        format!("{}{how}", self.attempt)
+    }
 }
 
 /// What was proved so far: for each profile and each way it is narrowed.
@@ -221,7 +244,7 @@ fn unproved(axes: &Axes<Coverage>, proofs: &[AxisProof]) -> Option<(Axis, String
             Coverage::Ignored => return None,
         };
         if let Some(leg) = proof.and_then(AxisProof::failed) {
-            return Some((axis, format!("{}: {}", leg.attempt, leg.observed)));
+            return Some((axis, format!("{}: {}", leg.name(), leg.observed)));
         }
         let unproved = enforced && is_claimed(axis) && (deny.is_empty() || control.is_empty());
         unproved.then(|| {
@@ -481,7 +504,7 @@ impl Sandbox {
         let failed = unproved(prepared.axes(), &proofs).map(|(axis, why)| {
             let proof = proofs.iter().find(|proof| proof.axis == axis);
             let leg = proof.and_then(AxisProof::failed);
-            let unconfined = leg.is_some_and(|leg| leg.attempt.ends_with(UNCONFINED));
+            let unconfined = leg.is_some_and(|leg| leg.unconfined);
             let cause = unconfined.then_some(CONTROL_FAILS);
             (
                 axis,
@@ -556,26 +579,15 @@ impl Sandbox {
                 continue;
             };
             let observed = check.seen(&results);
-            let what = check.what;
-            proof.control.push(Leg {
-                attempt: format!("{what}{UNCONFINED}"),
-                held: unconfined_held,
-                observed: control,
-            });
+            let control = Leg::new(check.what, unconfined_held, control);
+            proof.control.push(control.unconfined());
             if check.granted {
-                proof.control.push(Leg {
-                    attempt: what.to_owned(),
-                    held: check.succeeded(&results),
-                    observed,
-                });
+                let held = check.succeeded(&results);
+                proof.control.push(Leg::new(check.what, held, observed));
             } else {
                 let held =
                     check.refused(&results) && !check.effect.as_ref().is_some_and(Effect::shows);
-                proof.deny.push(Leg {
-                    attempt: what.to_owned(),
-                    held,
-                    observed,
-                });
+                proof.deny.push(Leg::new(check.what, held, observed));
             }
         }
         let (control, seen) = (ground.witness.metadata(), results.last().copied().flatten());
@@ -583,29 +595,21 @@ impl Sandbox {
             .iter_mut()
             .find(|proof| proof.axis == Axis::Environment)
         {
-            let what = "use a descriptor of the daemon's";
-            let observed = if control.is_ok() {
-                "succeeded"
-            } else {
-                "failed"
-            }
-            .to_owned();
-            proof.control.push(Leg {
-                attempt: format!("{what}, in the daemon"),
-                held: control.is_ok(),
-                observed,
-            });
-            let held = seen == Some(-(libc::EBADF as isize));
-            let observed = if held {
-                "EBADF".to_owned()
-            } else {
-                format!("{seen:?}")
+            let observed = match &control {
+                Ok(_) => "succeeded".to_owned(),
+                Err(_) => "failed".to_owned(),
             };
-            proof.deny.push(Leg {
-                attempt: what.to_owned(),
-                held,
-                observed,
-            });
+            let what = "use a descriptor of the daemon's, in the daemon";
+            proof
+                .control
+                .push(Leg::new(what, control.is_ok(), observed));
+            let held = seen == Some(-(libc::EBADF as isize));
+            let observed = match held {
+                true => "EBADF".to_owned(),
+                false => format!("{seen:?}"),
+            };
+            let what = "use a descriptor of the daemon's";
+            proof.deny.push(Leg::new(what, held, observed));
         }
         if let Coverage::Enforced { .. } = prepared.axes().pids {
             let (control, deny) = self.count_tasks(backend, policy, lease.as_ref()).await?;
@@ -715,27 +719,18 @@ impl Sandbox {
         let within = used(backend, LIMIT / 4).await?;
         let unconfined = used(&Noop, LIMIT / 4 * 5).await?;
         let beyond = used(backend, LIMIT / 4 * 5).await;
-        let leg = |attempt: String, held, observed| Leg {
-            attempt,
-            held,
-            observed,
-        };
         let took = |result: Option<isize>| result.is_some_and(|result| result >= 0);
         let (less, more) = ("use memory within the limit", "use memory beyond the limit");
         let deny = match beyond {
-            Ok(result) => leg(more.to_owned(), false, seen(result)),
+            Ok(result) => Leg::new(more, false, seen(result)),
             Err(stop) if axis_of(&stop) == Some(Axis::Memory) => {
-                leg(more.to_owned(), true, "killed".to_owned())
+                Leg::new(more, true, "killed".to_owned())
             }
             Err(stop) => return Err(stop),
         };
         let control = [
-            leg(less.to_owned(), took(within), seen(within)),
-            leg(
-                format!("{more}{UNCONFINED}"),
-                took(unconfined),
-                seen(unconfined),
-            ),
+            Leg::new(less, took(within), seen(within)),
+            Leg::new(more, took(unconfined), seen(unconfined)).unconfined(),
         ];
         Ok((control, deny))
     }
@@ -768,16 +763,11 @@ impl Sandbox {
         // The child itself is the first. Within is what the profile allows: others may have run under the uid a moment ago.
         let allowed = policy.limits.tasks.max(2);
         let (within, beyond) = (start(allowed).await?, start(1).await?);
-        let leg = |attempt: &str, result: Option<isize>, held| Leg {
-            attempt: attempt.to_owned(),
-            held,
-            observed: seen(result),
-        };
         let started = within.is_some_and(|pid| pid > 0);
         let refused = beyond == Some(-(libc::EAGAIN as isize));
         Ok((
-            leg("start a task within the limit", within, started),
-            leg("start a task beyond the limit", beyond, refused),
+            Leg::new("start a task within the limit", started, seen(within)),
+            Leg::new("start a task beyond the limit", refused, seen(beyond)),
         ))
     }
 

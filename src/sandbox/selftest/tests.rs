@@ -344,11 +344,7 @@ async fn a_backend_is_all_that_its_four_functions_say() {
 
 #[test]
 fn a_claim_counts_only_with_an_attempt_that_failed_beside_one_that_succeeded() {
-    let leg = |held| Leg {
-        attempt: "try it".to_owned(),
-        held,
-        observed: "EACCES".to_owned(),
-    };
+    let leg = |held| Leg::new("try it", held, "EACCES".to_owned());
     for axis in claimable() {
         let axes = Axes::from_fn(|of| {
             if of == axis {
