@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What every backend does alike, in containers: as root on crun and podman, as an ordinary user on runc; and the escape matrix there.
+# What every backend does alike, in containers: as root on crun, as an ordinary user on runc; and the escape matrix there.
 . "$(dirname "$0")/../lib.sh"
 need_root
-packages podman runc
-for runtime in crun podman runc; do have "$runtime" || fail "$runtime is not installed"; done
+packages crun runc
+for runtime in crun runc; do have "$runtime" || fail "$runtime is not installed"; done
 build_tests
 spec=$(tests_of spec)
 files_in_memory
@@ -12,9 +12,8 @@ chapters=(main_job:: output:: deadline:: matrix::nothing matrix::parts matrix::p
 runc=$(realpath "$(command -v runc)")
 belongs_to root
 # What is true of containers alone; on crun in tier 32.
-"$spec" --ignored with_podman:: with_runc::
+"$spec" --ignored with_runc::
 HOOKJAIL_TEST_RUNTIME=/usr/bin/crun tests/testenv/hybrid-free.sh "$spec" "${chapters[@]}"
-HOOKJAIL_TEST_RUNTIME=/usr/bin/podman tests/testenv/hybrid-free.sh "$spec" "${chapters[@]}"
 belongs_to user
 tests/testenv/hybrid-free.sh "${AS_USER[@]}" env HOOKJAIL_TEST_RUNTIME="$runc" "$spec" --include-ignored "${chapters[@]}" with_crun:: with_runc::
 echo "Axes by backend, as each claims them; a unit test compares this table with the code:"

@@ -93,14 +93,6 @@ enum CliCommand {
     Audit(audit::AuditArgs),
     /// Allow commands, list and revoke what is allowed
     Consent(consent::ConsentArgs),
-    /// What the container backend runs an engine by
-    #[cfg(target_os = "linux")]
-    #[command(hide = true)]
-    ContainerEngine {
-        /// The engine and its arguments
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
-        command: Vec<std::ffi::OsString>,
-    },
     /// What the container backend executes in a container
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
@@ -191,10 +183,6 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match command {
         CliCommand::Audit(audit) => audit.run(&context),
         CliCommand::Consent(consent) => consent.run(&context),
-        #[cfg(target_os = "linux")]
-        CliCommand::ContainerEngine { command } => {
-            Ok(crate::sandbox::container::podman::attend(&command))
-        }
         #[cfg(target_os = "linux")]
         CliCommand::ContainerInit => Ok(crate::sandbox::container::inside::run()),
         CliCommand::Dispatch(dispatch) => dispatch.run(&context),

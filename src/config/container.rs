@@ -49,8 +49,7 @@ pub(super) fn read(
     if !is_plain(&path) {
         return Err(key("container.runtime", not_plain(&path)));
     }
-    if path.file_name().is_some_and(|name| name == "docker") {
-        let problem = "is Docker, whose containers are a service's, which outlives its client and keeps images of its own: name crun, runc or podman";
+    if let Some(problem) = unusable(&path) {
         return Err(key("container.runtime", problem));
     }
     if let Some(group) = &control_group
@@ -68,7 +67,7 @@ pub(super) fn read(
         None => Err(key(
             "container.kind",
             format!(
-                "is not set, and `{}` does not say by its name which runtime it is: crun, podman, runc or youki",
+                "is not set, and `{}` does not say by its name which runtime it is: crun or runc",
                 path.display()
             ),
         )),
@@ -119,6 +118,22 @@ fn root(
         return Err(key("container.root", problem));
     }
     Ok(Some(RootSpec { digest, path }))
+}
+
+/// Says of a program that is not used, whatever `container.kind` says of it, what to name in its place.
+fn unusable(program: &Path) -> Option<&'static str> {
+    match program.file_name()?.to_str()? {
+        "docker" => Some(
+            "is Docker, whose containers are a service's, which outlives its client and keeps images of its own: name crun or runc",
+        ),
+        "podman" => Some(
+            "is Podman, which is no longer supported: name crun or runc, such as \"/usr/bin/crun\"; Podman brings one of them along",
+        ),
+        "youki" => Some(
+            "is youki, which is no longer supported: name crun or runc, such as \"/usr/bin/crun\"",
+        ),
+        _ => None,
+    }
 }
 
 fn not_plain(path: &Path) -> String {

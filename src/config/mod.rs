@@ -887,4 +887,29 @@ mod tests {
             assert!(message.contains(expected), "{text}: {message}");
         }
     }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_program_that_makes_no_containers_here_is_refused_with_what_to_name_instead() {
+        for program in ["docker", "podman", "youki"] {
+            for kind in ["", "kind = \"runc\""] {
+                let message = problem(&format!(
+                    "[container]\nruntime = \"/usr/bin/{program}\"\n{kind}"
+                ));
+                assert!(message.contains("`container.runtime`"), "{message}");
+                assert!(message.contains("name crun or runc"), "{message}");
+            }
+            // Nor is it taken for one under another name.
+            let message = problem(&format!(
+                "[container]\nruntime = \"/usr/bin/oci\"\nkind = \"{program}\""
+            ));
+            assert!(message.contains("container.kind"), "{message}");
+            assert!(message.contains("`crun` or `runc`"), "{message}");
+        }
+        for program in ["crun", "runc"] {
+            let text = format!("[container]\nruntime = \"/usr/bin/{program}\"");
+            let runtime = Config::parse(&text, &at_home()).unwrap().container.unwrap();
+            assert_eq!(runtime.kind.name(), program);
+        }
+    }
 }

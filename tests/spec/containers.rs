@@ -2,8 +2,7 @@
 //!
 //! What every backend does alike is shown by running the other chapters with `HOOKJAIL_TEST_RUNTIME`, which has all daemons
 //! confine by that OCI runtime. Here most tests are made once for each runtime, and are ignored unless asked for: those of
-//! `with_crun`, `with_podman` and `with_runc` need that runtime. Podman also needs root, and so does crun where control groups
-//! are hybrid.
+//! `with_crun` and `with_runc` need that runtime, and crun needs root where control groups are hybrid.
 
 #![expect(
     clippy::disallowed_methods,
@@ -44,10 +43,8 @@ fn setup(runtime: &str) -> Setup {
     let is_there = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_file());
     let found = paths.into_iter().find(is_there);
     let path = found.unwrap_or_else(|| panic!("this test needs {runtime}"));
-    match runtime {
-        "crun" if hybrid() => needs_root(),
-        "podman" => needs_root(),
-        _ => {}
+    if runtime == "crun" && hybrid() {
+        needs_root();
     }
     Setup {
         config: in_containers(&path),
@@ -123,9 +120,8 @@ async fn what_is_not_granted_is_not_there(runtime: &str) {
     let said = String::from_utf8_lossy(&response.stdout).into_owned();
     let (root, rest) = said.split_at(said.find("/dev:").unwrap_or(said.len()));
     for name in ["home", "root", "boot", "sys", "srv", "var"] {
-        // A test's own directory may lie there; and what podman would mount, something empty stands in for.
-        let own = daemon.path().starts_with(Path::new("/").join(name))
-            || (runtime == "podman" && name == "sys");
+        // A test's own directory may lie there.
+        let own = daemon.path().starts_with(Path::new("/").join(name));
         assert!(
             own || !root.split(' ').any(|there| there == name),
             "{runtime}: {said}"
@@ -303,54 +299,6 @@ async fn a_container_that_breaks_under_its_hook_is_a_fault(runtime: &str) {
     assert_eq!(&next.stdout[..], b"next\n");
 }
 
-async fn an_engine_that_is_killed_changes_no_answer_and_leaves_nothing(runtime: &str) {
-    let daemon = Daemon::with(setup(runtime)).await;
-    let ours = daemon.path().display().to_string();
-    for part in ["/usr/bin/podman --", "/usr/bin/conmon --"] {
-        let time = a_minute();
-        let mut request = sh("pipeline", &format!("sleep {time}; exit 5"));
-        request.timeout = wall_time(8);
-        let mut client = daemon.client();
-        let running = tokio::spawn(async move { client.execute(request).await });
-        let marker = format!("sleep {time}");
-        until("the hook to run", || !processes_with(&marker).is_empty()).await;
-        let engine = || parts_of_engine(&ours, part);
-        assert!(!engine().is_empty(), "{part}");
-        for pid in engine() {
-            kill(pid, Signal::SIGKILL).unwrap();
-        }
-        // It goes on until its deadline, or is lost with the engine: it has not ended as it would have.
-        match running.await.unwrap() {
-            Ok(response) => {
-                let response = response.into_inner();
-                assert_eq!(
-                    end(&response).0,
-                    pb::OutcomeKind::TimedOut,
-                    "{part} {response:?}"
-                );
-            }
-            Err(status) => assert_eq!(status.code(), tonic::Code::Internal, "{status:?}"),
-        }
-        until_gone(&marker).await;
-        until("the end of the engine", || engine().is_empty()).await;
-        let next = daemon.run(hook(["/bin/echo", "next"])).await.unwrap();
-        assert_eq!(&next.stdout[..], b"next\n");
-        until_clean(&daemon).await;
-    }
-}
-
-/// Returns the processes of an engine that work in a directory: those whose command line begins so.
-fn parts_of_engine(directory: &str, start: &str) -> Vec<Pid> {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let found = processes.filter_map(|entry| {
-        let line = fs::read(entry.path().join("cmdline")).ok()?;
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        let pid = entry.file_name().to_str()?.parse().ok()?;
-        (line.starts_with(start) && line.contains(directory)).then(|| Pid::from_raw(pid))
-    });
-    found.collect()
-}
-
 /// Returns the parent of the process whose arguments are these.
 fn first_of(marker: &str) -> Option<Pid> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -385,17 +333,6 @@ async fn names_of_any_kind_stay_names(runtime: &str) {
         let asked = request.hook.as_mut().unwrap();
         asked.workspace = workspace.display().to_string();
         asked.argv.extend(["--rootfs".to_owned(), name.to_owned()]);
-        // Its command line knows no quoting.
-        if runtime == "podman" && name.contains([',', ':', '"', '\n']) {
-            let refused = daemon.run(request).await.unwrap_err();
-            assert_eq!(reason(&refused), "GRANT_MISSING", "{refused:?}");
-            assert!(
-                refused.message().contains("podman's command line"),
-                "{refused:?}"
-            );
-            assert!(!workspace.join("kept").exists());
-            continue;
-        }
         let response = daemon.run(request).await.unwrap();
 
         assert_eq!(
@@ -682,17 +619,10 @@ async fn a_runtime_that_is_missing_or_that_others_can_change_is_refused_by_name(
 #[tokio::test]
 async fn a_runtime_that_fails_or_makes_nothing_has_no_hook_run() {
     let directory = directory();
-    for name in ["crun", "podman"] {
-        if name == "podman" && !nix::unistd::geteuid().is_root() {
-            let message = refusal(&stand_in(directory.path(), name, "/bin/true")).await;
-            assert!(message.contains("name crun or runc"), "{message}");
-            continue;
-        }
-        for (program, code) in [("/bin/false", 1), ("/bin/true", 0)] {
-            let message = refusal(&stand_in(directory.path(), name, program)).await;
-            let words = format!("made no container (exit code {code})");
-            assert!(message.contains(&words), "{message}");
-        }
+    for (program, code) in [("/bin/false", 1), ("/bin/true", 0)] {
+        let message = refusal(&stand_in(directory.path(), "crun", program)).await;
+        let words = format!("made no container (exit code {code})");
+        assert!(message.contains(&words), "{message}");
     }
 }
 
@@ -711,17 +641,15 @@ macro_rules! on_a_runtime {
     };
 }
 
-/// Makes tests on each runtime, and those that only an engine needs on Podman.
+/// Makes tests on each runtime.
 macro_rules! on_each_runtime {
-    (all: $($test:ident)+; podman: $($of_podman:ident)+) => {
+    ($($test:ident)+) => {
         on_a_runtime!(with_crun, "crun", "needs crun": $($test)+);
-        on_a_runtime!(with_podman, "podman", "needs root and podman": $($test)+ $($of_podman)+);
         on_a_runtime!(with_runc, "runc", "needs runc": $($test)+);
     };
 }
 
 on_each_runtime! {
-    all:
     a_hook_in_a_container_is_told_and_recorded_as_such
     what_is_not_granted_is_not_there
     what_is_written_to_a_granted_workspace_stays_and_what_is_written_to_scratch_goes
@@ -733,7 +661,5 @@ on_each_runtime! {
     a_container_that_breaks_under_its_hook_is_a_fault
     names_of_any_kind_stay_names
     a_workspace_that_is_swapped_for_a_link_is_never_mounted
-    a_root_stands_in_for_the_hosts_system_and_its_programs_are_what_is_admitted;
-    podman:
-    an_engine_that_is_killed_changes_no_answer_and_leaves_nothing
+    a_root_stands_in_for_the_hosts_system_and_its_programs_are_what_is_admitted
 }

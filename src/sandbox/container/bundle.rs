@@ -147,7 +147,7 @@ impl Bundle<'_> {
     }
 
     /// Returns whose rights the container's processes have, as it names them.
-    pub(in crate::sandbox) fn user(&self) -> Identity {
+    fn user(&self) -> Identity {
         // Runtimes want the one user that can be mapped to be root in there. It has no capability.
         self.identity.unwrap_or(Identity { gid: 0, uid: 0 })
     }

@@ -199,7 +199,7 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
 }
 
 /// Starts a child, and waits until it has been released or has failed.
-pub(in crate::sandbox) fn launch(pool: &Pool, job: &Arc<Job>) -> io::Result<(i32, OwnedFd)> {
+fn launch(pool: &Pool, job: &Arc<Job>) -> io::Result<(i32, OwnedFd)> {
     let launched = pool
         .launch(Arc::clone(job), None)
         .map_err(io::Error::other)?;

@@ -9,7 +9,6 @@ mod channel;
 mod group;
 pub mod inside;
 mod mounts;
-pub mod podman;
 mod start;
 
 use std::{
@@ -40,16 +39,12 @@ use crate::{
 pub enum RuntimeKind {
     /// crun.
     Crun,
-    /// Podman.
-    Podman,
     /// runc.
     Runc,
-    /// youki.
-    Youki,
 }
 
 impl RuntimeKind {
-    const ALL: [Self; 4] = [Self::Crun, Self::Podman, Self::Runc, Self::Youki];
+    const ALL: [Self; 2] = [Self::Crun, Self::Runc];
 
     /// Returns the kind of the runtime that a program's name stands for.
     pub fn of(program: &Path) -> Option<Self> {
@@ -61,9 +56,7 @@ impl RuntimeKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Crun => "crun",
-            Self::Podman => "podman",
             Self::Runc => "runc",
-            Self::Youki => "youki",
         }
     }
 }
@@ -172,12 +165,6 @@ impl Backend for Container {
 
     fn probe(&self) -> Result<Host, Absent> {
         self.runtime.open()?;
-        if self.runtime.kind == RuntimeKind::Podman && !self.own_uid_for_hooks {
-            return Err(Absent {
-                fix: "name crun or runc with `container.runtime`, or run the daemon as root".to_owned(),
-                why: "podman leaves a process behind that keeps an ordinary user's namespaces, so that nothing says when all of a container has ended".to_owned(),
-            });
-        }
         if let Some(parent) = &self.runtime.control_group {
             group::prepare(parent)?;
         }

@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    ffi::CString,
+    ffi::{CString, NulError},
     fs::{self, File, Permissions},
     io,
     os::{
@@ -39,7 +39,7 @@ use crate::{
             bundle::{Bind, Bundle, Kind},
             channel::{self, Answer, ContainerTask, Inode, Order, packed},
             group::{self, Group},
-            inside, podman,
+            inside,
         },
         run::{
             Finish, RunningHook, Start,
@@ -196,11 +196,6 @@ impl Call<'_> {
         let (listener, socket) = listen(&home, task.identity).map_err(fault)?;
         let scratch = task.directory.scratch();
         let mut binds = self.binds(task, &home, &socket)?;
-        if spec.runtime.kind == RuntimeKind::Podman {
-            for (source, target) in podman::lay(&home, &binds).map_err(fault)? {
-                binds.push(own(&source, target, false, false)?);
-            }
-        }
         binds.sort_by(|a, b| Path::new(&a.target).cmp(Path::new(&b.target)));
         let id = format!("hookjail-{}", uuid::Uuid::now_v7().simple());
         let parent = spec.runtime.control_group.as_deref();
@@ -219,7 +214,7 @@ impl Call<'_> {
         let group = group.transpose().map_err(|error| {
             Refusal::failed("a control group cannot be made", &error, unconfirmed)
         })?;
-        let command = Command::of(&spec.runtime, &bundle, &home, &id)?;
+        let command = Command::of(&spec.runtime, &home, &id)?;
         let runtime = self.call(command, task).await?;
         let exit = match runtime.watch() {
             Ok(exit) => exit,
@@ -490,48 +485,25 @@ struct Command {
 
 impl Command {
     /// Returns how a runtime is started that makes a container and ends with it.
-    fn of(runtime: &Runtime, bundle: &Bundle<'_>, home: &Path, id: &str) -> Result<Self, Stop> {
-        let fault = |e: io::Error| Fault::new("cannot start the container runtime", e);
+    fn of(runtime: &Runtime, home: &Path, id: &str) -> Result<Self, Stop> {
+        let fault = |e: NulError| Fault::new("cannot start the container runtime", e);
         let program = runtime
             .open()
             .map_err(|absent| unconfirmed(absent.to_string()).with(Fact::Fix(absent.fix)))?;
         let home = utf8(home)?;
-        // It looks for its helpers there.
-        let mut environment = vec!["PATH=/usr/sbin:/usr/bin:/sbin:/bin".to_owned()];
         let state = format!("{home}/state");
-        let oci = |options: &[&str]| {
-            let own = [runtime.kind.name(), "--root", &state];
-            let run = ["run", "--bundle", home, id];
-            let words = own.iter().chain(options).chain(&run);
-            words.map(|&word| word.to_owned()).collect::<Vec<_>>()
-        };
-        let (argv, program) = match runtime.kind {
+        let mut words = vec![runtime.kind.name(), "--root", &state];
+        words.extend(match runtime.kind {
             // Its control group is the daemon's to make, and without this a host with two hierarchies is refused.
-            RuntimeKind::Crun => (oci(&["--cgroup-manager=disabled"]), program),
-            RuntimeKind::Runc | RuntimeKind::Youki => (oci(&[]), program),
-            RuntimeKind::Podman => {
-                let named = bundle
-                    .binds
-                    .iter()
-                    .flat_map(|bind| [&*bind.source, &*bind.target]);
-                let mut named = named.chain([home, bundle.scratch]);
-                if let Some(path) = named.find(|path| !podman::can_name(path)) {
-                    return Err(unnamed(path).into());
-                }
-                environment.extend(podman::environment(home));
-                let own = own_program().map_err(unconfirmed)?;
-                let argv = podman::attended(&runtime.path, podman::arguments(bundle, home, id));
-                (argv, File::open(own).map_err(fault)?)
-            }
-        };
-        let packed = |words: Vec<String>| words.into_iter().map(CString::new).collect();
-        let packed = |words| -> Result<_, Stop> {
-            let packed: Result<_, std::ffi::NulError> = packed(words);
-            Ok(packed.map_err(|e| fault(e.into()))?)
-        };
+            RuntimeKind::Crun => Some("--cgroup-manager=disabled"),
+            RuntimeKind::Runc => None,
+        });
+        words.extend(["run", "--bundle", home, id]);
+        let argv: Result<_, _> = words.into_iter().map(CString::new).collect();
         Ok(Self {
-            argv: packed(argv)?,
-            environment: packed(environment)?,
+            argv: argv.map_err(fault)?,
+            // It looks for its helpers there.
+            environment: vec![c"PATH=/usr/sbin:/usr/bin:/sbin:/bin".to_owned()],
             program,
             working_dir: state.into(),
         })
@@ -831,7 +803,7 @@ fn make_place(root: &Path, below: &Path, is_directory: bool) -> io::Result<()> {
 }
 
 /// Makes a directory that a hook can pass, if it is not there.
-pub(in crate::sandbox) fn directory(path: &Path) -> io::Result<()> {
+fn directory(path: &Path) -> io::Result<()> {
     match fs::create_dir(path) {
         // Whatever the umask.
         Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o755)),
@@ -953,13 +925,6 @@ fn utf8(path: &Path) -> Result<&str, Refusal> {
         );
         Refusal::new(Reason::GrantMissing, message).with(Fact::Path(path.display().to_string()))
     })
-}
-
-fn unnamed(path: &str) -> Refusal {
-    let message = format!(
-        "`{path}` has a comma, a colon, an equals sign, a quote or a control character, which podman's command line cannot carry: rename it, or name crun or runc with `container.runtime`"
-    );
-    Refusal::new(Reason::GrantMissing, message).with(Fact::Path(path.to_owned()))
 }
 
 fn unconfirmed(message: impl Into<String>) -> Refusal {

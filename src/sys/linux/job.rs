@@ -360,7 +360,7 @@ const SOONEST: i32 = 1000;
 
 /// Returns what a hook says there: of what was this process's own when this was first called, 500 more. `None` where that is not to
 /// be read.
-pub fn oom_score_adj_of_hooks() -> Option<&'static str> {
+fn oom_score_adj_of_hooks() -> Option<&'static str> {
     static TEXT: OnceLock<Option<String>> = OnceLock::new();
     let read = || {
         let own = fs::read_to_string(OOM_SCORE_ADJ.to_str().ok()?).ok()?;
