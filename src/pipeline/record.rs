@@ -34,7 +34,7 @@ pub struct Audit {
 
 /// How long an answer waits for its record, beyond the run's deadline: a disk may hang. The record is written all the same as soon
 /// as it can be, and nothing new starts before.
-const PATIENCE: Duration = Duration::from_secs(10);
+const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An answer whose record is written.
 ///
@@ -222,7 +222,7 @@ impl Audit {
             (interpreted, record)
         })
         .await;
-        let why = match timeout(PATIENCE, self.writer.end_of_run(record)).await {
+        let why = match timeout(RECORD_TIMEOUT, self.writer.end_of_run(record)).await {
             Ok(Ok(at)) => {
                 let answer = Answer::Outcome { at, interpreted };
                 return Recorded { answer, request_id };
@@ -307,7 +307,7 @@ impl Audit {
                 refusal
             })
         };
-        let answer = match timeout(PATIENCE, self.writer.refusal(record)).await {
+        let answer = match timeout(RECORD_TIMEOUT, self.writer.refusal(record)).await {
             Ok(Ok(_)) => answer,
             Ok(Err(why)) => unrecorded(&why.to_string()),
             Err(_) => unrecorded(&waits()),
@@ -318,7 +318,7 @@ impl Audit {
 
 /// Says that a record is not written yet, which is no reason to give up.
 fn waits() -> String {
-    format!("it is not written after {} s", PATIENCE.as_secs())
+    format!("it is not written after {} s", RECORD_TIMEOUT.as_secs())
 }
 
 pub(super) fn unavailable(why: &str) -> Refusal {

@@ -22,7 +22,7 @@ use nix::{
 use crate::sys::{self, Keeper, Note, Place};
 
 /// How soon a kill that came too soon is tried again.
-const AGAIN: Duration = Duration::from_millis(5);
+const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How often what runs left is looked for.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -285,7 +285,7 @@ impl State {
             .collect();
         for (key, kill) in due {
             match kill {
-                Kill::TooSoon => again = Some(now + AGAIN),
+                Kill::TooSoon => again = Some(now + RETRY_INTERVAL),
                 Kill::NotNeeded => drop(self.alarms.remove(&key)),
                 Kill::Sent => {
                     if let Some(alarm) = self.alarms.remove(&key) {

@@ -57,10 +57,10 @@ use crate::{
 };
 
 /// How long the last words of a container that has ended, and the runtime's own clearing up, may take.
-const CLEARING_UP: Duration = Duration::from_secs(5);
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long what a container said before its deadline may take to be read after it.
-const UNREAD: Duration = Duration::from_millis(5);
+const READ_GRACE: Duration = Duration::from_millis(5);
 
 /// How a hook ended that was killed with its container: what it used until then, nobody was left to say.
 const KILLED: Option<Reaped> = Some(Reaped {
@@ -71,7 +71,7 @@ const KILLED: Option<Reaped> = Some(Reaped {
 });
 
 /// How much of what a runtime prints is kept.
-const RUNTIMES_WORDS: usize = 4 * 1024;
+const RUNTIME_OUTPUT_BYTES: usize = 4 * 1024;
 
 /// A container whose first process has done its task, or has released the hook.
 #[derive(Debug)]
@@ -80,12 +80,12 @@ struct Contained {
     /// The container's first process.
     first: OwnedFd,
     group: Option<Group>,
-    runtime: Called,
+    runtime: RunningRuntime,
 }
 
 /// What is said to the first process of a container, and what it answers.
 #[derive(Debug)]
-struct Talk {
+struct Conversation {
     channel: UnixStream,
     first: OwnedFd,
     pid: i32,
@@ -96,7 +96,7 @@ struct Talk {
 
 /// A runtime that keeps a container: it ends with it.
 #[derive(Debug)]
-struct Called {
+struct RunningRuntime {
     hold: Hold,
     pid: i32,
     pidfd: OwnedFd,
@@ -232,7 +232,7 @@ impl Call<'_> {
             };
             drop(listener);
             // Kept beyond this: who is late is still asked how far it came.
-            let talk = talk.insert(Talk::with(channel).map_err(|e| Some(fault(e).into()))?);
+            let talk = talk.insert(Conversation::with(channel).map_err(|e| Some(fault(e).into()))?);
             if cancel.is_cancelled() {
                 return Err(Some(canceled().into()));
             }
@@ -241,7 +241,7 @@ impl Call<'_> {
         })
         .await;
         let stop = match (made, talk) {
-            (Ok(Ok(mut came)), Some(Talk { channel, first, .. })) => {
+            (Ok(Ok(mut came)), Some(Conversation { channel, first, .. })) => {
                 if let (Outcome::Released { evidence, .. }, Some(root)) =
                     (&mut came, &spec.runtime.root)
                 {
@@ -260,8 +260,10 @@ impl Call<'_> {
                 return Ok((contained, came));
             }
             (Ok(Err(None)) | Ok(Ok(_)), _) => return Err(runtime.refusal(&spec.runtime).await),
-            (Ok(Err(Some(stop))), talk) => of_container(stop, Talk::end(talk, runtime).await),
-            (Err(_), talk) => match Talk::end(talk, runtime).await {
+            (Ok(Err(Some(stop))), talk) => {
+                of_container(stop, Conversation::end(talk, runtime).await)
+            }
+            (Err(_), talk) => match Conversation::end(talk, runtime).await {
                 true => unseen().into(),
                 false => late().into(),
             },
@@ -277,7 +279,7 @@ impl Call<'_> {
     /// Has the first process of a container carry out an order, up to the hook's release.
     async fn converse(
         self,
-        talk: &mut Talk,
+        talk: &mut Conversation,
         order: &Order,
         stdio: [OwnedFd; 3],
         identity: Option<Identity>,
@@ -329,7 +331,7 @@ impl Call<'_> {
     }
 
     /// Starts a runtime, which makes a container and ends with it.
-    async fn call(self, command: Command, task: &Task<'_>) -> Result<Called, Stop> {
+    async fn call(self, command: Command, task: &Task<'_>) -> Result<RunningRuntime, Stop> {
         let fault = |e: io::Error| Fault::new("cannot start the container runtime", e);
         let Command {
             argv,
@@ -368,7 +370,7 @@ impl Call<'_> {
             pidfd,
         } = launch(&pool.pool, &job, hold, task.until.clone()).await?;
         let (step, errno) = (job.report().step(), job.report().errno());
-        let called = Called {
+        let called = RunningRuntime {
             hold,
             pid,
             pidfd,
@@ -419,7 +421,7 @@ impl Call<'_> {
                     number: found.st_ino,
                 },
                 kind: Kind::of(found.st_mode),
-                source: utf8(&lies(&grant.target).map_err(fault)?)?.to_owned(),
+                source: utf8(&fd_path(&grant.target).map_err(fault)?)?.to_owned(),
                 target: utf8(&grant.path)?.to_owned(),
                 writable,
             };
@@ -530,7 +532,7 @@ fn own(source: &Path, target: &str, executable: bool, writable: bool) -> Result<
 async fn by<T>(deadline: Instant, wait: impl Future<Output = T>) -> Result<T, Elapsed> {
     tokio::pin!(wait);
     match timeout_at(deadline.into(), &mut wait).await {
-        Err(_) => timeout(UNREAD, wait).await,
+        Err(_) => timeout(READ_GRACE, wait).await,
         made => made,
     }
 }
@@ -549,11 +551,11 @@ fn covers(root: Option<&Root>, outer: &Bind, inner: &Bind) -> bool {
 }
 
 /// Returns where an open file lies.
-fn lies(file: &impl AsRawFd) -> io::Result<PathBuf> {
+fn fd_path(file: &impl AsRawFd) -> io::Result<PathBuf> {
     fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-impl Talk {
+impl Conversation {
     fn with(channel: UnixStream) -> io::Result<Self> {
         let (pid, uid, first) = sys::peer(&channel)?;
         Ok(Self {
@@ -583,7 +585,7 @@ impl Talk {
     }
 
     /// Ends a container that is of no use any more. Returns whether its hook may have run.
-    async fn end(talk: Option<Self>, runtime: Called) -> bool {
+    async fn end(talk: Option<Self>, runtime: RunningRuntime) -> bool {
         let Some(mut talk) = talk else {
             runtime.end().await;
             return false;
@@ -592,13 +594,13 @@ impl Talk {
         drop(sys::kill(&talk.first));
         runtime.end().await;
         // What it said before. A message that was cut off by the deadline in the middle leaves what is known.
-        let last = Instant::now() + CLEARING_UP;
+        let last = Instant::now() + CLEANUP_TIMEOUT;
         while let Ok(Ok(_)) = timeout_at(last.into(), talk.next()).await {}
         talk.ran
     }
 }
 
-impl Called {
+impl RunningRuntime {
     /// Waits for its end on the side.
     fn watch(&self) -> io::Result<AsyncFd<OwnedFd>> {
         sys::watch(self.pidfd.try_clone()?)
@@ -606,7 +608,7 @@ impl Called {
 
     /// Ends a container that was made for nothing, or nothing came of.
     async fn end(self) {
-        let finished = self.finish(Instant::now() + CLEARING_UP).await;
+        let finished = self.finish(Instant::now() + CLEANUP_TIMEOUT).await;
         match finished {
             Ok(ended) if ended.cause == Cause::Itself => {}
             Ok(_) => tracing::error!("a container did not end, and was killed"),
@@ -622,7 +624,7 @@ impl Called {
             deadline,
             memory: None,
             on_output_limit: OnOutputLimit::Drain,
-            output_bytes: RUNTIMES_WORDS,
+            output_bytes: RUNTIME_OUTPUT_BYTES,
         };
         // Large, and this is nested deep.
         Ok(Box::pin(running.finish(supervision)).await)
@@ -630,7 +632,7 @@ impl Called {
 
     /// Says why one that has ended made no container.
     async fn refusal(self, runtime: &Runtime) -> Stop {
-        let ended = match self.finish(Instant::now() + CLEARING_UP).await {
+        let ended = match self.finish(Instant::now() + CLEANUP_TIMEOUT).await {
             Ok(ended) => ended,
             Err(error) => return Fault::new("cannot wait for the container runtime", error).into(),
         };
@@ -663,7 +665,7 @@ impl Contained {
             group,
             runtime,
         } = self;
-        let Called {
+        let RunningRuntime {
             hold,
             pid,
             pidfd,
@@ -700,7 +702,11 @@ impl Running {
             _words,
         } = self;
         let ended = Box::pin(runtime.finish(supervision)).await;
-        let last = timeout_at((Instant::now() + CLEARING_UP).into(), receive(&mut channel)).await;
+        let last = timeout_at(
+            (Instant::now() + CLEANUP_TIMEOUT).into(),
+            receive(&mut channel),
+        )
+        .await;
         let out_of_memory = group.as_ref().is_some_and(Group::ran_out_of_memory);
         remove(group).await;
         let (cause, leader) = match (last, ended.cause) {

@@ -51,7 +51,7 @@ use crate::{
 };
 
 /// How much of what a self-test's child says is kept.
-const WORDS: usize = 64 * 1024;
+const PROBE_OUTPUT_BYTES: usize = 64 * 1024;
 
 /// What starts hooks: this process itself.
 #[derive(Debug)]
@@ -230,7 +230,7 @@ async fn probe(
         deadline,
         memory: None,
         on_output_limit: OnOutputLimit::Kill,
-        output_bytes: WORDS,
+        output_bytes: PROBE_OUTPUT_BYTES,
     };
     // Large, and nested deep.
     let ended = Box::pin(running.finish(supervision)).await;

@@ -36,10 +36,10 @@ use crate::{
 };
 
 /// How long a child that is stuck before its exec may take to die once killed, or to end by itself.
-const STUCK: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How much is kept of what `sandbox-exec` prints.
-const WORDS: usize = 4 * 1024;
+const SANDBOX_EXEC_OUTPUT_BYTES: usize = 4 * 1024;
 
 /// A child that runs: unconfined as it was meant to, or under a profile, which was seen from inside.
 #[derive(Debug)]
@@ -185,10 +185,10 @@ async fn unproved(why: Unproved, running: Running) -> Refusal {
     let supervision = Supervision {
         cancel: CancellationToken::new(),
         chunks: None,
-        deadline: Instant::now() + STUCK,
+        deadline: Instant::now() + KILL_TIMEOUT,
         memory: None,
         on_output_limit: OnOutputLimit::Kill,
-        output_bytes: WORDS,
+        output_bytes: SANDBOX_EXEC_OUTPUT_BYTES,
     };
     // Large, and nested deep.
     let ended = Box::pin(running.finish(supervision)).await;
@@ -253,7 +253,8 @@ async fn spawn(
         }
         Some(sys::start(start))
     });
-    let Ok(started) = timeout_at((until.deadline + STUCK).into(), &mut starting).await else {
+    let Ok(started) = timeout_at((until.deadline + KILL_TIMEOUT).into(), &mut starting).await
+    else {
         let refusal = until.refusal();
         // Killed, and stuck all the same: what it holds stays occupied until its end.
         tokio::spawn(async move {

@@ -54,7 +54,7 @@ use crate::{
 const PENDING_SIGNALS: u64 = 256;
 
 /// How long a child that is stuck before its exec may take to die once killed, before that is no longer waited for.
-const STUCK: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What starts hooks.
 #[derive(Debug)]
@@ -534,7 +534,7 @@ pub(in crate::sandbox) async fn launch(
         None => {
             // At the deadline it is killed already.
             canceled = until.cancel.is_cancelled() && job.expire() == Overdue::Killed;
-            match timeout(STUCK, &mut answer).await {
+            match timeout(KILL_TIMEOUT, &mut answer).await {
                 Ok(launch) => launch,
                 Err(_) => {
                     let step = job.report().step();

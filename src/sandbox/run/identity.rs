@@ -92,7 +92,7 @@ const NEEDED: [(u32, &str); 6] = [
 const HELD: usize = 16;
 
 /// How long the end of what daemons left is waited for, and how often it is looked for meanwhile.
-const PATIENCE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Where the locks stand; one place for the whole machine, because uids are.
@@ -188,7 +188,7 @@ impl Identities {
                     process.kill()?;
                     killed += 1;
                 }
-                if begun.elapsed() > PATIENCE {
+                if begun.elapsed() > KILL_TIMEOUT {
                     aside.push(uid);
                 }
             }
@@ -198,7 +198,7 @@ impl Identities {
                     "processes of hooks outlived their daemon and its keeper; they are killed"
                 );
             }
-            if killed == 0 || begun.elapsed() > PATIENCE {
+            if killed == 0 || begun.elapsed() > KILL_TIMEOUT {
                 if !aside.is_empty() {
                     tracing::warn!(uids = ?aside, "something runs under uids of `hooks.uid_range` that is no hook, or does not end; no hook gets these uids");
                     self.free().unknown.retain(|uid| !aside.contains(uid));

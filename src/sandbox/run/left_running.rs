@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// How long the end of what is killed is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often it is looked for meanwhile.
 const LOOK: Duration = Duration::from_millis(5);
@@ -126,7 +126,7 @@ pub(in crate::sandbox) fn kill_left(directory: &Path, groups: &Path) -> io::Resu
         if of_hooks.is_empty() {
             return Ok(killed.len());
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > KILL_TIMEOUT {
             let pids: Vec<_> = of_hooks.iter().map(|it| it.pid.to_string()).collect();
             let message = format!("killed, and does not end: {}", pids.join(", "));
             return Err(io::Error::new(io::ErrorKind::TimedOut, message));

@@ -25,10 +25,10 @@ pub(in crate::sandbox) const BACKLOG: usize = 64;
 const THREADS: usize = 2;
 
 /// How soon a removal is tried again that failed for want of something.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a daemon that ends waits for removals. What is left then, the next one removes.
-const LINGER: Duration = Duration::from_secs(5);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The threads that remove. They end, within bounds, when this is dropped.
 #[derive(Debug)]
@@ -162,7 +162,7 @@ impl Litter {
 
 impl Drop for Litter {
     fn drop(&mut self) {
-        let give_up = Instant::now() + LINGER;
+        let give_up = Instant::now() + EXIT_TIMEOUT;
         let mut state = self.shared.lock();
         state.closed = true;
         self.shared.changed.notify_all();
@@ -296,7 +296,9 @@ impl Shared {
                 };
                 of_caller.busy = false;
                 of_caller.waiting.push_front(kept);
-                state.again.push_back((Instant::now() + AGAIN, caller));
+                state
+                    .again
+                    .push_back((Instant::now() + RETRY_INTERVAL, caller));
                 continue;
             }
             if let Some(of_caller) = state.callers.get_mut(&caller) {

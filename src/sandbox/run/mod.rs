@@ -62,11 +62,11 @@ use crate::{
 };
 
 /// How long the set-up of a hook may keep others waiting: it takes some milliseconds, unless something hangs.
-const SETUP: Duration = Duration::from_millis(250);
+const SETUP_TURN: Duration = Duration::from_millis(250);
 
 /// How long a hook may keep others waiting once it is executed: that is when a program is loaded, and many are done by then. Hundreds
 /// that are loaded at once take the processors from the one hook of somebody else, and from the daemon.
-const FIRST: Duration = Duration::from_millis(5);
+const LOADING_TURN: Duration = Duration::from_millis(5);
 
 /// What a [`Sandbox`] is made of.
 #[derive(Debug)]
@@ -236,7 +236,7 @@ impl StartedHook {
         async move {
             let end = match end {
                 Err(errno) => Ok(End::ExecFailed(errno)),
-                Ok(finish) => turn.spend(FIRST, finish).await.map(End::Ran),
+                Ok(finish) => turn.spend(LOADING_TURN, finish).await.map(End::Ran),
             };
             // The tree is dead: what it left is removed on the side, and another may be started.
             drop((run, turn));
@@ -329,7 +329,7 @@ impl Sandbox {
             () = task.cancel.cancelled() => return Err(canceled().into()),
         };
         // Boxed, and not made before: thousands may wait for their turn.
-        let (released, run) = turn.spend(SETUP, Box::pin(self.set_up(task))).await?;
+        let (released, run) = turn.spend(SETUP_TURN, Box::pin(self.set_up(task))).await?;
         let Released {
             observed,
             setup,

@@ -41,7 +41,7 @@ const KEPT_FILE: &str = "around/file";
 
 /// Files for a self-test: some granted, some not, all within reach of the hook's user.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Ground {
+pub(in crate::sandbox) struct Fixture {
     denied: PathBuf,
     granted: PathBuf,
     /// Owned by the hook's user, granted to nobody.
@@ -107,8 +107,8 @@ impl Attempts {
     }
 }
 
-impl Ground {
-    pub(in crate::sandbox) fn lay(
+impl Fixture {
+    pub(in crate::sandbox) fn create(
         policy: &Policy,
         directory: &RunDir,
         (denied, granted): (&Path, &Path),

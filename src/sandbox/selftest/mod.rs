@@ -35,7 +35,7 @@ use crate::{
             scratch::RunDir,
             task::{Action, Task},
         },
-        selftest::fixture::{Check, Effect, Ground, seen},
+        selftest::fixture::{Check, Effect, Fixture, seen},
     },
     sys::Attempt,
 };
@@ -292,7 +292,7 @@ fn lacked(checks: &[Check], results: &[Option<isize>]) -> Result<(), Refusal> {
 
 /// What a child of the self-test is started on. Dropped in this order.
 struct Site {
-    ground: Ground,
+    fixture: Fixture,
     lease: Option<Lease>,
     resources: RunResources,
 }
@@ -542,7 +542,7 @@ impl Sandbox {
         let own_uid = lease.is_some();
 
         let site = self.site(policy, lease.as_ref())?;
-        let free = site.ground.attempts(policy, prepared.axes(), own_uid);
+        let free = site.fixture.attempts(policy, prepared.axes(), own_uid);
         let unconfined = self.probe_on(&site, &Noop, policy, free.attempts).await?;
         lacked(&free.checks, &unconfined)?;
         // The effect must show too, or its absence under confinement would prove nothing.
@@ -558,10 +558,10 @@ impl Sandbox {
         drop(site);
 
         let site = self.site(policy, lease.as_ref())?;
-        let ground = &site.ground;
-        let mut confined = ground.attempts(policy, prepared.axes(), own_uid);
+        let fixture = &site.fixture;
+        let mut confined = fixture.attempts(policy, prepared.axes(), own_uid);
         let checks = confined.checks;
-        confined.attempts.push(ground.descriptor());
+        confined.attempts.push(fixture.descriptor());
         let results = self
             .probe_on(&site, backend, policy, confined.attempts)
             .await?;
@@ -590,7 +590,10 @@ impl Sandbox {
                 proof.deny.push(Leg::new(check.what, held, observed));
             }
         }
-        let (control, seen) = (ground.witness.metadata(), results.last().copied().flatten());
+        let (control, seen) = (
+            fixture.witness.metadata(),
+            results.last().copied().flatten(),
+        );
         if let Some(proof) = proofs
             .iter_mut()
             .find(|proof| proof.axis == Axis::Environment)
@@ -649,9 +652,9 @@ impl Sandbox {
         let instance = &self.parts.instance;
         let resources = self.test_directory(lease)?;
         let canaries = (instance.canary_denied(), instance.canary_granted());
-        let ground = Ground::lay(policy, resources.directory(), canaries, identity);
+        let fixture = Fixture::create(policy, resources.directory(), canaries, identity);
         Ok(Site {
-            ground: ground.map_err(not_made)?,
+            fixture: fixture.map_err(not_made)?,
             lease: lease.cloned(),
             resources,
         })
@@ -667,11 +670,11 @@ impl Sandbox {
     ) -> Result<Vec<Option<isize>>, Stop> {
         let confines = backend.name().confines();
         let grants = match confines {
-            true => self.granted(policy, &site.ground)?,
+            true => self.granted(policy, &site.fixture)?,
             false => Vec::new(),
         };
         let fault = |e| Fault::new("cannot open the self-test's files", e);
-        let kept = (confines && !policy.files.read_only.is_empty()).then(|| site.ground.kept());
+        let kept = (confines && !policy.files.read_only.is_empty()).then(|| site.fixture.kept());
         let kept = kept.transpose().map_err(fault)?;
         let task = Task {
             action: Action::Probe(attempts),
@@ -772,9 +775,9 @@ impl Sandbox {
     }
 
     /// Opens what a self-test's confined child is granted.
-    fn granted(&self, policy: &Policy, ground: &Ground) -> Result<Vec<OpenGrant>, Stop> {
+    fn granted(&self, policy: &Policy, fixture: &Fixture) -> Result<Vec<OpenGrant>, Stop> {
         let mut opened = self.places().open_system(&policy.files)?;
-        let own = ground.grants(policy);
+        let own = fixture.grants(policy);
         opened.extend(own.map_err(|e| Fault::new("cannot open the self-test's files", e))?);
         Ok(opened)
     }

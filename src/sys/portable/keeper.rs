@@ -40,7 +40,7 @@ fn keep(pipe: &OwnedFd, alive: &OwnedFd, table: &[AtomicI32]) -> ! {
     close(alive.as_raw_fd()).ok();
     let most = sysconf(SysconfVar::OPEN_MAX).ok().flatten();
     let most = most.and_then(|most| i32::try_from(most).ok());
-    for fd in 0..most.unwrap_or(MOST_FDS).min(MOST_FDS) {
+    for fd in 0..most.unwrap_or(MAX_FDS).min(MAX_FDS) {
         if fd != pipe.as_raw_fd() && fd != alive.as_raw_fd() {
             close(fd).ok();
         }
@@ -60,4 +60,4 @@ fn keep(pipe: &OwnedFd, alive: &OwnedFd, table: &[AtomicI32]) -> ! {
 }
 
 /// Where to stop closing: nothing is open above when the daemon has just begun.
-const MOST_FDS: i32 = 4096;
+const MAX_FDS: i32 = 4096;

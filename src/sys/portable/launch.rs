@@ -28,7 +28,7 @@ use nix::{
 use super::{Process, shared::PointerList};
 
 /// Descriptors above are looked for where the system says that there is no limit on their number.
-const MOST_FDS: i32 = 1 << 16;
+const MAX_FDS: i32 = 1 << 16;
 
 /// What is started.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub fn start(start: Start) -> io::Result<Process> {
         .process_group(0);
     let most = sysconf(SysconfVar::OPEN_MAX).ok().flatten();
     let most = most.and_then(|most| i32::try_from(most).ok());
-    let most = most.unwrap_or(MOST_FDS).min(MOST_FDS);
+    let most = most.unwrap_or(MAX_FDS).min(MAX_FDS);
     let (arguments, variables) = (PointerList::to(&argv), PointerList::to(&environment));
     let prepare = move || {
         // What the pointers lead into lives as long as this closure.

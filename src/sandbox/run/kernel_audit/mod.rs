@@ -36,7 +36,7 @@ use self::record::{Call, Record};
 use crate::sandbox::run::denials::Denials;
 
 /// How long the end of a run may wait for what the kernel has not delivered yet.
-const PATIENCE: Duration = Duration::from_millis(20);
+const SETTLE_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// How long to wait between asking whether it has.
 const BETWEEN_ASKING: Duration = Duration::from_micros(100);
@@ -261,7 +261,7 @@ impl AuditLog {
 
     /// Asks until everything that was written before is delivered, or it takes too long. Returns the last answer.
     fn wait_until_delivered(&self) -> io::Result<Option<(State, bool)>> {
-        let give_up = Instant::now() + PATIENCE;
+        let give_up = Instant::now() + SETTLE_TIMEOUT;
         loop {
             let state = lock(&self.control).state()?;
             let delivered = state.backlog == 0 && self.kauditd.is_some_and(is_asleep);
