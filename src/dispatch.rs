@@ -1,4 +1,5 @@
-//! All hooks due at a lifecycle point: each through the one pipeline, in the order that the contract says, to one answer.
+//! Runs all hooks due at a lifecycle point and merges their verdicts. Each goes through the one pipeline, in the
+//! contract's order.
 
 use std::{
     ffi::OsString,
@@ -40,11 +41,11 @@ mod builtin;
 pub struct Dispatch {
     /// The agent's mode, where that decides which commands may run.
     pub agent_mode: AgentMode,
-    /// The contract, in any of its modes; `None` = whatever all due hooks speak.
+    /// The contract, in any of its modes; `None` = that of all due hooks.
     pub contract: Option<Mode>,
     /// How many hooks led to it.
     pub depth: u32,
-    /// What is known around the event.
+    /// Context of the event.
     pub envelope: Envelope,
     /// The event.
     pub event: Event,
@@ -54,19 +55,19 @@ pub struct Dispatch {
     pub inline: Vec<Registered>,
     /// The largest reply the caller takes, bytes.
     pub max_reply_bytes: u64,
-    /// What happens if the client goes away.
+    /// Behaviour if the client disconnects.
     pub on_disconnect: OnDisconnect,
     /// Whether the failure policy is tightened.
     pub on_failure: OnFailure,
-    /// Whether the stage before the others is meant.
+    /// Whether to run the stage before the others.
     pub preempt: bool,
     /// Whether hooks without confirmed confinement are to be refused.
     pub require_confirmed: bool,
     /// Whose hooks.
     pub scope: Scope,
-    /// The session; empty = the one that the event tells of, under the contract of the hooks.
+    /// The session; empty = the one in the event, under the contract of the hooks.
     pub session: String,
-    /// Binds `${source}`; `None` = the tree that the event tells of, under the contract of the hooks.
+    /// Binds `${source}`; `None` = the tree in the event, under the contract of the hooks.
     pub source: Option<PathBuf>,
     /// The wall time of the whole.
     pub timeout: Option<Duration>,
@@ -74,13 +75,13 @@ pub struct Dispatch {
     pub workspace: Option<PathBuf>,
 }
 
-/// What became of a dispatch.
+/// Result of a dispatch.
 #[derive(Debug)]
 #[must_use]
 pub struct Dispatched {
     /// The contract's own events, in order.
     pub events: Vec<ContractEvent>,
-    /// What all hooks come to.
+    /// The merged verdict of all hooks.
     pub folded: Folded,
     /// The hooks that were reached, in the order in which they were.
     pub hooks: Vec<Reached>,
@@ -88,7 +89,7 @@ pub struct Dispatched {
     pub lifetime: Option<Lifetime>,
     /// Messages to deliver, in order.
     pub pushes: Vec<Push>,
-    /// The session that the request or the event tells of; may be empty.
+    /// The session in the request or the event; may be empty.
     pub session: String,
     /// The version of the contract; empty where no hook was due and none was named.
     pub version: &'static str,
@@ -101,11 +102,11 @@ pub struct Reached {
     pub event: Option<ContractEvent>,
     /// The hook's name.
     pub name: String,
-    /// Whether it only looked on, after one before it had stopped what comes next: its verdict counts for nothing.
+    /// Whether it was an observer, after one before it had blocked: its verdict counts for nothing.
     pub only_looked_on: bool,
-    /// What is written down about it; `None` where nothing was to be started.
+    /// Its audit record; `None` where nothing was to be started.
     pub recorded: Option<Recorded>,
-    /// What it means.
+    /// Its verdict.
     pub verdict: Verdict,
 }
 
@@ -162,7 +163,7 @@ impl Dispatch {
             .await
     }
 
-    /// Takes over what the event tells, under the contract of the hooks, where the request is silent.
+    /// Fills fields absent in the request from the event, under the hooks' contract.
     fn told(mut self, mode: Option<Mode>, rules: &Rules, peer: Peer) -> Self {
         let Some(mode) = mode else {
             return self;
@@ -236,8 +237,8 @@ impl Dispatch {
         Ok(configured.chain(inline.cloned()).collect())
     }
 
-    /// Puts hooks into the order in which they run, equal ones once where the contract has it so, each as far as its
-    /// contract's gate lets it.
+    /// Sorts hooks into running order, without duplicates, as far as the gate allows. Both order and equality are the
+    /// contract's.
     fn in_order(&self, mode: Mode, due: Vec<Registered>, lists: &Lists) -> Vec<Registered> {
         let mut hooks: Vec<Registered> = Vec::with_capacity(due.len());
         for mut hook in due {
@@ -251,7 +252,7 @@ impl Dispatch {
         hooks
     }
 
-    /// Returns a mode of the contract that all due hooks speak; `None` where no hook is due and none is named.
+    /// Returns a mode of the contract common to all due hooks. `None` where no hook is due and none is named.
     fn spoken(&self, due: &[Registered]) -> Result<Option<Mode>, InvalidField> {
         let Some(first) = due.first() else {
             return Ok(self.contract);
@@ -316,7 +317,7 @@ impl Dispatch {
         all
     }
 
-    /// Makes the call of one hook: it has what is left of the time for all.
+    /// Builds the call of one hook, with the remaining time of the dispatch.
     fn call(&self, all: &Call) -> Call {
         let arrived = Instant::now();
         let limits = [self.timeout, all.caller_timeout].into_iter().flatten();
@@ -402,7 +403,7 @@ impl Dispatch {
     }
 }
 
-/// Returns the tree that an event says a worktree was made from, where it may be one's source.
+/// Returns the tree that an event names as the source of a worktree, if permitted.
 pub(crate) fn source_of(mode: Mode, event: &Event, rules: &Rules, peer: Peer) -> Option<PathBuf> {
     let path = PathBuf::from(mode.source(event)?);
     rules.may_bind(&path, &peer).then_some(path)
@@ -580,7 +581,7 @@ impl One {
     }
 }
 
-/// Asks the operator whether the tool of a request may be called.
+/// Requests the operator's approval of a request's tool call.
 async fn approve(
     pipeline: &Pipeline,
     call: &Call,
@@ -604,8 +605,8 @@ async fn approve(
         .await
 }
 
-/// Returns the name and the input, as JSON, of the tool that is to be called: what the event says counts over what the request
-/// knows, as it does for hooks.
+/// Returns the name and the input, as JSON, of the tool call. The event has precedence over the request, as it does for
+/// hooks.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Why a request was not run, and what broke on our side. What a hook did is neither: that is an outcome.
+//! Refusals and faults: why a request was not run. What a hook did is neither: that is an outcome.
 
 use std::{borrow::Cow, error::Error, fmt, io, mem::discriminant, time::Duration};
 
@@ -109,7 +109,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Refuses to start a hook that nobody waits for any more.
+/// Refuses to start a hook whose caller is gone.
 pub fn canceled() -> Refusal {
     let message =
         "the caller is gone, or the daemon's drain time is over; the hook was not started";
@@ -155,7 +155,7 @@ pub enum Fact {
 }
 
 impl Fact {
-    /// Returns a text that somebody else may have written.
+    /// Returns a fact's text that may be of foreign origin.
     const fn text_mut(&mut self) -> Option<&mut String> {
         match self {
             Self::Allowlist(text)
@@ -193,18 +193,18 @@ impl Fact {
 pub struct Refusal {
     /// The field at fault, where it is one.
     pub field: Option<InvalidField>,
-    /// What the caller or an operator can act on.
+    /// The message: what the caller or an operator can act on.
     pub message: String,
     /// More about it, each fact once.
     pub facts: Vec<Fact>,
     /// The stable reason.
     pub reason: Reason,
-    /// When to ask again, where that is known better than from the reason.
+    /// The retry delay, where it is known better than from the reason.
     pub retry: Option<Duration>,
 }
 
 impl Refusal {
-    /// Takes registered secrets out of what it says.
+    /// Redacts registered secrets in its texts.
     pub(crate) fn redact(&mut self, redactor: &Redactor) {
         redactor.clean(&mut self.message);
         let texts = self.facts.iter_mut().filter_map(Fact::text_mut);
@@ -215,7 +215,7 @@ impl Refusal {
         }
     }
 
-    /// Refuses for a reason, in words.
+    /// Builds a refusal from a reason and a message.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             field: None,
@@ -245,7 +245,7 @@ impl Refusal {
         Self::new(Reason::Overloaded, message).with(Fact::Errno(errno))
     }
 
-    /// Says when to ask again.
+    /// Sets the retry delay.
     #[must_use]
     pub const fn after(mut self, delay: Duration) -> Self {
         self.retry = Some(delay);
@@ -261,13 +261,13 @@ impl Refusal {
         self
     }
 
-    /// Says that the hook ran all the same.
+    /// Marks that the hook ran all the same.
     #[must_use]
     pub fn released(self) -> Self {
         self.with(Fact::Released)
     }
 
-    /// Returns whether it says that the hook ran all the same.
+    /// Returns whether the hook ran all the same.
     pub fn is_released(&self) -> bool {
         self.facts.contains(&Fact::Released)
     }
@@ -283,7 +283,7 @@ impl Refusal {
         })
     }
 
-    /// Returns what an operator can do about it.
+    /// Returns the operator's fix.
     pub fn fix(&self) -> Option<&str> {
         self.facts.iter().find_map(|fact| {
             if let Fact::Fix(fix) = fact {
@@ -333,7 +333,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Says what was being done when what broke.
+    /// Builds a fault from the failed operation and its cause.
     pub fn new(
         doing: impl Into<String>,
         cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -345,7 +345,7 @@ impl Fault {
     }
 }
 
-/// Why a request did not come to its outcome.
+/// The reason why a request has no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum Stop {
     /// Something broke.
@@ -357,7 +357,7 @@ pub enum Stop {
 }
 
 impl From<Fault> for Stop {
-    /// What broke for want of something is refused as `OVERLOADED`.
+    /// Converts a fault; one for lack of a resource becomes `OVERLOADED`.
     fn from(fault: Fault) -> Self {
         match lacking(&fault) {
             Some(errno) => Refusal::for_want(&chain(&fault), errno).into(),
@@ -372,8 +372,8 @@ impl From<InvalidField> for Stop {
     }
 }
 
-/// What a system call fails with where the system lacks something that is there again once others have done with it: descriptors,
-/// processes and threads, memory, locks, room on a disk.
+/// Errors of system calls for lack of a resource that others release again. It is descriptors, processes and threads,
+/// memory, locks, or room on a disk.
 const SCARCE: [Errno; 8] = [
     Errno::EAGAIN,
     Errno::EDQUOT,
@@ -385,8 +385,8 @@ const SCARCE: [Errno; 8] = [
     Errno::ENOSPC,
 ];
 
-/// Returns what an error says that the system lacks for the moment; `None` where it says something else. What the request asks for
-/// may be right, and the same request succeed later. `EAGAIN` of a call that only would have to wait is to be handled before.
+/// Returns the resource that an error shows to be temporarily exhausted; else `None`. What the request asks for may be
+/// right, and the same request succeed later. `EAGAIN` of a call that only would have to wait is to be handled before.
 pub(crate) fn lacking(error: &(dyn Error + 'static)) -> Option<Errno> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -407,8 +407,8 @@ pub(crate) fn lacking(error: &(dyn Error + 'static)) -> Option<Errno> {
     None
 }
 
-/// Returns a result as it is, whose error would be taken for an answer; refuses where it is none because the system
-/// [lacks](lacking) something: `OVERLOADED`.
+/// Refuses as `OVERLOADED` if an error is [`lacking`] a resource; else returns the result. The error would be taken for
+/// an answer otherwise.
 pub(crate) fn unless_lacking<T, E: Error + 'static>(
     what: impl fmt::Display,
     result: Result<T, E>,
@@ -422,8 +422,8 @@ pub(crate) fn unless_lacking<T, E: Error + 'static>(
     }
 }
 
-/// Returns a text that is at most so many bytes long: itself, or its beginning with a note of how much there was and of the
-/// SHA-256 of the whole. The note alone is about 100 bytes.
+/// Truncates a text to a maximum length, bytes. The note at its end has the original length and the SHA-256 of the
+/// whole. The note alone is about 100 bytes.
 pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);
@@ -434,7 +434,7 @@ pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}{note}", &text[..head]))
 }
 
-/// Returns the greatest index of a text at or below another one at which it can be cut.
+/// Returns the greatest char boundary of a text at or below an index.
 pub(crate) fn floor_char_boundary(text: &str, index: usize) -> usize {
     let index = index.min(text.len());
     (0..=index)

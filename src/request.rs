@@ -1,4 +1,4 @@
-//! A request, decoded: once one exists, it is well-formed.
+//! A decoded request: once one exists, it is well-formed.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use crate::{
     model::{Backing, Event, Hook, Narrow, OnDisconnect, OnFailure, ProfileName},
 };
 
-/// One hook to run, as asked for.
+/// A request to run one hook.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What stands behind the command beside a consent.
+    /// The basis of the command's admission beside a consent.
     pub backing: Backing,
     /// The contract and its mode.
     pub contract: Mode,
     /// How many hooks led to it.
     pub depth: u32,
-    /// What the hook's entry says about how its end is read.
+    /// The fields of the hook's entry that affect how its end is interpreted.
     pub entry: Entry,
-    /// What is known around the event.
+    /// Context of the event.
     pub envelope: Envelope,
     /// The event.
     pub event: Event,
@@ -28,13 +28,13 @@ pub struct Request {
     pub id: String,
     /// The largest reply the caller takes, bytes.
     pub max_reply_bytes: u64,
-    /// What the request takes away from its profile.
+    /// The request's restrictions of its profile.
     pub narrow: Narrow,
-    /// What happens if the client goes away.
+    /// Behaviour if the client disconnects.
     pub on_disconnect: OnDisconnect,
     /// Whether the failure policy is tightened.
     pub on_failure: OnFailure,
-    /// Whether it only looks on, after a hook before it has stopped what comes next.
+    /// Whether it is an observer, after a hook before it has blocked.
     pub only_looks_on: bool,
     /// The profile, if the caller names one.
     pub profile: Option<ProfileName>,
@@ -44,7 +44,7 @@ pub struct Request {
     pub require_confirmed: bool,
     /// Scopes pushes; may be empty.
     pub session: String,
-    /// The wall time the caller asks for.
+    /// The caller's wall time for the hook.
     pub timeout: Option<Duration>,
 }
 

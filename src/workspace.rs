@@ -1,5 +1,5 @@
-//! Looks into a request's workspace from inside the daemon, as far as who asks could, without leaving it by a link and
-//! without being held up by what lies in it.
+//! Access to files of a request's workspace from inside the daemon. It has the caller's rights, leaves the workspace by
+//! no link, and is not held up by what lies in it.
 //!
 //! Nothing here writes. What may be a workspace, the gate says.
 
@@ -45,7 +45,7 @@ pub(crate) enum Elsewhere {
 }
 
 impl Directory {
-    /// Returns where a runtime works, or its workspace where it does not say.
+    /// Returns a runtime's working directory, or its workspace where none is known.
     ///
     /// # Errors
     ///
@@ -75,8 +75,8 @@ impl Directory {
         &self.workspace
     }
 
-    /// Opens it with the rights of a caller, or the daemon's own where nobody is named. They last as long as what is
-    /// returned, on this thread.
+    /// Opens it with the rights of a caller, or the daemon's own for `None`. They last as long as what is returned, on
+    /// this thread.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ pub(crate) struct Named {
     pub(crate) is_directory: bool,
 }
 
-/// What a file holds, if it was read.
+/// Content of a file, if it was read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Content {
     /// There is no such file.
@@ -136,12 +136,12 @@ impl Opened {
         &self.directory.workspace
     }
 
-    /// Returns it and the directories above it, the workspace last: each as its path in the workspace.
+    /// Returns it and the directories above it, up to the workspace. Each is its path in the workspace.
     pub(crate) fn upwards(&self) -> impl Iterator<Item = &Path> {
         self.directory.below.ancestors()
     }
 
-    /// Returns at most so many of its entries but those whose names start with a dot, and whether there may be more.
+    /// Lists at most this many entries without a leading dot, and whether more exist.
     ///
     /// # Errors
     ///
@@ -184,7 +184,8 @@ impl Opened {
         }
     }
 
-    /// Says whether a directory of the workspace, or one above it, has an entry of this name that is a file or directory.
+    /// Returns whether the directory or one above it has an entry of this name. It is a file or directory, and the
+    /// search ends at the workspace.
     pub(crate) fn is_below(&self, name: &str) -> bool {
         self.upwards().any(|path| {
             self.kind(&path.join(name))
@@ -239,7 +240,7 @@ impl Opened {
         )
     }
 
-    /// Refuses what only a group of the daemon's own may read: a thread that takes a caller's rights keeps its groups.
+    /// Rejects files readable only by a group of the daemon's. A thread that takes a caller's rights keeps its groups.
     fn check(&self, file: &File) -> io::Result<std::fs::Metadata> {
         let metadata = file.metadata()?;
         match self.reader {

@@ -1,4 +1,4 @@
-//! How hooks end: what a contract reads.
+//! The end of a hook process, as contracts read it.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use super::{Bearing, Entry, Skip};
 
-/// How the process ended, as the contract may see it.
+/// The way a process ended, as far as the contract may see it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum EndKind {
-    /// The caller went away or canceled.
+    /// The caller disconnected or canceled.
     Canceled,
     /// It could not be executed.
     ExecFailed,
@@ -24,7 +24,7 @@ pub enum EndKind {
 }
 
 impl EndKind {
-    /// Returns why an end yields nothing whatever was printed; `None` for exit 0.
+    /// Returns why an end's output is not read; `None` for exit 0.
     pub(super) const fn failure(self) -> Option<Skip> {
         match self {
             // Both were killed. The contracts' own words know no other name for it; the outcome says who did it and why.
@@ -37,20 +37,20 @@ impl EndKind {
     }
 }
 
-/// The end of a hook: what a contract reads.
+/// The end of a hook, as a contract interprets it.
 #[derive(Clone, Copy, Debug)]
 pub struct End<'a> {
     /// When it ended, for the contract's own event.
     pub at: Option<Timestamp>,
-    /// How far confinement bore on it.
+    /// Degree to which confinement affected it.
     pub bearing: Bearing,
     /// The command, for the contract's own event.
     pub command: &'a str,
     /// How long it took, for the contract's own event.
     pub duration: Option<Duration>,
-    /// What its entry says.
+    /// The fields of its config entry.
     pub entry: Entry,
-    /// Why it could not be started, in the system's words; may be empty.
+    /// The system's error text if it could not be started; may be empty.
     pub error: &'a str,
     /// How it ended.
     pub kind: EndKind,
@@ -60,9 +60,9 @@ pub struct End<'a> {
     pub point: &'a str,
     /// The session; may be empty.
     pub session: &'a str,
-    /// What it printed to stderr, up to the cap.
+    /// Its stderr, up to the cap.
     pub stderr: &'a [u8],
-    /// What it printed, up to the cap.
+    /// Its stdout, up to the cap.
     pub stdout: &'a [u8],
     /// Whether stdout was cut.
     pub stdout_truncated: bool,
@@ -71,7 +71,7 @@ pub struct End<'a> {
 }
 
 impl Default for End<'_> {
-    /// Returns the end of a hook that printed nothing and exited with 0.
+    /// Returns the end of a hook with empty output and exit code 0.
     fn default() -> Self {
         Self {
             at: None,

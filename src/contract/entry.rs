@@ -1,4 +1,4 @@
-//! What a hook's entry says that bears on how its end is read.
+//! The fields of a hook's config entry that affect how its end is interpreted.
 
 use std::time::Duration;
 
@@ -7,30 +7,30 @@ use serde_json::{Map, Value};
 use super::Report;
 use crate::model::{InvalidField, OnFailure};
 
-/// The mode an agent is in, where that decides which commands may run.
+/// The agent's mode, where it decides which commands may run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AgentMode {
-    /// It acts by itself.
+    /// It acts without approval.
     Auto,
-    /// It is in a mode that is not known here, for which no list has entries of its own.
+    /// An unknown mode, for which no list has entries of its own.
     Other,
     /// It plans and changes nothing.
     Plan,
-    /// It only looks.
+    /// It only reads.
     ReadOnly,
-    /// It asks.
+    /// It asks for approval.
     Standard,
 }
 
 impl AgentMode {
-    /// Parses its name.
+    /// Parses a mode's name.
     pub fn parse(name: &str) -> Self {
         let known = [Self::Auto, Self::Plan, Self::ReadOnly, Self::Standard];
         let mode = known.into_iter().find(|mode| mode.as_str() == name);
         mode.unwrap_or(Self::Other)
     }
 
-    /// Returns its name; empty where it is not known.
+    /// Returns the mode's name; empty if unknown.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -42,40 +42,40 @@ impl AgentMode {
     }
 }
 
-/// What becomes of a failure at a point where the contract leaves that to the entry.
+/// Effect of a failure at a point where the contract leaves it to the entry.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum OnError {
-    /// It blocks, where the point can be stopped.
+    /// Blocks, where the point can be stopped.
     Block,
-    /// Nothing is said of it.
+    /// No effect.
     Ignore,
-    /// It is a notice.
+    /// A warning.
     #[default]
     Warn,
 }
 
-/// The part of a hook's entry that bears on how its end is read.
+/// The fields of a hook's entry that affect how its end is interpreted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a key of its own in some contract's entries"
 )]
 pub struct Entry {
-    /// Whether the operator has it decide nothing.
+    /// Whether the operator's configuration excludes it from decisions.
     pub advisory: bool,
-    /// The mode the agent was in; `None` where nobody said.
+    /// The mode the agent was in; `None` if not given.
     pub agent_mode: Option<AgentMode>,
-    /// Whether consent or the contract's gate let it run; `None` where nobody said.
+    /// Whether consent or the contract's gate allowed it; `None` if not given.
     pub allowed: Option<bool>,
-    /// Whether nobody waits for it, so that it decides nothing.
+    /// Whether it runs in the background, so that it decides nothing.
     pub background: bool,
-    /// How many characters of context are passed on.
+    /// The maximum length of context passed on, in characters.
     pub context_chars: usize,
-    /// Whether the hooks of its point run one after another, where the contract otherwise runs them side by side.
+    /// Whether hooks of its point run in sequence instead of concurrently.
     pub in_turn: bool,
-    /// Whether an answer that is no object is a failure, as it is where the hook is posted.
+    /// Whether an answer must be a JSON object, as it must for posted hooks. Any other is a failure.
     pub objects_only: bool,
-    /// What becomes of a failure.
+    /// Effect of a failure.
     pub on_error: OnError,
     /// Whether a failure blocks.
     pub on_failure: OnFailure,
@@ -83,9 +83,9 @@ pub struct Entry {
     pub preempt: bool,
     /// Its place among others; lower is earlier.
     pub priority: Option<f64>,
-    /// What becomes of its output, where it is none of the contract's.
+    /// Use of its output, where the contract defines none.
     pub report: Option<Report>,
-    /// Whether keys that the contract does not know make an output invalid.
+    /// Whether keys unknown to the contract make an output invalid.
     pub strict_output: bool,
     /// The wall time it had.
     pub timeout: Option<Duration>,
@@ -112,7 +112,7 @@ impl Default for Entry {
     }
 }
 
-/// What a key of an entry stands for.
+/// Meaning of a key of an entry.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Key {
     /// A text: [`Entry::agent_mode`].
@@ -121,7 +121,7 @@ pub(super) enum Key {
     Allowed,
     /// A boolean: [`Entry::background`].
     Background,
-    /// Any value, of no bearing on how an end is read.
+    /// Any value; it does not affect how an end is interpreted.
     Carried,
     /// A whole number: [`Entry::context_chars`].
     ContextChars,
@@ -145,12 +145,12 @@ pub(super) enum Key {
     TimeoutSeconds,
     /// A number of seconds, of which 0 leaves [`Entry::timeout`] to the contract. Where one may be `negative`, it does so too.
     TimeoutSecondsUnlessZero {
-        /// Whether a number below 0 is none of the faults.
+        /// Whether a number below 0 is accepted.
         negative: bool,
     },
 }
 
-/// Reads an entry in a contract's own spelling.
+/// Parses an entry in a contract's own spelling.
 ///
 /// # Errors
 ///

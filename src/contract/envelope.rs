@@ -1,9 +1,9 @@
-//! What a caller knows beside the event, from which contracts make what hooks read.
+//! The caller's context of an event, from which contracts build hooks' stdin.
 
 use super::Json;
 use jiff::Timestamp;
 
-/// What is known around an event; what is not known is empty.
+/// Context of an event; unknown fields are empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Envelope {
     /// The agent's name.
@@ -22,7 +22,7 @@ pub struct Envelope {
     pub session: String,
     /// When the event happened.
     pub timestamp: Option<Timestamp>,
-    /// The tool call it speaks of.
+    /// The event's tool call.
     pub tool: Option<Tool>,
     /// The turn's number.
     pub turn: Option<u64>,
@@ -57,14 +57,14 @@ pub struct Tool {
 }
 
 impl Envelope {
-    /// Returns the time as ISO 8601 in UTC, milliseconds, if it is known.
+    /// Returns the time as ISO 8601 in UTC, with milliseconds, if it is known.
     pub(super) fn iso_time(&self) -> Option<Json> {
         self.timestamp
             .map(|timestamp| Json::text(&format!("{timestamp:.3}")))
     }
 }
 
-/// Returns a text as a JSON value, unless it is empty.
+/// Returns a text as a JSON string, unless it is empty.
 pub(super) fn known(text: &str) -> Option<Json> {
     (!text.is_empty()).then(|| Json::text(text))
 }

@@ -1,4 +1,4 @@
-//! What a hook printed, taken apart for the contracts whose hooks answer with one object.
+//! Parses the output of hooks whose contracts expect one JSON object.
 //!
 //! Only what they have in common is here: which ends are read at all, and values by their type. Which fields there are, what
 //! they mean and whether one that cannot be read spoils the others, each contract says itself.
@@ -18,19 +18,19 @@ use super::{
 };
 use crate::model::json;
 
-/// What there is to read of an end.
+/// The interpretable part of an end.
 pub(super) enum Said<'a> {
-    /// The hook broke, or what it printed cannot be text of its own.
+    /// The hook failed, or its output is not valid text.
     Broke(Skip),
-    /// It exited with 0 and printed nothing but white space.
+    /// Exit code 0 and blank stdout.
     Nothing,
-    /// It exited with 2; stderr, trimmed.
+    /// Exit code 2, with its stderr, trimmed.
     Refused(String),
-    /// It exited with 0; stdout, trimmed, never empty.
+    /// Exit code 0 with its stdout, trimmed, never empty.
     Text(&'a str),
 }
 
-/// Returns what there is to read of an end.
+/// Returns the interpretable part of an end.
 pub(super) fn said<'a>(end: &End<'a>) -> Said<'a> {
     match failure(end) {
         Some(Skip::NonzeroExit) if end.kind == EndKind::Exited(2) => {
@@ -46,7 +46,7 @@ pub(super) fn said<'a>(end: &End<'a>) -> Said<'a> {
     }
 }
 
-/// Returns why an end yields nothing whatever was printed; `None` for exit 0.
+/// Returns why an end's output is not read; `None` for exit 0.
 pub(super) fn failure(end: &End<'_>) -> Option<Skip> {
     if end.entry.allowed == Some(false) {
         return Some(Skip::ConsentRefused);
@@ -73,12 +73,12 @@ pub(super) fn complaint(end: &End<'_>) -> String {
     String::from_utf8_lossy(end.stderr).trim().to_owned()
 }
 
-/// Says what a hook may stop at a point.
+/// Returns what a hook may stop at a point.
 pub(super) fn stop_of(rules: &dyn Runtime, point: &str) -> Stop {
     rules.facts().stop_at(point).unwrap_or(Stop::Nothing)
 }
 
-/// Makes the verdict of a hook that printed nothing to read, which is no failure.
+/// Builds the verdict of a hook with blank output, which is no failure.
 pub(super) fn silent(skip: Skip) -> Verdict {
     Verdict {
         skip: Some(skip),
@@ -86,8 +86,8 @@ pub(super) fn silent(skip: Skip) -> Verdict {
     }
 }
 
-/// Makes the verdict of a hook that broke, under a contract whose runtime reads an answer whatever the exit code is: one that
-/// stops holds, and nothing else of it does.
+/// Builds the verdict of a failed hook whose answer is read whatever the exit code. An answer that stops holds, and
+/// nothing else of it does.
 pub(super) fn broke(end: &End<'_>, skip: Skip, answer: impl FnOnce(&str) -> Verdict) -> Verdict {
     if matches!(skip, Skip::NonzeroExit | Skip::Signal)
         && let Ok(text) = printed(end)
@@ -101,7 +101,7 @@ pub(super) fn broke(end: &End<'_>, skip: Skip, answer: impl FnOnce(&str) -> Verd
     Verdict::skipped(skip)
 }
 
-/// Makes the verdict of exit code 2. Where nothing can be stopped it is like any other.
+/// Builds the verdict for exit code 2. Where nothing can be stopped it is a failure like any other.
 pub(super) fn refused(stop: Stop, reason: String) -> Verdict {
     match stop.decision() {
         Some(decision) => Verdict::stopped(decision, BlockedBy::ExitCode, reason),
@@ -112,8 +112,8 @@ pub(super) fn refused(stop: Stop, reason: String) -> Verdict {
     }
 }
 
-/// Settles a verdict in which a field could not be read: a stop or a question holds all the same, and of anything else only
-/// texts for the user are left. An approval must not come from an answer that is only half understood.
+/// Reduces a verdict with an unreadable field to a stop or a question. Of anything else only texts for the user are
+/// left: an approval must not come from an answer that was only half parsed.
 pub(super) fn settled(verdict: Verdict, faults: &Faults) -> Verdict {
     let holds = verdict.decision.stops() || verdict.decision == Decision::Ask;
     let mut verdict = match faults.first() {
@@ -137,33 +137,33 @@ pub(super) fn settled(verdict: Verdict, faults: &Faults) -> Verdict {
     verdict
 }
 
-/// The first thing that could not be read in an answer.
+/// The first unreadable field of an answer.
 #[derive(Debug, Default)]
 pub(super) struct Faults(Cell<Option<Skip>>);
 
 impl Faults {
-    /// Returns it.
+    /// Returns the first fault.
     pub(super) fn first(&self) -> Option<Skip> {
         self.0.get()
     }
 
-    /// Keeps it, unless there is an earlier one.
+    /// Records a fault, unless there is an earlier one.
     pub(super) fn note(&self, skip: Skip) {
         self.0.set(self.0.get().or(Some(skip)));
     }
 }
 
-/// The members of an object by their type. `null` is as good as absent. Of several with one name the last counts, as in
-/// JavaScript, but that they are there is a fault: such an answer says two things.
+/// The members of an object, read by type. `null` is as good as absent. Of several with one name the last counts, as in
+/// JavaScript, but the repetition is a fault: such an answer is ambiguous.
 pub(super) struct Fields<'a, 'f> {
     faults: &'f Faults,
     members: Members<'a>,
-    /// The names that were asked for.
+    /// The names that have been read.
     read: RefCell<BTreeSet<&'static str>>,
 }
 
 impl<'a, 'f> Fields<'a, 'f> {
-    /// Takes a document apart.
+    /// Parses a document.
     pub(super) fn parse(text: &'a str, faults: &'f Faults) -> Result<Self, Skip> {
         let members = Members::parse(text).map_err(|fault| match fault {
             Fault::NotJson | Fault::TooDeep => Skip::InvalidJson,
@@ -190,7 +190,7 @@ impl<'a, 'f> Fields<'a, 'f> {
         text.into_iter().collect()
     }
 
-    /// Says whether a member is there.
+    /// Returns whether a member is present.
     pub(super) fn has(&self, name: &'static str) -> bool {
         self.given(name).is_some()
     }
@@ -200,7 +200,7 @@ impl<'a, 'f> Fields<'a, 'f> {
         self.members.iter().map(|(name, _)| name)
     }
 
-    /// Reads an object that is passed on as it is.
+    /// Reads an object that is passed on verbatim.
     pub(super) fn object(&self, name: &'static str) -> Option<Json> {
         self.typed(name, |value| Members::of(value).map(|_| Json::of(value)))
     }
@@ -210,7 +210,7 @@ impl<'a, 'f> Fields<'a, 'f> {
         self.typed(name, text)
     }
 
-    /// Reads the fields beside a decision, as Claude Code and those who follow it spell them.
+    /// Reads the common fields beside a decision, which several runtimes share.
     pub(super) fn universal(&self) -> Verdict {
         Verdict {
             stop_reason: self.text("stopReason").unwrap_or_default(),
@@ -220,8 +220,8 @@ impl<'a, 'f> Fields<'a, 'f> {
         }
     }
 
-    /// Returns the members that nobody asked for, by their names. One that many readers cannot read (half of a surrogate pair,
-    /// a number beyond any type) is left out.
+    /// Returns the members that have not been read, by name. One that many parsers reject (half of a surrogate pair, a
+    /// number beyond any type) is left out.
     pub(super) fn unread(&self) -> Vec<(String, Json)> {
         let read = self.read.borrow();
         let members = self.members.iter();
@@ -248,7 +248,7 @@ impl<'a, 'f> Fields<'a, 'f> {
         })
     }
 
-    /// Reads one of several words.
+    /// Reads a string out of a set of names.
     pub(super) fn word<T: Copy>(&self, name: &'static str, words: &[(&str, T)]) -> Option<T> {
         self.typed(name, |value| {
             let word = text(value)?;

@@ -1,4 +1,4 @@
-//! Ends as somebody else's runner tells them.
+//! Process ends reported by another runner.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{Bearing, End, EndKind, Entry, Equality};
 use crate::model::InvalidField;
 
-/// An end as its runner tells it.
+/// A process end as another runner reports it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Line")]
 pub struct GivenEnd {
@@ -25,9 +25,9 @@ pub struct GivenEnd {
     pub kind: EndKind,
     /// The hook's name; may be empty.
     pub name: String,
-    /// What it printed to stderr.
+    /// Its stderr.
     pub stderr: Vec<u8>,
-    /// What it printed.
+    /// Its stdout.
     pub stdout: Vec<u8>,
     /// Whether stdout was cut.
     pub stdout_truncated: bool,
@@ -56,7 +56,7 @@ impl GivenEnd {
         }
     }
 
-    /// Says whether two ends are of one hook, which its contract runs once.
+    /// Returns whether two ends are of one hook, which its contract runs once.
     pub(super) fn is_same_hook(&self, other: &Self, equality: Equality) -> bool {
         const TIMES: [&str; 2] = ["timeout", "timeoutMs"];
 
@@ -86,7 +86,7 @@ impl GivenEnd {
     }
 }
 
-/// What a runner says of an end. Exactly one must be there.
+/// The reported kind of an end. Exactly one field must be set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Told<'a> {
     /// It exited.
@@ -129,7 +129,7 @@ impl Told<'_> {
     }
 }
 
-/// How an end is written as JSON.
+/// JSON form of an end.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {

@@ -1,32 +1,32 @@
-//! Ends that confinement may have caused: at what can be stopped they are no answer, and where an agent is about to end they
-//! do not keep it working.
+//! Ends that confinement may have caused. Where the operation can be stopped they are no answer, and where an agent is
+//! about to end they do not keep it working.
 //!
 //! What a filter refuses is known. What Landlock refuses is not, but where the kernel logs it: there only the hook's own end
 //! tells, so what is read here is how programs say that they could not do something.
 
 use super::{BlockedBy, Decision, End, EndKind, Skip, Stop, Verdict};
 
-/// How far confinement is known to have borne on a hook.
+/// Known effect of confinement on a hook.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Bearing {
-    /// It was confined, and nothing that it wanted is known to have been denied.
+    /// It was confined, without a known denial of an access it tried.
     Confined,
-    /// It was denied something that it wanted.
+    /// An access it tried was denied.
     Denied,
-    /// It was denied a process of its own.
+    /// A process of its own was denied.
     ProcessDenied,
-    /// Nothing confined it, or nobody says.
+    /// It was not confined, or this is unknown.
     #[default]
     Unknown,
 }
 
-/// Exit codes by which shells say that they could not execute a program, and Rust that a program panicked.
+/// Exit codes of shells with an unusable program, and of Rust panics.
 const BROKEN: [i32; 3] = [126, 127, 101];
 
-/// How much of stderr is looked at, bytes from its end.
+/// The part of stderr that is searched, bytes from its end.
 const LOOKED_AT: usize = 64 * 1024;
 
-/// How lines end that say what the system refused: `strerror` at the end of a line, as most programs print it.
+/// Line endings for errors of the system, as `strerror` words them. Most programs print them at the end of a line.
 const REFUSED: [&str; 4] = [
     ": permission denied",
     ": operation not permitted",
@@ -35,7 +35,7 @@ const REFUSED: [&str; 4] = [
     ": directory nonexistent",
 ];
 
-/// What runtimes print of the same errors within a line: Python, Rust, Node.
+/// Texts of the same errors within a line, as Python, Rust and Node print them.
 const REFUSED_WITHIN: [&str; 11] = [
     "[errno 1]",
     "[errno 13]",
@@ -50,10 +50,10 @@ const REFUSED_WITHIN: [&str; 11] = [
     "fork: ",
 ];
 
-/// What shells and `id` miss at each start, and do without: files for a login, and the name of a uid that has none.
+/// Harmless errors of shells and `id` at each start. They lack files for a login, and the name of a uid that has none.
 const INCIDENTAL: [&str; 2] = ["/etc/profile", "cannot find name for user id"];
 
-/// What else a hook says that misses what its profile keeps from it: files and the network.
+/// Further error texts of hooks without access to files or the network.
 const MISSING: [&str; 10] = [
     "no such file or directory",
     "[errno 2]",
@@ -67,8 +67,8 @@ const MISSING: [&str; 10] = [
     "resource temporarily unavailable",
 ];
 
-/// Weighs a verdict against what confinement may have had to do with the end: where something can be stopped, a hook that
-/// broke stops it; where an agent is about to end, an exit code does not keep it working.
+/// Adjusts a verdict whose end confinement may have caused. Where something can be stopped, a hook that failed stops
+/// it; where an agent is about to end, an exit code does not keep it working.
 pub(super) fn weighed(verdict: Verdict, stop: Stop, end: &End<'_>) -> Verdict {
     if end.bearing == Bearing::Unknown {
         return verdict;
@@ -139,7 +139,7 @@ fn passed(verdict: Verdict, why: &str) -> Verdict {
     }
 }
 
-/// Whether a hook lets a call pass without having said so.
+/// Returns whether a hook lets a call pass without an explicit answer.
 fn is_silent(verdict: &Verdict, end: &End<'_>) -> bool {
     let is_answer = matches!(end.stdout.trim_ascii_start().first(), Some(b'"' | b'{'));
     match verdict.decision {
@@ -149,7 +149,7 @@ fn is_silent(verdict: &Verdict, end: &End<'_>) -> bool {
     }
 }
 
-/// Says whether confinement may be why a hook broke that ended so, though what it said is an answer.
+/// Returns whether confinement may be why a hook failed, though its output is an answer.
 pub(crate) fn may_be_why(kind: EndKind, stderr: &[u8]) -> bool {
     let end = End {
         kind,
@@ -159,7 +159,7 @@ pub(crate) fn may_be_why(kind: EndKind, stderr: &[u8]) -> bool {
     of_failure(&end).is_some()
 }
 
-/// Returns what speaks for confinement as the cause of a hook's failure.
+/// Returns the evidence for confinement as the cause of a hook's failure.
 fn of_failure(end: &End<'_>) -> Option<&'static str> {
     match end.kind {
         EndKind::Canceled => return Some("it was canceled"),
@@ -179,7 +179,7 @@ fn of_failure(end: &End<'_>) -> Option<&'static str> {
     })
 }
 
-/// Returns what says that something was refused to the hook.
+/// Returns the evidence that the hook was denied an access.
 fn of_refusal(end: &End<'_>) -> Option<&'static str> {
     if matches!(end.bearing, Bearing::Denied | Bearing::ProcessDenied) {
         return Some("it was denied something that it wanted");
@@ -187,7 +187,7 @@ fn of_refusal(end: &End<'_>) -> Option<&'static str> {
     says_refused(end)
 }
 
-/// Returns what its stderr says of that.
+/// Returns the part of stderr that shows a denied access.
 fn says_refused(end: &End<'_>) -> Option<&'static str> {
     let is_refused = says(end, |line| {
         let is_incidental = INCIDENTAL.iter().any(|words| line.contains(words));
@@ -198,7 +198,7 @@ fn says_refused(end: &End<'_>) -> Option<&'static str> {
     is_refused.then_some("its stderr says that something was refused to it")
 }
 
-/// Says whether a line of stderr is such a one.
+/// Returns whether the predicate holds for a line of stderr.
 fn says(end: &End<'_>, is: impl Fn(&str) -> bool) -> bool {
     let from = end.stderr.len().saturating_sub(LOOKED_AT);
     let stderr = String::from_utf8_lossy(&end.stderr[from..]).to_lowercase();

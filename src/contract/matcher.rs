@@ -1,4 +1,4 @@
-//! Which events an entry is for, beyond its point.
+//! Matchers: selection of events within a lifecycle point.
 //!
 //! A matcher may not hide a hook: one that has nothing to look at, or more than it looks at, matches.
 
@@ -10,22 +10,23 @@ use serde_json::{Map, Value};
 use super::{Members, Mode, Subject, Tool, text};
 use crate::model::InvalidField;
 
-/// How long a matcher may be, bytes.
+/// The maximum length of a matcher, bytes.
 const MAX_MATCHER: usize = 4 * 1024;
 
-/// How large a matcher may become when it is compiled, and what it may keep while it looks, bytes each.
+/// The maximum size of a compiled matcher and of its cache, bytes each.
 const MAX_COMPILED: usize = 256 * 1024;
 
-/// How long a subject is looked at, bytes. A longer one matches everything, as searching takes time by its length.
+/// The maximum length of a subject that is searched, bytes. A longer one matches everything, as searching takes time by
+/// its length.
 const MAX_SUBJECT: usize = 16 * 1024;
 
-/// What an entry's matcher says.
+/// An entry's matcher.
 #[derive(Clone, Debug, Default)]
 pub enum Matcher {
     /// Every event of its point.
     #[default]
     Always,
-    /// Members of the event, each with what it must be. One that is absent never matches.
+    /// Members of the event with their required values. An absent one never matches.
     Fields(BTreeMap<String, Field>),
     /// Subjects by name.
     Names(Vec<String>),
@@ -33,18 +34,18 @@ pub enum Matcher {
     Pattern(Box<Regex>),
 }
 
-/// What a member of an event must be.
+/// Required value of an event's member.
 #[derive(Clone, Debug)]
 pub enum Field {
     /// This value.
     Exactly(Value),
-    /// A text that fits a pattern of file names.
+    /// A string that matches a glob pattern.
     Glob(Regex),
 }
 
 impl Matcher {
-    /// Reads a matcher in the spelling of a contract's entries. White space around it is none of it. Where the runtime has no
-    /// matchers at the point, what is written is not looked at.
+    /// Parses a matcher in the spelling of a contract's entries. White space around it is ignored. Where the runtime
+    /// has no matchers at the point, the text is not parsed.
     ///
     /// # Errors
     ///
@@ -62,31 +63,31 @@ impl Matcher {
         mode.runtime().matcher(subject, text)
     }
 
-    /// Reads a regular expression.
+    /// Parses a regular expression.
     pub(super) fn pattern(text: &str) -> Result<Self, InvalidField> {
         let compiled = compiled(text).map_err(wrong)?;
         Ok(Self::Pattern(Box::new(compiled)))
     }
 
-    /// Reads a regular expression that is for whole subjects.
+    /// Parses a regular expression that must match the whole subject.
     pub(super) fn whole(text: &str) -> Result<Self, InvalidField> {
         Self::pattern(&format!("^(?:{text})$"))
     }
 
-    /// Reads names between separators.
+    /// Parses names between separators.
     pub(super) fn names(text: &str, separators: &[char]) -> Self {
         let names = text.split(separators).map(|name| name.trim().to_owned());
         Self::Names(names.collect())
     }
 
-    /// Reads patterns of names between commas.
+    /// Parses glob patterns between commas.
     pub(super) fn globs(text: &str) -> Result<Self, InvalidField> {
         let globs = text.split(',').map(|glob| glob_expression(glob.trim()));
         let globs = globs.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
         Self::pattern(&globs.join("|"))
     }
 
-    /// Reads a map of members: `uri` and `path` are patterns of file names, everything else is compared.
+    /// Parses a map of members: `uri` and `path` are glob patterns, other values are compared.
     ///
     /// # Errors
     ///
@@ -117,7 +118,7 @@ impl Matcher {
         })
     }
 
-    /// Says whether an event is meant, by an entry of this contract.
+    /// Returns whether the matcher matches an event, under this contract.
     pub(crate) fn matches(
         &self,
         mode: Mode,
@@ -145,16 +146,17 @@ impl Matcher {
     }
 }
 
-/// What matchers at a point look at.
+/// The subjects of matchers at a point.
 #[derive(Debug)]
 pub(super) struct Subjects<'a> {
-    /// None of them is unreadable or too long.
+    /// The subjects; none of them is unreadable or too long.
     all: Vec<Cow<'a, str>>,
 }
 
 impl<'a> Subjects<'a> {
-    /// Finds them: the tool that the request names and the tool that the event names, or what the contract has in the tool's
-    /// place. A member that is no text, an empty one or more than 16 KiB of it, cannot be looked at.
+    /// Collects the subjects of matchers at a point. They are the tool of the request and the tool of the event, or
+    /// what the contract has in the tool's place. A member that is no string, an empty one or more than 16 KiB of it,
+    /// cannot be searched.
     pub(super) fn of(mode: Mode, point: &str, tool: Option<&'a Tool>, event: &Members<'_>) -> Self {
         let member = |names: &[&str]| names.iter().find_map(|name| event.last(name)).map(text);
         let (named, own) = match mode.subject(point) {
@@ -181,7 +183,8 @@ impl<'a> Subjects<'a> {
         }
     }
 
-    /// Says whether a matcher takes one of them, by any name that its contract knows; where there is none, every matcher does.
+    /// Returns whether the predicate holds for any subject, under any name known to its contract. Where there is no
+    /// subject, every matcher matches.
     pub(super) fn any(&self, mode: Mode, is: impl Fn(&str) -> bool) -> bool {
         let is_one = |subject: &Cow<'_, str>| {
             is(subject) || mode.other_names(subject).iter().any(|name| is(name))
@@ -204,7 +207,7 @@ fn of_bounded_length(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Compiles a regular expression within the bounds of matchers.
+/// Compiles a regular expression within the size limits of matchers.
 pub(super) fn compiled(text: &str) -> Result<Regex, String> {
     let built = RegexBuilder::new(text)
         .size_limit(MAX_COMPILED)
@@ -224,7 +227,8 @@ pub(super) fn compiled(text: &str) -> Result<Regex, String> {
     })
 }
 
-/// Translates a pattern of file names: `*` any text, `?` one character, `[…]` one of these, `[!…]` one of no others.
+/// Translates a glob pattern to a regular expression. `*` is any text, `?` one character, `[…]` one of these, `[!…]`
+/// one of no others.
 fn glob_expression(glob: &str) -> Result<String, String> {
     let mut expression = String::from("(?s)^");
     let mut rest = glob.chars();
@@ -270,7 +274,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a point where the contract's matchers look at the tool.
+    /// Returns a point where the contract's matchers have the tool as subject.
     fn tool_point(mode: Mode) -> &'static str {
         match mode.contract_name() {
             "copilot" | "cursor" => "preToolUse",
@@ -724,8 +728,8 @@ mod tests {
         assert!(matches(&shell, None, &long));
     }
 
-    /// A JSON value as a model can have a runtime write it: with halves of surrogate pairs, numbers beyond any type, NUL and
-    /// keys that repeat or look like the tool's.
+    /// Generates a JSON value that a model can have a runtime write. It has halves of surrogate pairs, numbers beyond
+    /// any type, NUL and keys that repeat or look like the tool's.
     fn value() -> impl Strategy<Value = String> {
         let text = || {
             r#"([a-z/é😀]|\\u0000|\\ud800|\\udc00|\\n|\\"|\\u0061){0,6}"#

@@ -1,17 +1,17 @@
-//! What several hooks come to where the strongest decision wins and the texts of all are kept.
+//! Merges verdicts: the strongest decision wins and the texts of all are kept.
 
 use super::{
     BlockedBy, Decision, Folded, Json, Stop, Verdict,
     patch::{Patch, patched},
 };
 
-/// The warning where a hook asks for more than a deny.
+/// The warning for a hook that asks for more than a deny.
 pub(super) const INTERRUPT: &str = "the hook asks for the whole run to be interrupted";
 
-/// The warning of a hook that wants to stop what cannot be stopped.
+/// The warning for a stop at a point where nothing can be stopped.
 const NO_STOP: &str = "nothing can be stopped at this point";
 
-/// Returns how strong a decision is: a stop outweighs a question, and a question an approval.
+/// Returns the strength of a decision. A stop outweighs a question, and a question an approval.
 pub(super) const fn strength(decision: Decision) -> u8 {
     match decision {
         Decision::Block | Decision::Deny => 3,
@@ -21,13 +21,13 @@ pub(super) const fn strength(decision: Decision) -> u8 {
     }
 }
 
-/// Returns how strong a verdict is: of equal decisions a stop of the whole run outweighs the others.
+/// Returns the strength of a verdict. Of equal decisions a stop of the whole run outweighs the others.
 pub(super) fn weight(verdict: &Verdict) -> u8 {
     let is_halt = verdict.blocked_by == Some(BlockedBy::ContinueFalse);
     strength(verdict.decision) * 2 + u8::from(is_halt)
 }
 
-/// Takes a decision into a verdict, unless there is one that is as strong.
+/// Sets a verdict's decision, unless it has one at least as strong.
 pub(super) fn decide(verdict: &mut Verdict, decision: Decision, by: BlockedBy, reason: &str) {
     if strength(decision) > strength(verdict.decision) {
         verdict.blocked_by = decision.stops().then_some(by);
@@ -36,7 +36,7 @@ pub(super) fn decide(verdict: &mut Verdict, decision: Decision, by: BlockedBy, r
     }
 }
 
-/// Takes a stop into a verdict; a warning where nothing can be stopped.
+/// Applies a stop to a verdict; adds a warning where nothing can be stopped.
 pub(super) fn stop(verdict: &mut Verdict, stop: Stop, by: BlockedBy, reason: &str) {
     match stop.decision() {
         Some(decision) => decide(verdict, decision, by, reason),
@@ -44,8 +44,8 @@ pub(super) fn stop(verdict: &mut Verdict, stop: Stop, by: BlockedBy, reason: &st
     }
 }
 
-/// Takes a stop of the whole run into a verdict; a warning at a point where the runtime `ignores` it. Where no reason is given,
-/// the text that goes with the stop is one.
+/// Applies a stop of the whole run to a verdict. At a point where the runtime `ignores` it, adds a warning. An empty
+/// reason defaults to the text that goes with the stop.
 pub(super) fn halt(verdict: &mut Verdict, stop: Stop, ignores: bool, reason: &str) {
     if ignores {
         verdict.warnings.push(NO_STOP.to_owned());
@@ -61,9 +61,9 @@ pub(super) fn halt(verdict: &mut Verdict, stop: Stop, ignores: bool, reason: &st
     decide(verdict, decision, BlockedBy::ContinueFalse, reason);
 }
 
-/// Merges verdicts in the order given: the decision and reason of the first of the strongest, every context, warning and
-/// text for the user, and the last output, rewrite and metadata of each kind. What is stopped has no input to rewrite, and only
-/// the metadata of hooks that stop it: what others hand on may be more rights.
+/// Merges verdicts in the given order. The result has the decision and reason of the first of the strongest, every
+/// context, warning and text for the user, and the last output, rewrite and metadata of each kind. What is stopped has
+/// no input to rewrite, and only the metadata of hooks that stop it: metadata of others may grant more rights.
 pub(super) fn merged(hooks: &[(&str, &Verdict)], strength: impl Fn(&Verdict) -> u8) -> Folded {
     let mut folded = Folded::default();
     let answer = &mut folded.answer;
@@ -91,7 +91,7 @@ pub(super) fn merged(hooks: &[(&str, &Verdict)], strength: impl Fn(&Verdict) -> 
     folded
 }
 
-/// Joins the reasons of all hooks that stop as the strongest does.
+/// Joins the reasons of all hooks whose stop is as strong as the strongest.
 pub(super) fn join_reasons(folded: &mut Folded, hooks: &[(&str, &Verdict)], between: &str) {
     let answer = &mut folded.answer;
     if !answer.decision.stops() {
@@ -106,8 +106,8 @@ pub(super) fn join_reasons(folded: &mut Folded, hooks: &[(&str, &Verdict)], betw
     answer.reason = reasons.join(between);
 }
 
-/// Puts members of an answer that no other field of the verdict has into its metadata, but for those that have a meaning
-/// `elsewhere`: where the runtime does not read them, nobody is to.
+/// Copies members of an answer that no other field holds into the verdict's metadata. Those with a meaning `elsewhere`
+/// are left out: where the runtime does not read them, no other reader is to.
 pub(super) fn hand_on(verdict: &mut Verdict, members: Vec<(String, Json)>, elsewhere: &[&str]) {
     let mut metadata = Patch::default();
     let members = members.into_iter();

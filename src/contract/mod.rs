@@ -1,4 +1,4 @@
-//! How each system's hooks speak: the stdin shape, and what an end means. Pure functions over data.
+//! Hook contracts of each runtime: stdin format and interpretation of a process end. Pure functions over data.
 //!
 //! A contract knows neither the kernel nor the wire. What it is given is an [`End`]; what it makes is a [`Verdict`]. There is
 //! a folder for each runtime, which answers by `Runtime` all that is its own; how strictly it reads what a hook printed is its own
@@ -80,26 +80,27 @@ pub(crate) use self::{
 };
 pub(crate) use crate::model::members::{Members, text};
 
-/// Says whether a lifecycle point of any contract ends something, so that a hook there should outlive a client that goes away.
+/// Returns whether a lifecycle point of any contract ends something. A hook there should outlive a client that
+/// disconnects.
 pub fn ends_something(point: &str) -> bool {
     let mut modes = Mode::ALL.into_iter();
     modes.any(|mode| mode.runtime().last_points().contains(&point))
 }
 
-/// Says whether a runtime or contract is meant by how somebody spelled it: hyphens and underscores make no difference, because the
-/// names of one kind have these and those of the other kind those.
+/// Returns whether a spelling names a runtime or contract, ignoring hyphens and underscores. Names of runtimes have
+/// hyphens, those of contracts underscores.
 pub fn is_spelled(name: &str, given: &str) -> bool {
     let letters = |text: &str| text.replace(['-', '_'], "");
     letters(name) == letters(given)
 }
 
-/// Declares [`Mode`] and what follows from each line of the registry.
+/// Declares [`Mode`] and its tables from the lines of the registry.
 macro_rules! registry {
     (
         modes { $($(#[$about:meta])* $mode:ident = $runtime:expr,)+ }
         others { $($other:expr,)+ }
     ) => {
-        /// A contract together with the mode it is used in.
+        /// A contract in one of its modes.
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         pub enum Mode {
             $($(#[$about])* $mode,)+
@@ -116,7 +117,7 @@ macro_rules! registry {
             }
         }
 
-        /// Runtimes that have no contract of their own and are adopted all the same.
+        /// Runtimes without a contract of their own that can be adopted.
         const OTHERS: [&dyn Adapter; [$(&$other as &dyn Adapter),+].len()] = [$(&$other),+];
     };
 }
@@ -135,7 +136,7 @@ registry! {
         Cursor = cursor::Cursor,
         /// docker-agent hooks that are commands.
         DockerAgent = docker_agent::DockerAgent::Command,
-        /// docker-agent hooks that are a model's judgement: what is read is its reply.
+        /// docker-agent hooks that are a model's judgement: its reply is interpreted.
         DockerAgentModel = docker_agent::DockerAgent::Model,
         /// Gemini CLI hooks.
         GeminiCli = gemini_cli::GeminiCli,
@@ -143,9 +144,9 @@ registry! {
         Infer = infer::Infer,
         /// Loom engine hooks.
         Loom = loom::Loom,
-        /// No rules: the event verbatim, the decision always NONE, anything but exit 0 has failed.
+        /// infer command hooks.
         Observe = observe::Observe,
-        /// reyn `shell_exec` (also `exec`): run for its side effect, the output is never read.
+        /// No rules: the event verbatim, decision NONE, any exit code but 0 a failure.
         ReynExec = reyn::Reyn::Exec,
         /// reyn `shell_push` (also `exec_capture`, `command`): stdout is a push directive.
         ReynPush = reyn::Reyn::Push,

@@ -1,4 +1,4 @@
-//! A contract in one of its modes, as everybody else asks it.
+//! Public interface of a contract in one of its modes.
 
 use std::ffi::OsString;
 
@@ -56,22 +56,23 @@ impl Mode {
         self.runtime().facts().contract
     }
 
-    /// Returns the mode's name in the generation of the contract that is followed; empty if the contract has no modes.
+    /// Returns the mode's name in the supported generation of the contract. It is empty if the contract has no modes.
     pub fn mode_name(self) -> &'static str {
         self.runtime().modes()[0]
     }
 
-    /// Says whether such a hook is a process; else what somebody else did is read, and nothing is run.
+    /// Returns whether such a hook is a process. Otherwise the result of an action elsewhere is interpreted, and
+    /// nothing is run.
     pub fn is_process(self) -> bool {
         self.runtime().is_process()
     }
 
-    /// Returns a point as the contract's hooks are registered at it, from a runtime's spelling.
+    /// Converts a point from a runtime's spelling to the contract's registered name.
     pub fn spelled(self, point: &str) -> &str {
         self.runtime().spelled(point)
     }
 
-    /// Returns the points for which Base Coat has another name, each as Base Coat and as the contract calls it.
+    /// Returns the points with another name in Base Coat, as (Base Coat's, the contract's).
     pub(super) fn shared_points(self) -> &'static [(&'static str, &'static str)] {
         self.runtime().shared_points()
     }
@@ -82,32 +83,32 @@ impl Mode {
         all.find(|mode| mode.version() == version)
     }
 
-    /// Says whether its runtime puts the values of its variables into the words of a program that no shell reads.
+    /// Returns whether its runtime expands variables in the arguments of a program without a shell.
     pub fn expands_words(self) -> bool {
         self.runtime().expands_words()
     }
 
-    /// Says whether pushes of its hooks open turns, which a valve counts.
+    /// Returns whether pushes of its hooks open turns, which a valve counts.
     pub fn opens_turns(self) -> bool {
         self.runtime().opens_turns()
     }
 
-    /// Says whether its runtime has built-in hooks that are served, as entries in the place of a command.
+    /// Returns whether its runtime has supported built-in hooks, as entries in place of a command.
     pub fn has_builtins(self) -> bool {
         self.runtime().has_builtins()
     }
 
-    /// Says whether entries may have a template of a push in the place of a command.
+    /// Returns whether entries may have a push template in place of a command.
     pub fn has_templates(self) -> bool {
         self.runtime().has_templates()
     }
 
-    /// Returns how users of its runtime consent to commands by the runtime's own means; `None` where they cannot.
+    /// Returns how users of its runtime consent to commands by the runtime's own means. `None` where they cannot.
     pub fn own_consent(self) -> Option<OwnConsent> {
         self.runtime().own_consent()
     }
 
-    /// Returns the contracts in any of whose modes something holds.
+    /// Returns the contracts with any mode that satisfies a predicate.
     pub fn contracts(holds: impl Fn(Self) -> bool) -> Vec<&'static str> {
         let modes = Self::ALL.into_iter().filter(|mode| holds(*mode));
         let mut names: Vec<_> = modes.map(Self::contract_name).collect();
@@ -115,32 +116,33 @@ impl Mode {
         names
     }
 
-    /// Says whether its runtime has lists of the commands that run, by the agent's mode.
+    /// Returns whether its runtime has command lists by agent mode.
     pub fn has_lists(self) -> bool {
         self.runtime().has_lists()
     }
 
-    /// Reads the rule that an entry says beside its matcher; `None` where there is none such, or what is written is none.
+    /// Parses the rule that an entry has beside its matcher. `None` where the runtime has no such rules, or the text is
+    /// none.
     pub fn filter(self, rule: &str) -> Option<Filter> {
         self.runtime().filter(rule)
     }
 
-    /// Returns which rules are followed.
+    /// Returns the version of the rules that are followed.
     pub fn version(self) -> &'static str {
         self.runtime().facts().version
     }
 
-    /// Returns what holds at a point where the request is silent.
+    /// Returns the defaults at a point.
     pub fn defaults(self, point: &str) -> Defaults {
         self.runtime().defaults(point)
     }
 
-    /// Returns how long context stays valid that comes at a point; `None` where the contract does not say.
+    /// Returns how long context from a point stays valid. `None` where the contract does not define it.
     pub fn context_lifetime(self, point: &str) -> Option<Lifetime> {
         self.runtime().context_lifetime(point)
     }
 
-    /// Returns the session that an event tells of, if that is one which a request could name.
+    /// Returns the session that an event names, if a request could name it.
     pub fn session(self, event: &Event) -> Option<String> {
         let members = Members::of_event(&event.json).ok()?;
         let mut told = self.runtime().session().iter();
@@ -148,17 +150,17 @@ impl Mode {
         told.filter(|told| check_name("session_id", told).is_ok())
     }
 
-    /// Returns the tree that an event says a worktree was made from.
+    /// Returns the tree that an event names as the source of a worktree.
     pub fn source(self, event: &Event) -> Option<String> {
         self.runtime().source(event)
     }
 
-    /// Returns the points the contract knows.
+    /// Returns the contract's lifecycle points.
     pub fn points(self) -> &'static [Point] {
         self.runtime().facts().points
     }
 
-    /// Says what a hook may stop at a point.
+    /// Returns what a hook may stop at a point.
     ///
     /// # Errors
     ///
@@ -173,22 +175,22 @@ impl Mode {
         })
     }
 
-    /// Returns what else matchers of the contract's entries may call a tool: the runtime takes these names for it.
+    /// Returns other names of a tool in matchers of the contract's entries. The runtime accepts them for it.
     pub fn other_names(self, tool: &str) -> &'static [&'static str] {
         self.runtime().other_names(tool)
     }
 
-    /// Returns which entries at a point are one hook, which runs once.
+    /// Returns which entries at a point count as one hook, which runs once.
     pub fn equality(self) -> Equality {
         self.runtime().equality()
     }
 
-    /// Returns what matchers at a point look at.
+    /// Returns the subject of matchers at a point.
     pub fn subject(self, point: &str) -> Subject {
         self.runtime().subject(point)
     }
 
-    /// Reads the part of a hook's entry that bears on how its end is read.
+    /// Parses the fields of a hook's entry that affect how its end is interpreted.
     ///
     /// # Errors
     ///
@@ -209,7 +211,8 @@ impl Mode {
         self.runtime().stdin(event, envelope)
     }
 
-    /// Returns the session and the turn that the contract's own event names: what the event says counts over what is known.
+    /// Returns the session and the turn for the contract's own event. Those in the event have precedence over those in
+    /// `known`.
     pub(crate) fn moment(self, event: &Event, known: Moment) -> Moment {
         let (session, turn) = self.runtime().moment(event);
         Moment {
@@ -224,7 +227,7 @@ impl Mode {
         words::split(text)
     }
 
-    /// Says what an end means, under a failure policy that may be stricter than the contract's.
+    /// Interprets an end, under a failure policy that may be stricter than the contract's.
     pub fn judge(self, end: &End<'_>, on_failure: OnFailure) -> Verdict {
         let verdict = self.judge_deciding(end, on_failure);
         if end.entry.advisory {
@@ -262,7 +265,8 @@ impl Mode {
         }
     }
 
-    /// Reads an end as the contract has it. Runtimes replace bytes that are no UTF-8: an answer that stops holds with them.
+    /// Interprets an end by the contract's rules. Runtimes replace bytes that are no UTF-8: an answer that stops holds
+    /// with them.
     fn read(self, end: &End<'_>) -> Verdict {
         let verdict = self.runtime().interpret(end);
         if verdict.skip != Some(Skip::InvalidJson) || str::from_utf8(end.stdout).is_ok() {
@@ -276,8 +280,9 @@ impl Mode {
         if read.decision.stops() { read } else { verdict }
     }
 
-    /// Says what [`Mode::judge`] says in at most so many bytes of text. An output that is only passed on is left out, with a
-    /// warning; where that does not help, the hook is judged as one whose output is cut, which it is for whoever asked.
+    /// Interprets an end as [`Mode::judge`], within a limit of bytes of text. An output that is only passed on is left
+    /// out, with a warning; where that is not enough, the hook is judged as one whose output is truncated, which it is
+    /// for the caller.
     pub(crate) fn judge_within(
         self,
         bytes: usize,
@@ -306,17 +311,17 @@ impl Mode {
         verdict
     }
 
-    /// Returns how several hooks at one point are run.
+    /// Returns how several hooks at one point are scheduled.
     pub fn course(self, point: &str) -> Course {
         self.runtime().course(point)
     }
 
-    /// Puts into the event of the next hook what this one rewrote, where the contract hands that on.
+    /// Copies a hook's rewrites into the next hook's event, where the contract passes them on.
     pub(crate) fn hand_on(self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
         self.runtime().hand_on(verdict, event, envelope);
     }
 
-    /// Puts hooks into the order in which they run, from the order in which they are registered.
+    /// Sorts hooks from registration order into running order.
     pub(crate) fn order<T>(
         self,
         point: &str,
@@ -330,7 +335,7 @@ impl Mode {
         }
     }
 
-    /// Cuts what a hook printed where its contract stops reading.
+    /// Truncates a hook's output at the contract's limit.
     pub(crate) fn cap(self, end: &mut End<'_>) {
         let cap = self.runtime().facts().output_cap.unwrap_or(usize::MAX);
         if let Some(head) = end.stdout.get(..cap)
@@ -341,28 +346,28 @@ impl Mode {
         }
     }
 
-    /// Says what several hooks at one point come to, each by its name.
+    /// Merges the verdicts of several hooks at one point, each with its hook's name.
     pub fn fold(self, point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
         self.runtime().fold(point, hooks)
     }
 
-    /// Returns the contract's own event of a run, if it has one and something is to be told.
+    /// Returns the contract's own event of a run, if it defines one for it.
     pub fn event(self, end: &End<'_>) -> Option<ContractEvent> {
         self.runtime().event(end)
     }
 
-    /// Returns what a hook measured at a point, by the names that the contract has there: numbers and short words.
+    /// Returns a hook's measurements at a point, by the contract's names: numbers and short words.
     pub(crate) fn measures(self, point: &str, verdict: &Verdict) -> Map<String, Value> {
         self.runtime().measures(point, verdict)
     }
 
-    /// Returns the contract's own event of a hook that was not run, if it has one.
+    /// Returns the contract's own event of a skipped hook, if it defines one.
     pub(crate) fn skipped(self, end: &End<'_>, why: Skip) -> Option<ContractEvent> {
         self.runtime().skipped(end, why)
     }
 }
 
-/// When a contract's own event happened.
+/// Session and turn of a contract's own event.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Moment {
     /// The session; may be empty.
@@ -371,13 +376,14 @@ pub(crate) struct Moment {
     pub(crate) turn: Option<u64>,
 }
 
-/// Returns the line by which the contract that has such an event shows it to people; `None` where it shows the object.
+/// Returns the display line of an event of a contract's own. `None` where the contract shows the object.
 pub fn display(event: &str, members: &Map<String, Value>) -> Option<String> {
     let shown = |mode: Mode| mode.runtime().display(event, members);
     Mode::ALL.into_iter().find_map(shown)
 }
 
-/// Says whether a point's name is another but for case and what stands between words, or another runtime's for the same.
+/// Returns whether a point's name equals another but for case and word separators. Another runtime's name of the same
+/// point counts as equal.
 pub(super) fn is_alike(known: &str, point: &str) -> bool {
     let letters = |name: &str| {
         let letters = name.chars().filter(|c| c.is_alphanumeric());
@@ -386,7 +392,7 @@ pub(super) fn is_alike(known: &str, point: &str) -> bool {
     letters(known) == letters(point) || known == adopt::base_coats(point)
 }
 
-/// Lets things go on in spite of a failure.
+/// Removes a failure's block from a verdict.
 fn loosen(verdict: Verdict) -> Verdict {
     if !verdict.decision.stops() {
         return verdict;
@@ -403,7 +409,7 @@ fn loosen(verdict: Verdict) -> Verdict {
     }
 }
 
-/// Blocks on a failure that decided nothing; `error` is why a hook could not be started, if that is known.
+/// Blocks on a failure that decided nothing. `error` is why a hook could not be started, if known.
 pub(super) fn tighten(verdict: Verdict, decision: Decision, error: &str) -> Verdict {
     // A contract whose failure is not in the skip reason failed on what the hook said.
     let blocked_by = verdict

@@ -1,11 +1,11 @@
-//! Objects put together member by member.
+//! JSON objects merged member by member.
 
 use std::collections::HashMap;
 
 use super::{Envelope, Json, members::Members};
 use crate::model::Event;
 
-/// An object under construction: of several members with one name the last counts, in the place of the first.
+/// An object under construction. Of several members with one name the last counts, in the place of the first.
 ///
 /// Hooks choose how many members there are, so finding one must not mean looking at all.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Patch {
         self.members.push((name.to_owned(), value));
     }
 
-    /// Puts the members of an object over those that are there; anything else has none.
+    /// Merges the members of an object over those present; anything else has none.
     pub(super) fn put_all(&mut self, object: &Json) {
         let members = Members::parse(object.as_str()).unwrap_or_default();
         for (name, value) in members.iter() {
@@ -42,7 +42,7 @@ impl Patch {
     }
 }
 
-/// Lays objects over each other; `None` where there is none.
+/// Merges objects in order; `None` if there are none.
 pub(super) fn patched<'a>(objects: impl IntoIterator<Item = &'a Json>) -> Option<Json> {
     let mut objects = objects.into_iter().peekable();
     objects.peek()?;
@@ -51,7 +51,7 @@ pub(super) fn patched<'a>(objects: impl IntoIterator<Item = &'a Json>) -> Option
     Some(patch.into_json())
 }
 
-/// Lays an object over a member of the event; over nothing where the event has none.
+/// Merges an object over a member of the event, or over nothing if absent.
 pub(super) fn over_member(name: &str, patch: &Json, event: &Event) -> Json {
     let members = Members::of_event(&event.json).unwrap_or_default();
     let own = members.last(name).map(Json::of);
@@ -62,7 +62,7 @@ pub(super) fn over_member(name: &str, patch: &Json, event: &Event) -> Json {
     whole.into_json()
 }
 
-/// Lays an object over a tool's input: the event's own, else what the envelope knows.
+/// Merges an object over a tool's input: the event's own, else the envelope's.
 pub(super) fn over_input(patch: &Json, event: &Event, envelope: &Envelope) -> Json {
     let members = Members::of_event(&event.json).unwrap_or_default();
     let known = || envelope.tool.as_ref()?.input.clone();

@@ -1,51 +1,51 @@
-//! Ends that somebody else's runner saw, read like those of runs here; and what several hooks come to.
+//! Interprets process ends observed by another runner, and merges their verdicts.
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::{ContractEvent, EndKind, GivenEnd, Mode, Push, Verdict};
 use crate::model::{InvalidField, OnFailure};
 
-/// What ends mean, one by one and together.
+/// Verdicts of process ends, one by one and merged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     /// The contract's own events, in order.
     pub events: Vec<ContractEvent>,
-    /// What they come to.
+    /// The merged verdict.
     pub folded: Folded,
     /// Messages to deliver, in order.
     pub pushes: Vec<Push>,
     /// Names of the hooks that ran.
     pub ran: Vec<String>,
-    /// What each means that the contract would have read, in the order in which it runs them.
+    /// The verdict of each end that the contract would have read, in running order.
     pub verdicts: Vec<Verdict>,
 }
 
-/// What several hooks at one point come to.
+/// The merged result of several hooks at one point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Folded {
-    /// The answer to whoever asked.
+    /// The answer to the caller.
     pub answer: Verdict,
     /// The hook that blocked; empty if none did.
     pub blocked_by_hook: String,
     /// Texts of hooks that go with the answer, in order.
     pub messages: Vec<String>,
-    /// Texts to hand to the model later, in order.
+    /// Texts to pass to the model later, in order.
     pub reminders: Vec<Reminder>,
 }
 
-/// A text to hand to the model later.
+/// A text to pass to the model later.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reminder {
     /// The hook it comes from.
     pub hook_name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: ReminderKind,
     /// The text.
     pub text: String,
 }
 
-/// What a reminder is.
+/// Kind of a reminder.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReminderKind {
@@ -53,7 +53,7 @@ pub enum ReminderKind {
     Blocked,
     /// A context text.
     Context,
-    /// What a hook printed that let things go on.
+    /// Output of a hook that allowed the operation.
     Success,
 }
 
@@ -101,7 +101,7 @@ impl Serialize for Reading {
 }
 
 impl Folded {
-    /// Merges nothing: each hook speaks for itself, and what is left to say is whether all held.
+    /// Returns hooks' verdicts unmerged; the answer is whether all succeeded.
     pub(super) fn apart(hooks: &[(&str, &Verdict)]) -> Self {
         let verdicts = || hooks.iter().map(|(_, verdict)| verdict);
         let answer = Verdict {
@@ -118,7 +118,7 @@ impl Folded {
     }
 }
 
-/// Reads ends at a lifecycle point, in the order in which their hooks are registered.
+/// Interprets ends at a lifecycle point, in the order in which their hooks are registered.
 ///
 /// # Errors
 ///

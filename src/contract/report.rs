@@ -1,19 +1,20 @@
-//! What a command printed, told to the model as a text under a heading: what docker-agent's built-in hooks make of git.
+//! Output of a plain command as context for the model, under a heading. docker-agent's built-in hooks that run git use
+//! it.
 
 use super::Verdict;
 
-/// What becomes of the output of a command that knows nothing of hooks.
+/// Use of the output of a command that is not written as a hook.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Report {
-    /// How much of the output is told, bytes.
+    /// The maximum length of the output that is passed on, bytes.
     pub bytes: usize,
-    /// What stands above it.
+    /// The heading.
     pub heading: &'static str,
 }
 
 impl Report {
-    /// Tells what a command printed before it exited. One that prints nothing, or exits with anything but 0, has nothing to
-    /// tell: it was asked about what is not there.
+    /// Builds the verdict from a command's output. One that prints nothing, or exits with anything but 0, yields no
+    /// text: its subject is absent.
     pub(super) fn verdict(self, code: i32, stdout: &[u8]) -> Verdict {
         let text = self.text(stdout);
         let told = (code == 0 && !text.is_empty()).then(|| format!("{}:\n\n{text}", self.heading));
@@ -41,7 +42,7 @@ impl Report {
     }
 }
 
-/// Returns a text in which nothing steers a terminal: control characters but those that it keeps as escapes.
+/// Returns a text with control characters escaped, except those in `keeps`. None of it can steer a terminal.
 pub(crate) fn plain(text: &str, keeps: &[char]) -> String {
     text.chars().fold(String::new(), |mut plain, c| {
         if c.is_control() && !keeps.contains(&c) {

@@ -1,4 +1,4 @@
-//! What a runtime answers, and the words in which it does.
+//! The trait of contracts and its vocabulary.
 
 use std::{fmt, time::Duration};
 
@@ -13,91 +13,93 @@ use crate::model::{Event, InvalidField};
 
 /// The rules of a contract in one of its modes.
 pub(super) trait Runtime: Sync {
-    /// Returns what holds of the contract in every mode.
+    /// Returns the facts of the contract that hold in every mode.
     fn facts(&self) -> &'static Facts;
 
-    /// Returns the adapter by which a runtime's own hooks are run; `None` where there is no such runtime.
+    /// Returns the adapter that runs a runtime's own hooks; `None` where there is none.
     fn adapter(&self) -> Option<&'static dyn Adapter> {
         None
     }
 
-    /// Returns the points that end something, so that a hook there should outlive a client that goes away.
+    /// Returns the points that end something. A hook there should outlive a client that disconnects.
     fn last_points(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Returns the points for which Base Coat has another name, each as Base Coat and as the contract calls it.
+    /// Returns the points with another name in Base Coat, as (Base Coat's, the contract's).
     fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// Returns a point as the contract's hooks are registered at it, from a runtime's spelling.
+    /// Converts a point from a runtime's spelling to the contract's registered name.
     fn spelled<'a>(&self, point: &'a str) -> &'a str {
         point
     }
 
-    /// Returns the names of the mode, the one that is written down first; empty = it need not be named.
+    /// Returns the names of the mode, the recorded one first. Empty = it need not be named.
     fn modes(&self) -> &'static [&'static str] {
         &["", "command"]
     }
 
-    /// Says whether such a hook is a process; else what somebody else did is read, and nothing is run.
+    /// Returns whether such a hook is a process. Otherwise the result of an action elsewhere is interpreted, and
+    /// nothing is run.
     fn is_process(&self) -> bool {
         true
     }
 
-    /// Returns what holds at a point where the request is silent.
+    /// Returns the defaults at a point.
     fn defaults(&self, point: &str) -> Defaults;
 
     /// Returns the bytes a hook reads on stdin.
     fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField>;
 
-    /// Says what an end means.
+    /// Interprets a process end.
     fn interpret(&self, end: &End<'_>) -> Verdict;
 
-    /// Returns what else matchers may call a tool.
+    /// Returns other names of a tool in matchers.
     fn other_names(&self, _tool: &str) -> &'static [&'static str] {
         &[]
     }
 
-    /// Returns which entries at a point are one hook, which runs once.
+    /// Returns which entries at a point count as one hook, which runs once.
     fn equality(&self) -> Equality {
         Equality::Never
     }
 
-    /// Returns what matchers at a point look at.
+    /// Returns the subject of matchers at a point.
     fn subject(&self, _point: &str) -> Subject {
         Subject::Tool
     }
 
-    /// Reads what a matcher says that is for what `subject` names; not empty.
+    /// Parses a matcher for a subject; it is not empty.
     fn matcher(&self, _subject: Subject, _text: &str) -> Result<Matcher, InvalidField> {
         let contract = self.facts().contract;
         let problem = format!("is not a key of entries under `{contract}`");
         Err(InvalidField::new("matcher", problem))
     }
 
-    /// Reads the rule that an entry says beside its matcher; `None` where there is none such, or what is written is none.
+    /// Parses the rule that an entry has beside its matcher. `None` where the runtime has no such rules, or the text is
+    /// none.
     fn filter(&self, _rule: &str) -> Option<Filter> {
         None
     }
 
-    /// Says whether it puts the values of its variables into the words of a program that no shell reads.
+    /// Returns whether the runtime expands variables in the arguments of a program without a shell.
     fn expands_words(&self) -> bool {
         false
     }
 
-    /// Says whether pushes of its hooks open turns, which a valve counts.
+    /// Returns whether pushes of its hooks open turns, which a valve counts.
     fn opens_turns(&self) -> bool {
         false
     }
 
-    /// Says whether it has built-in hooks that are served, as entries in the place of a command.
+    /// Returns whether it has supported built-in hooks, as entries in place of a command.
     fn has_builtins(&self) -> bool {
         false
     }
 
-    /// Says whether its entries may have a template of a push in the place of a command.
+    /// Returns whether its entries may have a push template in place of a command.
     fn has_templates(&self) -> bool {
         false
     }
@@ -107,55 +109,56 @@ pub(super) trait Runtime: Sync {
         None
     }
 
-    /// Says whether it has lists of the commands that run, by the agent's mode.
+    /// Returns whether it has command lists by agent mode.
     fn has_lists(&self) -> bool {
         false
     }
 
-    /// Returns how its files of hooks are read; `None` where there are none.
+    /// Returns the parser of its hook files; `None` where there are none.
     fn hook_file(&self) -> Option<&'static dyn HookFile> {
         None
     }
 
-    /// Returns the members by which an event tells its session, the one that counts first.
+    /// Returns the members by which an event names its session, in order of precedence.
     fn session(&self) -> &'static [&'static str] {
         &["session_id"]
     }
 
-    /// Returns the tree that an event says a worktree was made from.
+    /// Returns the tree that an event names as the source of a worktree.
     fn source(&self, _event: &Event) -> Option<String> {
         None
     }
 
-    /// Returns how long context stays valid that comes at a point; `None` where the contract does not say.
+    /// Returns how long context from a point stays valid. `None` where the contract does not define it.
     fn context_lifetime(&self, _point: &str) -> Option<Lifetime> {
         None
     }
 
-    /// Returns how several hooks at one point are run.
+    /// Returns how several hooks at one point are scheduled.
     fn course(&self, _point: &str) -> Course {
         Course::InTurn
     }
 
-    /// Returns the priority of a hook whose entry names none, where they run by priority; lower is earlier.
+    /// Returns the priority of a hook whose entry has none; lower is earlier. It counts where hooks run by priority.
     fn priority(&self) -> f64 {
         0.0
     }
 
-    /// Puts into the event of the next hook what this one rewrote.
+    /// Copies a hook's rewrites into the next hook's event.
     fn hand_on(&self, _verdict: &Verdict, _event: &mut Event, _envelope: &mut Envelope) {}
 
-    /// Says what several hooks at one point come to; none of them is of a kind that [`Runtime::course`] leaves out.
+    /// Merges the verdicts of several hooks at one point. None of them is of a kind that [`Runtime::course`] leaves
+    /// out.
     fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
         Folded::apart(hooks)
     }
 
-    /// Returns session and turn of the contract's own event, as far as the event that the hook reads says them.
+    /// Returns session and turn for the contract's own event, as far as known.
     fn moment(&self, _event: &Event) -> (Option<String>, Option<u64>) {
         (None, None)
     }
 
-    /// Returns the contract's own event of a run, if it has one and something is to be told.
+    /// Returns the contract's own event of a run, if it defines one for it.
     fn event(&self, _end: &End<'_>) -> Option<ContractEvent> {
         None
     }
@@ -165,36 +168,36 @@ pub(super) trait Runtime: Sync {
         None
     }
 
-    /// Returns what a hook measured at a point, by the names that the contract has there.
+    /// Returns a hook's measurements at a point, by the contract's names.
     fn measures(&self, _point: &str, _verdict: &Verdict) -> Map<String, Value> {
         Map::new()
     }
 
-    /// Returns the line by which the contract shows people an event of its own; `None` where it shows the object.
+    /// Returns the display line of an event of the contract's own. `None` where the contract shows the object.
     fn display(&self, _event: &str, _members: &Map<String, Value>) -> Option<String> {
         None
     }
 }
 
-/// What holds of a contract in every mode.
+/// Facts of a contract that hold in every mode.
 pub(super) struct Facts {
     /// Its name.
     pub(super) contract: &'static str,
-    /// The keys of a hook's entry that are understood.
+    /// The keys of a hook's entry that are parsed.
     pub(super) keys: &'static [(&'static str, entry::Key)],
-    /// What a hook may stop at a point that is not among `points`; `None` = there are no others.
+    /// Effect of a stop at points not in `points`; `None` = there are no others.
     pub(super) other_points: Option<Stop>,
-    /// How many bytes of a stream are read; `None` = all there are.
+    /// How many bytes of a stream are read; `None` = all.
     pub(super) output_cap: Option<usize>,
-    /// The points that are known.
+    /// The known points.
     pub(super) points: &'static [Point],
-    /// Which rules are followed.
+    /// The version of the rules that are followed.
     pub(super) version: &'static str,
 }
 
 impl Facts {
-    /// Says what a hook may stop at a point; `None` where there is no such point. A contract whose list is open has none that
-    /// only looks like one on it: whoever means that one waits for a guard that is never due.
+    /// Returns what a hook may stop at a point; `None` if unknown. A contract whose list is open has no point that
+    /// differs from a listed one only in spelling: its guard would never be due.
     pub(super) fn stop_at(&self, point: &str) -> Option<Stop> {
         let mut points = self.points.iter();
         if let Some(known) = points.clone().find(|known| known.name == point) {
@@ -205,14 +208,14 @@ impl Facts {
     }
 }
 
-/// How users of a runtime consent to commands by its own means.
+/// Means by which users of a runtime consent to commands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct OwnConsent {
     /// The variable that accepts every command where it is 1.
     pub accept: &'static str,
-    /// The variable that names its list of what is allowed.
+    /// The variable with the path of its allowlist.
     pub allowlist: &'static str,
-    /// Where that list is below the user's home, where no variable names it.
+    /// The allowlist's path below the user's home, where no variable names it.
     pub usual: &'static str,
 }
 
@@ -221,16 +224,16 @@ pub struct OwnConsent {
 pub struct Point {
     /// Its name in the contract's spelling.
     pub name: &'static str,
-    /// What a hook may stop there.
+    /// Operation that a hook may stop there.
     pub stop: Stop,
 }
 
-/// What a hook may stop.
+/// Operation that a hook may stop.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stop {
     /// A tool call or permission.
     Call,
-    /// An agent or a task that is about to end: to stop that is to have it go on working.
+    /// The end of an agent or a task: a stop has it continue.
     Ending,
     /// Nothing.
     Nothing,
@@ -239,7 +242,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// Returns the decision that stops it; `None` where nothing can be.
+    /// Returns the decision that stops it; `None` where nothing can be stopped.
     pub(crate) const fn decision(self) -> Option<Decision> {
         match self {
             Self::Call => Some(Decision::Deny),
@@ -249,23 +252,23 @@ impl Stop {
     }
 }
 
-/// Which entries at a point are one hook.
+/// Rule by which entries at a point count as one hook.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Equality {
-    /// Those that differ in the time they have, if at all.
+    /// Entries equal in all but their timeout.
     ButForTime,
     /// None: each entry is a hook of its own.
     Never,
-    /// Those that do not differ.
+    /// Equal entries.
     Whole,
 }
 
-/// What matchers at a point look at.
+/// Subject of matchers at a point.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Subject {
     /// The last component of the path that a member of the event holds.
     FileName(&'static str),
-    /// A member of the event: the first of these that is there.
+    /// A member of the event: the first of these that is present.
     Member(&'static [&'static str]),
     /// Nothing: the runtime has no matchers there, and every entry is due.
     Nothing,
@@ -273,14 +276,14 @@ pub enum Subject {
     Tool,
 }
 
-/// How several hooks at one point are run.
+/// Scheduling of several hooks at one point.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Course {
-    /// Side by side.
+    /// Concurrently.
     AtOnce,
-    /// One after another, whatever each says.
+    /// One after another, whatever the verdicts.
     InTurn,
-    /// One after another, each reading what the one before rewrote.
+    /// One after another, each with the rewrites of the one before.
     Pipeline,
     /// By ascending priority, and none after one that blocks.
     PriorityUntilBlock,
@@ -289,7 +292,7 @@ pub enum Course {
 }
 
 impl Course {
-    /// Says whether no hook runs after one with this verdict.
+    /// Returns whether no hook runs after one with this verdict.
     pub(crate) const fn ends_after(self, verdict: &Verdict) -> bool {
         match self {
             Self::AtOnce | Self::InTurn | Self::Pipeline => false,
@@ -298,7 +301,7 @@ impl Course {
     }
 }
 
-/// How long context for the model stays valid.
+/// Validity of context for the model.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Lifetime {
     /// For the whole session.
@@ -307,12 +310,12 @@ pub enum Lifetime {
     Turn,
 }
 
-/// How a contract has its command run.
+/// Way in which a contract runs its command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CommandStyle {
     /// Program and arguments; a string is split into POSIX shell words, and no shell ever runs.
     Argv,
-    /// A string is handed to a shell.
+    /// A shell runs a string.
     Shell {
         /// The shell's absolute path.
         program: &'static str,
@@ -330,10 +333,10 @@ impl fmt::Display for CommandStyle {
     }
 }
 
-/// What a contract says where the request is silent.
+/// Defaults of a contract for a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Defaults {
-    /// How the command is run.
+    /// The way in which the command is run.
     pub command: CommandStyle,
     /// The profile.
     pub profile: &'static str,
@@ -342,7 +345,7 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// Returns those of a contract whose commands a shell runs.
+    /// Returns the defaults of a contract whose commands a shell runs.
     pub(super) const fn shell(
         program: &'static str,
         option: &'static str,

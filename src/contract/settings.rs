@@ -1,6 +1,6 @@
-//! Where the runtimes keep their settings, and what the hooks in them are given.
+//! Paths of runtimes' settings, and the variables of their hooks.
 
-/// What a variable holds that a runtime sets for its hooks.
+/// Value of a variable that a runtime sets for its hooks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Holds {
     /// The directory that the event is about.
@@ -13,7 +13,7 @@ pub enum Holds {
     Session,
 }
 
-/// Where a runtime keeps the hooks of a user and of a project. A last component `*.json` stands for every such file.
+/// The paths of a runtime's hook settings, for a user and a project. A last component `*.json` is every such file.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Settings {
     /// Below the project's directory.

@@ -1,4 +1,4 @@
-//! What hooks read: one object, made of the event's own members and of what the contract puts beside them.
+//! Builds hooks' stdin: one object of the event's members and the contract's additions.
 
 use bytes::Bytes;
 use serde_json::{Value, value::RawValue};
@@ -9,8 +9,9 @@ use super::{
 };
 use crate::model::{Event, InvalidField, json};
 
-/// Returns one flat object without white space: the point under `name`, then what is known of `beside`, then the event's own
-/// members as they are written. An event's member wins over one of `beside`; under `name` it must say the same.
+/// Builds one flat JSON object without white space. It has the point under `name`, then the present members of
+/// `beside`, then the event's own members verbatim. An event's member has precedence over one of `beside`; under `name`
+/// it must be the same.
 ///
 /// # Errors
 ///
@@ -24,7 +25,7 @@ pub(super) fn object(
     write(contract, event, Some(name), beside, |_, _| true)
 }
 
-/// Returns such an object without the point in it, for hooks that know it from their registration.
+/// Builds such an object without the point. Its hooks have the point from their registration.
 ///
 /// # Errors
 ///
@@ -37,8 +38,8 @@ pub(super) fn nameless(
     write(contract, event, None, beside, |_, _| true)
 }
 
-/// Returns what [`object`] does, with those of the event's own members alone that `keeps` says. One that is left out still
-/// wins over one of `beside`.
+/// Builds an object like [`object`], with the event's members that `keeps` accepts. One that is left out still has
+/// precedence over one of `beside`.
 pub(super) fn object_of(
     contract: &str,
     event: &Event,
@@ -110,7 +111,7 @@ fn write(
     Ok(out.into())
 }
 
-/// Says whether a value is one that Go's `omitempty` leaves out: `null`, `false`, zero, or nothing in quotes or brackets.
+/// Returns whether Go's `omitempty` leaves a value out. It is `null`, `false`, zero, or nothing in quotes or brackets.
 pub(super) fn is_empty(value: &RawValue) -> bool {
     let inside = |text: &str, open, close| {
         let text = text.strip_prefix(open)?.strip_suffix(close)?;
@@ -128,7 +129,7 @@ fn member(out: &mut String, key: &str) {
     out.push(':');
 }
 
-/// Puts a value into an event, at a path of member names. An event that is empty becomes an object.
+/// Sets a value in an event, at a path of member names. An event that is empty becomes an object.
 pub(super) fn put(event: &mut Event, path: &[&str], value: &Json) {
     let json = match event.json.is_empty() {
         true => "{}".into(),
@@ -137,8 +138,8 @@ pub(super) fn put(event: &mut Event, path: &[&str], value: &Json) {
     event.json = with_member(&json, path, value).into();
 }
 
-/// Returns an object in which one member, at a path of member names, has another value; objects on the way are made where
-/// there are none. What is not an object is returned as it is.
+/// Sets a member of an object, at a path of member names. Objects on the way are made where there are none. What is not
+/// an object is returned unchanged.
 fn with_member(object: &str, path: &[&str], value: &Json) -> String {
     let Some((name, rest)) = path.split_first() else {
         return value.as_str().to_owned();

@@ -1,4 +1,4 @@
-//! The tables of `docs/contracts.md`, made from the contracts themselves.
+//! The tables of `docs/contracts.md`, generated from the contracts.
 
 use std::{collections::BTreeMap, env, fmt::Write, fs, time::Duration};
 
@@ -8,7 +8,7 @@ use crate::model::OnFailure;
 const BEGIN: &str = "<!-- table: begin -->\n";
 const END: &str = "<!-- table: end -->\n";
 
-/// What hooks are mostly asked about, in each contract's spelling.
+/// The most common points for guards, in each contract's spelling.
 const GATES: [&str; 6] = [
     "PreToolUse",
     "pre_tool_use",
@@ -209,7 +209,7 @@ fn full_name(mode: Mode) -> String {
     }
 }
 
-/// Says what most points have, and which have something else.
+/// Lists the value of most points, and the points with another.
 fn by_point(mode: Mode, value: impl Fn(&str) -> String) -> String {
     let common = value("");
     let mut others: BTreeMap<String, Vec<&str>> = BTreeMap::new();

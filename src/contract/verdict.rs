@@ -1,4 +1,4 @@
-//! One vocabulary for what an end means, whatever the contract.
+//! Verdicts: the vocabulary for process ends that all contracts share.
 
 use std::fmt;
 
@@ -20,12 +20,12 @@ pub enum Decision {
     Block,
     /// A tool call or permission is refused.
     Deny,
-    /// Nothing that decides.
+    /// No decision.
     #[default]
     None,
 }
 
-/// What made a verdict block or deny.
+/// The cause of a block or deny.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum BlockedBy {
@@ -35,7 +35,7 @@ pub enum BlockedBy {
     Decision,
     /// The exit code.
     ExitCode,
-    /// What the hook printed was not valid.
+    /// The output was not valid.
     InvalidOutput,
     /// A permission decision on stdout.
     PermissionDecision,
@@ -59,7 +59,7 @@ impl Decision {
         }
     }
 
-    /// Says whether it stops what the hook was asked about.
+    /// Returns whether it stops the operation.
     pub const fn stops(self) -> bool {
         matches!(self, Self::Block | Self::Deny)
     }
@@ -94,7 +94,7 @@ pub struct Push {
     pub wake: bool,
 }
 
-/// Why nothing is delivered. The strings are API: never rename one.
+/// The reason why nothing is delivered. The strings are API: never rename one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Skip {
     /// stdout was empty or blank.
@@ -105,7 +105,7 @@ pub enum Skip {
     NotObject,
     /// A required field is missing.
     MissingField(&'static str),
-    /// A field has the wrong type, or a value that the contract does not know.
+    /// A field has the wrong type, or a value that the contract does not define.
     WrongType(&'static str),
     /// The message is blank.
     EmptyMessage,
@@ -121,13 +121,13 @@ pub enum Skip {
     OutputIgnored,
     /// The command could not be executed.
     InvalidCommand,
-    /// Nobody consented to the command.
+    /// No consent was given to the command.
     ConsentRefused,
     /// The command is not on the contract's list.
     NotAllowlisted,
-    /// Nothing proves that the hook would be confined.
+    /// Confinement of the hook is not confirmed.
     BackendUnconfirmed,
-    /// It was refused, or hookjail failed at it, for a reason that has no name here.
+    /// A refusal or fault of hookjail, for a reason that has no name here.
     Refused,
 }
 
@@ -137,7 +137,7 @@ impl Skip {
         self.to_string()
     }
 
-    /// Returns what a closed failure policy says blocked; `None` if the hook did not break.
+    /// Returns the cause of a block under a closed failure policy. `None` if the hook did not fail.
     pub(super) const fn blocked_by(self) -> Option<BlockedBy> {
         match self {
             Self::EmptyMessage
@@ -188,14 +188,13 @@ impl Serialize for Skip {
     }
 }
 
-/// A JSON value that is passed on as it was written, but for white space: a number keeps its digits. At most
-/// 128 deep.
+/// A JSON value that is passed on verbatim but for white space. A number keeps its digits. At most 128 deep.
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct Json(Box<RawValue>);
 
 impl Json {
-    /// Takes a value of a document whose depth has been checked.
+    /// Wraps a value of a document whose depth has been checked.
     pub(crate) fn of(value: &RawValue) -> Self {
         let mut text = String::with_capacity(value.get().len());
         json::compact_into(value.get(), &mut text);
@@ -203,7 +202,7 @@ impl Json {
         Self(RawValue::from_string(text).unwrap_or_else(|_| value.to_owned()))
     }
 
-    /// Makes an object of members that each have a name.
+    /// Builds an object of members with unique names.
     pub(crate) fn object(members: &[(String, Self)]) -> Self {
         let member = |(key, value): &(String, Self)| {
             format!(
@@ -217,18 +216,18 @@ impl Json {
         Self(RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned()))
     }
 
-    /// Takes the text of a document that has been found to be one, and not too deep.
+    /// Wraps the text of a document that has been validated, its depth included.
     pub fn checked(text: &str) -> Self {
         let value: Result<&RawValue, _> = serde_json::from_str(text);
         value.map_or_else(|_| Self(RawValue::NULL.to_owned()), Self::of)
     }
 
-    /// Makes a string.
+    /// Builds a string.
     pub(crate) fn text(text: &str) -> Self {
         Self::from(serde_json::Value::from(text))
     }
 
-    /// Returns the members of an object, the last of those with one name; `None` of anything else.
+    /// Returns the members of an object, the last of those with one name. `None` of anything else.
     pub(super) fn members(&self) -> Option<Vec<(String, Self)>> {
         let members = Members::of(&self.0)?;
         let mut all: Vec<(String, Self)> = Vec::new();
@@ -239,18 +238,18 @@ impl Json {
         Some(all)
     }
 
-    /// Returns it as a value of a document.
+    /// Returns the value as raw JSON.
     pub(super) fn raw(&self) -> &RawValue {
         &self.0
     }
 
-    /// Returns it as text.
+    /// Returns the value as JSON text.
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
 }
 
-/// Of values that hold no number beyond those of Rust.
+/// Converts values that hold no number beyond those of Rust.
 impl From<serde_json::Value> for Json {
     fn from(value: serde_json::Value) -> Self {
         let text = value.to_string();
@@ -264,7 +263,7 @@ impl PartialEq for Json {
     }
 }
 
-/// What an end means. As JSON, what is absent or empty is left out, except `decision` and `failed`.
+/// The meaning of an end. As JSON, what is absent or empty is left out, except `decision` and `failed`.
 #[must_use]
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -272,12 +271,12 @@ pub struct Verdict {
     /// Texts for the model.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub additional_context: Vec<String>,
-    /// What blocked, if anything.
+    /// The cause of a block or deny, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked_by: Option<BlockedBy>,
     /// The decision.
     pub decision: Decision,
-    /// Whether the hook broke, as its contract defines broken.
+    /// Whether the hook failed, as its contract defines failure.
     pub failed: bool,
     /// The contract's metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -291,13 +290,13 @@ pub struct Verdict {
     /// The message to deliver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub push: Option<Push>,
-    /// Why, in words.
+    /// The reason, as text.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// The point cannot be stopped: the block is only recorded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub recorded_block: bool,
-    /// Why nothing is delivered.
+    /// The reason why nothing is delivered.
     #[serde(rename = "skipReason", skip_serializing_if = "Option::is_none")]
     pub skip: Option<Skip>,
     /// The text that goes with a stop of the whole run.
@@ -327,7 +326,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Makes the verdict of a hook that has nothing to deliver and decides nothing.
+    /// Builds the verdict of a hook that has nothing to deliver and decides nothing.
     pub(super) fn skipped(skip: Skip) -> Self {
         Self {
             failed: skip.blocked_by().is_some(),
@@ -336,7 +335,7 @@ impl Verdict {
         }
     }
 
-    /// Makes the verdict of a hook that stops what it was asked about.
+    /// Builds the verdict of a hook that stops the operation.
     pub(crate) fn stopped(
         decision: Decision,
         blocked_by: BlockedBy,
@@ -350,7 +349,7 @@ impl Verdict {
         }
     }
 
-    /// Leaves what is said and takes out what is decided or rewritten.
+    /// Keeps texts and removes decisions and rewrites.
     pub(crate) fn advised(self) -> Self {
         let mut warnings = self.warnings;
         let passes = self.decision == Decision::Allow && self.reason.is_empty();
@@ -376,7 +375,7 @@ impl Verdict {
         }
     }
 
-    /// Takes registered secrets out of every text in it.
+    /// Redacts registered secrets in every text.
     pub(crate) fn redact(&mut self, redactor: &Redactor) {
         // Every field by its name: a new one is to be decided about here.
         let Self {
@@ -417,7 +416,7 @@ impl Verdict {
         }
     }
 
-    /// Counts the bytes of the texts in it.
+    /// Counts the bytes of its texts.
     pub fn text_bytes(&self) -> usize {
         let texts = [&self.reason, &self.stop_reason, &self.system_message];
         let maybe = [&self.output, &self.summary];
@@ -453,19 +452,19 @@ pub struct ContractEvent {
 }
 
 impl ContractEvent {
-    /// Returns the line by which the contract shows it to people; `None` where it shows the object.
+    /// Returns the contract's display line of the event; `None` where it shows the object.
     pub fn display(&self) -> Option<String> {
         super::display(self.name, self.json.as_object()?)
     }
 
-    /// Returns its members without those that may quote what the hook wrote.
+    /// Returns its members without those that may quote the hook's output.
     pub fn unquoted(&self) -> serde_json::Map<String, serde_json::Value> {
         let mut members = self.json.as_object().cloned().unwrap_or_default();
         members.retain(|key, _| !QUOTING.contains(&key.as_str()));
         members
     }
 
-    /// Takes registered secrets out of it.
+    /// Redacts registered secrets.
     pub(crate) fn redact(&mut self, redactor: &Redactor) {
         if let Some(clean) = redactor.json(&self.json.to_string()) {
             // What a redactor makes of a document is one.
@@ -482,5 +481,5 @@ impl Serialize for ContractEvent {
     }
 }
 
-/// The members of events that hold output, or words made of it.
+/// The members of events that hold output, or errors made of it.
 const QUOTING: [&str; 2] = ["error", "output"];

@@ -1,4 +1,4 @@
-//! Command lines that no shell runs.
+//! Splits command lines that no shell runs.
 
 use std::ffi::OsString;
 

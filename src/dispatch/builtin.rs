@@ -1,4 +1,4 @@
-//! The built-in hooks that need no process, as a dispatch runs them.
+//! Runs built-in hooks that need no process.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -31,7 +31,7 @@ pub(super) fn look(
     pipeline.gate.admit_look(call, request, &pipeline.sandbox)
 }
 
-/// Runs a built-in hook on what a command would read; says why where it has no answer that can be given.
+/// Runs a built-in hook on a command hook's stdin, or returns why it cannot.
 pub(super) async fn run(
     builtin: &Builtin,
     mode: Mode,
@@ -78,7 +78,7 @@ pub(super) async fn run(
     Ok(verdict)
 }
 
-/// Has a command read the event as a payload hands it on; says why where there is none.
+/// Replaces a command's stdin by the event's payload, or returns why it cannot.
 pub(super) fn hand_on(
     payload: &Payload,
     pipeline: &Pipeline,
@@ -99,7 +99,7 @@ fn handed_on(payload: &Payload, pipeline: &Pipeline, request: &Request) -> Resul
     Ok(redaction.redactor.json(&text).unwrap_or(text))
 }
 
-/// Has an event saved; says why where there is none.
+/// Saves an event, or returns why it cannot.
 pub(super) async fn save(
     save: &Save,
     pipeline: &Pipeline,
@@ -122,8 +122,9 @@ fn limit(call: &Call, request: &Request) -> Duration {
     limits.into_iter().flatten().min().unwrap_or(Duration::MAX)
 }
 
-/// Runs what looks at files that others serve: a file system in user space or on another machine need never answer, and a
-/// thread that waits for it cannot be ended. Only so many do, and half of them for one uid.
+/// Runs file access on a bounded number of threads, within the deadline. A file system in user space or on another
+/// machine need never answer, and a thread that waits for it cannot be ended. At most half of the threads are for one
+/// uid.
 async fn in_time<T: Send + 'static>(
     uid: u32,
     limit: Duration,

@@ -1,4 +1,4 @@
-//! Which commands of hooks run by the agent's mode, where their runtime has lists of them.
+//! Command lists by the agent's mode, where a runtime has them.
 
 use std::{fs::File, path::PathBuf};
 
@@ -8,12 +8,13 @@ use crate::{
     util::trusted_file,
 };
 
-/// What the operator says of the lists; a list that is absent is that of the runtime's own configuration, or the default.
+/// The operator's configuration of the lists. A list that is absent is that of the runtime's own configuration, or the
+/// default.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Listing {
     /// Further entries for every mode, separated by commas or line breaks.
     pub append: String,
-    /// Whether entries stand for consent.
+    /// Whether entries count as consent.
     pub are_consent: bool,
     /// The runtime's own configuration; absolute.
     pub file: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! The hook files that the operator names, read at start. What they say is read in [`crate::contract::hook_file`].
+//! Loads the operator's hook files at start. [`crate::contract::hook_file`] parses their content.
 
 use std::{
     fs::File,
@@ -28,23 +28,23 @@ pub struct HooksFile {
     pub judge: Option<Command>,
     /// The contract, after which the system is named whose file it is.
     pub contract: String,
-    /// Whose the hooks are, where the file does not say so itself.
+    /// The hooks' owner, where the file does not have one itself.
     pub owner: Owner,
     /// Where it is; absolute.
     pub path: PathBuf,
     /// The profile that its hooks run under; `None` = each contract's.
     pub profile: Option<ProfileName>,
-    /// What holds for some of its hooks.
+    /// Rules for some of its hooks.
     pub rules: Vec<Rule>,
 }
 
 /// Loading a file of hooks failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// What it holds cannot be read.
+    /// The content is invalid.
     #[error(transparent)]
     Content(#[from] ReadError),
-    /// It cannot be opened, or somebody else could have changed it.
+    /// It cannot be opened, or another user could have changed it.
     #[error("{}: cannot be read", path.display())]
     Open {
         /// The file.
@@ -55,7 +55,7 @@ pub enum LoadError {
     },
 }
 
-/// What files of hooks come to.
+/// Result of loading hook files.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Loaded {
@@ -63,7 +63,7 @@ pub struct Loaded {
     pub disabled: Vec<String>,
     /// The hooks that run, in the order of the files.
     pub hooks: Vec<Registered>,
-    /// What is not as it may seem.
+    /// Possible mistakes.
     pub warnings: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ pub fn load(files: &[HooksFile], switches: &Switches) -> Result<Loaded, LoadErro
     Ok(all)
 }
 
-/// Reads a file that need not be trusted, to look at what it says.
+/// Reads a file that need not be trusted, to examine it.
 ///
 /// # Errors
 ///
@@ -123,7 +123,7 @@ fn text(file: &HooksFile) -> Result<Option<String>, LoadError> {
     }
 }
 
-/// Reads one byte more than there may be, so that whoever judges the text sees that it is too large.
+/// Reads up to one byte beyond the limit, by which a file too large is detected.
 pub(super) fn bounded(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
@@ -131,7 +131,7 @@ pub(super) fn bounded(file: File) -> io::Result<String> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// Has what the operator says about a file's hooks hold for them.
+/// Applies the operator's configuration of a file to its hooks.
 fn govern(read: &mut ReadFile, file: &HooksFile, name: &str) {
     for hook in &mut read.hooks {
         hook.base = file.base.clone();
@@ -156,7 +156,7 @@ fn govern(read: &mut ReadFile, file: &HooksFile, name: &str) {
     }
 }
 
-/// Gives hooks that are nobody's in particular to whom the operator says.
+/// Sets the configured owner of hooks without one.
 fn own(read: &mut ReadFile, owner: &Owner, contract: &str) {
     for hook in &mut read.hooks {
         if hook.owner != Owner::Operator {

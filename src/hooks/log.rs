@@ -1,4 +1,4 @@
-//! A line of the daemon's log for each event, by hooks that a file has for it.
+//! Log hooks: write a line of the daemon's log for each event.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +6,7 @@ use super::Log;
 use crate::contract::{Decision, Verdict, log_line};
 
 impl Log {
-    /// Writes the line, and says what a hook says that only looks on.
+    /// Writes the line and returns an observer's verdict.
     pub fn write(self, hook: &str, point: &str, event: &Map<String, Value>) -> Verdict {
         let event = log_line(point, event);
         match self {

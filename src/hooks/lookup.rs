@@ -1,4 +1,4 @@
-//! Programs and scripts that commands name and that are not there, as far as that can be known before a hook is due.
+//! Finds missing programs and scripts of hook commands, before a hook is due.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +47,7 @@ fn program(hook: &Registered) -> Option<String> {
     (!program.contains('$')).then(|| program.to_owned())
 }
 
-/// Says why a program is not found.
+/// Returns why a program is not found.
 fn problem(program: &str, policy: &Policy, base: Option<&Path>) -> Option<String> {
     let path = Path::new(program);
     if program.contains('/') {

@@ -1,4 +1,4 @@
-//! The hooks that are configured, and which of them are due.
+//! The configured hooks, and the selection of those due.
 
 use std::ffi::OsString;
 
@@ -44,7 +44,7 @@ impl Action {
         }
     }
 
-    /// Returns name and arguments of one of a runtime's own, and the points at which it does something.
+    /// Returns name and arguments of a built-in hook, with its points.
     pub fn as_builtin(&self) -> Option<(&'static str, Vec<String>, Vec<&'static str>)> {
         match self {
             Self::Builtin(own) => Some((own.name(), own.args(), own.points().to_vec())),
@@ -59,7 +59,7 @@ impl Action {
         }
     }
 
-    /// Returns what it asks git.
+    /// Returns its query to git.
     pub const fn question(&self) -> Option<Question> {
         match self {
             Self::Git(question) => Some(*question),
@@ -74,7 +74,7 @@ impl Action {
         }
     }
 
-    /// Returns the command as a line, words quoted where they must be; empty where there is none, or it is no text.
+    /// Returns the command as a line, quoted where needed. It is empty where there is none, or it is no text.
     pub fn line(&self) -> String {
         match self {
             Self::Command(Command::Argv(argv)) => command_line(argv).unwrap_or_default(),
@@ -94,7 +94,7 @@ impl Action {
     }
 }
 
-/// Whose hooks are meant; nobody named = everybody's, but where an agent is known those of no other.
+/// Owners whose hooks are selected. Without any, all are selected, but with an agent those of no other.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Scope {
     /// Agents by name.
@@ -108,7 +108,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Whether hooks of an owner are meant, at a point of an agent's.
+    /// Returns whether hooks of an owner are selected, at a point of an agent's.
     fn has(&self, owner: &Owner, agent: &str) -> bool {
         if *self == Self::default() {
             let of_other = |name: &String| !agent.is_empty() && name != agent;
@@ -126,15 +126,15 @@ impl Scope {
 /// Which hooks of a point are looked for.
 #[derive(Debug)]
 pub(crate) struct Occasion<'a> {
-    /// The agent whose point it is; empty = nobody says.
+    /// The agent of the point; empty = unknown.
     pub(crate) agent: &'a str,
-    /// The contract, if it is said.
+    /// The contract, if given.
     pub(crate) contract: Option<&'a str>,
     /// The event.
     pub(crate) event: &'a Members<'a>,
     /// The lifecycle point.
     pub(crate) point: &'a str,
-    /// Whether the stage before the others is meant.
+    /// Whether to select the stage before the others.
     pub(crate) preempt: bool,
     /// Whose hooks.
     pub(crate) scope: &'a Scope,
@@ -150,7 +150,7 @@ pub struct Configured {
 }
 
 impl Configured {
-    /// Registers hooks in this order; `lists` says which commands run where their runtime has lists.
+    /// Registers hooks in this order; `lists` is the command lists of runtimes that have them.
     pub const fn new(all: Vec<Registered>, lists: Lists) -> Self {
         Self { all, lists }
     }
@@ -175,8 +175,8 @@ impl Configured {
 }
 
 impl Registered {
-    /// Says whether another entry that is due is the same hook, which its contract runs once. That different matchers brought
-    /// them here makes no difference.
+    /// Returns whether another due entry is the same hook, which its contract runs once. Different matchers make no
+    /// difference.
     ///
     /// What a flag stands for is the same hook as an entry for it, which has another name.
     pub fn is_same(&self, other: &Self) -> bool {
@@ -196,7 +196,7 @@ impl Registered {
             && (&self.profile, &self.working_dir) == (&other.profile, &other.working_dir)
     }
 
-    /// Whether its command becomes words without a shell.
+    /// Returns whether its command is split without a shell.
     pub fn is_of_words(&self) -> bool {
         let style = self.mode.defaults(&self.point).command;
         matches!(self.action, Action::Command(_)) && style == CommandStyle::Argv
@@ -212,7 +212,7 @@ impl Registered {
         }
     }
 
-    /// Notes the agent's mode, and whether the contract's gate lets its command through.
+    /// Records the agent's mode, and whether the contract's gate allows its command.
     pub(crate) fn pass(&mut self, lists: &Lists, mode: AgentMode) {
         if self.mode.has_lists() {
             self.entry.agent_mode = Some(mode);
@@ -220,7 +220,7 @@ impl Registered {
         }
     }
 
-    /// Notes whether its runtime's list stands for consent to its command.
+    /// Records whether its runtime's list counts as consent to its command.
     pub(crate) fn listed(self, lists: &Lists, mode: AgentMode) -> Self {
         let is_command = self.mode.has_lists() && matches!(self.action, Action::Command(_));
         Self {
@@ -229,7 +229,7 @@ impl Registered {
         }
     }
 
-    /// Says whether it is due.
+    /// Returns whether it is due.
     pub(crate) fn is_due(&self, occasion: &Occasion<'_>) -> bool {
         self.point == occasion.point
             && occasion

@@ -1,5 +1,5 @@
-//! Files that command lines write by a redirection, and that their profiles do not let them write: a shell then runs nothing of
-//! the command, and dash ends with 2.
+//! Finds redirections to files that the profile does not let a hook write. A shell then runs nothing of the command,
+//! and dash ends with 2.
 
 use std::{
     borrow::Cow,
@@ -13,7 +13,7 @@ use crate::{
     policy::{Access, GrantPlace, GrantSpec, Policy, Registry, WorkingDir, explain::Remedy},
 };
 
-/// Warns of hooks whose command line names a file to write that their profile does not let them write.
+/// Warns of hooks whose redirection targets a file that their profile protects.
 pub fn warnings(hooks: &[Registered], profiles: &Registry) -> Vec<String> {
     let of_hook = |hook: &Registered| {
         let line = line(hook)?;
@@ -72,7 +72,7 @@ fn place(target: &str, hook: &Registered, policy: &Policy) -> Option<GrantPlace>
     }
 }
 
-/// Whether the workspace is granted, in which a hook without a shell of its contract's then starts.
+/// Returns whether the profile grants the workspace. A hook without a shell of its contract's starts there then.
 fn is_workspace_granted(policy: &Policy) -> bool {
     let mut named = policy.files.named.iter();
     named.any(|grant| matches!(&grant.place, GrantPlace::Workspace { below, .. } if below.as_os_str().is_empty()))
@@ -99,8 +99,8 @@ fn is_writable(place: &GrantPlace, policy: &Policy) -> bool {
     })
 }
 
-/// Returns the paths that a command line writes to by redirections, as far as they are written out: absolute ones, and those
-/// that begin with `./`.
+/// Returns the literal targets of a command line's redirections. These are absolute paths, and those that begin with
+/// `./`.
 fn targets(line: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = line;

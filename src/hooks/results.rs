@@ -1,4 +1,4 @@
-//! What tools returned and was too long for a conversation, kept for a while where its agent can read it.
+//! Stores long tool results for a while, in files that their agent can read.
 //!
 //! An agent runs as the user who asks, and so do the files here belong to that user and open for nobody else. No profile can
 //! grant the directory to a hook.
@@ -46,7 +46,7 @@ const ENTRIES: usize = 4096;
 /// The name of the directory in a daemon's own place.
 const OWN: &str = "results";
 
-/// The name of the directory among what a user's programs keep there.
+/// The directory's name in a directory that other programs of the user share.
 const AMONG_OTHERS: &str = "hookjail-results";
 
 /// Where results are kept.
@@ -55,12 +55,12 @@ pub struct Results {
     runtime: PathBuf,
 }
 
-/// What is kept by which right, and without which secrets.
+/// The store with a user's rights, and the secrets to redact.
 #[derive(Clone, Copy, Debug)]
 pub struct ResultsOf<'a> {
     /// Whose agent it is.
     pub peer: Peer,
-    /// Takes registered secrets out of what is written.
+    /// Redacts registered secrets in written results.
     pub redactor: &'a Redactor,
     /// Where.
     pub results: &'a Results,
@@ -115,7 +115,8 @@ impl ResultsOf<'_> {
 }
 
 impl Results {
-    /// Keeps results below a daemon's runtime directory, which is there, and removes what is too old there.
+    /// Opens the store below a daemon's runtime directory, and removes expired results. The runtime directory must
+    /// exist.
     ///
     /// # Errors
     ///
@@ -194,7 +195,7 @@ struct Kept {
 }
 
 impl Shelf {
-    /// Removes what is too old, and the oldest as long as there is too much for one more.
+    /// Removes expired results, and the oldest ones until there is room for another.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
         if bytes > BYTES {
             return Err(io::Error::other(format!("it is larger than {BYTES} bytes")));
@@ -237,7 +238,7 @@ impl Shelf {
         Ok(all)
     }
 
-    /// Removes a result, if nobody else has.
+    /// Removes a result, unless it is already gone.
     fn remove(&self, name: &std::ffi::OsStr) -> io::Result<()> {
         match unlinkat(&self.directory, name, UnlinkatFlags::NoRemoveDir) {
             Ok(()) | Err(Errno::ENOENT) => Ok(()),
@@ -271,7 +272,7 @@ mod tests {
         }
     }
 
-    /// Returns what is kept of this user's, with nothing to take out.
+    /// Returns this user's store, without secrets to redact.
     fn of_own(results: &Results) -> ResultsOf<'_> {
         static NOTHING: LazyLock<Redactor> = LazyLock::new(Redactor::default);
         ResultsOf {

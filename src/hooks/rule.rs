@@ -1,31 +1,31 @@
-//! What the operator says about hooks of a file that say less, or something else, themselves.
+//! The operator's rules for hooks of a file.
 
 use std::time::Duration;
 
 use super::Registered;
 use crate::model::{OnFailure, ProfileName};
 
-/// A rule about hooks of a file: which are meant, and what holds for them.
+/// A rule about hooks of a file: selection and settings.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Rule {
-    /// Whether it decides nothing; `None` = what it says counts.
+    /// Whether it is excluded from decisions; `None` = its verdict counts.
     pub advisory: Option<bool>,
-    /// The command: a line as it is written, words quoted where they must be; `None` = any.
+    /// The command line, verbatim, quoted where needed; `None` = any.
     pub command: Option<String>,
     /// The hook's name; `None` = any.
     pub name: Option<String>,
-    /// What its failures do; `None` = what its entry says.
+    /// Effect of its failures; `None` = that of its entry.
     pub on_failure: Option<OnFailure>,
     /// The lifecycle point; `None` = any.
     pub point: Option<String>,
-    /// The profile that it runs under; `None` = what its entry, its file or its contract says.
+    /// The profile that it runs under; `None` = that of its entry, its file or its contract.
     pub profile: Option<ProfileName>,
-    /// Its wall time; `None` = what its entry or its contract says.
+    /// Its wall time; `None` = that of its entry or its contract.
     pub timeout: Option<Duration>,
 }
 
 impl Rule {
-    /// Whether a hook is meant.
+    /// Returns whether the rule selects a hook.
     pub fn means(&self, hook: &Registered) -> bool {
         let is = |wanted: &Option<String>, found: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted == found)
@@ -36,7 +36,7 @@ impl Rule {
     }
 }
 
-/// Has the rules that mean a hook hold for it: of those that say the same thing, the first.
+/// Applies matching rules to a hook: for each setting, the first that has it.
 pub fn apply(rules: &[Rule], hook: &mut Registered) {
     let meant: Vec<_> = rules.iter().filter(|rule| rule.means(hook)).collect();
     if let Some(profile) = meant.iter().find_map(|rule| rule.profile.clone()) {

@@ -1,4 +1,4 @@
-//! Events that are written to a file, a line each.
+//! Save hooks: append events to a file, a line each.
 //!
 //! The operator's configuration names the profile's file, and that file names this one: relative, without links, nowhere
 //! else. Registered secrets are taken out of what is written.
@@ -22,8 +22,8 @@ use crate::{
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
 impl Save {
-    /// Appends an event, with the rights of a caller or the daemon's own where nobody is named, and says what a hook says
-    /// that only looks on. Where that fails, a warning says why.
+    /// Appends an event with a caller's rights, and returns an observer's verdict. For `None` it uses the daemon's own
+    /// rights. Where that fails, a warning has the cause.
     pub fn write(&self, event: &str, writer: Option<Peer>) -> Verdict {
         let saved = self.append(event, writer);
         self.verdict(saved.err().map(|error| error.to_string()))

@@ -1,4 +1,4 @@
-//! Registered hooks as people and programs see them.
+//! Registered hooks as JSON, for display and for programs.
 
 use serde_json::{Map, Value, json};
 
@@ -12,13 +12,13 @@ use crate::{
     policy::units::Span,
 };
 
-/// Returns what a file holds as one JSON object.
+/// Returns the content of a hook file as one JSON object.
 pub fn file(read: &ReadFile) -> Value {
     let hooks: Vec<_> = read.hooks.iter().map(object).collect();
     json!({ "disabled": read.disabled, "hooks": hooks, "warnings": read.warnings })
 }
 
-/// Returns a hook as one JSON object, without what its entry leaves as it usually is. Of its environment the names alone.
+/// Returns a hook as one JSON object, without default members. Of its environment it has the names alone.
 pub fn object(hook: &Registered) -> Value {
     let defaults = hook.mode.defaults(&hook.point);
     let timeout = hook.entry.timeout.or(defaults.timeout);
@@ -81,7 +81,7 @@ pub fn object(hook: &Registered) -> Value {
     Value::Object(object)
 }
 
-/// Returns how a hook is posted, and who lets it be.
+/// Returns a hook's URL and headers, and the allowlist entry for it.
 fn posted(action: &Action) -> [(&'static str, Option<Value>); 3] {
     let Action::Http(post) = action else {
         return Default::default();
@@ -99,7 +99,7 @@ fn posted(action: &Action) -> [(&'static str, Option<Value>); 3] {
     ]
 }
 
-/// Returns what an entry says about how its end is read.
+/// Returns the members of an entry that affect how its end is interpreted.
 fn reading(entry: &Entry) -> [(&'static str, Option<Value>); 8] {
     let set = |is: bool| is.then_some(Value::Bool(true));
     let context = entry.context_chars;

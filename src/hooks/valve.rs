@@ -1,4 +1,4 @@
-//! The loop valve: how many turns in a row were opened by hooks and not by a human.
+//! The loop valve: counts consecutive turns opened by hooks and not by a human.
 
 use std::{
     collections::HashMap,
@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a session that is not heard of is remembered.
+/// The time after which an idle session is forgotten.
 const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How many sessions are remembered; of the uid that has most, the one unheard of for longest is forgotten first.
+/// The maximum number of sessions. Of the uid that has most, the one idle for longest is forgotten first.
 const SESSIONS: usize = 4096;
 
 /// Counts turns by session.
@@ -20,17 +20,17 @@ pub struct Valve {
     sessions: Mutex<HashMap<Session, Count>>,
 }
 
-/// Whose session: the user who asks, and the session's id.
+/// A session: the caller's uid, and the session's id.
 pub type Session = (u32, String);
 
-/// What the configuration says to do at the cap. It is told; doing it is the runtime's business.
+/// The configured action at the cap. It is reported; the runtime carries it out.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum OnLimit {
-    /// End what the session does.
+    /// End the session's work.
     Abort,
     /// Ask a human.
     AskUser,
-    /// Go on without the turn, and say so.
+    /// Continue without the turn, with a warning.
     #[default]
     Warn,
 }
@@ -53,7 +53,7 @@ impl OnLimit {
     }
 }
 
-/// What is known of a session after a dispatch.
+/// State of a session after a dispatch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct State {
     /// Whether hooks may open no further turn.
@@ -64,7 +64,7 @@ pub struct State {
     pub exceeded: bool,
     /// The cap; 0 = none.
     pub limit: u32,
-    /// What to do at the cap.
+    /// The action at the cap.
     pub on_limit: OnLimit,
 }
 
@@ -84,8 +84,8 @@ impl Valve {
         }
     }
 
-    /// Counts a dispatch: one in a human's turn starts anew, one whose pushes wake opens one turn, however many they are.
-    /// With `ends` the session is forgotten.
+    /// Counts a dispatch. One in a human's turn starts anew, one whose pushes wake opens one turn, however many they
+    /// are. With `ends` the session is forgotten.
     pub fn count(&self, session: Session, human: bool, wakes: bool, ends: bool) -> State {
         self.count_at(Instant::now(), session, human, wakes, ends)
     }

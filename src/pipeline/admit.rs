@@ -1,4 +1,4 @@
-//! Who may ask, whether this hook may run, and whether there is room.
+//! Admission: caller's uid, consent to the hook, and capacity.
 
 use std::{
     ffi::OsString,
@@ -35,7 +35,8 @@ use crate::{
     util::{shares::Shares, swap::Current},
 };
 
-/// How many hooks may lead to another: one that starts a runtime that runs hooks comes back here, and must end some time.
+/// The maximum nesting depth of hooks. One that starts a runtime that runs hooks comes back here, and must end some
+/// time.
 const MAX_DEPTH: u32 = 4;
 
 /// A request that may run.
@@ -44,9 +45,9 @@ const MAX_DEPTH: u32 = 4;
 #[derive(Debug)]
 #[must_use]
 pub struct Admitted {
-    /// Who was asked and allowed it, where somebody was.
+    /// The peer that was asked and allowed it, if any.
     pub answered_by: Option<Peer>,
-    /// What accompanied the request.
+    /// The call of the request.
     pub call: Call,
     /// The command as the allowlist spells it.
     pub command: String,
@@ -67,7 +68,7 @@ pub struct Admitted {
     _place: Place,
 }
 
-/// What the operator says about one command.
+/// The operator's configuration of one command.
 #[derive(Clone, Debug)]
 pub struct OperatorHook {
     /// The command, as the allowlist spells it.
@@ -78,32 +79,32 @@ pub struct OperatorHook {
     pub timeout: Option<Duration>,
 }
 
-/// What a [`Gate`] is made of.
+/// Parts of a [`Gate`].
 #[derive(Debug)]
 pub struct GateParts {
-    /// How hooks come to be allowed.
+    /// The rule of consent.
     pub consent: ConsentRule,
-    /// How many bytes requests in work hold: their messages, and what is kept of their hooks' output.
+    /// The memory limit of requests in work, bytes: their messages and the kept output of their hooks.
     pub max_bytes: usize,
     /// How many hooks run at once.
     pub max_concurrent: usize,
     /// How many requests wait for a place.
     pub max_queued: usize,
-    /// What the operator can change while the daemon runs.
+    /// The configuration that can be reloaded.
     pub rules: Rules,
 }
 
 /// Where the configuration is, or would be looked for.
 #[derive(Clone, Debug, Default)]
 pub struct Configuration {
-    /// Whether the command line had to name it: whatever is to go by it has to name it too.
+    /// Whether the command line had to name it. A command that uses it has to name it too.
     pub is_named: bool,
-    /// Its path; `None` where there is no place for it.
+    /// Its path; `None` if it has no default place.
     pub path: Option<PathBuf>,
 }
 
 impl Configuration {
-    /// Has a refusal say which lines would lift it, and in which file: facts for an operator.
+    /// Adds the configuration lines and file that would lift a refusal. They are facts for an operator.
     pub(crate) fn lifted_by(&self, refusal: Refusal, lines: &str) -> Refusal {
         let refusal = refusal.with(Fact::Configure(lines.into()));
         match &self.path {
@@ -112,7 +113,7 @@ impl Configuration {
         }
     }
 
-    /// Has the command that would lift a refusal say whose configuration it goes by, and who has to run it.
+    /// Adds configuration path and user to the command that would lift a refusal.
     fn tell_how(&self, mut refusal: Refusal, uid: u32) -> Refusal {
         let Some(approve) = refusal.approve() else {
             return refusal;
@@ -132,12 +133,12 @@ impl Configuration {
     }
 }
 
-/// What a [`Gate`] goes by, and the operator can change while the daemon runs.
+/// The reloadable configuration of a [`Gate`].
 #[derive(Debug)]
 pub struct Rules {
-    /// Uids that may ask, besides the daemon's own.
+    /// Allowed uids of callers, besides the daemon's own.
     pub allowed_uids: Vec<u32>,
-    /// Uids that may read the records of everybody's requests, besides the daemon's own.
+    /// Uids that may read the records of all requests, besides the daemon's own.
     pub audit_uids: Vec<u32>,
     /// The file of the configuration.
     pub configuration: Configuration,
@@ -145,7 +146,7 @@ pub struct Rules {
     pub consent_uids: Vec<u32>,
     /// The daemon's own directories: no workspace may hold them or lie in them.
     pub forbidden: Forbidden,
-    /// What the operator says about commands.
+    /// The operator's configuration of commands.
     pub hooks: Vec<OperatorHook>,
     /// The profiles.
     pub registry: Registry,
@@ -154,7 +155,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Returns the uids that may ask.
+    /// Returns the uids of allowed callers.
     fn may_ask(&self) -> Vec<u32> {
         let own = nix::unistd::geteuid().as_raw();
         let mut uids: Vec<_> = self.allowed_uids.iter().copied().chain([own]).collect();
@@ -163,7 +164,8 @@ impl Rules {
         uids
     }
 
-    /// Whether a command may have a profile without anybody's consent under it: anybody can name it, or the configuration does.
+    /// Returns whether a command may have a profile without consent under it. The profile is open to every caller, or
+    /// the configuration grants it.
     fn grants(&self, policy: &Policy, command: &str) -> bool {
         let mut hooks = self.hooks.iter().filter(|hook| hook.command == command);
         policy.granted_by != GrantedBy::Operator
@@ -184,7 +186,8 @@ impl Rules {
         Ok(())
     }
 
-    /// Looks at a directory with the rights of who asks: what it cannot reach is refused alike whether it is there or not.
+    /// Checks a directory with the caller's rights. What the caller cannot reach is refused alike whether it exists or
+    /// not.
     fn admit_directory(
         &self,
         name: &'static str,
@@ -217,8 +220,8 @@ impl Rules {
         }
     }
 
-    /// Whether a directory may be bound that a request does not name itself: one that an event tells of, which nobody asked for and
-    /// which is left alone, not refused, where it may not be.
+    /// Returns whether a directory that the request does not name may be bound. An event names it; where it may not be
+    /// bound, it is left alone and not refused.
     pub fn may_bind(&self, directory: &Path, peer: &Peer) -> bool {
         if !is_plain(directory) || self.workspace_roots.admit(directory).is_err() {
             return false;
@@ -261,12 +264,12 @@ impl Gate {
         }
     }
 
-    /// Returns what it goes by at the moment.
+    /// Returns the current rules.
     pub fn rules(&self) -> Arc<Rules> {
         self.rules.get()
     }
 
-    /// Goes by other rules from now on. What was admitted before runs under those of before.
+    /// Replaces the rules. What was admitted before runs under the old ones.
     pub fn go_by(&self, rules: Rules) {
         self.places.entitle(rules.may_ask());
         self.rules.replace(rules);
@@ -278,12 +281,12 @@ impl Gate {
         self.consents.pending.close();
     }
 
-    /// Returns what decides about commands.
+    /// Returns the store of consents.
     pub const fn consents(&self) -> &Consents {
         &self.consents
     }
 
-    /// Hashes a program for a user, in turn with others, until a moment at the latest.
+    /// Hashes a program for a user, in turn with others, until a deadline.
     ///
     /// # Errors
     ///
@@ -459,14 +462,14 @@ impl Gate {
         }
     }
 
-    /// Says whether a peer may read the records of everybody's requests. A hook may read none.
+    /// Returns whether a peer may read the records of all requests. A hook may read none.
     pub fn reads_all(&self, peer: &Peer, sandbox: &Sandbox) -> bool {
         let own = nix::unistd::geteuid().as_raw();
         let listed = peer.uid == own || self.rules().audit_uids.contains(&peer.uid);
         listed && !sandbox.is_hook(peer)
     }
 
-    /// Says whether a peer may ask for nothing: neither the daemon's own user nor listed for anything.
+    /// Returns whether a peer has no permission at all. It is neither the daemon's own user nor listed for anything.
     pub fn is_stranger(&self, peer: &Peer) -> bool {
         let rules = self.rules();
         let mut listed = [&rules.allowed_uids, &rules.audit_uids, &rules.consent_uids].into_iter();
@@ -502,7 +505,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Decides who may ask at all.
+    /// Checks whether a peer is an allowed caller.
     ///
     /// # Errors
     ///
@@ -541,7 +544,7 @@ impl Gate {
         self.rules().admit_bound(request, &call.peer)
     }
 
-    /// Refuses what the operator does not let run any more, or not so, since its request came: it has waited, and not begun.
+    /// Rejects a queued request whose permission has changed since it came. It has waited, and not begun.
     fn as_before(
         &self,
         before: &Arc<Rules>,
@@ -566,7 +569,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Waits for a place until the deadline, or until nobody waits for the answer any more.
+    /// Waits for a place until the deadline, or until the caller is gone.
     async fn place(&self, call: &Call, deadline: Instant) -> Result<Place, Refusal> {
         let take = timeout_at(deadline.into(), self.places.take(call.peer.uid));
         tokio::select! {
@@ -597,7 +600,7 @@ fn bounded(timeout: Duration, call: &Call) -> Duration {
     caller.map_or(timeout, |caller| timeout.min(early(caller)))
 }
 
-/// Returns program and arguments; a command line becomes words as the contract says.
+/// Returns program and arguments; splits a command line by the contract's rules.
 fn argv(request: &Request) -> Result<Vec<OsString>, InvalidField> {
     match &request.hook.command {
         Command::Argv(argv) => Ok(argv.clone()),
@@ -618,8 +621,8 @@ fn argv(request: &Request) -> Result<Vec<OsString>, InvalidField> {
     }
 }
 
-/// Returns words with those absolute that name the program by a relative path, and where the operator says from where relative
-/// paths start, those that an interpreter reads as its script.
+/// Makes the program's relative path absolute. Where the operator configures a base of relative paths, so is the script
+/// of an interpreter.
 fn rooted(argv: &[OsString], hook: &Hook) -> Vec<OsString> {
     let mut rooted = argv.to_vec();
     let workspace = hook.workspace.as_ref().filter(|_| hook.at_workspace);
@@ -647,12 +650,12 @@ fn rooted(argv: &[OsString], hook: &Hook) -> Vec<OsString> {
     rooted
 }
 
-/// Returns what the request's contract says where the request is silent.
+/// Returns the defaults of the request's contract.
 fn defaults(request: &Request) -> Defaults {
     request.contract.defaults(&request.event.point)
 }
 
-/// Returns the wall time of a run: the request's, else the hook's, else the contract's, else the profile's.
+/// Returns the wall time of a run. It is the request's, else the hook's, else the contract's, else the profile's.
 fn timeout(
     request: &Request,
     configured: Option<&OperatorHook>,

@@ -1,4 +1,4 @@
-//! Announcing: writing down what is about to run, before it does.
+//! Announcing: writes the start record before a hook runs.
 
 use tokio::{sync::mpsc, time::sleep_until};
 
@@ -25,7 +25,7 @@ use crate::{
 #[derive(Debug)]
 #[must_use]
 pub struct Announced {
-    /// Boxed: it is handed on often, by futures each of which would hold a copy for as long as the hook runs.
+    /// Boxed: it is moved often, by futures each of which would hold a copy for as long as the hook runs.
     plan: Box<Plan>,
 }
 
@@ -35,18 +35,18 @@ impl Announced {
         &self.plan
     }
 
-    /// Returns what a sandbox is to start.
+    /// Returns the task for a sandbox to start.
     pub(super) fn task(&self) -> HookTask<'_> {
         self.plan.task()
     }
 
-    /// Lets go of what the plan's hook was started with.
+    /// Releases the resources for the hook's start.
     pub(super) fn started(&mut self) {
         self.plan.started();
     }
 
-    /// Takes the place where output goes as it comes. There is none under a profile that takes secrets out of replies: one
-    /// may begin in one piece and end in the next, and all of the output is in the response.
+    /// Takes the sender of output chunks. There is none under a profile that redacts replies: a secret may begin in one
+    /// piece and end in the next, and all of the output is in the response.
     pub fn take_chunks(&mut self) -> Option<mpsc::Sender<Chunk>> {
         let chunks = self.plan.admitted.call.chunks.take();
         chunks.filter(|_| !self.plan.policy.redact_output)

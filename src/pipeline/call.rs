@@ -1,4 +1,4 @@
-//! What accompanies a request.
+//! Context of a request's call.
 
 use std::{
     sync::Arc,
@@ -10,45 +10,45 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{model::Peer, process::Chunk, util::shares::Share};
 
-/// How much earlier than the caller's own timer a run ends, so that the answer still arrives: the server library answers
-/// for us once that timer has fired. What comes after the deadline is the tree's end, its last output and the end record,
+/// The time reserved before the caller's own timeout, so that the answer still arrives. The server library answers for
+/// us once that timer has fired. What comes after the deadline is the tree's end, its last output and the end record,
 /// which waits for a disk; on a busy machine 100 ms were too few.
 const ANSWER_EARLY: Duration = Duration::from_millis(250);
 
-/// What an admission is for.
+/// Purpose of an admission.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Purpose {
-    /// To tell what would happen: nothing is written.
+    /// Preview without any record.
     Preview,
     /// To run the hook.
     Run,
 }
 
-/// What accompanies a request.
+/// Context of a request's call.
 #[derive(Debug)]
 pub struct Call {
     /// When it arrived.
     pub arrived: Instant,
     /// Ends the run when cancelled.
     pub cancel: CancellationToken,
-    /// How long the caller waits, if it says so.
+    /// The caller's timeout, if any.
     pub caller_timeout: Option<Duration>,
-    /// Where output goes as it comes.
+    /// The sender of output chunks.
     pub chunks: Option<mpsc::Sender<Chunk>>,
-    /// What the request takes of the memory for all requests in work.
+    /// The request's share of the memory for all requests in work.
     pub held: Arc<Share>,
-    /// SHA-256 of the request without the values of its environment, where its caller gave it an id.
+    /// SHA-256 of the request without environment values, if it has an idempotency key.
     pub named: Option<[u8; 32]>,
-    /// Who asks.
+    /// The caller.
     pub peer: Peer,
-    /// What for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// This run's id.
     pub run_id: String,
 }
 
 impl Call {
-    /// Returns how much of a time is left if the caller is to hear of its end.
+    /// Returns the usable part of a wait, so that its end is still reported.
     pub fn left(&self, wait: Duration) -> Duration {
         let left = |caller| early(caller).saturating_sub(self.arrived.elapsed());
         self.caller_timeout
@@ -56,7 +56,7 @@ impl Call {
     }
 }
 
-/// Returns what is left of the caller's time if the answer is to arrive before it is over.
+/// Returns the usable part of the caller's timeout, so that the answer arrives in time.
 pub(super) fn early(caller: Duration) -> Duration {
     caller.saturating_sub(ANSWER_EARLY.min(caller / 4))
 }

@@ -1,4 +1,4 @@
-//! Interpreting: what a run's end means under its contract, with secrets taken out of what a reply shows.
+//! Interpreting: the verdict of a run's end, with redacted output for the reply.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
     sys::WaitStatus,
 };
 
-/// A run's end and what it means.
+/// A run's end and its verdict.
 #[derive(Debug)]
 pub struct Interpreted {
     /// The end.
@@ -26,31 +26,31 @@ pub struct Interpreted {
     pub event: Option<ContractEvent>,
     /// How it ended, in the terms of the reply.
     pub outcome: record::OutcomeKind,
-    /// What the reply says instead of what the hook did, where the profile has secrets taken out.
+    /// The redacted reply, where the profile redacts secrets.
     pub redacted: Option<Redacted>,
-    /// What it means.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// What a reply shows where the profile has secrets taken out of it.
+/// Redacted output and verdict for a reply.
 #[derive(Debug)]
 pub struct Redacted {
     redaction: Arc<Redaction>,
-    /// What the hook wrote to stderr.
+    /// The hook's redacted stderr.
     pub stderr: RedactedOutput,
-    /// What the hook wrote to stdout.
+    /// The hook's redacted stdout.
     pub stdout: RedactedOutput,
 }
 
 impl Redacted {
-    /// Returns what takes the secrets out.
+    /// Returns the redactor.
     pub fn redactor(&self) -> &Redactor {
         &self.redaction.redactor
     }
 }
 
 impl Interpreted {
-    /// How much the hook wrote, of what is kept.
+    /// Returns the size of the kept output, bytes.
     pub(super) fn output_bytes(&self) -> usize {
         self.ended.output_bytes()
     }
@@ -140,7 +140,7 @@ impl Interpreted {
     }
 }
 
-/// Says how far confinement bore on an end, as far as that is known.
+/// Returns the known effect of confinement on an end.
 fn bearing(ended: &Ended, outcome: record::OutcomeKind) -> Bearing {
     if !ended.announced.plan().prepared.confines() {
         Bearing::Unknown
@@ -153,7 +153,7 @@ fn bearing(ended: &Ended, outcome: record::OutcomeKind) -> Bearing {
     }
 }
 
-/// Names an end: from the wait status and from who ended it, never from code ranges.
+/// Classifies an end by wait status and cause, never by code ranges.
 fn kinds(cause: Cause, status: Option<WaitStatus>) -> (record::OutcomeKind, EndKind) {
     use record::OutcomeKind;
     match (cause, status) {

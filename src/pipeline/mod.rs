@@ -1,4 +1,4 @@
-//! The whole product on one screen.
+//! The request pipeline: all stages on one screen.
 
 mod admit;
 mod announce;
@@ -29,16 +29,16 @@ use crate::{
     util::heavy,
 };
 
-/// What every request goes through.
+/// The stages of every request.
 #[derive(Debug)]
 pub struct Pipeline {
-    /// Who may ask for what.
+    /// The admission stage.
     pub gate: Gate,
-    /// What is written down.
+    /// The audit journal.
     pub audit: Audit,
     /// Where results of tools are kept for a while.
     pub results: Results,
-    /// What confines.
+    /// The confinement backends.
     pub sandbox: Sandbox,
 }
 
@@ -60,7 +60,7 @@ impl Pipeline {
         }
     }
 
-    /// Takes one request as far as it goes without anything being announced, started or written down.
+    /// Previews one request: nothing is announced, started or recorded.
     pub async fn preview(&self, call: Call, request: Box<Request>) -> Preview {
         let (id, version) = (request.id.clone(), request.contract.version());
         let mut admission = None;
@@ -122,7 +122,7 @@ impl Pipeline {
 mod tests {
     use super::*;
 
-    /// What is held for as long as a hook runs, or waits for its place: thousands may.
+    /// Checks the size of what is held while a hook runs or queues: thousands may.
     #[test]
     fn a_request_in_work_is_small() {
         fn size<F>(_: impl FnOnce(&'static Pipeline, Call, Box<Request>) -> F) -> usize {

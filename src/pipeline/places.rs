@@ -1,4 +1,4 @@
-//! Places among the running hooks, and the queue for them, divided among uids so that none can keep another from running.
+//! Places among the running hooks, and their queue, shared fairly among uids. None can keep another from running.
 //!
 //! - A place that is free goes to the uid with the fewest hooks running, of several to the one that has waited longest for its
 //!   turn; within a uid first come, first served. So all come to the same number while all ask for more, and whatever one does
@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 /// Who runs and who waits: no time, no tasks.
 #[derive(Debug)]
 struct Schedule<T> {
-    /// Uids that may ask.
+    /// Uids of allowed callers.
     entitled: Vec<u32>,
     max_queued: usize,
     next: u64,
@@ -50,7 +50,7 @@ impl<T> Default for Standing<T> {
     }
 }
 
-/// What becomes of who asks for a place.
+/// Result of a request for a place.
 #[derive(Debug, Eq, PartialEq)]
 enum Entered<T> {
     /// The queue is full, and this uid has its share of it.
@@ -96,7 +96,7 @@ impl<T> Schedule<T> {
         Entered::Waiting(number, given_up)
     }
 
-    /// Takes the last of the queue whose uid has most in it, where another has less than its share.
+    /// Removes the last entry of the uid with most in the queue. It does so where another uid has less than its share.
     fn make_room(&mut self, uid: u32) -> Option<T> {
         let waiting = |it: &Standing<T>| it.waiting.len();
         let own = self.uids.get(&uid).map_or(0, waiting);
@@ -118,7 +118,7 @@ impl<T> Schedule<T> {
         Some(given_up)
     }
 
-    /// Whether a place is free that this uid may have.
+    /// Returns whether a place is free that this uid may have.
     fn may_run(&self, uid: u32) -> bool {
         let free = self.places - self.running;
         if free == 0 {
@@ -163,7 +163,7 @@ impl<T> Schedule<T> {
         self.forget(uid);
     }
 
-    /// Takes one out of the queue that waits no more, if it is still in it.
+    /// Removes an entry whose caller is gone, if it is still queued.
     fn give_up(&mut self, uid: u32, number: u64) {
         if let Some(standing) = self.uids.get_mut(&uid) {
             let before = standing.waiting.len();
@@ -184,14 +184,14 @@ impl<T> Schedule<T> {
 /// How fast the queue moves.
 #[derive(Debug, Default)]
 struct Pace {
-    /// How long it was from one place's end to the next while somebody waited, on average with the latest weighing most.
+    /// The mean interval between freed places while the queue is not empty. The latest weighs most.
     interval: Option<Duration>,
-    /// When a place was last given back while somebody waited.
+    /// The time of the last freed place while the queue was not empty.
     last: Option<Instant>,
 }
 
 impl Pace {
-    /// Takes in that a place is given back; `waited`: while somebody waits for one.
+    /// Records a freed place; `waited`: while the queue is not empty.
     fn step(&mut self, now: Instant, waited: bool) {
         if let Some(last) = self.last.take() {
             let latest = now.saturating_duration_since(last);
@@ -201,7 +201,7 @@ impl Pace {
         self.last = waited.then_some(now);
     }
 
-    /// Returns how long a queue of so many takes, as far as can be told.
+    /// Estimates the time that a queue of this length takes.
     fn time_for(&self, queued: usize, now: Instant) -> Duration {
         let since = |last| now.saturating_duration_since(last);
         // Nothing has come to its end for longer than usual: it may go on like that.
@@ -212,7 +212,7 @@ impl Pace {
     }
 }
 
-/// The soonest that who is turned away is told to come back, and the latest.
+/// The minimum and the maximum retry delay of a rejected caller.
 const SHORTEST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(30);
 
@@ -233,7 +233,7 @@ pub(crate) struct Place {
 /// Nothing is free, and no more may wait; or who waited had to make room.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Full {
-    /// When there may be room: the time that the queue takes, and up to a quarter more, so that not all come back at once.
+    /// The retry delay: the estimated queue time and up to a quarter more. Not all callers come back at once then.
     pub(crate) retry: Duration,
 }
 
@@ -246,7 +246,7 @@ impl Places {
         }
     }
 
-    /// Says for whom a place is kept.
+    /// Reserves a place for each of these uids.
     pub(crate) fn entitle(self: &Arc<Self>, uids: Vec<u32>) {
         self.with(|schedule| schedule.entitled = uids);
         self.hand_out();
@@ -299,7 +299,7 @@ impl Places {
         }
     }
 
-    /// Gives what is free to those that wait.
+    /// Assigns free places to the queue.
     fn hand_out(self: &Arc<Self>) {
         while let Some((uid, waiter)) = self.with(Schedule::next) {
             // A place that comes too late for its waiter is dropped here, and handed out once more.
@@ -522,8 +522,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and goes: never more run than there are places, never more wait than may, nobody waits for a place
-        /// that is free for it, and once all that runs has ended everybody that still waits has had its turn.
+        /// Checks the limits of places and queue, and that every entry has its turn. In any sequence, never more run
+        /// than there are places, never more wait than may, none waits for a place that is free for it, and once all
+        /// that runs has ended every entry that still waits has had its turn.
         #[test]
         fn nothing_is_lost_and_nobody_starves(
             places in 1_usize..6,

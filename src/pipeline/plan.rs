@@ -1,4 +1,4 @@
-//! Policy, command, limits and means of one run, resolved.
+//! Planning: policy, command, limits and backend of one run, resolved.
 
 use std::{
     sync::Arc,
@@ -24,28 +24,28 @@ use crate::{
 pub struct Plan {
     /// The request, as admitted.
     pub admitted: Admitted,
-    /// What proved the policy on this host.
+    /// The proof of the policy on this host.
     pub confirmation: Arc<Confirmation>,
     /// When the run ends at the latest.
     pub deadline: Instant,
-    /// What the hook finds in its environment.
+    /// The hook's environment.
     pub environment: Variables,
     /// The files it reaches.
     pub opened: Opened,
-    /// The backends before its own in the operator's order, and why it runs on none of them.
+    /// The backends before its own in the operator's order, each with its reason.
     pub passed_over: Vec<PassedOver>,
     /// The profile, narrowed by the request, with the workspace and the source bound.
     pub policy: Policy,
-    /// By what means it is enforced.
+    /// The backend's instructions.
     pub prepared: Prepared,
-    /// What is written to stdin.
+    /// The hook's stdin.
     pub stdin: Bytes,
     /// The wall time from arrival to `deadline`.
     pub timeout: Duration,
 }
 
 impl Plan {
-    /// Resolves an admitted request: narrows its profile, has a backend translate and confirm it, builds stdin.
+    /// Resolves an admitted request. It narrows the profile, has a backend translate and confirm it, and builds stdin.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Plan {
         }))
     }
 
-    /// Returns what a sandbox is to start.
+    /// Returns the task for a sandbox to start.
     pub(super) fn task(&self) -> HookTask<'_> {
         let call = &self.admitted.call;
         HookTask {
@@ -128,8 +128,8 @@ impl Plan {
         }
     }
 
-    /// Lets go of what its hook was started with: what that was granted is in its ruleset or container, and its variables are its
-    /// own. Neither descriptors nor memory are held for them while it runs.
+    /// Releases the resources for its hook's start. Its grants are in its ruleset or container, and its variables are
+    /// its own: neither descriptors nor memory are held for them while it runs.
     pub(super) fn started(&mut self) {
         self.environment = Variables::default();
         self.opened = Opened::default();

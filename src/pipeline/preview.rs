@@ -1,16 +1,16 @@
-//! How far a request would come, told instead of done.
+//! Previews of requests: the stages up to an announcement, without running anything.
 
 use std::{ffi::OsString, time::Duration};
 
 use super::{Admitted, Plan};
 use crate::{consent::allowlist::Digest, model::Consent, refusal::Stop};
 
-/// A request, taken as far as it goes without anything being announced or started.
+/// A request, previewed without announcement or start.
 ///
 /// It can be told and nothing else: there is no way from it to a run.
 #[derive(Debug)]
 pub struct Preview {
-    /// What admission said; `None` where it refused.
+    /// The admission; `None` where it was refused.
     pub admission: Option<Admission>,
     /// The contract's version.
     pub contract_version: &'static str,
@@ -19,7 +19,7 @@ pub struct Preview {
     pub request_id: String,
 }
 
-/// What admission said of a request that may run.
+/// Admission of a request that may run.
 #[derive(Clone, Debug)]
 pub struct Admission {
     /// The program as resolved, and its arguments.

@@ -1,4 +1,4 @@
-//! Recording: writing down how a run ended, or that it was refused, before it is answered.
+//! Recording: writes the end of a run, or its refusal, before the answer.
 
 use std::{io, path::Path, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::{
     util::heavy,
 };
 
-/// The journal as the pipeline uses it: while an end could not be written, no run is announced.
+/// The journal of the pipeline. While an end cannot be written, no run is announced.
 #[derive(Debug)]
 pub struct Audit {
     earlier: Earlier,
@@ -32,8 +32,8 @@ pub struct Audit {
     pub(super) writer: Writer,
 }
 
-/// How long an answer waits for its record, beyond the run's deadline: a disk may hang. The record is written all the same as soon
-/// as it can be, and nothing new starts before.
+/// The timeout of an answer's record, beyond the run's deadline: a disk may hang. The record is written all the same as
+/// soon as it can be, and nothing new starts before.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An answer whose record is written.
@@ -46,7 +46,7 @@ pub struct Recorded {
     request_id: String,
 }
 
-/// What is answered.
+/// The answer to a request.
 #[derive(Debug)]
 pub enum Answer {
     /// Something broke on our side.
@@ -63,7 +63,7 @@ pub enum Answer {
 }
 
 impl Recorded {
-    /// Returns what is answered.
+    /// Returns the answer.
     pub const fn answer(&self) -> &Answer {
         &self.answer
     }
@@ -74,7 +74,7 @@ impl Recorded {
     }
 }
 
-/// Who asked for what: all that is known of a request that is refused.
+/// Caller and command of a refused request, as far as known.
 #[derive(Clone, Debug)]
 pub struct About {
     command: Option<record::CommandLine>,
@@ -90,7 +90,7 @@ pub struct About {
 }
 
 impl About {
-    /// Notes who asked for what.
+    /// Describes a decoded request and its caller.
     pub fn request(call: &Call, request: &Request) -> Self {
         let command = match &request.hook.command {
             Command::Argv(argv) => record::CommandLine::new(argv),
@@ -107,7 +107,7 @@ impl About {
         }
     }
 
-    /// Notes who asked, where the request itself was not understood.
+    /// Describes the caller of a request that could not be decoded.
     pub fn malformed(call: &Call, request_id: &str) -> Self {
         Self {
             command: None,
@@ -133,7 +133,7 @@ impl About {
         }
     }
 
-    /// Has one record stand for so many refusals of the same caller.
+    /// Sets the number of refusals of the same caller in one record.
     #[must_use]
     pub fn counting(self, count: u64) -> Self {
         Self {
@@ -169,12 +169,12 @@ impl Audit {
         &self.redaction
     }
 
-    /// Returns what keeps records from being written, as it is now and whenever it changes.
+    /// Returns the current problem of the journal and its changes.
     pub const fn problem(&self) -> &watch::Receiver<Option<Problem>> {
         self.writer.problem()
     }
 
-    /// Says whether a start could be written down.
+    /// Returns whether a start could be written down.
     ///
     /// # Errors
     ///
@@ -186,7 +186,7 @@ impl Audit {
         }
     }
 
-    /// Makes sure that no daemon before this one started what is asked for under an id of the caller's, as far as the journal tells.
+    /// Checks that no earlier daemon started this idempotency key, by the journal.
     ///
     /// # Errors
     ///
@@ -316,7 +316,7 @@ impl Audit {
     }
 }
 
-/// Says that a record is not written yet, which is no reason to give up.
+/// Returns the text for a record that is pending, which is no reason to give up.
 fn waits() -> String {
     format!("it is not written after {} s", RECORD_TIMEOUT.as_secs())
 }
@@ -328,7 +328,7 @@ pub(super) fn unavailable(why: &str) -> Refusal {
     Refusal::new(Reason::AuditUnavailable, message)
 }
 
-/// Notes what is known of a caller.
+/// Builds the record's description of a caller.
 pub(super) const fn known(peer: &Peer) -> record::PeerLine {
     record::PeerLine {
         pid: peer.pid,
@@ -392,7 +392,7 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
     }
 }
 
-/// Returns what a run took.
+/// Returns the resource usage of a run.
 pub fn usage(ended: &Ended) -> record::Usage {
     let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     let admitted = &ended.announced.plan().admitted;
@@ -420,7 +420,7 @@ pub(super) fn hex(digest: [u8; 32]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the digest of what the caller gets in the place of what it sent.
+/// Returns the digest of a rewritten value.
 fn digest(rewritten: Option<&Json>) -> Option<String> {
     rewritten.map(|json| sha256(json.as_str().as_bytes()))
 }

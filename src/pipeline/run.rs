@@ -25,11 +25,11 @@ pub struct Confined {
 pub struct Ended {
     /// The plan and its start record.
     pub announced: Announced,
-    /// What it was denied, as far as that can be known.
+    /// The known denials.
     pub denied: Known,
     /// How it ended.
     pub end: End,
-    /// What set-up proved.
+    /// The proofs of the set-up.
     pub setup: Setup,
 }
 
@@ -96,7 +96,7 @@ impl Ended {
         }
     }
 
-    /// Returns how much of what the hook wrote is kept.
+    /// Returns the size of the kept output, bytes.
     pub fn output_bytes(&self) -> usize {
         match &self.end {
             End::ExecFailed(_) => 0,
@@ -104,7 +104,7 @@ impl Ended {
         }
     }
 
-    /// Returns whose hook it was: who asked for it.
+    /// Returns the caller's uid.
     pub fn uid(&self) -> u32 {
         self.announced.plan().admitted.call.peer.uid
     }

@@ -1,4 +1,4 @@
-//! Base Coat as the runtime that starts a hook.
+//! Adapter for hooks that Base Coat starts itself.
 
 use serde_json::json;
 
@@ -27,7 +27,7 @@ impl Adapter for Basecoat {
         Some("hook")
     }
 
-    /// The specification knows no exit code that says something.
+    /// Returns none: the specification has no exit code with a meaning.
     fn no(&self, _point: &str, why: &str) -> Option<Said> {
         let answer = json!({"action": "block", "reason": why});
         Some(Said::by_words(&answer, why))

@@ -1,5 +1,5 @@
 //! Base Coat: `hooks.json`, version 1, a list of entries for each point. The specification gives the entry and not the
-//! nesting; it is read like its neighbours'. Entries of `mcp.json` name a `tool` in place of a command.
+//! nesting; it is parsed like its neighbours'. Entries of `mcp.json` name a `tool` in place of a command.
 
 use super::Basecoat;
 use crate::contract::hook_file::{
@@ -46,7 +46,8 @@ fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Whether every entry calls a tool, as in an `mcp.json`, which has other keys for other programs, and no version.
+/// Returns whether every entry calls a tool, as in an `mcp.json`. Such a file has other keys for other programs, and no
+/// version.
 fn are_of_tools(root: &Item<'_>) -> bool {
     let lists = root
         .value()

@@ -1,4 +1,4 @@
-//! Base Coat lifecycle hooks, as its specification describes them; there is no implementation to follow.
+//! Base Coat lifecycle hooks, by its specification; there is no reference implementation.
 //!
 //! A hook blocks only where it says so, well-formed and with exit 0. Everything else passes, with a warning.
 
@@ -24,10 +24,10 @@ mod hook_file;
 
 pub(super) struct Basecoat;
 
-/// Where an entry and a response are silent.
+/// The default priority of entries and responses.
 const PRIORITY: f64 = 50.0;
 
-/// Any point may be blocked; the runtime decides what that means there.
+/// The lifecycle points. Any may be blocked; the runtime decides what that means there.
 const POINTS: [Point; 8] = [
     point("SessionStart"),
     Point {
@@ -53,7 +53,7 @@ const KEYS: [(&str, Key); 8] = [
     ("tool", Key::Carried),
 ];
 
-/// What hooks measure at each point, as the specification names it, in the spelling of its other members.
+/// Measurements of hooks at each point, as the specification names them. They have the spelling of its other members.
 const MEASURES: [(&str, &[(&str, Kind)]); 8] = [
     (
         "SessionStart",
@@ -116,14 +116,14 @@ const MEASURES: [(&str, &[(&str, Kind)]); 8] = [
     ),
 ];
 
-/// What a session's telemetry is found by; the specification has hooks at its start make it.
+/// The correlation id of a session's telemetry. The specification has hooks at its start make it.
 const CORRELATION: (&str, Kind) = ("correlationId", Kind::Word);
 
-/// What a measure is.
+/// Type of a measurement.
 #[derive(Clone, Copy)]
 enum Kind {
     Number,
-    /// A name of something: letters, digits and a few marks, so that no text of a hook's gets to where measures are kept.
+    /// An identifier: letters, digits and a few marks. No text of a hook's gets to where measurements are kept.
     Word,
 }
 
@@ -140,7 +140,7 @@ impl Kind {
     }
 }
 
-/// The longest word that is kept as a measure, bytes.
+/// The maximum length of a word that is kept as a measurement, bytes.
 const LONGEST_WORD: usize = 64;
 
 const fn point(name: &'static str) -> Point {
@@ -176,12 +176,12 @@ impl Runtime for Basecoat {
         &["SessionEnd"]
     }
 
-    /// Its hooks are for every runtime's events.
+    /// Returns the point for any runtime's spelling: its hooks are for every runtime's events.
     fn spelled<'a>(&self, point: &'a str) -> &'a str {
         base_coats(point)
     }
 
-    /// The specification says neither how a command is run nor how long: it suggests one to three seconds.
+    /// Returns the defaults: the specification has neither command style nor timeout. It suggests one to three seconds.
     fn defaults(&self, _point: &str) -> Defaults {
         Defaults {
             command: CommandStyle::Argv,
@@ -190,7 +190,7 @@ impl Runtime for Basecoat {
         }
     }
 
-    /// Its hooks are for every runtime's events.
+    /// Returns the members of every runtime: its hooks are for every runtime's events.
     fn session(&self) -> &'static [&'static str] {
         &["sessionId", "session_id"]
     }
@@ -237,7 +237,7 @@ impl Runtime for Basecoat {
         }
     }
 
-    /// Takes them from the members of `metadata`; one of another name or kind is none.
+    /// Reads them from the members of `metadata`; one of another name or kind is none.
     fn measures(&self, point: &str, verdict: &Verdict) -> Map<String, Value> {
         let of_point = MEASURES.iter().filter(|(name, _)| *name == point);
         let kinds = of_point.flat_map(|(_, measures)| *measures);
@@ -260,7 +260,8 @@ impl Runtime for Basecoat {
         PRIORITY
     }
 
-    /// `modify` hands its payload to the next hook: as `tool.input` and `tool.output`, whoever described the tool.
+    /// Passes the payload of `modify` to the next hook. It becomes `tool.input` and `tool.output`, wherever the tool
+    /// was described.
     fn hand_on(&self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
         let rewritten = [
             ("input", &verdict.updated_input),
@@ -277,7 +278,8 @@ impl Runtime for Basecoat {
         }
     }
 
-    /// Contexts, warnings and metadata of all hooks that ran; the payload of the last that modified; the first block.
+    /// Merges contexts, warnings and metadata of all hooks that ran. The payload is that of the last that modified; the
+    /// first block counts.
     fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
         let mut answer = Verdict::default();
         let mut blocked_by_hook = String::new();
@@ -320,8 +322,8 @@ fn has_tool(event: &Event) -> bool {
     Members::of_event(&event.json).is_ok_and(|members| members.last("tool").is_some())
 }
 
-/// The envelope has no named field for a tool's input and output, although `modify` rewrites them: they are `tool.input` and
-/// `tool.output` here.
+/// Returns the tool with `tool.input` and `tool.output`. The envelope has no named field for them, although `modify`
+/// rewrites them.
 fn tool(envelope: &Envelope) -> Option<Json> {
     let tool = envelope.tool.as_ref()?;
     let members = [
@@ -340,7 +342,7 @@ fn tool(envelope: &Envelope) -> Option<Json> {
     Some(Json::object(&members.collect::<Vec<_>>()))
 }
 
-/// Makes the verdict of a hook that broke.
+/// Builds the verdict of a hook that failed.
 fn passed(skip: Skip, warning: &str) -> Verdict {
     Verdict {
         failed: true,
@@ -360,7 +362,7 @@ const fn how(kind: EndKind) -> &'static str {
     }
 }
 
-/// Reads a response whole, or not at all.
+/// Parses a response as a whole, or not at all.
 fn response(end: &End<'_>) -> Result<Verdict, Skip> {
     if end.stdout_truncated {
         return Err(Skip::InvalidJson);
@@ -440,7 +442,7 @@ fn typed<'a, T>(
     value.map(read).transpose()
 }
 
-/// Passes on as much context as there is room for.
+/// Truncates context to the maximum length.
 fn cap(verdict: &mut Verdict, context: Vec<String>, chars: usize) {
     let mut room = chars;
     let mut is_cut = false;

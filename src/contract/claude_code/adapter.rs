@@ -1,4 +1,4 @@
-//! Claude Code as the runtime that starts a hook.
+//! Adapter for hooks that Claude Code starts itself.
 
 use super::ClaudeCode;
 use crate::contract::{
@@ -21,7 +21,7 @@ impl Adapter for ClaudeCode {
         payload.last("hook_event_name").and_then(text).map(|_| 5)
     }
 
-    /// Where stdout is the path of a worktree, it must not be anything else.
+    /// Returns whether messages are shown: not where stdout must be a worktree's path.
     fn shows_messages(&self, point: &str) -> bool {
         point != "WorktreeCreate"
     }

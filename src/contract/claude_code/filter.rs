@@ -1,4 +1,4 @@
-//! Claude Code's `if`: a rule in the spelling of its permissions, which a tool call must fit for the hook to run.
+//! Claude Code's `if`: a permission rule that a tool call must match.
 //!
 //! What cannot be evaluated here has the hook run: a filter must not hide a guard.
 
@@ -14,10 +14,10 @@ use crate::{
     policy::environment::is_name,
 };
 
-/// The longest rule, bytes.
+/// The maximum length of a rule, bytes.
 const MAX_RULE: usize = 4096;
 
-/// The longest command that is looked at, bytes.
+/// The maximum length of a command that is examined, bytes.
 const MAX_COMMAND: usize = 64 * 1024;
 
 /// The points at which Claude Code reads filters.
@@ -32,7 +32,7 @@ const POINTS: [&str; 5] = [
 /// Tools that change files: a rule for one of them may be meant for all.
 const EDITORS: [&str; 4] = ["Edit", "MultiEdit", "NotebookEdit", "Write"];
 
-/// Words that stand before a command, which then is not what its line begins with.
+/// Prefix words of a command, after which its own name follows on the line.
 const BEFORE_COMMANDS: [&str; 45] = [
     "!", ".", "bash", "builtin", "busybox", "case", "command", "coproc", "dash", "do", "doas",
     "done", "elif", "else", "env", "eval", "exec", "fi", "find", "flock", "for", "function", "if",
@@ -41,7 +41,7 @@ const BEFORE_COMMANDS: [&str; 45] = [
     "zsh",
 ];
 
-/// A filter.
+/// A filter of tool calls.
 #[derive(Clone, Debug)]
 pub struct Filter {
     specifier: Specifier,
@@ -49,19 +49,19 @@ pub struct Filter {
     tool: Regex,
 }
 
-/// What a rule says of a call, beside the tool's name.
+/// Condition of a rule beside the tool's name.
 #[derive(Clone, Debug)]
 enum Specifier {
-    /// One of the commands that the shell is to run is like this.
+    /// A command of the shell's line matches.
     Command(Box<Regex>),
     /// Nothing.
     None,
-    /// Something that is not evaluated.
+    /// A condition that is not evaluated.
     Unread,
 }
 
 impl Filter {
-    /// Parses a rule: `Tool` or `Tool(specifier)`; `None` where it is none.
+    /// Parses a rule: `Tool` or `Tool(specifier)`; `None` if it is none.
     pub fn parse(text: &str) -> Option<Self> {
         let rule = text.trim();
         if rule.len() > MAX_RULE {
@@ -90,22 +90,22 @@ impl Filter {
         })
     }
 
-    /// Whether Claude Code reads filters at a point.
+    /// Returns whether Claude Code reads filters at a point.
     pub fn is_read_at(point: &str) -> bool {
         POINTS.contains(&point)
     }
 
-    /// Returns it as it is written.
+    /// Returns the rule verbatim.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether all of it is evaluated.
+    /// Returns whether all of it is evaluated.
     pub const fn is_whole(&self) -> bool {
         !matches!(self.specifier, Specifier::Unread)
     }
 
-    /// Says whether a hook runs at an event.
+    /// Returns whether a hook runs at an event.
     pub(crate) fn lets_through(
         &self,
         mode: Mode,
@@ -134,7 +134,7 @@ impl Filter {
         inputs.peek().is_none() || inputs.any(|input| runs(input, pattern))
     }
 
-    /// Whether a tool is the rule's.
+    /// Returns whether the rule covers a tool.
     fn names(&self, tool: &str) -> bool {
         let is_editor = |name: &str| EDITORS.contains(&name);
         let is_of_editors = EDITORS.iter().any(|name| self.tool.is_match(name));
@@ -142,7 +142,7 @@ impl Filter {
     }
 }
 
-/// Says whether a tool's input has a command run that is like this, or one that cannot be looked at.
+/// Returns whether a tool's input runs a matching command, or an unparseable one.
 fn runs(input: &str, pattern: &Regex) -> bool {
     let members = Members::parse(input).ok();
     let command = members.and_then(|members| members.last("command").and_then(text));
@@ -152,7 +152,7 @@ fn runs(input: &str, pattern: &Regex) -> bool {
     commands.is_none_or(|commands| commands.iter().any(|command| pattern.is_match(command)))
 }
 
-/// Translates the name of a tool, of which `*` is any part. The name of a server is that of all its tools.
+/// Translates a tool's name, in which `*` is any part. The name of a server is that of all its tools.
 fn tool_pattern(name: &str) -> String {
     let parts: Vec<_> = name.split('*').map(regex::escape).collect();
     let is_server = name.starts_with("mcp__") && !name["mcp__".len()..].contains("__");
@@ -160,7 +160,8 @@ fn tool_pattern(name: &str) -> String {
     format!("^{}{tools}$", parts.join(".*"))
 }
 
-/// Translates a command: `*` is any text, and a last one behind a space, or `:*`, nothing too.
+/// Translates a command pattern to a regular expression. `*` is any text, and a last one after a space, or `:*`,
+/// nothing too.
 fn command_pattern(command: &str) -> Option<Regex> {
     let command = spaced(command);
     let (start, end) = match command
@@ -174,13 +175,13 @@ fn command_pattern(command: &str) -> Option<Regex> {
     compiled(&format!("(?s)^{}{end}$", parts.join(".*"))).ok()
 }
 
-/// Returns a text with one space wherever there is white space.
+/// Collapses white space to single spaces.
 fn spaced(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the commands that a shell's line consists of, each with and without the variables that are set for it, and its quotes; `None` where
-/// only a shell can say.
+/// Splits a shell's line into its commands; `None` where only a shell can. Each is listed with and without the
+/// variables that are set for it, and its quotes.
 fn commands(line: &str) -> Option<Vec<String>> {
     let mut all = vec![String::new()];
     let mut quote = None;
@@ -225,7 +226,7 @@ fn commands(line: &str) -> Option<Vec<String>> {
     Some(found)
 }
 
-/// Whether a word sets a variable.
+/// Returns whether a word sets a variable.
 fn sets(word: &str) -> bool {
     word.split_once('=')
         .is_some_and(|(name, _)| is_name(name.strip_suffix('+').unwrap_or(name)))

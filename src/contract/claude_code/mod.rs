@@ -1,4 +1,4 @@
-//! Claude Code command hooks, as pages of October 2026 quote its reference.
+//! Claude Code command hooks, by its reference as quoted in October 2026.
 //!
 //! A hook that breaks stops nothing, unless its entry says `onFailure: "block"`. Which of its events can be stopped is taken
 //! from what they are for where no page says it.
@@ -83,16 +83,16 @@ const KEYS: [(&str, Key); 16] = [
     ("url", Key::Carried),
 ];
 
-/// A call is put off until somebody decides it: for whoever asks here, that is a question.
+/// The warning for a deferred call, which the runtime puts off until a decision. For the caller, that is a question.
 const DEFERRED: &str = "the hook defers the call; it is passed on as a question";
 
-/// The member that says where a worktree was made.
+/// The member with the path of a new worktree.
 const WORKTREE: &str = "worktreePath";
 
 const DEPRECATED: &str =
     "`decision` is deprecated at `PreToolUse`; `permissionDecision` replaces it";
 
-/// What is read of an answer at some points alone.
+/// Members of an answer that are read at some points only.
 const ELSEWHERE: [&str; 6] = [
     "decision",
     "permissionDecision",
@@ -137,7 +137,7 @@ impl Runtime for ClaudeCode {
         true
     }
 
-    /// A list of plain names, or a pattern.
+    /// Parses a matcher: a list of plain names, or a pattern.
     fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
         if text.chars().all(is_of_a_list) {
             return Ok(Matcher::names(text, &['|', ',']));
@@ -201,7 +201,7 @@ impl Runtime for ClaudeCode {
         verdict
     }
 
-    /// A tool that has another name today is still found by the one that it had.
+    /// Returns a renamed tool's former names, which still match it.
     fn other_names(&self, tool: &str) -> &'static [&'static str] {
         match tool {
             "Agent" => &["Task"],
@@ -211,8 +211,8 @@ impl Runtime for ClaudeCode {
         }
     }
 
-    /// At the ten events that have no matchers, one that is written all the same hides no hook. What a new event is about is
-    /// not known, unless it names a tool.
+    /// Returns the subject of matchers at a point. At the ten events that have no matchers, one that is written all the
+    /// same hides no hook. The subject of a new event is not known, unless it names a tool.
     fn subject(&self, point: &str) -> Subject {
         match point {
             "ConfigChange" | "SessionStart" => Subject::Member(&["source"]),
@@ -240,7 +240,7 @@ impl Runtime for ClaudeCode {
         Course::AtOnce
     }
 
-    /// Deny outweighs defer, defer ask, and ask allow.
+    /// Merges verdicts: deny outweighs defer, defer ask, and ask allow.
     fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
         merged(hooks, |verdict| {
             let is_deferred = verdict.warnings.iter().any(|warning| warning == DEFERRED);
@@ -249,7 +249,7 @@ impl Runtime for ClaudeCode {
     }
 }
 
-/// Reads what is no object.
+/// Reads output that is no object.
 fn plain(point: &str, text: &str) -> Verdict {
     match point {
         "SessionStart" | "UserPromptExpansion" | "UserPromptSubmit" => Verdict {
@@ -267,7 +267,7 @@ fn plain(point: &str, text: &str) -> Verdict {
     }
 }
 
-/// Stops a creation for which there is no directory: the hook makes it, and says where it is.
+/// Blocks a creation without a directory. The hook makes the directory and prints its path.
 fn created(verdict: Verdict, error: &str) -> Verdict {
     let members = verdict.metadata.as_ref().and_then(Json::members);
     let has_path = members.is_some_and(|members| members.iter().any(|(name, _)| name == WORKTREE));
@@ -324,7 +324,8 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
     settled(verdict, &faults)
 }
 
-/// Reads what an event has of its own; returns what is to be handed on though it was read, or lies deeper.
+/// Reads the members specific to an event. Returns those that are passed on though they were read, or are nested
+/// deeper.
 fn specific(
     point: &str,
     own: &Fields<'_, '_>,
@@ -363,7 +364,7 @@ fn specific(
     Vec::new()
 }
 
-/// Reads the answer in a user's place. What it is stays beside the decision: `decline` and `cancel` are two ways to stop.
+/// Reads the answer in a user's place. Its kind stays beside the decision: `decline` and `cancel` are two ways to stop.
 fn elicitation(own: &Fields<'_, '_>, verdict: &mut Verdict) -> Vec<(String, Json)> {
     let words = [
         ("accept", Decision::Allow),

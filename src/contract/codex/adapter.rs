@@ -1,4 +1,4 @@
-//! Codex as the runtime that starts a hook.
+//! Adapter for hooks that Codex starts itself.
 
 use std::path::Path;
 

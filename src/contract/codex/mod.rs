@@ -1,4 +1,4 @@
-//! OpenAI Codex command hooks, as its page and its output parser of 2026 have them.
+//! OpenAI Codex command hooks, by its page and output parser of 2026.
 //!
 //! An answer is taken whole or not at all: a field that is not known, of the wrong type or not supported where it stands
 //! makes a failed run, and after a failed run things go on.
@@ -73,7 +73,7 @@ const PERMISSION: [&str; 5] = [
     "updatedPermissions",
 ];
 
-/// The member that says how to go on after a failure.
+/// The member with the recovery after a failure.
 const RECOVERY: &str = "recovery";
 
 const fn point(name: &'static str, stop: Stop) -> Point {
@@ -150,7 +150,7 @@ impl Runtime for Codex {
         }
     }
 
-    /// Its one tool for changes goes by those that others have, too.
+    /// Returns the names of other runtimes for its one tool for changes.
     fn other_names(&self, tool: &str) -> &'static [&'static str] {
         match tool {
             "apply_patch" => &["Edit", "Write"],
@@ -174,7 +174,8 @@ impl Runtime for Codex {
         Course::AtOnce
     }
 
-    /// Of several rewrites the last counts: the order of the ends is taken for the order in which they finished.
+    /// Merges verdicts; of several rewrites the last counts. The order of the ends is taken for the order in which they
+    /// finished.
     fn fold(&self, point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
         let mut folded = merged(hooks, weight);
         if stop_of(self, point) == Stop::Ending {
@@ -184,7 +185,7 @@ impl Runtime for Codex {
     }
 }
 
-/// Reads what is neither object nor array.
+/// Reads output that is neither object nor array.
 fn plain(point: &str, text: &str) -> Verdict {
     match point {
         "Interrupt" | "Stop" | "StopFailure" | "SubagentStop" => {
@@ -221,7 +222,7 @@ fn answer(point: &str, at: Stop, text: &str) -> Verdict {
     verdict
 }
 
-/// Reads what every event has.
+/// Reads the members that every event has.
 fn universal(point: &str, at: Stop, fields: &Fields<'_, '_>) -> Result<Verdict, Skip> {
     match point {
         "Interrupt" => only(fields, &["systemMessage"])?,
@@ -247,7 +248,7 @@ fn universal(point: &str, at: Stop, fields: &Fields<'_, '_>) -> Result<Verdict, 
     Ok(verdict)
 }
 
-/// Hands on what a hook proposes after a failure.
+/// Passes on a hook's proposal after a failure.
 fn recovery(fields: &Fields<'_, '_>, verdict: &mut Verdict) {
     let value = fields.value(RECOVERY);
     hand_on(
@@ -274,7 +275,7 @@ fn reasoned(point: &str, fields: &Fields<'_, '_>) -> Result<(), Skip> {
     Ok(())
 }
 
-/// Reads what an event has of its own.
+/// Reads the members specific to an event.
 fn specific(point: &str, own: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip> {
     let (fields, has_context): (&[&str], bool) = match point {
         "PermissionRequest" => (&["decision"], false),
@@ -353,8 +354,8 @@ fn request(decision: &Fields<'_, '_>, verdict: &mut Verdict) -> Result<(), Skip>
     Ok(())
 }
 
-/// Reads `decision` and `reason`, which only know a block. Where nothing can be blocked, and on permissions, which have a
-/// decision of their own, they are not supported.
+/// Reads `decision` and `reason`, which only have a block. Where nothing can be blocked, and on permissions, which have
+/// a decision of their own, they are not supported.
 fn legacy(
     point: &str,
     at: Stop,

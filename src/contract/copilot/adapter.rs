@@ -1,4 +1,4 @@
-//! Copilot as the runtime that starts a hook.
+//! Adapter for hooks that Copilot starts itself.
 
 use std::path::Path;
 

@@ -114,7 +114,7 @@ fn hook(file: &mut Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Regist
     })
 }
 
-/// Reads what an entry runs. On this system `bash` goes before `command`, and `powershell` is another system's.
+/// Parses an entry's command. On this system `bash` goes before `command`, and `powershell` is another system's.
 fn command(entry: &Item<'_>) -> Result<Action, ReadError> {
     if let Some(exec) = entry.field("exec") {
         let program = exec.filled()?;

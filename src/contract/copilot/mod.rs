@@ -1,4 +1,4 @@
-//! GitHub Copilot hooks, as the reference of its command line and cloud agent describes them.
+//! GitHub Copilot hooks, by the reference of its command line and cloud agent.
 //!
 //! Every event has two names, `preToolUse` and `PreToolUse`: they mean the same, and the second has stdin in the form that
 //! Claude Code has. A tool call is denied where its hook breaks, but never because it takes too long. For the cloud agent an
@@ -90,7 +90,7 @@ const KEYS: [(&str, Key); 16] = [
     ("url", Key::Carried),
 ];
 
-/// What is read of an answer at some points alone.
+/// Members of an answer that are read at some points only.
 const ELSEWHERE: [&str; 11] = [
     "additionalContext",
     "behavior",
@@ -286,7 +286,7 @@ fn kind(point: &str) -> Kind {
     }
 }
 
-/// Makes the verdict of a hook that broke.
+/// Builds the verdict for a hook that broke.
 fn broke(end: &End<'_>, skip: Skip) -> Verdict {
     let verdict = Verdict::skipped(skip);
     let Some(by) = skip
@@ -309,7 +309,7 @@ fn broke(end: &End<'_>, skip: Skip) -> Verdict {
     }
 }
 
-/// Makes the verdict of exit code 2: what was printed may say why, and cannot overrule it.
+/// Builds the verdict for exit code 2; output may give its reason, and cannot overrule it.
 fn two(end: &End<'_>, at: Stop) -> Verdict {
     let printed = printed(end).map(without_progress).unwrap_or_default();
     let faults = Faults::default();
@@ -336,7 +336,7 @@ fn two(end: &End<'_>, at: Stop) -> Verdict {
     }
 }
 
-/// Leaves out lines that only tell how far a hook has come.
+/// Removes lines that only report progress.
 fn without_progress(text: &str) -> String {
     let lines = text.lines().filter(|line| !is_progress(line.trim()));
     lines.collect::<Vec<_>>().join("\n")

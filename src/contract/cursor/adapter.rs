@@ -1,4 +1,4 @@
-//! Cursor as the runtime that starts a hook.
+//! Adapter for hooks that Cursor starts itself.
 
 use std::path::Path;
 

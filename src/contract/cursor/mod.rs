@@ -1,4 +1,4 @@
-//! Cursor hooks, as mirrored copies of its page describe them; its source is closed.
+//! Cursor hooks, by mirrored copies of its page; its source is closed.
 //!
 //! A hook that breaks stops nothing, unless its entry says `failClosed`. A `followup_message` is [`Verdict::output`]: whether
 //! it opens a turn depends on how many it has opened already, which only the runtime knows.
@@ -58,7 +58,7 @@ const KEYS: [(&str, Key); 8] = [
     ("type", Key::Carried),
 ];
 
-/// What is read of an answer at some points alone.
+/// Members of an answer that are read at some points only.
 const ELSEWHERE: [&str; 3] = ["env", "followup_message", "updated_input"];
 
 const fn point(name: &'static str, stop: Stop) -> Point {
@@ -156,7 +156,8 @@ impl Runtime for Cursor {
         }
     }
 
-    /// Where its page has a matcher look at the point's own name, which is always the same, it hides no hook.
+    /// Returns the subject of matchers at a point. Where its page has the point's own name as subject, which is always
+    /// the same, a matcher hides no hook.
     fn subject(&self, point: &str) -> Subject {
         match point {
             "afterShellExecution" | "beforeShellExecution" => Subject::Member(&["command"]),

@@ -1,4 +1,4 @@
-//! docker-agent as the runtime that starts a hook.
+//! Adapter for hooks that docker-agent starts itself.
 
 use super::{DockerAgent, POINTS};
 use crate::contract::{

@@ -1,5 +1,5 @@
-//! docker-agent's built-in hooks that are served, by name and arguments. What they do is done by those who have the event and
-//! the workspace.
+//! docker-agent's supported built-in hooks, by name and arguments. The code that has the event and the workspace runs
+//! them.
 
 use std::num::NonZeroU64;
 
@@ -11,23 +11,23 @@ const FILES: usize = 16;
 /// A built-in hook that needs no process, with its arguments.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Builtin {
-    /// Tells the model the date.
+    /// Adds the date to the model's context.
     AddDate,
-    /// Tells the model what lies in the working directory.
+    /// Adds a listing of the working directory to the model's context.
     AddDirectoryListing,
-    /// Tells the model where it works.
+    /// Adds the working directory and system to the model's context.
     AddEnvironmentInfo,
-    /// Tells the model what files say.
+    /// Adds the content of files to the model's context.
     AddPromptFiles(Vec<String>),
-    /// Tells the model whose agent it is, and on which host.
+    /// Adds the user's and the host's name to the model's context.
     AddUserInfo,
-    /// Cuts what tools return where it is too long for a conversation.
+    /// Truncates tool results that are too long for a conversation.
     LimitLargeToolResults,
     /// Stops the agent after so many calls of the model.
     MaxIterations(NonZeroU64),
     /// Takes secrets out of tool input, messages and tool output.
     RedactSecrets,
-    /// Has a human asked about shell commands that are not known to read only.
+    /// Asks for approval of shell commands that are not known to be read-only.
     SaferShell,
 }
 
@@ -130,17 +130,17 @@ impl Builtin {
         }
     }
 
-    /// Says whether docker-agent asks it in the stage before the others, where nothing has been approved yet.
+    /// Returns whether docker-agent runs it in the stage before the others. Nothing has been approved yet then.
     pub const fn preempts(&self) -> bool {
         matches!(self, Self::SaferShell)
     }
 
-    /// Says whether it keeps files of its own.
+    /// Returns whether it keeps files of its own.
     pub const fn keeps(&self) -> bool {
         matches!(self, Self::LimitLargeToolResults)
     }
 
-    /// Says whether it looks at files, or asks the system, either of which may take its time.
+    /// Returns whether it reads files or queries the system, which may take time.
     pub const fn looks(&self) -> bool {
         matches!(
             self,
@@ -187,9 +187,9 @@ fn names(args: &[String]) -> Result<Vec<String>, InvalidField> {
     Ok(args.to_vec())
 }
 
-/// Returns the hooks that a flag of an agent or toolset stands for, each with its point; `None` of a flag that stands for
-/// none that is served. The result limit, which is always on, goes by its own name, and comes after `redact_secrets`: each
-/// sees what the one before it rewrote.
+/// Returns the hooks of an agent's or toolset's flag, each with its point. It is `None` for a flag without a supported
+/// hook. The result limit, which is always on, has its own name, and comes after `redact_secrets`: each reads the
+/// rewrites of the one before it.
 pub(crate) fn shorthand(flag: &str) -> Option<Vec<(&'static str, Builtin)>> {
     let (builtin, points): (_, &[_]) = match flag {
         "add_date" => (Builtin::AddDate, &["turn_start"]),

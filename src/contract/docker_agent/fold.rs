@@ -1,8 +1,8 @@
-//! What several docker-agent hooks at one point come to.
+//! Merges the verdicts of several docker-agent hooks at one point.
 
 use super::{super::patch::patched, Decision, Folded, Json, Verdict};
 
-/// Merges what hooks said, in the order in which they are registered.
+/// Merges hooks' verdicts, in the order in which the hooks are registered.
 ///
 /// The strongest decision stands, with the first reason among equals. What blocking hooks said is one message, and what all
 /// have to say to model and user one text each, a line or more per hook.

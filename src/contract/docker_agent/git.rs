@@ -1,4 +1,4 @@
-//! The built-in hooks that ask git: what they ask.
+//! The built-in hooks that query git: their commands.
 //!
 //! A workspace is not to be trusted with what its configuration starts. The options switch off what git would start or obey: file
 //! system monitors, hooks, external diffs and conversions, signature checks, pagers, colours, and looking into submodules, which
@@ -8,10 +8,10 @@ use std::num::NonZeroU32;
 
 use crate::model::InvalidField;
 
-/// How many commits are told of where an entry does not say.
+/// The default number of commits where an entry has none.
 const COMMITS: NonZeroU32 = NonZeroU32::new(10).unwrap();
 
-/// What stands before every command of git's.
+/// Options before every git command.
 const OPTIONS: [&str; 14] = [
     "--no-pager",
     "--no-optional-locks",
@@ -29,21 +29,21 @@ const OPTIONS: [&str; 14] = [
     "safe.directory=*",
 ];
 
-/// What git is asked.
+/// Query to git.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Question {
     /// `add_recent_commits`: the last commits, one line each.
     Commits(NonZeroU32),
-    /// `add_git_diff` with `full`: what the working tree changes, line by line.
+    /// `add_git_diff` with `full`: the changes of the working tree, line by line.
     Diff,
-    /// `add_git_diff`: what the working tree changes, in numbers.
+    /// `add_git_diff`: the changes of the working tree, in numbers.
     DiffStat,
     /// `add_git_status`: branch and changed files.
     Status,
 }
 
 impl Question {
-    /// Parses a built-in's name and arguments; `None` where the name is not of one that asks git.
+    /// Parses a built-in's name and arguments; `None` if it does not query git.
     ///
     /// # Errors
     ///

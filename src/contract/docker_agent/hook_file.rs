@@ -1,5 +1,5 @@
-//! docker-agent: the map `hooks:` of an agent file in YAML, for all agents or below one of them. Tool events hold groups
-//! with a matcher, the others flat lists.
+//! docker-agent: the map `hooks:` of an agent file in YAML. It is for all agents or below one of them. Tool events hold
+//! groups with a matcher, the others flat lists.
 
 use super::{
     DockerAgent,
@@ -13,7 +13,7 @@ use crate::contract::{
     },
 };
 
-/// The events whose hooks stand in groups.
+/// The events whose hooks are in groups.
 const TOOL_EVENTS: [&str; 6] = [
     "permission_request",
     "post_tool_use",
@@ -50,7 +50,7 @@ const LEFT: [(&str, &str); 2] = [
     ),
 ];
 
-/// What a model that judges has to answer in. Of any other reply nobody here knows what it says.
+/// The name of a judging model's output schema. Replies in any other cannot be interpreted.
 const JUDGEMENT: &str = "pre_tool_use_decision";
 
 impl HookFile for DockerAgent {
@@ -92,7 +92,7 @@ fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Warns of built-in hooks that an agent has by a flag and by an entry: which of them is meant to go is not known here.
+/// Warns of built-in hooks that an agent has by both flag and entry. Their precedence is not known here.
 fn warn_of_both(file: &mut Gathered<'_>, agent: &Item<'_>, owner: &Owner) {
     let hooks = &file.read.hooks;
     let is_flag = |hook: &Registered| {
@@ -118,8 +118,8 @@ fn warn_of_both(file: &mut Gathered<'_>, agent: &Item<'_>, owner: &Owner) {
     }
 }
 
-/// Registers the built-in hooks that flags of an agent and of its toolsets stand for. The limit on what tools return needs
-/// no flag: every agent has it.
+/// Registers the built-in hooks for flags of an agent and its toolsets. The limit on tool results needs no flag: every
+/// agent has it.
 fn flags(file: &mut Gathered<'_>, agent: &Item<'_>, owner: &Owner) -> Result<(), ReadError> {
     let mut set = Vec::new();
     for flag in ["add_date", "add_environment_info", "redact_secrets"] {
@@ -142,7 +142,7 @@ fn flags(file: &mut Gathered<'_>, agent: &Item<'_>, owner: &Owner) -> Result<(),
     prompt_files(file, agent, owner)
 }
 
-/// Registers the built-in hook that an agent's list of prompt files stands for.
+/// Registers the built-in hook for an agent's list of prompt files.
 fn prompt_files(file: &mut Gathered<'_>, agent: &Item<'_>, owner: &Owner) -> Result<(), ReadError> {
     const FLAG: &str = "add_prompt_files";
 
@@ -239,7 +239,7 @@ fn group(
     Ok(())
 }
 
-/// Whether an entry is left to the runtime, which is said once for all that are.
+/// Returns whether an entry is left to the runtime, and warns once for all.
 fn is_left(file: &mut Gathered<'_>, entry: &Item<'_>) -> bool {
     let text = |key| entry.field(key).and_then(|field| field.value().as_str());
     let left = (text("type") == Some("builtin"))
@@ -248,7 +248,7 @@ fn is_left(file: &mut Gathered<'_>, entry: &Item<'_>) -> bool {
     left.is_some_and(|name| leave(file, name))
 }
 
-/// Says of a built-in hook that it is left to the runtime, if it is.
+/// Returns whether a built-in hook is left to the runtime, and warns of it.
 fn leave(file: &mut Gathered<'_>, name: &str) -> bool {
     let Some((_, why)) = LEFT.iter().find(|(left, _)| *left == name) else {
         return false;
@@ -325,7 +325,7 @@ fn hook(file: &Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Registered
     }
 }
 
-/// Whether an entry is a model's whose reply can be read.
+/// Returns whether an entry is a model's whose reply can be read.
 fn is_judgement(entry: &Item<'_>) -> Result<bool, ReadError> {
     let is = |key, value| {
         let field = entry.field(key).map(|field| field.text()).transpose()?;
@@ -334,8 +334,8 @@ fn is_judgement(entry: &Item<'_>) -> Result<bool, ReadError> {
     Ok(is("type", "model")? && is("schema", JUDGEMENT)?)
 }
 
-/// Has an entry be judged by a command, as soon as the operator names one: it finds in its environment what the model would have
-/// been asked, and its reply is read as the model's.
+/// Replaces a model's judgement by a command, once the operator configures one. It has the model's prompt in its
+/// environment, and its reply is interpreted as the model's.
 fn judgement(entry: &Item<'_>, hook: Registered) -> Result<Registered, ReadError> {
     let mut configured_env = hook.configured_env;
     for (key, name) in [("model", "HOOK_MODEL"), ("prompt", "HOOK_PROMPT")] {

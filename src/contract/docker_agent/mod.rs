@@ -1,4 +1,4 @@
-//! docker-agent hooks, as its page describes them; where that is silent or says two things, as its newest code has them.
+//! docker-agent hooks, by its page. Where that is silent or contradicts itself, its newest code counts.
 //!
 //! The strictest of the contracts in what it reads, and the only one that denies a tool call for whatever goes wrong: what a
 //! hook would have said must not be guessed. Elsewhere a failure is what the hook's entry says.
@@ -215,8 +215,8 @@ impl Runtime for DockerAgent {
         }
     }
 
-    /// What a hook rewrote is what the next one reads: the input's members put over those that are there, output and
-    /// messages in the place of the old ones.
+    /// Applies a hook's rewrites to the next hook's event. The input's members are merged over those present; output
+    /// and messages replace the old ones.
     fn hand_on(&self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
         let input = verdict.updated_input.as_ref();
         let input = input.map(|patch| over_input(patch, event, envelope));
@@ -273,7 +273,7 @@ impl Runtime for DockerAgent {
 }
 
 impl DockerAgent {
-    /// Returns what a hook said that did not fail.
+    /// Interprets the output of a hook that did not fail.
     fn said(&self, end: &End<'_>) -> Result<Verdict, Fault> {
         if end.entry.allowed == Some(false) {
             return Err(Fault::new(
@@ -313,18 +313,18 @@ impl Fault {
     }
 }
 
-/// What a hook may stop at a point, as a decision.
+/// Returns the decision by which a hook may stop a point.
 fn stops(point: &str) -> Option<Decision> {
     let known = POINTS.iter().find(|known| known.name == point);
     known.and_then(|known| known.stop.decision())
 }
 
-/// Says whether every failure at a point stops it, whatever the entry says.
+/// Returns whether every failure at a point stops it, whatever the entry.
 fn fails_closed(point: &str) -> bool {
     matches!(point, "pre_tool_use" | "tool_guard")
 }
 
-/// Makes the verdict of a hook that failed.
+/// Builds the verdict for a hook that failed.
 fn failed(end: &End<'_>, fault: &Fault) -> Verdict {
     let Fault { skip, text } = fault;
     let text = format!("the hook failed: {text}");
@@ -386,7 +386,7 @@ fn exit_2(end: &End<'_>) -> Verdict {
     }
 }
 
-/// Returns the extras of a point that an envelope can know.
+/// Returns the extra members of a point that an envelope can have.
 fn extras(point: &str) -> &'static [&'static str] {
     match point {
         "after_llm_call" | "stop" | "turn_end" => &["agent_name"],

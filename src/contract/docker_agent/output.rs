@@ -1,4 +1,4 @@
-//! What docker-agent hooks print: an `Output` object, plain text, or a model's reply.
+//! Output of docker-agent hooks: an `Output` object, plain text, or a model's reply.
 //!
 //! The host reads with Go's JSON library: keys in any case, the last of several with one name, and `null` is nothing. Here
 //! each of those with one name must be of the right type, as it must be there.
@@ -40,7 +40,7 @@ const SPECIFIC_FIELDS: [&str; 10] = [
 /// A text for the model's instructions, which is handed on as metadata.
 const INSTRUCTIONS: &str = "instruction_context";
 
-/// Reads what a command printed that exited with 0.
+/// Parses the output of a command that exited with 0.
 pub(super) fn read(end: &End<'_>) -> Result<Verdict, Fault> {
     let stdout = String::from_utf8_lossy(end.stdout);
     let stdout = stdout.trim();
@@ -60,7 +60,7 @@ pub(super) fn read(end: &End<'_>) -> Result<Verdict, Fault> {
     Ok(output.verdict(end))
 }
 
-/// Reads a model's reply: one object that decides exactly once and gives its reason, and nothing around it.
+/// Parses a model's reply: one object with exactly one decision and its reason. There must be nothing around it.
 ///
 /// The host itself also takes a reply out of what surrounds it, and a decision in any case. Text in a reply can come from
 /// the tool call that is judged, so here a reply that must be searched for its verdict has none.
@@ -97,16 +97,16 @@ pub(super) fn read_reply(end: &End<'_>) -> Result<Verdict, Fault> {
     Ok(output.verdict(end))
 }
 
-/// What a hook that blocks by its exit code says beside it, empty where it says nothing.
+/// Texts beside a block by exit code; each may be empty.
 #[derive(Default)]
 pub(super) struct Beside {
     /// Why it blocks.
     pub(super) reason: String,
-    /// What the user is to be told.
+    /// The text for the user.
     pub(super) system_message: String,
 }
 
-/// Returns what a hook says that blocks by its exit code, if it printed an object. Nothing else in that counts.
+/// Returns the texts beside a block by exit code, if stdout is an object. Nothing else in it counts.
 pub(super) fn beside(end: &End<'_>) -> Beside {
     let stdout = String::from_utf8_lossy(end.stdout);
     let Some(members) = object(stdout.trim()).ok().filter(|_| !end.stdout_truncated) else {
@@ -152,7 +152,7 @@ fn plain(end: &End<'_>, stdout: &str) -> Result<Verdict, Fault> {
     })
 }
 
-/// What a hook printed.
+/// Parsed stdout of a hook.
 #[derive(Default)]
 struct Output {
     context: String,
@@ -220,7 +220,7 @@ impl Output {
         self.decides || self.goes_on == Some(false)
     }
 
-    /// Refuses what has no meaning at the point, as `strict_output` has it.
+    /// Rejects members without a meaning at the point, as `strict_output` requires.
     fn check_for(&self, end: &End<'_>) -> Result<(), Fault> {
         let at = end.point;
         let permits = self.permission.is_some() || !self.permission_reason.is_empty();
@@ -291,7 +291,7 @@ impl Output {
         }
     }
 
-    /// Returns what is decided, and why.
+    /// Returns the decision with its reason.
     fn decided(&self, at: &str) -> Verdict {
         let permission = self.permission.filter(|_| has_permission(at));
         let by = if self.goes_on == Some(false) {
@@ -340,7 +340,7 @@ impl Output {
         }
     }
 
-    /// Returns the first of the texts that speak of a block.
+    /// Returns the first text that gives a reason for the block.
     fn why(&self, permission: Option<Decision>) -> String {
         let denies = permission == Some(Decision::Deny);
         let of_permission = if denies { &self.permission_reason } else { "" };

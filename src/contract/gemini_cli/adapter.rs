@@ -1,4 +1,4 @@
-//! Gemini CLI as the runtime that starts a hook.
+//! Adapter for hooks that Gemini CLI starts itself.
 
 use std::path::Path;
 
@@ -68,12 +68,12 @@ impl Adapter for GeminiCli {
     }
 }
 
-/// Returns an event about a command line, in the words of the tool that Qwen Code has too.
+/// Returns a sample event for a command line. It uses the tool that Qwen Code has too.
 pub(in crate::contract) fn command_sample(command: &str) -> Value {
     json!({"tool_name": "run_shell_command", "tool_input": {"command": command}})
 }
 
-/// Returns an event about a file that is to be written, in the words of the tool that Qwen Code has too.
+/// Returns a sample event for a write to a file. It uses the tool that Qwen Code has too.
 pub(in crate::contract) fn file_sample(path: &Path) -> Value {
     json!({"tool_name": "write_file", "tool_input": {"file_path": path, "content": "x"}})
 }

@@ -1,4 +1,4 @@
-//! Gemini CLI hooks, as its reference and its hook runner have them.
+//! Gemini CLI hooks, by its reference and its hook runner.
 //!
 //! Text is an approval with a message for the user. Text that begins like an object or an array and is none is not: it may be
 //! what is left of an answer that said no.
@@ -56,7 +56,7 @@ const KEYS: [(&str, Key); 9] = [
     ("type", Key::Carried),
 ];
 
-/// The member that says which tools the model may call.
+/// The member with the tools that the model may call.
 const TOOL_CONFIG: &str = "toolConfig";
 
 const fn point(name: &'static str, stop: Stop) -> Point {
@@ -152,13 +152,13 @@ impl Runtime for GeminiCli {
         Equality::ButForTime
     }
 
-    /// One after another where a group says so: [`super::Entry::in_turn`].
+    /// Returns the default scheduling; a group may be sequential: [`super::Entry::in_turn`].
     fn course(&self, _point: &str) -> Course {
         Course::AtOnce
     }
 
-    /// What is rewritten of a tool's input or of a request to the model is what the next of a sequential group reads, laid over
-    /// what was there; and context for an agent is read as part of the prompt.
+    /// Applies rewrites of input or request to the next hook of a sequential group. They are merged over the old
+    /// values; context for an agent is appended to the prompt.
     fn hand_on(&self, verdict: &Verdict, event: &mut Event, envelope: &mut Envelope) {
         if let Some(patch) = &verdict.updated_input {
             let input = over_input(patch, event, envelope);
@@ -203,7 +203,8 @@ impl Runtime for GeminiCli {
     }
 }
 
-/// Unites what hooks say of the tools that the model may call: none, if any says so; else all that any of them names.
+/// Merges hooks' lists of tools that the model may call. It is none, if any hook allows none; else all that any of them
+/// names.
 fn united(configs: &[Json]) -> Json {
     let mut modes = BTreeSet::new();
     let mut names = BTreeSet::new();
@@ -222,7 +223,7 @@ fn united(configs: &[Json]) -> Json {
     json!({ "mode": mode.unwrap_or("AUTO"), "allowedFunctionNames": names }).into()
 }
 
-/// Makes the verdict of exit code 2, which stops whatever was printed. An answer says why in its own field.
+/// Builds the verdict for exit code 2, which stops whatever was printed. An answer says why in its own field.
 fn exit_2(end: &End<'_>, at: Stop, stderr: String) -> Verdict {
     match answered(end, at) {
         Some(verdict) if verdict.decision.stops() => verdict,
@@ -231,8 +232,8 @@ fn exit_2(end: &End<'_>, at: Stop, stderr: String) -> Verdict {
     }
 }
 
-/// Makes the verdict of a hook that broke: Gemini CLI reads its JSON all the same, and takes text for a no unless the exit code
-/// is 0 or 1. Of a signal's end it knows no exit code, and takes it for 0.
+/// Builds the verdict of a failed hook. Gemini CLI reads its JSON all the same, and takes text for a block unless the
+/// exit code is 0 or 1. An end by a signal has no exit code there, and counts as 0.
 fn broke(end: &End<'_>, at: Stop, skip: Skip) -> Verdict {
     // The output of a hook that was not run, or that took too long, is not read.
     if !matches!(skip, Skip::NonzeroExit | Skip::Signal) {
@@ -262,7 +263,7 @@ fn broke(end: &End<'_>, at: Stop, skip: Skip) -> Verdict {
     }
 }
 
-/// Returns what Gemini CLI reads: stdout, or where there is nothing on it stderr.
+/// Returns the text that Gemini CLI reads: stdout, or stderr if stdout is blank.
 fn words(end: &End<'_>) -> String {
     let stdout = String::from_utf8_lossy(end.stdout);
     match stdout.trim() {
@@ -271,7 +272,7 @@ fn words(end: &End<'_>) -> String {
     }
 }
 
-/// Returns the answer that is read of an end other than text on exit 0; `None` where it is no JSON object.
+/// Returns the answer of an end other than text on exit 0. `None` where it is no JSON object.
 fn answered(end: &End<'_>, at: Stop) -> Option<Verdict> {
     let words = words(end);
     let inner = unquoted(&words);
@@ -306,7 +307,7 @@ fn printed(at: Stop, text: &str) -> Verdict {
     }
 }
 
-/// Says whether text that is no JSON begins like an object or array, quoted or not.
+/// Returns whether text that is no JSON begins like an object or array, quoted or not.
 fn is_torn(text: &str) -> bool {
     let text = text.strip_prefix('"').unwrap_or(text);
     text.trim_start().starts_with(['{', '['])

@@ -1,4 +1,4 @@
-//! git: anything but 0 stops what the hook is called before; what it reads is no JSON.
+//! git hooks: any exit code but 0 blocks the operation; stdin is no JSON.
 
 use super::{
     Mode,

@@ -1,5 +1,5 @@
-//! Events, each a list of groups `{matcher, hooks: […]}`, in a file that may hold much else: the shape that several runtimes
-//! share. They pass over keys that they do not know; here each is warned of.
+//! Hook files with events as lists of groups `{matcher, hooks: […]}`. Several runtimes share this shape, in a file with
+//! much else. They ignore unknown keys; here each is a warning.
 
 use super::{Action, Gathered, Item, ReadError, Registered, line, posted};
 use crate::{
@@ -7,9 +7,9 @@ use crate::{
     model::Command,
 };
 
-/// What one of the runtimes has of its own in such a file.
+/// Differences of a runtime's files from the shared shape.
 pub(in crate::contract) trait Dialect {
-    /// Returns the keys of an entry that say how its end is read.
+    /// Returns the keys of an entry that affect how its end is interpreted.
     fn reading(&self) -> &'static [&'static str];
 
     /// Returns the other keys of an entry that runs a command.
@@ -18,27 +18,27 @@ pub(in crate::contract) trait Dialect {
     /// Returns the types of entries that run no command and are not posted.
     fn not_served(&self) -> &'static [&'static str];
 
-    /// Says whether it has entries that are posted to a URL.
+    /// Returns whether it has entries that are posted to a URL.
     fn has_posts(&self) -> bool {
         false
     }
 
-    /// Says whether the hooks of a group that is `sequential` run one after another.
+    /// Returns whether the hooks of a group that is `sequential` run one after another.
     fn has_turns(&self) -> bool {
         false
     }
 
-    /// Says whether an entry has variables for its hook.
+    /// Returns whether an entry has variables for its hook.
     fn has_variables(&self) -> bool {
         false
     }
 
-    /// Warns of keys that are understood and not followed.
+    /// Warns of keys that are known and not followed.
     fn warn(&self, _file: &mut Gathered<'_>, _entry: &Item<'_>) -> Result<(), ReadError> {
         Ok(())
     }
 
-    /// Reads the filter of an entry, and warns where it does not decide alone.
+    /// Parses the filter of an entry, and warns where it does not decide alone.
     fn filter(
         &self,
         _file: &mut Gathered<'_>,
@@ -48,13 +48,13 @@ pub(in crate::contract) trait Dialect {
         Ok(None)
     }
 
-    /// Reads what an entry runs whose `command` is this one.
+    /// Parses the action of an entry with this `command`.
     fn action(&self, _entry: &Item<'_>, command: Command) -> Result<Action, ReadError> {
         Ok(Action::Command(command))
     }
 }
 
-/// Reads the groups of a file.
+/// Parses the groups of a file.
 pub(in crate::contract) fn read(
     file: &mut Gathered<'_>,
     root: &Item<'_>,

@@ -1,4 +1,4 @@
-//! A value of a file together with where it stands, so that every error can say so.
+//! A value of a file with its position, for error messages.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use crate::{
 /// The longest name, bytes.
 const NAME_BYTES: usize = 256;
 
-/// A value of a file.
+/// A value of a file, with its position.
 #[derive(Clone, Debug)]
 pub(in crate::contract) struct Item<'a> {
     entry: String,
@@ -38,7 +38,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Says what is wrong with it.
+    /// Builds the error for a problem of this value.
     pub(in crate::contract) fn wrong(&self, problem: impl Into<String>) -> ReadError {
         ReadError {
             entry: self.entry.clone(),
@@ -48,7 +48,7 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Says of a field what is wrong, whether it is there or not.
+    /// Builds the error for a problem of a field, present or not.
     pub(in crate::contract) fn wrong_at(
         &self,
         field: &str,
@@ -60,12 +60,12 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Returns how its entry is called: `hooks.PreToolUse[0].hooks[1]`.
+    /// Returns the path of its entry: `hooks.PreToolUse[0].hooks[1]`.
     pub(in crate::contract) fn entry(&self) -> &str {
         &self.entry
     }
 
-    /// Returns where it stands, for people.
+    /// Returns its position for display.
     pub(in crate::contract) fn place(&self) -> String {
         let parts = [self.file, &self.entry, &self.field];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -86,7 +86,7 @@ impl<'a> Item<'a> {
         })
     }
 
-    /// Returns a member that says something about this entry; absent and null are the same.
+    /// Returns a member that describes this entry; absent and null are the same.
     pub(in crate::contract) fn field(&self, key: &str) -> Option<Self> {
         Some(Self {
             field: join(&self.field, key),
@@ -129,7 +129,7 @@ impl<'a> Item<'a> {
         list.iter().enumerate().map(item).collect()
     }
 
-    /// Refuses keys but these.
+    /// Rejects all keys but these.
     pub(in crate::contract) fn only(&self, keys: &[&str]) -> Result<(), ReadError> {
         match self.others(keys)?.first() {
             None => Ok(()),
@@ -141,13 +141,13 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Returns the keys but these.
+    /// Returns all keys but these.
     pub(in crate::contract) fn others(&self, keys: &[&str]) -> Result<Vec<&'a str>, ReadError> {
         let all = self.map()?.keys().map(String::as_str);
         Ok(all.filter(|key| !keys.contains(key)).collect())
     }
 
-    /// Returns it as a text.
+    /// Returns it as a string.
     pub(in crate::contract) fn text(&self) -> Result<&'a str, ReadError> {
         let text = self.value.as_str();
         let text = text.ok_or_else(|| self.wrong("must be a text; put it between quotes"))?;
@@ -157,25 +157,25 @@ impl<'a> Item<'a> {
         Ok(text)
     }
 
-    /// Returns a member as a text that is not blank.
+    /// Returns a member as a string that is not blank.
     pub(in crate::contract) fn required(&self, key: &str) -> Result<&'a str, ReadError> {
         self.present(key)?.filled()
     }
 
-    /// Returns a member that must be there and a text.
+    /// Returns a required member, which must be a string.
     pub(in crate::contract) fn present(&self, key: &str) -> Result<Self, ReadError> {
         let absent = || self.wrong_at(key, "is missing; it must be a text");
         self.field(key).ok_or_else(absent)
     }
 
-    /// Returns the name that its `name` gives it, if it gives any.
+    /// Returns the name in its `name`, if any.
     pub(in crate::contract) fn own_name(&self) -> Result<Option<String>, ReadError> {
         let name = self.field("name").map(|name| name.name()).transpose()?;
         let name = name.map(str::trim).filter(|name| !name.is_empty());
         Ok(name.map(ToOwned::to_owned))
     }
 
-    /// Returns it as a text that is not blank.
+    /// Returns it as a string that is not blank.
     pub(in crate::contract) fn filled(&self) -> Result<&'a str, ReadError> {
         let text = self.text()?;
         if text.trim().is_empty() {
@@ -184,7 +184,7 @@ impl<'a> Item<'a> {
         Ok(text)
     }
 
-    /// Returns it as a name that can be written into a log.
+    /// Returns it as a name that can be written to a log.
     pub(in crate::contract) fn name(&self) -> Result<&'a str, ReadError> {
         let name = self.text()?;
         if name.len() > NAME_BYTES {
@@ -202,12 +202,12 @@ impl<'a> Item<'a> {
         value.ok_or_else(|| self.wrong("must be true or false"))
     }
 
-    /// Says whether a member is there and true.
+    /// Returns whether a member is present and true.
     pub(in crate::contract) fn is_set(&self, key: &str) -> Result<bool, ReadError> {
         self.field(key).map_or(Ok(false), |field| field.boolean())
     }
 
-    /// Returns it as a list of texts.
+    /// Returns it as a list of strings.
     pub(in crate::contract) fn texts(&self) -> Result<Vec<&'a str>, ReadError> {
         let list = self.value.as_array();
         let list = list.ok_or_else(|| self.wrong("must be a list of texts"))?;
@@ -222,7 +222,7 @@ impl<'a> Item<'a> {
         list.iter().enumerate().map(text).collect()
     }
 
-    /// Returns it as variables that an operator can set.
+    /// Returns it as environment variables that an operator can set.
     pub(in crate::contract) fn variables(&self) -> Result<BTreeMap<String, OsString>, ReadError> {
         let mut all = BTreeMap::new();
         for name in self.map()?.keys() {
@@ -234,7 +234,7 @@ impl<'a> Item<'a> {
         Ok(all)
     }
 
-    /// Returns it as a directory; what is relative starts at `base`.
+    /// Returns it as a directory; a relative path starts at `base`.
     pub(in crate::contract) fn directory(&self, base: Option<&Path>) -> Result<PathBuf, ReadError> {
         let text = self.filled()?;
         if text.starts_with('~') || text.contains('$') {
@@ -259,7 +259,7 @@ impl<'a> Item<'a> {
         Ok(path)
     }
 
-    /// Reads what some of its keys say about how an end is read.
+    /// Parses those of its keys that affect how an end is interpreted.
     pub(in crate::contract) fn reading(
         &self,
         mode: Mode,
@@ -270,7 +270,7 @@ impl<'a> Item<'a> {
         mode.entry(&config).map_err(|error| self.within(&error))
     }
 
-    /// Reads its matcher; an absent one is for every event.
+    /// Parses its matcher; an absent one matches every event.
     pub(in crate::contract) fn matcher(
         &self,
         mode: Mode,
@@ -284,7 +284,7 @@ impl<'a> Item<'a> {
         Ok((matcher, text.to_owned()))
     }
 
-    /// Takes over what is wrong with a field from code that knows nothing of files.
+    /// Converts a field's error to one with a file and position.
     pub(in crate::contract) fn within(&self, error: &InvalidField) -> ReadError {
         let field = error.field.strip_prefix("config.").unwrap_or(&error.field);
         self.wrong_at(field, error.problem.clone())

@@ -1,4 +1,4 @@
-//! Hook configuration as the users of each system have it, read into [`Registered`] hooks.
+//! Hook files in each runtime's own format, parsed into [`Registered`] hooks.
 //!
 //! Pure: text goes in, hooks come out, or an error that names file, entry and field. What is read is validated whole. Each
 //! runtime's own reader is the `hook_file.rs` of its folder; here is what they share.
@@ -21,29 +21,29 @@ pub use self::registered::{Action, Owner, Registered};
 use super::{Course, Entry, Matcher, Mode};
 use crate::model::{Command, json};
 
-/// How a runtime's files of hooks are read.
+/// Parser of a runtime's hook files.
 pub(super) trait HookFile: Sync {
-    /// Returns what they are written in.
+    /// Returns the syntax of the files.
     fn syntax(&self) -> Syntax {
         Syntax::Json
     }
 
-    /// Returns the variables of the environment that bear on its hooks.
+    /// Returns the environment variables that affect its hooks.
     fn switches(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Says why no hook of any file runs, whatever is in it.
+    /// Returns why no hook of any file runs, whatever the content.
     fn disabled(&self, _switches: &Switches) -> Option<&'static str> {
         None
     }
 
-    /// Returns what the environment adds to its lists of commands.
+    /// Returns the additions of the environment to its command lists.
     fn listed<'a>(&self, _switches: &'a Switches) -> &'a str {
         ""
     }
 
-    /// Says whether a file that is absent is as good as one without hooks.
+    /// Returns whether an absent file counts as one without hooks.
     fn may_be_absent(&self) -> bool {
         false
     }
@@ -53,7 +53,7 @@ pub(super) trait HookFile: Sync {
         name
     }
 
-    /// Reads the value of a file.
+    /// Parses the value of a file.
     fn read(
         &self,
         file: &mut Gathered<'_>,
@@ -62,7 +62,7 @@ pub(super) trait HookFile: Sync {
     ) -> Result<(), ReadError>;
 }
 
-/// What a file of hooks is written in.
+/// Syntax of a hook file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Syntax {
     /// JSON.
@@ -73,17 +73,17 @@ pub(super) enum Syntax {
     Yaml(yaml::Version),
 }
 
-/// Returns the contracts whose systems have files of hooks.
+/// Returns the contracts whose runtimes have hook files.
 pub fn contracts() -> Vec<&'static str> {
     Mode::contracts(|mode| mode.runtime().hook_file().is_some())
 }
 
-/// Says whether a file of a contract's that is absent is as good as one without hooks.
+/// Returns whether an absent file of a contract counts as one without hooks.
 pub fn may_be_absent(contract: &str) -> bool {
     reader(contract).is_some_and(HookFile::may_be_absent)
 }
 
-/// Returns the name of a plugin's hook, from what its file calls it.
+/// Returns the name of a plugin's hook, from its name in the file.
 pub fn plugins_name(contract: &str, plugin: &str, name: String) -> String {
     match reader(contract) {
         Some(reader) => reader.plugins_name(plugin, name),
@@ -98,18 +98,18 @@ fn reader(contract: &str) -> Option<&'static dyn HookFile> {
 /// The largest file, bytes.
 pub const MAX_BYTES: usize = 1024 * 1024;
 
-/// How much of a command serves as the name of a hook that has none, in characters.
+/// The part of a command that names a hook without a name, in characters.
 const NAME_CHARS: usize = 64;
 
-/// What a file holds.
+/// The content of a hook file.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ReadFile {
-    /// Why none of the hooks runs, where the file or a switch says so.
+    /// The reason why none of the hooks runs, if the file or a switch disables them.
     pub disabled: Option<String>,
     /// The hooks, in the order of the file at each point.
     pub hooks: Vec<Registered>,
-    /// What is not as it may seem, each with its place.
+    /// Possible mistakes, each with its position.
     pub warnings: Vec<String>,
 }
 
@@ -123,21 +123,21 @@ impl ReadFile {
     }
 }
 
-/// Where a text comes from.
+/// Origin of a hook file's text.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
-    /// Where relative directories start, if the operator says so; absolute.
+    /// The base of relative directories, if the operator configures it; absolute.
     pub base: Option<&'a Path>,
     /// The file's name, for errors and for the hooks' source.
     pub name: &'a str,
 }
 
-/// The switches that the systems have in their environment, read once at start: variables with their values.
+/// The runtimes' environment variables that affect hooks, read once at start, with their values.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Switches(BTreeMap<&'static str, String>);
 
 impl Switches {
-    /// Looks the switches up in an environment.
+    /// Reads the switches from an environment.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
         let files = Mode::ALL
             .into_iter()
@@ -149,7 +149,8 @@ impl Switches {
         Self(found.collect())
     }
 
-    /// Returns what the environment adds to lists of commands, for every mode, separated by commas or line breaks.
+    /// Returns the additions to command lists from the environment. They are for every mode, separated by commas or
+    /// line breaks.
     pub fn listed(&self) -> String {
         let files = Mode::ALL
             .into_iter()
@@ -167,7 +168,7 @@ impl Switches {
     }
 }
 
-/// A file cannot be read.
+/// Reading a hook file failed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{file}: {}{problem}", place(entry, field))]
 pub struct ReadError {
@@ -177,7 +178,7 @@ pub struct ReadError {
     pub field: String,
     /// The file.
     pub file: String,
-    /// What is wrong and, where that helps, what would be right.
+    /// The problem and, where that helps, its fix.
     pub problem: String,
 }
 
@@ -190,7 +191,7 @@ fn place(entry: &str, field: &str) -> String {
     quoted(entry, between) + &quoted(field, " ")
 }
 
-/// Reads the text of a file of a system, which is named like its contract.
+/// Parses the text of a runtime's hook file; the runtime is named like its contract.
 ///
 /// # Errors
 ///
@@ -237,7 +238,7 @@ pub fn read(
     Ok(file.read)
 }
 
-/// Reads JSON in which no key is given twice: taking one of them would hide the other.
+/// Parses JSON and rejects repeated keys: taking one of them would hide the other.
 fn parse_json(text: &str) -> Result<Value, String> {
     let value = serde_json::from_str(text).map_err(|error| format!("is no JSON: {error}"))?;
     match json::first_repeated_key(text) {
@@ -250,7 +251,7 @@ fn parse_json(text: &str) -> Result<Value, String> {
     }
 }
 
-/// What has been read of a file so far.
+/// The result of parsing a file so far.
 #[derive(Debug)]
 pub(super) struct Gathered<'a> {
     pub(super) mode: Mode,
@@ -269,7 +270,7 @@ impl Gathered<'_> {
             .push(format!("{}: {problem}", item.place()));
     }
 
-    /// Warns of keys that the system passes over.
+    /// Warns of keys that the runtime ignores.
     pub(super) fn warn_of_others(
         &mut self,
         item: &Item<'_>,
@@ -284,7 +285,7 @@ impl Gathered<'_> {
         Ok(())
     }
 
-    /// Refuses a point that the contract does not have, and warns of one that it only may have: it may be misspelt.
+    /// Rejects a point that the contract does not have. Warns of one that it only may have: it may be misspelt.
     pub(super) fn check_point(&mut self, item: &Item<'_>, point: &str) -> Result<(), ReadError> {
         let known = self.mode.stop_at(point);
         known.map_err(|error| item.wrong(format!("is no point: {}", error.problem)))?;
@@ -296,7 +297,7 @@ impl Gathered<'_> {
         Ok(())
     }
 
-    /// Makes a hook of an entry that says nothing but what it does and when.
+    /// Builds a hook of an entry that has only an action and a point.
     pub(super) fn hook(&self, item: &Item<'_>, point: &str, action: Action) -> Registered {
         // Where equal entries may be one hook, their places would tell them apart.
         let is_beside_others = matches!(self.mode.course(point), Course::AtOnce | Course::Pipeline);
@@ -344,7 +345,7 @@ impl Gathered<'_> {
     }
 }
 
-/// Returns a command as people read it, on one line.
+/// Returns a command on one line, for display.
 pub(crate) fn shown(command: &Command) -> String {
     let text = match command {
         Command::Argv(argv) => {
@@ -356,13 +357,13 @@ pub(crate) fn shown(command: &Command) -> String {
     text.trim().replace(char::is_control, " ")
 }
 
-/// A command line that the contract's shell runs.
+/// Parses a command line that the contract's shell runs.
 pub(super) fn line(item: &Item<'_>) -> Result<Command, ReadError> {
     let text = item.filled()?.to_owned();
     Ok(Command::Line { shell: None, text })
 }
 
-/// Program and arguments.
+/// Parses program and arguments.
 pub(super) fn argv(item: &Item<'_>) -> Result<Command, ReadError> {
     let words = item.texts()?;
     if words
@@ -374,8 +375,8 @@ pub(super) fn argv(item: &Item<'_>) -> Result<Command, ReadError> {
     Ok(Command::Argv(words.into_iter().map(Into::into).collect()))
 }
 
-/// Reads a matcher. One that does not compile is for every event, with a warning: its system may know expressions that we do
-/// not, and a guard must not be off where it would have run.
+/// Parses a matcher; one that does not compile matches every event, with a warning. Its runtime may have expressions
+/// that are unknown here, and a guard must not be off where it would have run.
 pub(super) fn tolerant_matcher(
     file: &mut Gathered<'_>,
     item: &Item<'_>,
@@ -392,7 +393,7 @@ pub(super) fn tolerant_matcher(
     }))
 }
 
-/// Checks `version: 1`, which several systems have.
+/// Checks for `version: 1`, which several runtimes have.
 pub(super) fn version(root: &Item<'_>) -> Result<(), ReadError> {
     match root.field("version") {
         Some(version) if version.value().as_u64() == Some(1) => Ok(()),

@@ -1,14 +1,15 @@
-//! Entries that are posted to a URL: the keys that runtimes have in common.
+//! Entries that are posted to a URL: the keys common to all runtimes.
 
 use std::collections::BTreeMap;
 
 use super::{Action, Gathered, Item, ReadError};
 use crate::contract::Post;
 
-/// The keys that say where and how an entry is posted.
+/// The keys for URL and headers of an entry.
 pub(in crate::contract) const KEYS: [&str; 3] = ["allowedEnvVars", "headers", "url"];
 
-/// Reads where and how an entry is posted. What its runtime takes and is not posted here is a hook all the same, which is refused.
+/// Parses URL and headers of an entry. One that its runtime accepts and is not posted here is a hook all the same,
+/// which is refused.
 pub(in crate::contract) fn post(
     file: &mut Gathered<'_>,
     entry: &Item<'_>,

@@ -1,4 +1,4 @@
-//! A hook as a file configures it.
+//! A hook as configured in a file.
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
@@ -7,24 +7,25 @@ use crate::{
     model::{Command, ProfileName},
 };
 
-/// A hook that runs whenever its point comes.
+/// A hook that runs at its lifecycle point.
 #[derive(Clone, Debug)]
 pub struct Registered {
-    /// What runs, or why nothing can.
+    /// Its action, or why none is possible.
     pub action: Action,
-    /// Where the paths in its command start that are relative, if the operator says so; absolute.
+    /// The base of relative paths in its command, if the operator configures it; absolute.
     pub base: Option<PathBuf>,
-    /// Additional environment that its configuration gives it.
+    /// Additional environment from its configuration.
     pub configured_env: BTreeMap<String, OsString>,
-    /// What its entry says about how its end is read.
+    /// The fields of its entry that affect how its end is interpreted.
     pub entry: Entry,
-    /// Additional environment that a request gives it.
+    /// Additional environment from a request.
     pub env: BTreeMap<String, OsString>,
-    /// Which tool calls it is for, of those that its matcher takes; `None` = all.
+    /// The tool calls it is for, of those that its matcher matches; `None` = all.
     pub filter: Option<Filter>,
-    /// Whether the operator has its runtime's list of commands stand for consent, and that has the command in the mode of the moment.
+    /// Whether its runtime's allowlist counts as consent to its command. The operator enables that, and the list has
+    /// the command in the current mode.
     pub is_listed: bool,
-    /// Which events of its point it is for.
+    /// The events of its point it is for.
     pub matcher: Matcher,
     /// The matcher as it is written; empty = every event.
     pub matching: String,
@@ -32,46 +33,46 @@ pub struct Registered {
     pub mode: Mode,
     /// Its name; never empty.
     pub name: String,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
     /// The lifecycle point, in the contract's spelling.
     pub point: String,
     /// The profile, if the entry names one.
     pub profile: Option<ProfileName>,
-    /// Whether it is the operator's configuration that names the profile for this hook.
+    /// Whether the operator's configuration names the profile for this hook.
     pub profile_granted: bool,
-    /// Whether it runs, only looking on, once one before it has stopped what comes next.
+    /// Whether it runs, as an observer, after one before it has blocked.
     pub runs_after_block: bool,
-    /// Where it is configured: file and entry.
+    /// The file and entry that configure it.
     pub source: String,
-    /// Where it starts.
+    /// Its working directory.
     pub working_dir: Option<PathBuf>,
 }
 
-/// What a registered hook does.
+/// Action of a registered hook.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// It asks the operator whether the tool may be called, for so long.
+    /// Asks the operator for approval of the tool call, for at most this long.
     Approve(Duration),
-    /// It is one of a runtime's own, and done here.
+    /// Runs a runtime's built-in hook, in this process.
     Builtin(Builtin),
-    /// It runs a command.
+    /// Runs a command.
     Command(Command),
-    /// It is one of a runtime's own, and asks git.
+    /// Runs a runtime's built-in hook that queries git.
     Git(Question),
-    /// It is posted to a URL.
+    /// Posts the event to a URL.
     Http(Box<Post>),
-    /// It writes a line of the daemon's log.
+    /// Writes a line of the daemon's log.
     Log(Log),
-    /// It writes the event to a file of the profile's.
+    /// Writes the event to a file of the profile's.
     Save(Save),
-    /// It makes a message of the event, here.
+    /// Renders a message from the event, in this process.
     Template(Template),
-    /// It is something that is not served, for this reason.
+    /// Not supported, for this reason.
     Unsupported(String),
 }
 
-/// Whose a hook is.
+/// Owner of a hook.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Owner {
     /// An agent's, by its name.

@@ -150,7 +150,7 @@ fn which_entries_are_one_hook_is_the_runtimes_to_say() {
     assert!(hooks[0].is_same(&hooks[1]));
 }
 
-/// Texts that are nearly files.
+/// Generates texts that are nearly hook files.
 fn near() -> impl Strategy<Value = String> {
     let words = prop::sample::select(vec![
         "hooks",
@@ -209,7 +209,7 @@ fn near() -> impl Strategy<Value = String> {
     prop::collection::vec(words, 0..40).prop_map(|words| words.concat())
 }
 
-/// Values that are shaped like files.
+/// Generates values that are shaped like hook files.
 fn shaped() -> impl Strategy<Value = String> {
     let key = prop::sample::select(vec![
         "hooks",

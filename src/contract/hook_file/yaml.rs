@@ -1,4 +1,4 @@
-//! YAML text to values, with a bound on everything a text can grow into.
+//! Parses YAML with bounds on the size of the expanded value.
 //!
 //! Why not a crate that deserializes: what an unquoted `on` means differs between the systems, a key that is given twice
 //! must be an error, and how much aliases come to must be known before it is built.
@@ -8,27 +8,28 @@ use std::collections::BTreeMap;
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Number, Value};
 
-/// How deep lists and maps may nest.
+/// The maximum nesting depth of lists and maps.
 const MAX_DEPTH: usize = 64;
 
-/// What all values may come to with every alias written out, in bytes of text and [`NODE`] for each value.
+/// The maximum total weight of all values, with every alias written out. It counts bytes of text and [`NODE`] for each
+/// value.
 const MAX_WEIGHT: usize = 16 * 1024 * 1024;
 
-/// What a value counts beside its text.
+/// The weight of a value beside its text.
 const NODE: usize = 16;
 
 const TOO_LARGE: &str = "grows too large with its aliases written out";
 
-/// Which plain words are booleans.
+/// YAML version, which decides the plain words that are booleans.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::contract) enum Version {
-    /// YAML 1.1: `on`, `off`, `yes` and `no` too. A key that is true is called `on`, which is what somebody wrote there.
+    /// YAML 1.1: `on`, `off`, `yes` and `no` too. A key that is true is renamed `on`, as it was written.
     V1_1,
     /// YAML 1.2: `true` and `false` alone.
     V1_2,
 }
 
-/// Reads a text of one document; of none, null.
+/// Parses a text of at most one document; an empty one is null.
 ///
 /// # Errors
 ///
@@ -46,16 +47,16 @@ pub(in crate::contract) fn parse(text: &str, version: Version) -> Result<Value, 
     Ok(tree.root.unwrap_or_default())
 }
 
-/// A value, and what it counts.
+/// A value and its weight.
 #[derive(Clone, Debug)]
 struct Node {
-    /// Whether it is a word without quotes, by which `<<` is told from a key of that name.
+    /// The text of a plain scalar. It distinguishes `<<` from a quoted key of that name.
     plain: Option<String>,
     value: Value,
     weight: usize,
 }
 
-/// A list or map that has not ended.
+/// A list or map that is still open.
 #[derive(Debug)]
 struct Open {
     anchor: usize,
@@ -173,7 +174,7 @@ impl Tree {
         self.place(node)
     }
 
-    /// Keeps what aliases can name.
+    /// Stores a value for its aliases.
     fn name(&mut self, anchor: usize, node: &Node) -> Result<(), String> {
         if anchor != 0 {
             self.charge(node.weight)?;
@@ -182,7 +183,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Counts what is about to be kept.
+    /// Adds to the weight, up to its limit.
     fn charge(&mut self, weight: usize) -> Result<(), String> {
         self.weight += weight;
         if self.weight > MAX_WEIGHT {
@@ -213,7 +214,7 @@ impl Tree {
         })
     }
 
-    /// Puts a value where it belongs.
+    /// Inserts a value into the enclosing list or map.
     fn place(&mut self, node: Node) -> Result<(), String> {
         let version = self.version;
         let Some(parent) = self.open.last_mut() else {
@@ -243,7 +244,7 @@ impl Tree {
     }
 }
 
-/// Makes a key of a value.
+/// Converts a value to a key.
 fn name_of(node: Node, version: Version) -> Result<Key, String> {
     match (node.value, node.plain) {
         (_, Some(plain)) if plain == "<<" => Ok(Key::Merge),
@@ -253,7 +254,7 @@ fn name_of(node: Node, version: Version) -> Result<Key, String> {
     }
 }
 
-/// Returns the maps that `<<` names.
+/// Returns the maps that `<<` refers to.
 fn sources(value: Value) -> Result<Vec<Map<String, Value>>, String> {
     let items = if let Value::Array(items) = value {
         items
@@ -269,7 +270,7 @@ fn sources(value: Value) -> Result<Vec<Map<String, Value>>, String> {
     items.into_iter().map(map).collect()
 }
 
-/// Adds what a map has not got itself; what is named earlier goes first.
+/// Adds absent keys to a map; earlier sources have precedence.
 fn merge(mut map: Map<String, Value>, merged: Vec<Map<String, Value>>) -> Map<String, Value> {
     for (key, value) in merged.into_iter().flatten() {
         map.entry(key).or_insert(value);
@@ -281,7 +282,7 @@ fn unknown(tag: &Tag) -> String {
     format!("the tag `{tag}` is not understood")
 }
 
-/// Says what a word without quotes is.
+/// Converts a plain scalar to a typed value.
 fn resolve(text: &str, version: Version) -> Value {
     let is_old = version == Version::V1_1;
     match text {

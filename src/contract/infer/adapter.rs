@@ -1,4 +1,4 @@
-//! infer as the runtime that starts a hook.
+//! Adapter for hooks that infer starts itself.
 
 use super::{Infer, POINTS};
 use crate::contract::{

@@ -1,4 +1,4 @@
-//! infer's gate: which commands run without being asked for.
+//! infer's gate: decides which commands run without approval.
 //!
 //! A command must be one clean command and match an entry of the list whole, or the list must let everything through. Where
 //! a shell would see more in a command than a plain reading of its quotes does, the shell is believed.
@@ -8,7 +8,7 @@ use std::{iter, sync::LazyLock};
 use regex::{Regex, RegexBuilder};
 use regex_syntax::hir::literal::{Extractor, Literal};
 
-/// What the gate says of a command.
+/// The gate's decision on a command.
 #[must_use]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Gate {
@@ -16,12 +16,12 @@ pub enum Gate {
     Allowed,
     /// It may not.
     Refused {
-        /// What to do about it; empty where it just is not on the list.
+        /// The way to fix it; empty where the command just is not on the list.
         hint: &'static str,
     },
 }
 
-/// Says whether a command may run under a list: the entries for all modes and those of the agent's mode.
+/// Checks a command against the entries for all modes and the agent's mode.
 ///
 /// An entry is a regular expression in RE2's syntax that must match the whole command, less redirections at its end that
 /// throw output away. One that is empty, or is none, lets nothing through. Linear in time.
@@ -40,8 +40,8 @@ pub fn gate(command: &str, list: &[String]) -> Gate {
     }
 }
 
-/// Says whether a list has an entry for a command that names its program: the first word of all that the entry lets through is one of
-/// a few, each spelled out. What lets everything through names nothing.
+/// Returns whether an entry for a command names its program. The first word of all that the entry matches is then one
+/// of a few, each spelled out. An entry that matches everything names nothing.
 pub fn names(command: &str, list: &[String]) -> bool {
     clean(command.trim()).is_ok_and(|command| {
         let names = |entry: &&String| names_programs(entry) && lets_through(entry, &command);
@@ -49,14 +49,14 @@ pub fn names(command: &str, list: &[String]) -> bool {
     })
 }
 
-/// Says why an entry lets nothing through, whatever the command; `None` where it is a regular expression.
+/// Returns why an entry matches nothing, whatever the command. `None` where it is a regular expression.
 pub fn fault(entry: &str) -> Option<&'static str> {
     let is_one = !entry.is_empty() && compiled(&in_ascii(entry)).is_ok();
     (!is_one).then_some("is no regular expression, and lets nothing through")
 }
 
-/// Says whether whatever an entry matches begins with one of a few words, whole. A variable or what sets one is none: what is
-/// started is another word then.
+/// Returns whether every match of an entry begins with one of a few whole words. A variable or an assignment is none:
+/// the program is another word then.
 pub fn names_programs(entry: &str) -> bool {
     let Ok(parsed) = regex_syntax::parse(&format!("(?s:{})", in_ascii(entry))) else {
         return false;
@@ -77,12 +77,12 @@ pub fn names_programs(entry: &str) -> bool {
         .is_some_and(|all| !all.is_empty() && all.iter().all(names_one))
 }
 
-/// Returns what to do about a command that is not let through; empty if it is one clean command.
+/// Returns how to fix a refused command; empty if it is one clean command.
 pub fn hint(command: &str) -> &'static str {
     clean(command.trim()).err().unwrap_or_default()
 }
 
-/// Forms of an entry that let everything through, so that no command need be clean.
+/// Forms of an entry that match everything, so that no command need be clean.
 const ALLOW_ALL: [&str; 8] = [".*", "^.*$", "^.*", ".*$", ".+", "^.+$", "^.+", ".+$"];
 
 const SUBSTITUTION: &str =
@@ -96,37 +96,37 @@ const REDIRECT: &str =
 const FIND: &str =
     "`find` may only look: its actions that execute, write or delete are not let through";
 
-/// Actions of `find` that do more than look.
+/// Actions of `find` that do more than read.
 const FIND_ACTIONS: [&str; 9] = [
     "-delete", "-exec", "-execdir", "-fls", "-fprint", "-fprint0", "-fprintf", "-ok", "-okdir",
 ];
 
-/// How many bytes an entry's program may take.
+/// The maximum size of an entry's compiled program, bytes.
 const SIZE_LIMIT: usize = 1 << 20;
 
-/// Where a character of a command stands.
+/// Quoting state of a character of a command.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Place {
     /// Outside quotes: the shell reads it.
     Bare,
     /// Between double quotes: the shell reads some.
     Double,
-    /// It quotes, and is no part of a word.
+    /// A quote mark, which is no part of a word.
     Mark,
-    /// Behind a backslash or between single quotes: it stands for itself.
+    /// After a backslash or between single quotes: it is literal.
     Plain,
 }
 
-/// A command, read as a shell reads its quotes.
+/// A command with the shell's quoting state of each character.
 struct Text {
     chars: Vec<(char, Place)>,
     /// Whether a comment reaches over a line break, wherever its quotes would have it.
     comment_is_broken: bool,
-    /// Whether every quotation ends, and no doubt where.
+    /// Whether every quotation ends, unambiguously.
     is_balanced: bool,
 }
 
-/// Returns a command without the redirections at its end, or why it is not clean.
+/// Returns a command without trailing redirections, or why it is not clean.
 fn clean(command: &str) -> Result<String, &'static str> {
     let mut text = Text::read(command);
     if text.substitutes() {
@@ -222,7 +222,7 @@ impl Text {
         self.is_balanced = false;
     }
 
-    /// Returns each character with the one behind it.
+    /// Returns each character with the one after it.
     fn pairs(&self) -> impl Iterator<Item = (char, Place, Option<char>)> {
         let behind = self.chars.iter().skip(1).map(|(c, _)| Some(*c));
         let behind = behind.chain(iter::once(None));
@@ -244,7 +244,7 @@ impl Text {
         }) || self.substitutes_in_braces()
     }
 
-    /// Says whether there is a `${ command; }` or `${|command; }`, which newer releases of bash know.
+    /// Returns whether there is a `${ command; }` or `${|command; }`. Newer releases of bash have these.
     fn substitutes_in_braces(&self) -> bool {
         self.chars.windows(3).any(|window| {
             let ('$', Place::Bare | Place::Double) = window[0] else {
@@ -276,7 +276,7 @@ impl Text {
         })
     }
 
-    /// Takes a redirection off the end that throws output away or sends it where other output goes.
+    /// Removes a trailing redirection that discards output or sends it where other output goes.
     fn strip_redirection(&mut self) -> bool {
         self.trim_end();
         let is_bare = |at: usize, is: fn(char) -> bool| {
@@ -348,7 +348,7 @@ impl Text {
     }
 }
 
-/// Says whether a word can start behind a character.
+/// Returns whether a word can start after a character.
 fn ends_word(c: char) -> bool {
     c.is_ascii_whitespace() || "&();<>|".contains(c)
 }
@@ -367,10 +367,10 @@ fn lets_through(entry: &str, command: &str) -> bool {
     is_one && compiled(&format!(r"\A(?s:{entry})\z")).is_ok_and(|whole| whole.is_match(command))
 }
 
-/// How much of the text that an entry's commands begin with is looked at, bytes.
+/// The maximum length of the common prefix of an entry's matches that is examined, bytes.
 const LONGEST_BEGINNING: usize = 4096;
 
-/// Rewrites classes that mean ASCII in RE2 and more than that here.
+/// Rewrites classes that are ASCII in RE2 and wider here.
 fn in_ascii(entry: &str) -> String {
     static ESCAPES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"(?s)\\.").ok());
     let Some(escapes) = ESCAPES.as_ref() else {

@@ -1,14 +1,14 @@
-//! infer: `hooks.yaml`, off unless it or `INFER_HOOKS_ENABLED` says otherwise.
+//! infer: `hooks.yaml`, off unless it or `INFER_HOOKS_ENABLED` enables it.
 
 use super::Infer;
 use crate::contract::hook_file::{
     Action, Gathered, HookFile, Item, ReadError, Registered, Switches, Syntax, line, yaml::Version,
 };
 
-/// Goes before the file's `enabled`. What is no boolean is false.
+/// Overrides the file's `enabled`. A value that is no boolean is false.
 const ENABLED: &str = "INFER_HOOKS_ENABLED";
 
-/// Further entries of the lists of commands.
+/// Further entries of the command lists.
 const LISTED: &str = "INFER_TOOLS_BASH_ALLOW_APPEND";
 
 impl HookFile for Infer {

@@ -1,4 +1,4 @@
-//! Which commands of infer's hooks run, by the agent's mode.
+//! infer's command lists by agent mode.
 
 use serde_json::Value;
 
@@ -11,19 +11,19 @@ use crate::contract::{
     },
 };
 
-/// What only looks; let through in every mode where nobody says otherwise.
+/// Commands that only read; allowed in every mode by default.
 const READING: [&str; 3] = ["git (diff|log|show|status)( .*)?", "ls( .*)?", "pwd"];
 
 /// The entries of the gate: regular expressions for whole commands.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Lists {
-    /// For every mode, as somebody wrote them.
+    /// Configured entries for every mode.
     pub all: Vec<String>,
     /// For `auto`.
     pub auto: Vec<String>,
-    /// Whether an entry that somebody wrote, and that names a program, stands for consent to its commands.
+    /// Whether a configured entry that names a program counts as consent to its commands.
     pub are_consent: bool,
-    /// For every mode, as nobody wrote others.
+    /// Default entries for every mode, where none are configured.
     pub default: Vec<String>,
     /// For `plan`.
     pub plan: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Lists {
 }
 
 impl Default for Lists {
-    /// Lets through what only looks, and in `auto` everything.
+    /// Allows commands that only read, and in `auto` everything.
     fn default() -> Self {
         Self {
             all: Vec::new(),
@@ -46,20 +46,20 @@ impl Default for Lists {
 }
 
 impl Lists {
-    /// Says whether a command runs in a mode.
+    /// Returns whether a command may run in a mode.
     pub fn lets_through(&self, command: &str, mode: AgentMode) -> bool {
         let list: Vec<_> = self.default.iter().cloned().chain(self.of(mode)).collect();
         gate::gate(command, &list) == gate::Gate::Allowed
     }
 
-    /// Says whether being on the list stands for consent to a command in a mode.
+    /// Returns whether being on the list counts as consent to a command in a mode.
     pub fn stand_for(&self, command: &str, mode: AgentMode) -> bool {
         let list: Vec<_> = self.of(mode).collect();
         self.are_consent && gate::names(command, &list)
     }
 
-    /// Warns of entries that do less than whoever wrote them may think: those that are no regular expressions and, where entries
-    /// stand for consent, those that name no program.
+    /// Warns of entries with less effect than probably intended. These are no regular expressions or, where entries
+    /// count as consent, name no program.
     pub fn warnings(&self) -> Vec<String> {
         let default = Self::default();
         let lists = [
@@ -86,8 +86,8 @@ impl Lists {
         written.flat_map(of_list).collect()
     }
 
-    /// Puts the lists together: one that is not `written` is that of infer's own configuration, or the default. `append` has
-    /// further entries for every mode, separated by commas or line breaks.
+    /// Merges the lists: one not `written` is from infer's own configuration, or the default. `append` has further
+    /// entries for every mode, separated by commas or line breaks.
     pub(crate) fn joined(
         written: &WrittenLists,
         of_file: WrittenLists,
@@ -117,7 +117,7 @@ impl Lists {
         }
     }
 
-    /// Returns the entries for a mode that somebody wrote.
+    /// Returns the configured entries for a mode.
     fn of(&self, mode: AgentMode) -> impl Iterator<Item = String> {
         let own: &[_] = match mode {
             AgentMode::Auto => &self.auto,
@@ -129,7 +129,7 @@ impl Lists {
     }
 }
 
-/// infer's lists of commands by the agent's mode, where somebody says them.
+/// infer's configured command lists by agent mode, each optional.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct WrittenLists {
     /// For every mode.
@@ -143,7 +143,8 @@ pub struct WrittenLists {
 }
 
 impl WrittenLists {
-    /// Reads the lists of infer's own configuration, `tools.bash.mode.MODE.allow`. What else it has is no business of hooks.
+    /// Parses the lists of infer's own configuration, `tools.bash.mode.MODE.allow`. Its other content is irrelevant to
+    /// hooks.
     ///
     /// # Errors
     ///

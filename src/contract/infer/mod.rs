@@ -1,4 +1,5 @@
-//! infer (inference-gateway CLI) command hooks, as its feature ticket and its code describe them: run, watched, never read.
+//! infer (inference-gateway CLI) command hooks: run, watched, never read. The rules follow its feature ticket and its
+//! code.
 //!
 //! Nothing a hook does stops anything. What tells of it is the contract's own event.
 
@@ -34,7 +35,7 @@ const POINTS: [Point; 8] = [
     point("post_session"),
 ];
 
-/// Beside an entry's own, what the gate made of it: whether it was let through, and in which mode.
+/// An entry's own keys and those of the gate: `allowed` and the agent's mode.
 const KEYS: [(&str, Key); 6] = [
     ("allowed", Key::Allowed),
     ("command", Key::Carried),
@@ -44,7 +45,7 @@ const KEYS: [(&str, Key); 6] = [
     ("timeout", Key::TimeoutSecondsUnlessZero { negative: false }),
 ];
 
-/// How many bytes of what a hook printed its event carries.
+/// The maximum length of hook output in its event, bytes.
 const OUTPUT: usize = 4096;
 
 const fn point(name: &'static str) -> Point {
@@ -97,8 +98,8 @@ impl Runtime for Infer {
         Defaults::shell("/bin/bash", "-c", Duration::from_secs(30))
     }
 
-    /// Returns three members and no other. What the event does not say is the envelope's; a turn that neither knows is 0,
-    /// which infer itself sends before the first.
+    /// Builds stdin of three members and no other. What the event does not have is the envelope's; an unknown turn is
+    /// 0, which infer itself sends before the first.
     fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
         let own = own(event)?;
         let stdin = json!({
@@ -155,7 +156,7 @@ fn event(end: &End<'_>, name: &'static str, told: Map<String, Value>) -> Contrac
     ContractEvent { json, name }
 }
 
-/// What an event says itself.
+/// The members that an event has itself.
 #[derive(Default)]
 struct Own {
     session: Option<String>,
@@ -198,7 +199,7 @@ fn typed<T: serde::de::DeserializeOwned>(value: &RawValue) -> Option<T> {
     serde_json::from_str(value.get()).ok()
 }
 
-/// Returns what the event of a run says beside what all do; how long it took only if that is known.
+/// Returns the additional members of a run's event; its duration only if that is known.
 fn ran(end: &End<'_>) -> Map<String, Value> {
     let (code, error) = match end.kind {
         EndKind::ExecFailed => (-1, end.error.into()),
@@ -224,7 +225,8 @@ fn ran(end: &End<'_>) -> Map<String, Value> {
     members.collect()
 }
 
-/// Returns what the event of a command says that was not run. infer has one reason, that of its list; a hint is for that.
+/// Returns the additional members of the event of a command that was not run. infer has one reason, that of its list; a
+/// hint is for that.
 fn skipped(end: &End<'_>, why: Skip) -> Map<String, Value> {
     let mode = end.entry.agent_mode.map_or("", AgentMode::as_str);
     let hint = if why == Skip::NotAllowlisted {
@@ -241,7 +243,7 @@ fn skipped(end: &End<'_>, why: Skip) -> Map<String, Value> {
     members.into_iter().collect()
 }
 
-/// Returns the head of what a hook printed. infer captures both streams as one; here stdout comes first, as their order is
+/// Returns the head of a hook's output. infer captures both streams as one; here stdout comes first, as their order is
 /// not known.
 fn output(end: &End<'_>) -> String {
     // More than is shown, so that no character at the border is taken for a broken one.
@@ -256,7 +258,7 @@ fn output(end: &End<'_>) -> String {
     text
 }
 
-/// Words a signal as Go does on Linux.
+/// Formats a signal as Go does on Linux.
 fn signal_text(signal: i32) -> Cow<'static, str> {
     let name = match signal {
         1 => "signal: hangup",

@@ -1,4 +1,4 @@
-//! Loom as the runtime that starts a hook.
+//! Adapter for hooks that Loom starts itself.
 
 use super::{Loom, POINTS, passes_by_object};
 use crate::contract::{

@@ -1,5 +1,5 @@
-//! Loom: the buckets below `hooks` in a profile's `agent.json`. `command` actions run here, where the operator's switch lets
-//! them, `log` and `save_json` are served, `webhook` is posted and `approve` asks the operator.
+//! Loom: the buckets below `hooks` in a profile's `agent.json`. `command` actions run here, where the operator's switch
+//! allows them, `log` and `save_json` are supported, `webhook` is posted and `approve` asks the operator.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
@@ -15,7 +15,7 @@ const ALLOWED: &str = "OWNWARE_ALLOW_COMMAND_HOOKS";
 /// The switch with which no hook runs.
 const DISABLED: &str = "OWNWARE_DISABLE_HOOKS";
 
-/// How long a person has to answer where the entry does not say: half an hour.
+/// The default time for a person to answer: half an hour.
 const PERSON: Duration = Duration::from_secs(30 * 60);
 
 /// The longest that a person may have: a day, milliseconds.

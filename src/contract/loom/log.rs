@@ -1,5 +1,5 @@
-//! `log`: a line of the daemon's log for each event. It is made of names and sizes alone; inputs, results and
-//! messages stay out of the log.
+//! `log`: a line of the daemon's log for each event. It consists of names and sizes alone; inputs, results and messages
+//! stay out of the log.
 
 use serde_json::{Map, Value};
 
@@ -38,7 +38,7 @@ impl Log {
     }
 }
 
-/// Returns an event's point with what is worth a line: each member as it is, or how long its text is.
+/// Returns an event's point with its loggable members. Each is verbatim, or the length of its text.
 pub(crate) fn summary(point: &str, event: &Map<String, Value>) -> String {
     let (told, sized): (&[_], &[_]) = match point {
         "session.start" => (&["model", "sessionId"], &[]),

@@ -1,4 +1,4 @@
-//! Loom (ownware) engine hooks, as its page describes them: a hook that ends with anything but 0 denies.
+//! Loom (ownware) engine hooks, by its page: any exit code but 0 denies.
 //!
 //! Where page and code differ, the page is followed: what a hook with another exit code printed may give the reason and
 //! never lets a call through.
@@ -243,8 +243,8 @@ impl Runtime for Loom {
     }
 }
 
-/// Says whether Loom itself lets a call pass by what is on stdout: an object decides alone there, whatever the exit code. How deep
-/// one may nest there is not known.
+/// Returns whether Loom itself lets a call pass by what is on stdout. An object decides alone there, whatever the exit
+/// code. Its maximum nesting depth is not known.
 pub(super) fn passes_by_object(stdout: &[u8]) -> bool {
     let stdout = String::from_utf8_lossy(stdout);
     let stdout = trimmed(&stdout);
@@ -255,7 +255,7 @@ pub(super) fn passes_by_object(stdout: &[u8]) -> bool {
         }
 }
 
-/// Trims as JavaScript does: it counts the byte order mark among white space, and U+0085 not.
+/// Trims as JavaScript does. The byte order mark is white space there, and U+0085 is not.
 fn trimmed(text: &str) -> &str {
     text.trim_matches(|c: char| (c.is_whitespace() && c != '\u{85}') || c == '\u{feff}')
 }

@@ -1,4 +1,4 @@
-//! What `save_json` and `webhook` hand on of an event.
+//! The payload that `save_json` and `webhook` pass on for an event.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 /// The version of its form.
 const VERSION: u8 = 1;
 
-/// What is handed on beside the event.
+/// Parts of the payload beside the event.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Payload {
     /// The name of the agent's profile.

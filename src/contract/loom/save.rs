@@ -35,7 +35,7 @@ impl Save {
         self.directory.join(&self.path)
     }
 
-    /// Says what a hook says that only looks on, with a warning where the event is not saved.
+    /// Builds the verdict of an observer, with a warning where the event is not saved.
     pub fn verdict(&self, problem: Option<String>) -> Verdict {
         let warning = |problem| {
             format!(

@@ -1,4 +1,4 @@
-//! `observe`: no rules. For callers that want the facts of a run and nothing read into them.
+//! `observe`: no rules. For callers that need the facts of a run without interpretation.
 
 use bytes::Bytes;
 
@@ -29,7 +29,7 @@ impl Runtime for Observe {
         }
     }
 
-    /// Nothing is read into an event.
+    /// Returns none: an event is not interpreted.
     fn session(&self) -> &'static [&'static str] {
         &[]
     }
@@ -38,7 +38,7 @@ impl Runtime for Observe {
         Ok(event.json.clone())
     }
 
-    /// Reads an end: anything but exit 0 has failed, and nothing is ever decided.
+    /// Interprets an end: anything but exit 0 is a failure, and nothing is ever decided.
     fn interpret(&self, end: &End<'_>) -> Verdict {
         Verdict::skipped(end.kind.failure().unwrap_or(Skip::OutputIgnored))
     }

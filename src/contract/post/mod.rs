@@ -1,4 +1,4 @@
-//! A hook that is posted to a URL, as its entry has it, and what the operator's configuration says of it.
+//! Hooks that are posted to a URL, and the operator's configuration for them.
 
 mod url;
 
@@ -10,7 +10,7 @@ pub use self::url::Url;
 use super::Payload;
 use crate::policy::environment::is_name;
 
-/// Headers that decide where a request goes or how it is framed, which is curl's to say.
+/// Headers that decide where a request goes or how it is framed; curl sets them.
 const CURLS: [&str; 8] = [
     "connection",
     "content-length",
@@ -22,38 +22,38 @@ const CURLS: [&str; 8] = [
     "upgrade",
 ];
 
-/// A hook that is posted.
+/// A hook that is posted to a URL.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Post {
     pub(crate) headers: Vec<(String, String)>,
-    /// How the event is handed on; `None` = as hooks read it.
+    /// The form of the event that is sent; `None` = the hook's stdin.
     pub payload: Option<Payload>,
     pub(crate) standing: Standing,
     pub(crate) url: Url,
     pub(crate) variables: Vec<String>,
 }
 
-/// What the operator's configuration says about it.
+/// Decision of the operator's configuration on a posted hook.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
-    /// It lets it through.
+    /// It allows the hook.
     Allowed(Allowed),
-    /// It does not.
+    /// It denies the hook.
     Denied(Denied),
-    /// It was not asked, and nothing is posted.
+    /// It was not consulted, and nothing is posted.
     Unasked,
 }
 
-/// How a hook is posted that the operator lets through.
+/// Terms of a hook that the operator allows.
 #[derive(Clone, PartialEq)]
 pub struct Allowed {
     /// The URL of the operator's list at or below which it lies.
     pub by: Url,
-    /// What curl is to do, with the values of secrets.
+    /// The curl configuration, with the values of secrets.
     pub(crate) request: Vec<u8>,
 }
 
-/// Nothing of its request, which holds secrets.
+/// Omits its request, which holds secrets.
 impl fmt::Debug for Allowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Allowed")
@@ -62,16 +62,16 @@ impl fmt::Debug for Allowed {
     }
 }
 
-/// Why a hook is not posted.
+/// The reason why a hook is not posted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Denied {
-    /// The lines of a configuration that would let it through; empty where none would.
+    /// The lines of a configuration that would allow it; empty where none would.
     pub lines: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// On one line: why, and what would let it through.
+/// Formats on one line the reason, and the configuration that would allow it.
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.why)?;
@@ -92,7 +92,7 @@ impl Denied {
 }
 
 impl Post {
-    /// Takes a URL, headers as they are written, and the variables that those may name.
+    /// Builds a hook from a URL, verbatim headers, and the variables headers may name.
     ///
     /// # Errors
     ///
@@ -124,12 +124,12 @@ impl Post {
         })
     }
 
-    /// Returns where it is posted to.
+    /// Returns the URL.
     pub const fn url(&self) -> &Url {
         &self.url
     }
 
-    /// Returns what the operator's configuration says about it.
+    /// Returns the decision of the operator's configuration.
     pub const fn standing(&self) -> &Standing {
         &self.standing
     }
@@ -139,7 +139,7 @@ impl Post {
         self.headers.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Returns the variables that its headers name and that it does not list: empty texts stand in their place.
+    /// Returns the variables that its headers name and that it does not list. Empty texts are put in their place.
     pub fn unlisted(&self) -> Vec<&str> {
         let named = self.headers.iter().flat_map(|(_, value)| pieces(value));
         let variable = |piece| match piece {
@@ -159,7 +159,7 @@ pub(crate) enum Piece<'a> {
     Variable(&'a str),
 }
 
-/// Takes a value apart: `$NAME` and `${NAME}` are variables, and any other `$` is itself.
+/// Splits a value: `$NAME` and `${NAME}` are variables, and any other `$` is itself.
 pub(crate) fn pieces(value: &str) -> Vec<Piece<'_>> {
     let mut found = Vec::new();
     let mut rest = value;

@@ -1,10 +1,10 @@
-//! URLs that hooks are posted to, read so strictly that hookjail and curl cannot take one for two different places.
+//! URLs of posted hooks, parsed so strictly that curl cannot read them differently.
 
 use std::{fmt, net::Ipv6Addr};
 
 use http::uri::{Scheme, Uri};
 
-/// Where a hook is posted to. It shows itself without what follows `?`, where tokens may stand.
+/// The URL of a posted hook. `Display` omits what follows `?`, where tokens may be.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Url {
     host: String,
@@ -58,23 +58,24 @@ impl Url {
         })
     }
 
-    /// Whether there is something after its path: `?` and more.
+    /// Returns whether there is something after its path: `?` and more.
     pub const fn has_query(&self) -> bool {
         self.query.is_some()
     }
 
-    /// Whether nobody on the way can read what is posted there.
+    /// Returns whether the connection is private: encrypted or local.
     pub fn is_private(&self) -> bool {
         self.is_secure || matches!(&*self.host, "localhost" | "127.0.0.1" | "[::1]")
     }
 
-    /// Returns it whole, as curl gets it.
+    /// Returns the whole URL, for curl.
     pub(crate) fn whole(&self) -> String {
         let query = self.query.as_ref().map(|query| format!("?{query}"));
         format!("{self}{}", query.unwrap_or_default())
     }
 
-    /// Whether it lies at or below another: at the same scheme, host and port, its path the other's or, by whole segments, below.
+    /// Returns whether it lies at or below another URL. Scheme, host and port are the same, its path the other's or, by
+    /// whole segments, below.
     pub fn is_within(&self, other: &Self) -> bool {
         let below = self.path.strip_prefix(&other.path);
         (self.is_secure, &self.host, self.port) == (other.is_secure, &other.host, other.port)
@@ -99,7 +100,7 @@ impl fmt::Display for Url {
     }
 }
 
-/// Returns a host in its one spelling.
+/// Returns a host in canonical spelling.
 fn host(text: &str) -> Option<String> {
     if let Some(address) = text.strip_prefix('[') {
         let address: Ipv6Addr = address.strip_suffix(']')?.parse().ok()?;
@@ -109,8 +110,8 @@ fn host(text: &str) -> Option<String> {
     (!text.is_empty() && text.bytes().all(of_a_name)).then(|| text.to_ascii_lowercase())
 }
 
-/// Refuses what a server may read as another path than the one that was compared: segments that lead upwards, whichever way they
-/// are written, and separators in disguise.
+/// Rejects paths that a server may read otherwise than they were compared. These have segments that lead upwards,
+/// whichever way they are written, or separators in disguise.
 fn check(path: &str, query: Option<&str>) -> Result<(), &'static str> {
     let is_of_a_url =
         |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%/".contains(&byte);

@@ -1,4 +1,4 @@
-//! Qwen Code, which has the points, payloads and answers of Claude Code, and its own settings, tools and times.
+//! Qwen Code, with its own settings, tools and timeouts. Its points, payloads and answers are those of Claude Code.
 
 use std::{path::Path, time::Duration};
 
@@ -50,7 +50,7 @@ impl Adapter for QwenCode {
         ]
     }
 
-    /// Seconds, but that what is no time for a hook is what older versions wrote: milliseconds.
+    /// Returns the timeout of an entry; a number from 1000 is milliseconds of older versions.
     fn entry_time(&self, read: Duration) -> Duration {
         if read.as_secs() >= 1000 {
             read / 1000

@@ -1,4 +1,4 @@
-//! reyn as the runtime that starts a hook.
+//! Adapter for hooks that reyn starts itself.
 
 use super::Reyn;
 use crate::contract::{

@@ -1,4 +1,4 @@
-//! reyn: a list `hooks:` in YAML. The scheme names of both generations are taken, each with a string or a list.
+//! reyn: a list `hooks:` in YAML. The scheme names of both generations are accepted, each with a string or a list.
 
 use serde_json::{Map, Value};
 
@@ -99,7 +99,7 @@ fn hook(file: &mut Gathered<'_>, entry: &Item<'_>) -> Result<Registered, ReadErr
     })
 }
 
-/// Reads `on`: trimmed, in lower case, and without the namespace that later releases put before it.
+/// Parses `on`: trimmed, in lower case, and without the namespace of later releases.
 fn point(entry: &Item<'_>) -> Result<String, ReadError> {
     let point = entry.required("on")?.trim().to_lowercase();
     let bare = ["external", "lifecycle", "task"]
@@ -162,7 +162,7 @@ fn command(file: &mut Gathered<'_>, entry: &Item<'_>, scheme: &str) -> Result<Ac
     Ok(Action::Command(command))
 }
 
-/// Returns what of a command line a shell would not have taken as a word.
+/// Returns the first character of a command line that is shell syntax.
 fn shell_syntax(text: &str) -> Option<char> {
     let (mut quote, mut escaped, mut starts_word) = (None, false, true);
     for c in text.chars() {
@@ -238,7 +238,7 @@ fn matcher(file: &mut Gathered<'_>, entry: &Item<'_>) -> Result<(Matcher, String
     }
 }
 
-/// Reads what an entry opens: the profile that does it, or why none can.
+/// Parses an entry's access options: the profile for them, or why there is none.
 fn openings(
     file: &mut Gathered<'_>,
     entry: &Item<'_>,

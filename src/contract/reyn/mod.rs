@@ -1,4 +1,4 @@
-//! reyn lifecycle hooks, as its page of June 2026 describes them, with the scheme names of later releases accepted.
+//! reyn lifecycle hooks, by its page of June 2026. The scheme names of later releases are accepted.
 //!
 //! A hook never stops the point it runs at: every failure only skips the push. A directive is taken whole or not at all.
 
@@ -177,7 +177,7 @@ impl Runtime for Reyn {
         })
     }
 
-    /// Returns reyn's line: the mode, the command, and the exit code where that is not 0.
+    /// Returns reyn's display line: the mode, the command, and a nonzero exit code.
     fn display(&self, event: &str, members: &Map<String, Value>) -> Option<String> {
         let text = |key| members.get(key).and_then(Value::as_str);
         let (mode, command) = (text("mode")?, text("command")?);
@@ -254,7 +254,7 @@ fn typed<'a, T: Deserialize<'a>>(value: &'a RawValue, name: &'static str) -> Res
     serde_json::from_str(value.get()).map_err(|_| Skip::WrongType(name))
 }
 
-/// Says whether Python's `strip` would leave nothing: it also takes the four ASCII separators.
+/// Returns whether Python's `strip` would leave nothing: it also takes the four ASCII separators.
 fn is_blank(text: &str) -> bool {
     text.chars()
         .all(|c| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c))

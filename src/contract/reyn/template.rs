@@ -1,4 +1,4 @@
-//! `template_push`: a message made of the event, without any process.
+//! `template_push`: a message rendered from the event, without a process.
 //!
 //! The texts are Jinja2, rendered by minijinja. They come from the operator's configuration, never from a request.
 
@@ -42,8 +42,8 @@ impl Flag {
 }
 
 impl Template {
-    /// Reads the `template_push` of an entry: `message` (required), `wake` and `push_when` (true where they are left out),
-    /// `session`.
+    /// Parses the `template_push` of an entry. Its keys are `message` (required), `wake` and `push_when` (true where
+    /// they are left out), `session`.
     ///
     /// # Errors
     ///

@@ -1,10 +1,10 @@
-//! `add_date`: the model learns the date at the start of every turn.
+//! `add_date`: adds the date to the model's context at the start of every turn.
 
 use jiff::Timestamp;
 
 use crate::contract::Verdict;
 
-/// Tells the date, in UTC: which day it is where the runtime is, nobody here knows.
+/// Returns the date in UTC as context. The runtime's time zone is not known here.
 pub(super) fn verdict(now: Timestamp) -> Verdict {
     Verdict {
         additional_context: vec![format!("Today's date: {}", now.strftime("%Y-%m-%d"))],

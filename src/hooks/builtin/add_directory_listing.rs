@@ -1,4 +1,4 @@
-//! `add_directory_listing`: the model learns at the start of a session what lies in the working directory.
+//! `add_directory_listing`: adds a listing of the working directory at the start of a session.
 
 use super::warning;
 use crate::{

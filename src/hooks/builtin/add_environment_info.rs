@@ -1,4 +1,4 @@
-//! `add_environment_info`: the model learns at the start of a session where it works.
+//! `add_environment_info`: adds the working directory and system at the start of a session.
 //!
 //! The runtime speaks over a socket of this machine, so its system and processor are the daemon's own. Its shell is not:
 //! Its runtime's newest code names that too, and nobody here knows it.
@@ -8,8 +8,8 @@ use crate::{
     workspace::Opened,
 };
 
-/// Tells the working directory, whether it lies in a repository, and the system. A repository that begins above the
-/// workspace is none here.
+/// Returns working directory, repository and system as context. A repository that begins above the workspace is none
+/// here.
 pub(super) fn verdict(directory: &Opened) -> Verdict {
     let path = plain(&directory.path().to_string_lossy(), &[]);
     let repository = if directory.is_below(".git") {

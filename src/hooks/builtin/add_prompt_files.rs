@@ -1,4 +1,4 @@
-//! `add_prompt_files`: the model is given at every turn what files of the workspace say.
+//! `add_prompt_files`: adds the content of workspace files at every turn.
 //!
 //! Its runtime also looks into the user's home directory and above the workspace. Neither is looked at here.
 
@@ -12,8 +12,8 @@ use crate::{
 /// The longest file that is read, bytes.
 const BYTES: usize = 64 * 1024;
 
-/// Gives what each file says, the nearest of its name in the working directory or above it. One that is there and not read
-/// is a warning: whoever named it counts on it.
+/// Returns each file's content, the nearest in the working directory or above it. One that is there and not read is a
+/// warning: its entry relies on it.
 pub(super) fn verdict(names: &[String], directory: &Opened) -> Verdict {
     let mut verdict = Verdict::default();
     let mut texts = Vec::new();

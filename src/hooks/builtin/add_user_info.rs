@@ -1,4 +1,4 @@
-//! `add_user_info`: the model learns at the start of a session whose agent it is.
+//! `add_user_info`: adds the user's and host's name at the start of a session.
 //!
 //! The runtime speaks over a socket of this machine, whose kernel says which user it is. One that runs in a container has another
 //! name for itself there.
@@ -7,7 +7,7 @@ use nix::unistd::{Uid, User, gethostname};
 
 use crate::contract::{Verdict, plain};
 
-/// Tells the user's name and full name, and the host's name, as far as the system knows them.
+/// Returns user name, full name and host name as context. Those unknown to the system are left out.
 pub(super) fn verdict(uid: u32) -> Verdict {
     let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
     let full = user.as_ref().map(|user| user.gecos.to_string_lossy());

@@ -1,4 +1,4 @@
-//! What shell commands do, as far as their words tell.
+//! Classifies shell commands by their words.
 //!
 //! No shell is understood here: a command is taken for dangerous wherever its words occur, and for harmless only where it is
 //! nothing but one known program with plain arguments. Everything between is unknown. It is no confinement: who wants to
@@ -6,14 +6,14 @@
 
 use std::str::SplitWhitespace;
 
-/// What a command is taken for.
+/// Class of a command.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Class {
     /// It destroys something.
     Destructive(&'static Operation),
     /// It reads only.
     Safe,
-    /// Nobody can tell.
+    /// Not classifiable.
     Unknown,
 }
 
@@ -24,7 +24,7 @@ pub(super) enum Class {
 /// a prefix, and `|` separates alternatives, of which the first gives the name.
 #[derive(Debug, PartialEq)]
 pub(super) struct Operation {
-    /// What kind of thing is lost.
+    /// The kind of loss.
     pub(super) category: &'static str,
     /// How much is lost.
     pub(super) radius: Radius,
@@ -34,11 +34,11 @@ pub(super) struct Operation {
 /// How much a command destroys.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Radius {
-    /// What is easily had again.
+    /// The loss is easily restored.
     Low,
-    /// What can be had again at a cost.
+    /// The loss can be restored at a cost.
     Medium,
-    /// What is gone.
+    /// The loss is permanent.
     High,
 }
 
@@ -54,14 +54,14 @@ impl Radius {
 }
 
 impl Operation {
-    /// Returns its name: the words that make it out.
+    /// Returns its name: the words that identify it.
     pub(super) fn name(&self) -> String {
         let first = |word: &'static str| word.split('|').next().unwrap_or(word);
         let words: Vec<_> = self.words.split(' ').map(first).collect();
         words.join(" ")
     }
 
-    /// Says whether the words of a simple command hold it.
+    /// Returns whether the words of a simple command contain it.
     fn is_in(&self, words: &[&str]) -> bool {
         let mut wanted = self.words.split(' ');
         let Some(program) = wanted.next() else {
@@ -296,7 +296,7 @@ const SAFE: [(&str, &[&str]); 65] = [
     ("whoami", &[]),
 ];
 
-/// Says what a command is taken for. Of several operations the worst counts, of equals the first. One that is too long is unknown.
+/// Classifies a command. Of several operations the worst counts, of equals the first. One that is too long is unknown.
 pub(super) fn class(command: &str) -> Class {
     if command.len() > LONGEST {
         return Class::Unknown;
@@ -322,7 +322,7 @@ pub(super) fn class(command: &str) -> Class {
     }
 }
 
-/// Says whether a redirection empties a file.
+/// Returns whether a redirection empties a file.
 fn empties(command: &str) -> bool {
     let mut rest = command;
     while let Some((before, behind)) = rest.split_once('>') {
@@ -350,8 +350,8 @@ fn is_safe(command: &str) -> bool {
     })
 }
 
-/// Says whether options begin as one of these. Programs take the beginning of a long option for it, and quotes that hide
-/// one from this are no plain argument.
+/// Returns whether options begin as one of these. Programs take the beginning of a long option for it, and quotes that
+/// hide one from this are no plain argument.
 fn has_option(mut words: SplitWhitespace<'_>, beginnings: &[&str]) -> bool {
     words.any(|word| {
         let hides = !beginnings.is_empty() && word.contains(['\'', '"']);
@@ -359,7 +359,7 @@ fn has_option(mut words: SplitWhitespace<'_>, beginnings: &[&str]) -> bool {
     })
 }
 
-/// Says whether a word is the program, by whatever path.
+/// Returns whether a word is the program, by whatever path.
 fn is_program(wanted: &str, word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
     is_word(wanted, name)

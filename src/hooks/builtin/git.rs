@@ -1,4 +1,4 @@
-//! The built-in hooks that ask git: each is a command, which goes through the pipeline as every hook does.
+//! The built-in hooks that query git, as commands in the pipeline.
 //!
 //! A workspace is not to be trusted with what its configuration starts: the profile allows no process beside git.
 
@@ -11,14 +11,15 @@ use crate::{
     request::Request,
 };
 
-/// The profile where an entry names none: it allows reading the workspace, and no new process.
+/// The default profile of these hooks. It allows reading the workspace, and no new process.
 pub const PROFILE: &str = "strict";
 
-/// How much of git's output the model is told, bytes.
+/// The maximum length of git's output in the model's context, bytes.
 const BYTES: usize = 4096;
 
 impl Question {
-    /// Has a request ask git, where the runtime works; what is returned is the whole answer, where there is nothing to ask.
+    /// Sets a request's command to git, in the runtime's working directory. A returned verdict is the whole answer,
+    /// where git need not run.
     ///
     /// # Errors
     ///
@@ -53,8 +54,8 @@ impl Question {
     }
 }
 
-/// Returns what git finds beside its profile's variables: no configuration but the repository's, and nothing above the
-/// workspace or on another machine.
+/// Returns the environment of git beside its profile's variables. It excludes any configuration but the repository's,
+/// and all above the workspace or on another machine.
 fn environment(workspace: &Path) -> BTreeMap<String, OsString> {
     let above = workspace.parent().unwrap_or(workspace);
     let variables = [

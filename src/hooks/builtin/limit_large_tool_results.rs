@@ -1,4 +1,4 @@
-//! `limit_large_tool_results`: what a tool returns is cut where it is too long for a conversation.
+//! `limit_large_tool_results`: truncates tool results that are too long for a conversation.
 //!
 //! The whole is kept in a file that the agent can read, until its session ends ([`ResultsOf`]).
 
@@ -16,8 +16,9 @@ const BYTES: usize = 50 * 1024;
 /// The most that stays, lines.
 const LINES: usize = 2000;
 
-/// Replaces a result that is too long by its end and a notice, which says where the whole is. A tool of unknown kind counts as one
-/// of those that must be limited: what is short stays as it is in any case. At the end of a session its files are removed.
+/// Replaces an overlong result by its end and a notice with the file's path. The file has the whole. A tool of unknown
+/// kind counts as one of those that must be limited: a short result stays as it is in any case. At the end of a session
+/// its files are removed.
 pub(super) fn verdict(point: &str, event: &Members<'_>, results: Option<ResultsOf<'_>>) -> Verdict {
     let session = event.last("session_id").and_then(text).unwrap_or_default();
     if point != "tool_response_transform" {

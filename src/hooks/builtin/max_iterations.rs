@@ -1,4 +1,4 @@
-//! `max_iterations`: a hard stop after so many calls of the model.
+//! `max_iterations`: stops after a number of model calls.
 //!
 //! The runtime counts and says in the event which call it is about to make, so nothing is remembered here.
 

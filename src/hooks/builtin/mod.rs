@@ -1,4 +1,4 @@
-//! The built-in hooks of a runtime that are served here.
+//! Built-in hooks of a runtime that run here.
 //!
 //! Most need no process: they are functions of the event, or look into the workspace. Those that ask git are commands, in
 //! [`git`], and go the way of every command.
@@ -27,10 +27,10 @@ mod redact_secrets;
 mod safer_shell;
 mod secrets;
 
-/// What a built-in hook may go by beside the event.
+/// Context of a built-in hook beside the event.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
-    /// What keeps results of tools; `None` = nothing does.
+    /// The store of tool results; `None` = there is none.
     pub results: Option<ResultsOf<'a>>,
     /// The time.
     pub now: Timestamp,
@@ -45,8 +45,8 @@ pub struct Scene<'a> {
 }
 
 impl Builtin {
-    /// Says what it makes of an event, which is the object that a command hook would read. At other than its points it does
-    /// nothing, and a warning says so.
+    /// Runs a built-in hook on an event, a command hook's stdin. At other than its points it does nothing, and a
+    /// warning reports that.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ impl Builtin {
     }
 }
 
-/// Returns where a hook starts: where its entry says, else where the runtime works, as its event says.
+/// Returns a hook's working directory: the entry's, else the event's.
 fn directory(
     event: &Members<'_>,
     working_dir: Option<&Path>,
@@ -117,7 +117,7 @@ fn sees_nothing(name: &str, why: impl Display) -> Verdict {
     warning(format!("`{name}` sees nothing: {why}"))
 }
 
-/// Says that a built-in hook stands at a point that is none of its own.
+/// Returns the warning for a built-in hook at a point that is none of its own.
 fn does_nothing(name: &str) -> Verdict {
     warning(format!("`{name}` does nothing here"))
 }

@@ -1,12 +1,11 @@
-//! `redact_secrets`: secrets are taken out of what a tool gets, what the model reads and what a tool returns.
+//! `redact_secrets`: redacts secrets in tool input, model messages and tool output.
 
 use serde_json::value::RawValue;
 
 use super::{secrets::redacted_json, warning};
 use crate::contract::{Json, Members, Verdict, text};
 
-/// What a message holds that is no text to anybody: images, attachments, and what providers signed. A change there would
-/// break it.
+/// Opaque members of a message: images, attachments, and data signed by providers. A change there would break it.
 const OPAQUE: [&str; 5] = [
     "data",
     "inline_data",
@@ -15,7 +14,7 @@ const OPAQUE: [&str; 5] = [
     "url",
 ];
 
-/// Rewrites what holds a secret at this point; nothing where there is none.
+/// Redacts secrets at this point; does nothing where there is none.
 pub(super) fn verdict(point: &str, event: &Members<'_>) -> Verdict {
     match point {
         "before_llm_call" => messages(event),
@@ -24,7 +23,7 @@ pub(super) fn verdict(point: &str, event: &Members<'_>) -> Verdict {
     }
 }
 
-/// Rewrites those members of a tool's input that hold a secret; the others stay what they are without being named.
+/// Redacts members of a tool's input. Those without a secret are left as they are, unnamed.
 fn input(event: &Members<'_>) -> Verdict {
     let input = event.last("tool_input");
     let members = input.and_then(|input| Members::parse_at_any_depth(input.get()).ok());
@@ -58,7 +57,7 @@ fn messages(event: &Members<'_>) -> Verdict {
     }
 }
 
-/// Rewrites a tool's output, which only a text can be: its runtime has no way to replace another value.
+/// Redacts a tool's output, which must be a text. Its runtime has no way to replace another value.
 fn output(event: &Members<'_>) -> Verdict {
     let response = event.last("tool_response");
     let is_text = response.is_some_and(|response| response.get().starts_with('"'));

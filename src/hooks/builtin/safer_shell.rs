@@ -1,4 +1,4 @@
-//! `safer_shell`: a human is asked about shell commands that are not known to read only.
+//! `safer_shell`: asks for approval of shell commands that are not known to be read-only.
 
 use super::commands::{Class, class};
 use crate::contract::{Decision, Json, Members, Verdict, text};
@@ -6,8 +6,8 @@ use crate::contract::{Decision, Json, Members, Verdict, text};
 /// The tool that runs shell commands.
 const TOOL: &str = "shell";
 
-/// Asks about a command that destroys something or that nothing is known of, which one is that cannot be read. About one that
-/// reads only, and about other tools, it says nothing.
+/// Asks about a destructive, unknown or unreadable command. For one that only reads, and for other tools, it decides
+/// nothing.
 pub(super) fn verdict(event: &Members<'_>) -> Verdict {
     let tool = event.last("tool_name").and_then(text);
     if tool.is_some_and(|tool| tool != TOOL) {

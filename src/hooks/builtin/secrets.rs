@@ -1,4 +1,4 @@
-//! What secrets look like, and texts without them.
+//! Patterns of secrets, and their redaction in texts.
 //!
 //! Every pattern stands for itself: none asks what stands before or behind it but those that name their context. So a text
 //! in which secrets have been replaced holds no new ones, and doing it again changes nothing.
@@ -9,11 +9,11 @@ use regex::{Regex, RegexSet};
 
 use crate::redact::{lossy, replaced, rewrite_strings};
 
-/// What stands in the place of a secret. No pattern matches it.
+/// The replacement of a secret. No pattern matches it.
 const MARKER: &str = "[REDACTED]";
 
-/// What secrets look like, each after a hint that no text with such a secret lacks. Where a pattern names a `secret`, that alone is
-/// replaced, and the rest is how it is known.
+/// Patterns of secrets, each after a hint that every match contains. Where a pattern names a `secret`, that group alone
+/// is replaced, and the rest is its context.
 pub(super) const PATTERNS: [(&str, &str); 62] = [
     // Clouds.
     (
@@ -148,13 +148,13 @@ struct Prepared {
     patterns: [Option<Regex>; PATTERNS.len()],
 }
 
-/// Returns a JSON value whose strings hold no secret; `None` where there is none. Keys, numbers and what is between them
-/// stay as they are written, and so do the strings under these keys.
+/// Redacts secrets in strings of a JSON value; `None` if there are none. Keys, numbers and what is between them stay as
+/// they are written, and so do the strings under the `opaque` keys.
 pub(super) fn redacted_json(json: &str, opaque: &[&str]) -> Option<String> {
     rewrite_strings(json, opaque, redacted)
 }
 
-/// Returns a text without its secrets; `None` where there is none.
+/// Redacts secrets in a text; `None` if there are none.
 pub(super) fn redacted(text: &str) -> Option<String> {
     let spans = spans(text).into_iter().map(|span| (span, MARKER));
     replaced(text.as_bytes(), spans.collect()).map(lossy)

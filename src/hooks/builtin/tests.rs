@@ -407,7 +407,7 @@ fn a_human_is_asked_about_what_is_not_known_to_read_only() {
     );
 }
 
-/// One of each kind, made up; whole, or between what names it.
+/// Generates one secret of each kind, whole, or between the words that identify it.
 fn secrets() -> Vec<(&'static str, String, &'static str)> {
     let of = |count: usize| "a1B2c3D4e5".repeat(20)[..count].to_owned();
     let hex = |count: usize| "0a1b2c3d4e".repeat(20)[..count].to_owned();

@@ -1,4 +1,4 @@
-//! Hooks that are posted to a URL: which of them the operator lets through, and the command line that posts them.
+//! Hooks that are posted to a URL: allowlist, and the command line of curl.
 //!
 //! Nothing here opens a connection. A hook of this kind becomes a command like any other, confined and recorded: a shell, which
 //! writes curl's configuration into the run's own directory and starts curl. The URL and the values of headers go by the
@@ -20,15 +20,15 @@ use crate::{
 /// The profile that all of them run under: the smallest with outbound network.
 pub const PROFILE: &str = "network";
 
-/// What posts.
+/// The program that posts.
 pub(super) const CURL: &str = "/usr/bin/curl";
 
 const SHELL: &str = "/bin/sh";
 
-/// The variable that carries what curl is to do.
+/// The variable with curl's configuration.
 const VARIABLE: &str = "HOOK_REQUEST";
 
-/// The largest configuration for curl, bytes: a variable's value is bounded by the kernel, and a line by curl.
+/// The largest configuration for curl, bytes. A variable's value is bounded by the kernel, and a line by curl.
 const MAX_BYTES: usize = 64 * 1024;
 
 /// Posts stdin. Whatever goes wrong ends with 1, for curl's own codes mean something else to runtimes: 2 would be a no.
@@ -51,12 +51,12 @@ esac
 [ "$(wc -c <reply)" -le 10485760 ] || { echo "the answer has more than 10 MiB" >&2; exit 1; }
 cat reply || exit 1"#;
 
-/// Which URLs the operator lets hooks be posted to, and which variables their headers may have.
+/// The operator's allowlist of URLs and of variables in headers.
 #[derive(Clone, Debug, Default)]
 pub struct Egress {
-    /// The URLs; what lies below one is allowed with it.
+    /// The URLs; each allows those below it.
     pub allow: Vec<Url>,
-    /// Names of variables, each with the secret that it stands for.
+    /// Names of variables, each with its secret.
     pub variables: BTreeMap<String, Registration>,
 }
 
@@ -96,7 +96,7 @@ impl Post {
         Ok(())
     }
 
-    /// Returns what the operator's configuration says about it.
+    /// Returns the decision of the operator's configuration on a hook.
     fn judged(
         &self,
         egress: &Egress,
@@ -156,7 +156,7 @@ impl Post {
 }
 
 impl Egress {
-    /// Returns what stands for a variable.
+    /// Returns the value of a variable.
     fn value(
         &self,
         variable: &str,
@@ -184,7 +184,7 @@ impl Egress {
     }
 }
 
-/// Says of all hooks that are posted what the operator's configuration says of them.
+/// Applies the operator's configuration to all posted hooks.
 pub(crate) fn decide(
     loaded: &mut Loaded,
     egress: &Egress,

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Lets every clean command through, and is none of the forms for which the guard is skipped.
+/// Matches every clean command, and is no form that skips the guard.
 const ANY_CLEAN: &str = r"[\s\S]*";
 
 fn allowed(command: &str, list: &[&str]) -> bool {
