@@ -43,7 +43,7 @@ pub struct Dispatch {
     pub agent_mode: AgentMode,
     /// The contract, in any of its modes; `None` = that of all due hooks.
     pub contract: Option<Mode>,
-    /// How many hooks led to it.
+    /// The nesting depth: the number of hooks that led to it.
     pub depth: u32,
     /// Context of the event.
     pub envelope: Envelope,
@@ -63,7 +63,7 @@ pub struct Dispatch {
     pub preempt: bool,
     /// Whether hooks without confirmed confinement are to be refused.
     pub require_confirmed: bool,
-    /// Whose hooks.
+    /// The owners of the hooks.
     pub scope: Scope,
     /// The session; empty = the one in the event, under the contract of the hooks.
     pub session: String,
@@ -85,7 +85,7 @@ pub struct Dispatched {
     pub folded: Folded,
     /// The hooks that were reached, in the order in which they were.
     pub hooks: Vec<Reached>,
-    /// How long context stays valid at the point.
+    /// The validity of context at the point.
     pub lifetime: Option<Lifetime>,
     /// Messages to deliver, in order.
     pub pushes: Vec<Push>,
@@ -102,7 +102,7 @@ pub struct Reached {
     pub event: Option<ContractEvent>,
     /// The hook's name.
     pub name: String,
-    /// Whether it was an observer, after one before it had blocked: its verdict counts for nothing.
+    /// Whether it was an observer, after one before it had blocked. Its verdict counts for nothing.
     pub only_looked_on: bool,
     /// Its audit record; `None` where nothing was to be started.
     pub recorded: Option<Recorded>,
@@ -111,7 +111,7 @@ pub struct Reached {
 }
 
 impl Reached {
-    /// Makes it of a hook for which nothing was to be started.
+    /// Builds the result of a hook that needs no process.
     const fn in_process(name: String, verdict: Verdict) -> Self {
         Self {
             event: None,
@@ -409,7 +409,7 @@ pub(crate) fn source_of(mode: Mode, event: &Event, rules: &Rules, peer: Peer) ->
     rules.may_bind(&path, &peer).then_some(path)
 }
 
-/// One hook whose turn it is.
+/// One due hook of a dispatch.
 struct One {
     call: Call,
     hook: Registered,

@@ -10,7 +10,7 @@ use crate::{
     redact::Redactor,
 };
 
-/// Why a request was not run. The strings are API: never rename one.
+/// The reason of a refusal. The strings are API: never rename one.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[expect(
     missing_docs,
@@ -126,7 +126,7 @@ pub enum Fact {
     Allowlist(String),
     /// The command that allows it.
     Approve(String),
-    /// Who has to type that.
+    /// The user who has to run that command.
     ApproveAs(String),
     Axis(Axis),
     Backend(&'static str),
@@ -193,7 +193,7 @@ impl Fact {
 pub struct Refusal {
     /// The field at fault, where it is one.
     pub field: Option<InvalidField>,
-    /// The message: what the caller or an operator can act on.
+    /// The message, with what the caller or an operator can act on.
     pub message: String,
     /// More about it, each fact once.
     pub facts: Vec<Fact>,

@@ -14,7 +14,7 @@ pub struct Request {
     pub backing: Backing,
     /// The contract and its mode.
     pub contract: Mode,
-    /// How many hooks led to it.
+    /// The nesting depth: the number of hooks that led to it.
     pub depth: u32,
     /// The fields of the hook's entry that affect how its end is interpreted.
     pub entry: Entry,

@@ -33,7 +33,7 @@ pub(crate) struct Directory {
     workspace: PathBuf,
 }
 
-/// Why nothing is looked at.
+/// The reason why no file is read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub(crate) enum Elsewhere {
     /// The working directory lies in no workspace.
@@ -119,9 +119,9 @@ pub(crate) struct Named {
 pub(crate) enum Content {
     /// There is no such file.
     Absent,
-    /// It was not read, for this reason.
+    /// Not read, for this reason.
     Refused(String),
-    /// It was read whole.
+    /// The whole content.
     Text(String),
 }
 

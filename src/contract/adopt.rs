@@ -61,7 +61,7 @@ pub(super) trait Adapter: Sync {
         false
     }
 
-    /// Returns the timeout of a hook whose entry has none; `None` if unknown.
+    /// Returns the default timeout of hooks; `None` if unknown.
     fn default_timeout(&self, point: &str) -> Option<Duration> {
         self.mode().defaults(point).timeout
     }
@@ -189,7 +189,7 @@ impl Said {
 /// Effect of a block at a point.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stakes {
-    /// It stops the pending operation.
+    /// The pending operation is stopped.
     Gate,
     /// An agent that is about to end continues.
     GoOn,
@@ -227,7 +227,7 @@ impl Adopted {
         self.0.answers_by_code()
     }
 
-    /// Returns the timeout of a hook whose entry has none; `None` if unknown.
+    /// Returns the default timeout of hooks; `None` if unknown.
     pub fn default_timeout(self, point: &str) -> Option<Duration> {
         self.0.default_timeout(point)
     }

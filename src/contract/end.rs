@@ -11,9 +11,9 @@ use super::{Bearing, Entry, Skip};
 pub enum EndKind {
     /// The caller disconnected or canceled.
     Canceled,
-    /// It could not be executed.
+    /// The program could not be executed.
     ExecFailed,
-    /// It exited by itself.
+    /// The process exited by itself.
     Exited(i32),
     /// The profile's output limit ended it.
     OutputLimit,
@@ -40,19 +40,19 @@ impl EndKind {
 /// The end of a hook, as a contract interprets it.
 #[derive(Clone, Copy, Debug)]
 pub struct End<'a> {
-    /// When it ended, for the contract's own event.
+    /// The time of the end, for the contract's own event.
     pub at: Option<Timestamp>,
     /// Degree to which confinement affected it.
     pub bearing: Bearing,
     /// The command, for the contract's own event.
     pub command: &'a str,
-    /// How long it took, for the contract's own event.
+    /// The run's duration, for the contract's own event.
     pub duration: Option<Duration>,
     /// The fields of its config entry.
     pub entry: Entry,
     /// The system's error text if it could not be started; may be empty.
     pub error: &'a str,
-    /// How it ended.
+    /// The way in which it ended.
     pub kind: EndKind,
     /// The hook's name; may be empty.
     pub name: &'a str,

@@ -20,7 +20,7 @@ pub struct Envelope {
     pub repository: String,
     /// The session.
     pub session: String,
-    /// When the event happened.
+    /// The time of the event.
     pub timestamp: Option<Timestamp>,
     /// The event's tool call.
     pub tool: Option<Tool>,
@@ -40,7 +40,7 @@ pub struct Budget {
 /// A tool call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tool {
-    /// How long it took, milliseconds.
+    /// The call's duration, milliseconds.
     pub duration_ms: Option<u64>,
     /// Its error text; may be empty.
     pub error: String,

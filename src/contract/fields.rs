@@ -86,8 +86,8 @@ pub(super) fn silent(skip: Skip) -> Verdict {
     }
 }
 
-/// Builds the verdict of a failed hook whose answer is read whatever the exit code. An answer that stops holds, and
-/// nothing else of it does.
+/// Builds the verdict of a failed hook whose answer counts under any exit code. An answer that stops holds, and nothing
+/// else of it does.
 pub(super) fn broke(end: &End<'_>, skip: Skip, answer: impl FnOnce(&str) -> Verdict) -> Verdict {
     if matches!(skip, Skip::NonzeroExit | Skip::Signal)
         && let Ok(text) = printed(end)

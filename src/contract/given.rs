@@ -17,11 +17,11 @@ pub struct GivenEnd {
     pub command: String,
     /// The hook's entry, in the contract's own spelling.
     pub config: Map<String, Value>,
-    /// How long it took.
+    /// The run's duration.
     pub duration: Option<Duration>,
-    /// Why it could not be started; may be empty.
+    /// The error if it could not be started; may be empty.
     pub error: String,
-    /// How it ended.
+    /// The way in which it ended.
     pub kind: EndKind,
     /// The hook's name; may be empty.
     pub name: String,
@@ -89,18 +89,18 @@ impl GivenEnd {
 /// The reported kind of an end. Exactly one field must be set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Told<'a> {
-    /// It exited.
+    /// The exit code, if it exited.
     pub exit_code: Option<i32>,
     /// A signal ended it.
     pub signal: Option<i32>,
-    /// It could not be started, for this reason.
+    /// The error, if it could not be started.
     pub spawn_error: Option<&'a str>,
     /// The runner's timer ended it.
     pub timed_out: bool,
 }
 
 impl Told<'_> {
-    /// Returns how it ended.
+    /// Returns the way in which it ended.
     ///
     /// # Errors
     ///

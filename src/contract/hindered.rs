@@ -9,13 +9,13 @@ use super::{BlockedBy, Decision, End, EndKind, Skip, Stop, Verdict};
 /// Known effect of confinement on a hook.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Bearing {
-    /// It was confined, without a known denial of an access it tried.
+    /// Confined, without a known denial of an access it tried.
     Confined,
     /// An access it tried was denied.
     Denied,
     /// A process of its own was denied.
     ProcessDenied,
-    /// It was not confined, or this is unknown.
+    /// Unconfined, or unknown.
     #[default]
     Unknown,
 }

@@ -163,7 +163,7 @@ pub(super) trait Runtime: Sync {
         None
     }
 
-    /// Returns the contract's own event of a hook that was not run, if it has one.
+    /// Returns the contract's own event of a skipped hook, if it defines one.
     fn skipped(&self, _end: &End<'_>, _why: Skip) -> Option<ContractEvent> {
         None
     }
@@ -187,7 +187,7 @@ pub(super) struct Facts {
     pub(super) keys: &'static [(&'static str, entry::Key)],
     /// Effect of a stop at points not in `points`; `None` = there are no others.
     pub(super) other_points: Option<Stop>,
-    /// How many bytes of a stream are read; `None` = all.
+    /// The maximum length of a stream that is read, bytes; `None` = no limit.
     pub(super) output_cap: Option<usize>,
     /// The known points.
     pub(super) points: &'static [Point],

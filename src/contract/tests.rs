@@ -650,7 +650,7 @@ fn any_mode() -> impl Strategy<Value = Mode> {
     ]
 }
 
-/// Near what one contract or another reads: this is where a parser could be talked into something.
+/// Generates answers close to those of contracts, where a parser could be misled.
 fn any_answer() -> impl Strategy<Value = Vec<u8>> {
     let member = r#"(("(continue|stopReason|suppressOutput|systemMessage|output|additionalContext|warnings|priority|metadata|user_message|agent_message)":(true|false|null|0|-1\.5|1e999|"a?"|\[\]|\["a"\]|\{"k":1\}|"\\ud800")|"(decision|action|permission|permissionDecision|permission_decision|behavior)":("(allow|deny|ask|block|approve|defer|modify|injectContext|passThrough|Block)"|null|1)|"(reason|permissionDecisionReason|permission_decision_reason)":("no"|""|null|[0-9])|"(modifiedInput|modifiedOutput|updatedInput|updated_input|tool_input|tool_output)":(\{"a":1\}|null|"x")|"(hookSpecificOutput|hook_specific_output)":\{("(hookEventName|hook_event_name)":"(PreToolUse|BeforeTool|pre_tool_use)",)?("(permissionDecision|permission_decision|decision)":"(deny|allow|ask)",)?"(updatedInput|additionalContext)":("a"|\{\})\}))"#;
     let of = |regex: String| {
@@ -672,12 +672,12 @@ fn any_text() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Any way to end, exit 0 often enough for what was printed to matter.
+/// Generates ends, with exit 0 often enough for output to matter.
 fn any_end_kind() -> impl Strategy<Value = EndKind> {
     prop_oneof![2 => Just(EndKind::Exited(0)), 1 => Just(EndKind::Exited(2)), 2 => any_kind()]
 }
 
-/// Every contract in every mode, at each of its points and, where it has others, at one of those.
+/// Generates every contract in every mode, at each of its points. Where it has others, one of those is included.
 fn any_place() -> impl Strategy<Value = (Mode, &'static str)> {
     let places = Mode::ALL.into_iter().flat_map(|mode| {
         let others = ["no_such_point"].into_iter();
@@ -707,7 +707,7 @@ fn any_entry() -> impl Strategy<Value = Entry> {
     )
 }
 
-/// Ends as a runner tells them, some of one hook.
+/// Generates ends as another runner reports them, some of one hook.
 fn any_given() -> impl Strategy<Value = Vec<GivenEnd>> {
     let told = prop_oneof![
         3 => Just(EndKind::Exited(0)),
@@ -746,7 +746,7 @@ fn any_given() -> impl Strategy<Value = Vec<GivenEnd>> {
     proptest::collection::vec(end, 0..6)
 }
 
-/// A gate of each contract whose hooks can approve at one, and an approval there.
+/// A gate of each contract with approvals, and an approval there.
 const GATES: [(Mode, &str, &str); 6] = [
     (
         Mode::ClaudeCode,

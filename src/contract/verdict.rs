@@ -8,13 +8,13 @@ use serde_json::value::RawValue;
 use super::members::Members;
 use crate::{model::json, redact::Redactor};
 
-/// What the hook decided.
+/// A hook's decision.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Decision {
     /// Go on.
     Allow,
-    /// A human must be asked.
+    /// A human decides.
     Ask,
     /// An operation other than a tool call is stopped.
     Block,
@@ -43,7 +43,7 @@ pub enum BlockedBy {
     Signal,
     /// The hook could not be started.
     SpawnError,
-    /// It timed out.
+    /// The deadline ended it.
     Timeout,
 }
 

@@ -15,7 +15,7 @@ use crate::{
     util::{heavy, turns::Turns},
 };
 
-/// How many look at files at once.
+/// The maximum number of threads with file access at once.
 const LOOKING: usize = 16;
 
 /// Decides whether a built-in hook may look where it does.

@@ -23,7 +23,7 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Puts the lists together, with those of the runtime's configuration if that is named.
+    /// Loads the lists, with those of the runtime's configuration if that is named.
     ///
     /// # Errors
     ///

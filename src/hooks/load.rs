@@ -22,15 +22,15 @@ use crate::{
 /// A file of hooks that the operator names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HooksFile {
-    /// Where relative paths in it start; absolute. `None` = directories where it lies, commands in the workspace.
+    /// The base of its relative paths; absolute. `None` = directories where it lies, commands in the workspace.
     pub base: Option<PathBuf>,
     /// The command that judges in the place of a model; `None` = none does.
     pub judge: Option<Command>,
-    /// The contract, after which the system is named whose file it is.
+    /// The contract, which also names the file's runtime.
     pub contract: String,
     /// The hooks' owner, where the file does not have one itself.
     pub owner: Owner,
-    /// Where it is; absolute.
+    /// Its path; absolute.
     pub path: PathBuf,
     /// The profile that its hooks run under; `None` = each contract's.
     pub profile: Option<ProfileName>,
@@ -59,7 +59,7 @@ pub enum LoadError {
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Loaded {
-    /// The files whose hooks are off, each with the reason.
+    /// The files with disabled hooks, each with the reason.
     pub disabled: Vec<String>,
     /// The hooks that run, in the order of the files.
     pub hooks: Vec<Registered>,
@@ -123,7 +123,7 @@ fn text(file: &HooksFile) -> Result<Option<String>, LoadError> {
     }
 }
 
-/// Reads up to one byte beyond the limit, by which a file too large is detected.
+/// Reads up to one byte beyond the limit, to detect a file too large.
 pub(super) fn bounded(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;

@@ -8,7 +8,7 @@ use crate::{
     policy::{Policy, Registry},
 };
 
-/// Warns of hooks without a shell whose program is not there. What is relative starts at `base`, if it is known.
+/// Warns of hooks without a shell whose program is missing. A relative path starts at `base`, if it is known.
 pub fn missing(hooks: &[Registered], profiles: &Registry, base: Option<&Path>) -> Vec<String> {
     let of_hook = |hook: &Registered| {
         if matches!(hook.action, Action::Http(_)) && !Path::new(CURL).is_file() {

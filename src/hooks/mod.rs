@@ -94,7 +94,7 @@ impl Action {
     }
 }
 
-/// Owners whose hooks are selected. Without any, all are selected, but with an agent those of no other.
+/// Selection of hooks by owner. Without any owner, all are selected, but with an agent those of no other.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Scope {
     /// Agents by name.
@@ -123,7 +123,7 @@ impl Scope {
     }
 }
 
-/// Which hooks of a point are looked for.
+/// Criteria for the hooks due at a point.
 #[derive(Debug)]
 pub(crate) struct Occasion<'a> {
     /// The agent of the point; empty = unknown.
@@ -136,7 +136,7 @@ pub(crate) struct Occasion<'a> {
     pub(crate) point: &'a str,
     /// Whether to select the stage before the others.
     pub(crate) preempt: bool,
-    /// Whose hooks.
+    /// The owners of the hooks.
     pub(crate) scope: &'a Scope,
     /// The tool call that the request names.
     pub(crate) tool: Option<&'a Tool>,

@@ -13,7 +13,7 @@ use crate::{
     policy::{Access, GrantPlace, GrantSpec, Policy, Registry, WorkingDir, explain::Remedy},
 };
 
-/// Warns of hooks whose redirection targets a file that their profile protects.
+/// Warns of redirections to files that the hook's profile does not let it write.
 pub fn warnings(hooks: &[Registered], profiles: &Registry) -> Vec<String> {
     let of_hook = |hook: &Registered| {
         let line = line(hook)?;

@@ -31,16 +31,16 @@ use crate::{
     sys::{FileRights, Links, locate, open_beneath},
 };
 
-/// How long a result is kept whose session does not end.
+/// The maximum age of a result whose session does not end.
 const AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How many bytes are kept for one user.
+/// The maximum size of one user's results, bytes.
 const BYTES: u64 = 64 << 20;
 
-/// How many results are kept for one user.
+/// The maximum number of one user's results.
 const COUNT: usize = 64;
 
-/// How many entries of a directory are looked at. No more are made here.
+/// The maximum number of directory entries that are read. No more are made here.
 const ENTRIES: usize = 4096;
 
 /// The name of the directory in a daemon's own place.
@@ -49,7 +49,7 @@ const OWN: &str = "results";
 /// The directory's name in a directory that other programs of the user share.
 const AMONG_OTHERS: &str = "hookjail-results";
 
-/// Where results are kept.
+/// The store of tool results.
 #[derive(Clone, Debug)]
 pub struct Results {
     runtime: PathBuf,
@@ -58,7 +58,7 @@ pub struct Results {
 /// The store with a user's rights, and the secrets to redact.
 #[derive(Clone, Copy, Debug)]
 pub struct ResultsOf<'a> {
-    /// Whose agent it is.
+    /// The agent's user.
     pub peer: Peer,
     /// Redacts registered secrets in written results.
     pub redactor: &'a Redactor,

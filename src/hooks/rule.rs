@@ -18,7 +18,7 @@ pub struct Rule {
     pub on_failure: Option<OnFailure>,
     /// The lifecycle point; `None` = any.
     pub point: Option<String>,
-    /// The profile that it runs under; `None` = that of its entry, its file or its contract.
+    /// The profile; `None` = that of its entry, its file or its contract.
     pub profile: Option<ProfileName>,
     /// Its wall time; `None` = that of its entry or its contract.
     pub timeout: Option<Duration>,

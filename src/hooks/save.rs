@@ -18,7 +18,7 @@ use crate::{
     sys::{FileRights, Links, locate, open_beneath},
 };
 
-/// How large the file may become.
+/// The maximum size of the file, bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
 impl Save {

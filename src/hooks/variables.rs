@@ -1,5 +1,5 @@
-//! What a runtime tells its hooks of where things are: by variables, which are put into their commands too, so that a consent is
-//! for the script that a command runs and for no other that a variable could lead to.
+//! Expands a runtime's variables in hook commands. A consent is then for the script that a command runs and for no
+//! other that a variable could lead to.
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
@@ -9,15 +9,15 @@ use crate::{
     model::{Command, Event},
 };
 
-/// How long a value may be, bytes.
+/// The maximum length of a value, bytes.
 const MAX_VALUE: usize = 4096;
 
-/// What a shell reads as something else than a word. Variables, tildes and quotes are looked at apart.
+/// Special characters of shells. Variables, tildes and quotes are checked separately.
 const SHELLS: &[char] = &[
     '|', '&', ';', '<', '>', '(', ')', '`', '\\', '*', '?', '[', ']', '!', '#', '\n', '\r',
 ];
 
-/// What a dispatch knows.
+/// The sources of variables in a dispatch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known<'a> {
     pub(crate) envelope: &'a Envelope,
@@ -47,8 +47,8 @@ impl Known<'_> {
     }
 }
 
-/// Tells a plugin's hook where the plugin is, by its file: where the operator says that its paths start, else where the file
-/// lies, which is the plugin's directory or `hooks` in it.
+/// Sets the plugin's directory in a hook's variables. It is the operator's base of relative paths, else the file's
+/// directory, which is the plugin's or `hooks` in it.
 pub(super) fn tell_plugin(hook: &mut Registered, base: Option<&Path>, file: &Path) {
     let Owner::Plugin(_) = hook.owner else {
         return;
@@ -71,8 +71,8 @@ pub(super) fn tell_plugin(hook: &mut Registered, base: Option<&Path>, file: &Pat
     }
 }
 
-/// Returns a hook's command and its configured environment, with the variables of its runtime. What the hook has already, by its
-/// configuration or by its request, stays.
+/// Returns a hook's command and its configured environment, with its runtime's variables. What the hook has already, by
+/// its configuration or by its request, stays.
 pub(crate) fn told(
     hook: &Registered,
     command: Command,
@@ -100,7 +100,8 @@ pub(crate) fn told(
     (put_in(hook.mode, command, &values), environment)
 }
 
-/// Puts values into a command: into a line that is one command and, where its runtime does so, into the words of a program.
+/// Expands variables in a command. It does so in a line that is one command and, where its runtime does, in the
+/// arguments of a program.
 fn put_in(mode: Mode, command: Command, values: &BTreeMap<&str, String>) -> Command {
     match command {
         Command::Argv(argv) if mode.expands_words() => {
@@ -130,8 +131,8 @@ fn put_in(mode: Mode, command: Command, values: &BTreeMap<&str, String>) -> Comm
     }
 }
 
-/// Returns the words of a line that is one command, as its shell makes them; `None` where the line is more, or says something
-/// that only its shell knows. `value` knows variables.
+/// Splits a line that is one command like its shell; otherwise returns `None`. It does so too where only the shell can
+/// expand it. `value` looks up variables.
 pub(crate) fn words(line: &str, value: impl Fn(&str) -> Option<String>) -> Option<Vec<String>> {
     let has_variables = line.contains(['$', '~']);
     // In single quotes they would be themselves.
@@ -148,7 +149,7 @@ pub(crate) fn words(line: &str, value: impl Fn(&str) -> Option<String>) -> Optio
     Some(words)
 }
 
-/// Puts values in the place of variables; `None` where one is not known, or a brace is another's.
+/// Expands variables in a word. It is `None` where one is not known, or a brace is another's.
 fn expand(word: &str, value: &impl Fn(&str) -> Option<String>) -> Option<String> {
     let mut out = String::new();
     let mut rest = word;

@@ -45,21 +45,21 @@ const MAX_DEPTH: u32 = 4;
 #[derive(Debug)]
 #[must_use]
 pub struct Admitted {
-    /// The peer that was asked and allowed it, if any.
+    /// The peer that approved it, if any.
     pub answered_by: Option<Peer>,
     /// The call of the request.
     pub call: Call,
     /// The command as the allowlist spells it.
     pub command: String,
-    /// Why it may run.
+    /// The consent by which it may run.
     pub consent: Consent,
-    /// When it ends at the latest.
+    /// The deadline of the run.
     pub deadline: Instant,
     /// The profile as configured.
     pub policy: Arc<Policy>,
     /// The program, opened.
     pub program: Program,
-    /// How long it waited for a place.
+    /// The time in the queue.
     pub queued: Duration,
     /// The request.
     pub request: Box<Request>,
@@ -84,17 +84,17 @@ pub struct OperatorHook {
 pub struct GateParts {
     /// The rule of consent.
     pub consent: ConsentRule,
-    /// The memory limit of requests in work, bytes: their messages and the kept output of their hooks.
+    /// The memory limit of requests in work, bytes. It is for their messages and the kept output of their hooks.
     pub max_bytes: usize,
-    /// How many hooks run at once.
+    /// The maximum number of running hooks.
     pub max_concurrent: usize,
-    /// How many requests wait for a place.
+    /// The maximum number of queued requests.
     pub max_queued: usize,
     /// The configuration that can be reloaded.
     pub rules: Rules,
 }
 
-/// Where the configuration is, or would be looked for.
+/// The operator's configuration file, present or not.
 #[derive(Clone, Debug, Default)]
 pub struct Configuration {
     /// Whether the command line had to name it. A command that uses it has to name it too.
@@ -243,7 +243,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Makes a gate.
+    /// Builds a gate.
     pub fn new(parts: GateParts) -> Self {
         let GateParts {
             consent,
@@ -476,7 +476,7 @@ impl Gate {
         peer.uid != nix::unistd::geteuid().as_raw() && !listed.any(|uids| uids.contains(&peer.uid))
     }
 
-    /// Decides who may answer for the operator.
+    /// Checks whether a peer may answer for the operator.
     ///
     /// # Errors
     ///
@@ -544,7 +544,7 @@ impl Gate {
         self.rules().admit_bound(request, &call.peer)
     }
 
-    /// Rejects a queued request whose permission has changed since it came. It has waited, and not begun.
+    /// Rejects a queued request whose permission changed while it waited. It has not begun.
     fn as_before(
         &self,
         before: &Arc<Rules>,

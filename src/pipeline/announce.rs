@@ -25,7 +25,7 @@ use crate::{
 #[derive(Debug)]
 #[must_use]
 pub struct Announced {
-    /// Boxed: it is moved often, by futures each of which would hold a copy for as long as the hook runs.
+    /// Boxed because it is moved often. Each future would hold a copy for as long as the hook runs.
     plan: Box<Plan>,
 }
 

@@ -27,7 +27,7 @@ pub enum Purpose {
 /// Context of a request's call.
 #[derive(Debug)]
 pub struct Call {
-    /// When it arrived.
+    /// The time of its arrival.
     pub arrived: Instant,
     /// Ends the run when cancelled.
     pub cancel: CancellationToken,

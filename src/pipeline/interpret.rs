@@ -24,7 +24,7 @@ pub struct Interpreted {
     pub ended: Ended,
     /// The contract's own event.
     pub event: Option<ContractEvent>,
-    /// How it ended, in the terms of the reply.
+    /// The outcome, in the terms of the reply.
     pub outcome: record::OutcomeKind,
     /// The redacted reply, where the profile redacts secrets.
     pub redacted: Option<Redacted>,

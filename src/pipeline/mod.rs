@@ -36,14 +36,14 @@ pub struct Pipeline {
     pub gate: Gate,
     /// The audit journal.
     pub audit: Audit,
-    /// Where results of tools are kept for a while.
+    /// The store of tool results.
     pub results: Results,
     /// The confinement backends.
     pub sandbox: Sandbox,
 }
 
 impl Pipeline {
-    /// Takes one request to an audited answer.
+    /// Processes one request up to an audited answer.
     // Not `async` themselves, this and what it calls: such a function keeps what it was given until its end.
     pub fn handle(
         &self,

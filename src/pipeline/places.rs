@@ -17,7 +17,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// Who runs and who waits: no time, no tasks.
+/// State of running and queued requests: no time, no tasks.
 #[derive(Debug)]
 struct Schedule<T> {
     /// Uids of allowed callers.
@@ -31,11 +31,11 @@ struct Schedule<T> {
     uids: HashMap<u32, Standing<T>>,
 }
 
-/// One uid's.
+/// Running and queued requests of one uid.
 #[derive(Debug)]
 struct Standing<T> {
     running: usize,
-    /// When it last got a place, in the order of all that is entered.
+    /// The sequence number of its last place, in the order of all that is entered.
     turn: u64,
     waiting: VecDeque<(u64, T)>,
 }
@@ -55,9 +55,9 @@ impl<T> Default for Standing<T> {
 enum Entered<T> {
     /// The queue is full, and this uid has its share of it.
     Full,
-    /// It has one.
+    /// It has a place.
     Running,
-    /// It waits, under this number. The other one had to give up its place in the queue.
+    /// It is queued under this number. The other one was removed from the queue.
     Waiting(u64, Option<T>),
 }
 
@@ -140,7 +140,7 @@ impl<T> Schedule<T> {
         self.running += 1;
     }
 
-    /// Gives a free place to the next that may have it.
+    /// Assigns a free place to the next entry that is entitled to it.
     fn next(&mut self) -> Option<(u32, T)> {
         let waiting = self.uids.iter().filter(|(_, it)| !it.waiting.is_empty());
         let (&uid, _) = waiting.min_by_key(|(_, it)| (it.running, it.turn, it.waiting[0].0))?;
@@ -154,7 +154,7 @@ impl<T> Schedule<T> {
         Some((uid, waiter))
     }
 
-    /// Takes a hook's place back.
+    /// Frees a hook's place.
     fn leave(&mut self, uid: u32) {
         if let Some(standing) = self.uids.get_mut(&uid) {
             standing.running -= 1;
@@ -181,7 +181,7 @@ impl<T> Schedule<T> {
     }
 }
 
-/// How fast the queue moves.
+/// Estimate of the queue's speed.
 #[derive(Debug, Default)]
 struct Pace {
     /// The mean interval between freed places while the queue is not empty. The latest weighs most.
@@ -230,7 +230,7 @@ pub(crate) struct Place {
     uid: u32,
 }
 
-/// Nothing is free, and no more may wait; or who waited had to make room.
+/// The queue is full, or a queued request was removed from it.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Full {
     /// The retry delay: the estimated queue time and up to a quarter more. Not all callers come back at once then.
@@ -238,7 +238,7 @@ pub(crate) struct Full {
 }
 
 impl Places {
-    /// Makes so many places, for which so many wait.
+    /// Creates this many places, with a queue of this length.
     pub(crate) fn new(places: usize, max_queued: usize) -> Self {
         Self {
             pace: Mutex::default(),

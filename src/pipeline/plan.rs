@@ -26,7 +26,7 @@ pub struct Plan {
     pub admitted: Admitted,
     /// The proof of the policy on this host.
     pub confirmation: Arc<Confirmation>,
-    /// When the run ends at the latest.
+    /// The deadline of the run.
     pub deadline: Instant,
     /// The hook's environment.
     pub environment: Variables,

@@ -24,7 +24,7 @@ pub struct Preview {
 pub struct Admission {
     /// The program as resolved, and its arguments.
     pub argv: Vec<OsString>,
-    /// Why it may run.
+    /// The consent by which it may run.
     pub consent: Consent,
     /// The content it is bound to.
     pub digests: Vec<Digest>,

@@ -53,7 +53,7 @@ pub enum Answer {
     Fault,
     /// The hook ran to an end.
     Outcome {
-        /// Where the end record is.
+        /// The position of the end record.
         at: Appended,
         /// The end.
         interpreted: Box<Interpreted>,
@@ -316,7 +316,7 @@ impl Audit {
     }
 }
 
-/// Returns the text for a record that is pending, which is no reason to give up.
+/// Returns the text for a pending record, which is no reason to give up.
 fn waits() -> String {
     format!("it is not written after {} s", RECORD_TIMEOUT.as_secs())
 }

@@ -27,7 +27,7 @@ pub struct Ended {
     pub announced: Announced,
     /// The known denials.
     pub denied: Known,
-    /// How it ended.
+    /// The way in which it ended.
     pub end: End,
     /// The proofs of the set-up.
     pub setup: Setup,

@@ -106,7 +106,7 @@ impl Runtime for Codex {
         &["SessionEnd"]
     }
 
-    /// A list of plain names, or a pattern.
+    /// Parses a matcher: a list of plain names, or a pattern.
     fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
         if text.chars().all(is_of_names) {
             return Ok(Matcher::names(text, &['|']));
@@ -114,7 +114,7 @@ impl Runtime for Codex {
         Matcher::pattern(text)
     }
 
-    /// A login shell; which one the user has is not known here.
+    /// Returns the defaults, with a login shell. The user's own shell is not known here.
     fn defaults(&self, _point: &str) -> Defaults {
         Defaults::shell("/bin/sh", "-lc", TIMEOUT)
     }

@@ -30,10 +30,10 @@ pub(super) struct Copilot;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How much of a stream is read.
+/// The maximum length of a stream that is read, bytes.
 const OUTPUT_CAP: usize = 10 * 1024 * 1024;
 
-/// How much context is passed on, bytes.
+/// The maximum length of context passed on, bytes.
 const CONTEXT_CAP: usize = 10 * 1024;
 
 const POINTS: [Point; 30] = [
@@ -154,7 +154,7 @@ impl Runtime for Copilot {
         Defaults::shell("/bin/bash", "-c", TIMEOUT)
     }
 
-    /// Every point has two names, and so has the session.
+    /// Returns the members of the session, which has two names like every point.
     fn session(&self) -> &'static [&'static str] {
         &["sessionId", "session_id"]
     }
@@ -217,7 +217,7 @@ impl Runtime for Copilot {
         answer(end.point, at, &text)
     }
 
-    /// Where its reference names nothing that is looked at, a matcher hides no hook.
+    /// Returns the subject of matchers at a point. Where its reference names none, a matcher hides no hook.
     fn subject(&self, point: &str) -> Subject {
         match kind(point) {
             Kind::PermissionRequest
@@ -238,7 +238,7 @@ impl Runtime for Copilot {
         }
     }
 
-    /// The first deny counts. Contexts are one text, joined by blank lines and cut where there is no more room.
+    /// Merges verdicts: the first deny counts. Contexts are one text, joined by blank lines and truncated at the limit.
     fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
         let mut folded = merged(hooks, |verdict| strength(verdict.decision));
         let answer = &mut folded.answer;
@@ -258,10 +258,10 @@ impl Runtime for Copilot {
     }
 }
 
-/// The events whose answers are read, whichever way they are spelled.
+/// The events whose answers are read, in either spelling.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
-    /// It has context to give.
+    /// Its answers may have context.
     Context,
     /// Nothing of the answer is read.
     Other,
@@ -309,7 +309,7 @@ fn broke(end: &End<'_>, skip: Skip) -> Verdict {
     }
 }
 
-/// Builds the verdict for exit code 2; output may give its reason, and cannot overrule it.
+/// Builds the verdict for exit code 2. Output may give its reason, and cannot overrule it.
 fn two(end: &End<'_>, at: Stop) -> Verdict {
     let printed = printed(end).map(without_progress).unwrap_or_default();
     let faults = Faults::default();

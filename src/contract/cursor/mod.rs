@@ -106,7 +106,7 @@ impl Runtime for Cursor {
         ]
     }
 
-    /// How long a hook may take is not published.
+    /// Returns the defaults; the runtime's timeout is not published.
     fn defaults(&self, _point: &str) -> Defaults {
         Defaults {
             command: CommandStyle::Shell {
@@ -173,7 +173,7 @@ impl Runtime for Cursor {
     }
 }
 
-/// The input of an MCP tool is a string of JSON.
+/// Converts the input of an MCP tool to a string of JSON.
 fn quoted(input: Json) -> Json {
     if input.as_str().starts_with('"') {
         return input;

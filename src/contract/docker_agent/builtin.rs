@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use crate::{contract::plain, model::InvalidField};
 
-/// How many files an entry may name.
+/// The maximum number of files in an entry.
 const FILES: usize = 16;
 
 /// A built-in hook that needs no process, with its arguments.
@@ -25,7 +25,7 @@ pub enum Builtin {
     LimitLargeToolResults,
     /// Stops the agent after so many calls of the model.
     MaxIterations(NonZeroU64),
-    /// Takes secrets out of tool input, messages and tool output.
+    /// Redacts secrets in tool input, messages and tool output.
     RedactSecrets,
     /// Asks for approval of shell commands that are not known to be read-only.
     SaferShell,

@@ -325,7 +325,7 @@ fn hook(file: &Gathered<'_>, entry: &Item<'_>, event: &str) -> Result<Registered
     }
 }
 
-/// Returns whether an entry is a model's whose reply can be read.
+/// Returns whether an entry is a model's judgement with a readable reply.
 fn is_judgement(entry: &Item<'_>) -> Result<bool, ReadError> {
     let is = |key, value| {
         let field = entry.field(key).map(|field| field.text()).transpose()?;

@@ -164,8 +164,8 @@ impl Runtime for DockerAgent {
         (session, None)
     }
 
-    /// Session, working directory and point are always there, empty or not. Beside them stands what is not empty, and what
-    /// the envelope knows of the extras that the point has.
+    /// Builds stdin with session, working directory and point, empty or not. Beside them are the members that are not
+    /// empty, and those of the point's extras that the envelope has.
     fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
         let mut beside = vec![
             ("session_id", Some(Json::text(&envelope.session))),
@@ -204,7 +204,7 @@ impl Runtime for DockerAgent {
         }
     }
 
-    /// Rewriting hooks read each other's rewrites, so they cannot run side by side.
+    /// Returns the scheduling: rewriting hooks cannot run concurrently. They read each other's rewrites.
     fn course(&self, point: &str) -> Course {
         match point {
             "before_llm_call"
@@ -234,9 +234,9 @@ impl Runtime for DockerAgent {
         fold::fold(hooks)
     }
 
-    /// Returns the runtime's `hook_finished`, unless nothing was started: `session`, `event` (the point), `hook` (its name),
-    /// `duration_ms`, `result` (the decision, lower case) and `error` (why the hook failed; empty if it did not). What is not
-    /// known is left out.
+    /// Returns the runtime's `hook_finished`, unless nothing was started. Its members are `session`, `event` (the
+    /// point), `hook` (its name), `duration_ms`, `result` (the decision, lower case) and `error` (why the hook failed;
+    /// empty if it did not). What is not known is left out.
     fn event(&self, end: &End<'_>) -> Option<ContractEvent> {
         const NAME: &str = "hook_finished";
 
@@ -300,7 +300,7 @@ impl DockerAgent {
     }
 }
 
-/// Why a hook failed.
+/// The reason for a hook's failure.
 struct Fault {
     skip: Skip,
     text: String,

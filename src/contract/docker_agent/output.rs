@@ -100,7 +100,7 @@ pub(super) fn read_reply(end: &End<'_>) -> Result<Verdict, Fault> {
 /// Texts beside a block by exit code; each may be empty.
 #[derive(Default)]
 pub(super) struct Beside {
-    /// Why it blocks.
+    /// The reason of the block.
     pub(super) reason: String,
     /// The text for the user.
     pub(super) system_message: String,
@@ -136,7 +136,7 @@ pub(super) fn beside(end: &End<'_>) -> Beside {
     }
 }
 
-/// Plain text is context where the point has any.
+/// Interprets plain text: context, where the point has any.
 fn plain(end: &End<'_>, stdout: &str) -> Result<Verdict, Fault> {
     if end.entry.strict_output {
         let text = "its output is not one JSON object, as `strict_output` has it";

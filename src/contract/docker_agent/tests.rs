@@ -7,7 +7,7 @@ fn judged(mode: Mode, end: &End<'_>) -> Verdict {
     mode.judge(end, OnFailure::Contract)
 }
 
-/// Close to an output: this is where a reader could be talked into something.
+/// Generates stdout close to an output, where a parser could be misled.
 fn any_stdout() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),

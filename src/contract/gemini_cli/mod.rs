@@ -307,7 +307,7 @@ fn printed(at: Stop, text: &str) -> Verdict {
     }
 }
 
-/// Returns whether text that is no JSON begins like an object or array, quoted or not.
+/// Returns whether text that is no JSON begins like an object or array. It may be quoted.
 fn is_torn(text: &str) -> bool {
     let text = text.strip_prefix('"').unwrap_or(text);
     text.trim_start().starts_with(['{', '['])

@@ -105,7 +105,7 @@ const NAME_CHARS: usize = 64;
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ReadFile {
-    /// The reason why none of the hooks runs, if the file or a switch disables them.
+    /// The reason why no hook runs, if the file or a switch disables them.
     pub disabled: Option<String>,
     /// The hooks, in the order of the file at each point.
     pub hooks: Vec<Registered>,

@@ -12,9 +12,9 @@ use regex_syntax::hir::literal::{Extractor, Literal};
 #[must_use]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Gate {
-    /// It may run.
+    /// The command may run.
     Allowed,
-    /// It may not.
+    /// The command may not run.
     Refused {
         /// The way to fix it; empty where the command just is not on the list.
         hint: &'static str,

@@ -25,7 +25,7 @@ impl Adapter for Loom {
         Some("event")
     }
 
-    /// The contract is stricter than Loom.
+    /// Returns whether an end is a block; the contract is stricter than Loom.
     fn takes_for_no(&self, said: &Said) -> Option<bool> {
         passes_by_object(&said.stdout).then_some(false)
     }

@@ -21,7 +21,7 @@ const PERSON: Duration = Duration::from_secs(30 * 60);
 /// The longest that a person may have: a day, milliseconds.
 const MAX_PERSON_MS: u64 = 24 * 3600 * 1000;
 
-/// How long a post takes at most.
+/// The timeout of a post.
 const WEBHOOK: Duration = Duration::from_millis(3500);
 
 /// The buckets, each with its point.

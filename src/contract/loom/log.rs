@@ -5,10 +5,10 @@ use serde_json::{Map, Value};
 
 use crate::contract::plain;
 
-/// How much of a name is written, in characters.
+/// The maximum length of a name in the line, in characters.
 const CHARS: usize = 128;
 
-/// How urgent the line is.
+/// The level of a log line.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Log {
     /// An error.

@@ -202,7 +202,7 @@ impl Runtime for Loom {
         Course::UntilBlock
     }
 
-    /// The last hook is the one that blocked, if one did. What it printed beside its reason is dropped.
+    /// Merges verdicts; the last hook is the one that blocked, if one did. Its output beside its reason is dropped.
     fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
         let mut folded = Folded::default();
         let remind = |name: &str, kind, text: &str| Reminder {
@@ -243,8 +243,8 @@ impl Runtime for Loom {
     }
 }
 
-/// Returns whether Loom itself lets a call pass by what is on stdout. An object decides alone there, whatever the exit
-/// code. Its maximum nesting depth is not known.
+/// Returns whether Loom itself lets a call pass because of an object on stdout. An object decides alone there, whatever
+/// the exit code. Its maximum nesting depth is not known.
 pub(super) fn passes_by_object(stdout: &[u8]) -> bool {
     let stdout = String::from_utf8_lossy(stdout);
     let stdout = trimmed(&stdout);

@@ -8,11 +8,11 @@ use std::path::{Component, Path, PathBuf};
 use super::payload::Payload;
 use crate::contract::{Decision, Verdict};
 
-/// Where events are written.
+/// Destination and form of saved events.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Save {
     pub(crate) directory: PathBuf,
-    /// How events are written.
+    /// The form of the events.
     pub payload: Payload,
     pub(crate) path: PathBuf,
 }

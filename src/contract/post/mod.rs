@@ -36,11 +36,11 @@ pub struct Post {
 /// Decision of the operator's configuration on a posted hook.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
-    /// It allows the hook.
+    /// Allowed, on these terms.
     Allowed(Allowed),
-    /// It denies the hook.
+    /// Denied, for this reason.
     Denied(Denied),
-    /// It was not consulted, and nothing is posted.
+    /// Not consulted: nothing is posted.
     Unasked,
 }
 

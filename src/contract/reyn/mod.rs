@@ -69,7 +69,7 @@ const KEYS: [(&str, Key); 12] = [
 /// The event of a hook that was executed.
 const EXECUTED: &str = "hook_shell_executed";
 
-/// How much of a stream reyn keeps.
+/// The maximum length of a stream that reyn keeps, bytes.
 const OUTPUT_CAP: usize = 10 * 1024 * 1024;
 
 const FACTS: Facts = Facts {

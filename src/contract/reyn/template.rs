@@ -10,10 +10,10 @@ use crate::{
     model::InvalidField,
 };
 
-/// How many steps a template may take.
+/// The maximum number of steps of a template.
 const FUEL: u64 = 100_000;
 
-/// How long a rendered text may be, bytes.
+/// The maximum length of a rendered text, bytes.
 const TEXT: usize = 1024 * 1024;
 
 /// A push directive that is to be filled in.

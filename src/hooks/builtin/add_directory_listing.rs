@@ -6,10 +6,10 @@ use crate::{
     workspace::{Named, Opened},
 };
 
-/// How many entries are named.
+/// The maximum number of listed entries.
 const NAMED: usize = 100;
 
-/// How many entries are looked at.
+/// The maximum number of entries that are read.
 const SEEN: usize = 10_000;
 
 /// Names the first of its visible entries in their order. Nothing in a name can look like another line.

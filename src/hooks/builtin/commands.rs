@@ -9,9 +9,9 @@ use std::str::SplitWhitespace;
 /// Class of a command.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Class {
-    /// It destroys something.
+    /// The command destroys something.
     Destructive(&'static Operation),
-    /// It reads only.
+    /// The command only reads.
     Safe,
     /// Not classifiable.
     Unknown,
@@ -26,12 +26,12 @@ pub(super) enum Class {
 pub(super) struct Operation {
     /// The kind of loss.
     pub(super) category: &'static str,
-    /// How much is lost.
+    /// The extent of the loss.
     pub(super) radius: Radius,
     words: &'static str,
 }
 
-/// How much a command destroys.
+/// Extent of a loss.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Radius {
     /// The loss is easily restored.
@@ -107,7 +107,7 @@ const fn medium(words: &'static str, category: &'static str) -> Operation {
     }
 }
 
-/// How long a command may be to be looked at, bytes.
+/// The maximum length of a command that is classified, bytes.
 const LONGEST: usize = 16 * 1024;
 
 /// A file that is emptied by the shell itself.

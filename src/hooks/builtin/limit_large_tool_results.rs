@@ -7,7 +7,7 @@ use crate::{
     hooks::ResultsOf,
 };
 
-/// The kinds of tools whose results can have any length; all others bound theirs.
+/// The kinds of tools with results of any length; all others bound theirs.
 const CATEGORIES: [&str; 4] = ["a2a", "filesystem", "mcp", "shell"];
 
 /// The most that stays, bytes.

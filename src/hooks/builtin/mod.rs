@@ -34,11 +34,11 @@ pub struct Scene<'a> {
     pub results: Option<ResultsOf<'a>>,
     /// The time.
     pub now: Timestamp,
-    /// With whose rights it looks at files; `None` = the daemon's own.
+    /// The peer whose rights apply to file access; `None` = the daemon's own.
     pub reader: Option<Peer>,
-    /// Whose agent it is.
+    /// The uid of the agent's user.
     pub uid: u32,
-    /// Where the hook's entry has it start, in the place of where the runtime works.
+    /// The entry's working directory, in place of the runtime's.
     pub working_dir: Option<&'a Path>,
     /// The workspace, if one is bound.
     pub workspace: Option<&'a Path>,
@@ -117,7 +117,7 @@ fn sees_nothing(name: &str, why: impl Display) -> Verdict {
     warning(format!("`{name}` sees nothing: {why}"))
 }
 
-/// Returns the warning for a built-in hook at a point that is none of its own.
+/// Returns the warning for a built-in hook at a point without effect.
 fn does_nothing(name: &str) -> Verdict {
     warning(format!("`{name}` does nothing here"))
 }

@@ -61,8 +61,8 @@ pub struct Egress {
 }
 
 impl Post {
-    /// Has a request post the event. Words and profile are of hookjail's making and the operator's choice, and nothing of the
-    /// workspace is granted.
+    /// Sets a request's command to post the event. Its words and profile come from hookjail and the operator's
+    /// configuration, and nothing of the workspace is granted.
     ///
     /// # Errors
     ///
