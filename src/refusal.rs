@@ -407,8 +407,8 @@ pub(crate) fn lacking(error: &(dyn Error + 'static)) -> Option<Errno> {
     None
 }
 
-/// Refuses as `OVERLOADED` if an error is [`lacking`] a resource; else returns the result. The error would be taken for
-/// an answer otherwise.
+/// Refuses as `OVERLOADED` where an error shows a resource to be [`lacking`]. Otherwise returns the result, whose error
+/// is then an answer.
 pub(crate) fn unless_lacking<T, E: Error + 'static>(
     what: impl fmt::Display,
     result: Result<T, E>,

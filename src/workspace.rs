@@ -1,7 +1,7 @@
 //! Access to files of a request's workspace from inside the daemon. It has the caller's rights, leaves the workspace by
 //! no link, and is not held up by what lies in it.
 //!
-//! Nothing here writes. What may be a workspace, the gate says.
+//! Nothing here writes. The gate decides what may be a workspace.
 
 use std::{
     ffi::OsStr,

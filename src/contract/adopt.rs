@@ -1,6 +1,6 @@
 //! Adapters for hooks that runtimes start: recognises payloads and builds each runtime's block answer.
 //!
-//! What is a runtime's own is in the `adapter.rs` of its folder.
+//! The differences of a runtime are in the `adapter.rs` of its folder.
 
 use std::{fmt, path::Path, time::Duration};
 

@@ -1,7 +1,7 @@
 //! Parses the output of hooks whose contracts expect one JSON object.
 //!
-//! Only what they have in common is here: which ends are read at all, and values by their type. Which fields there are, what
-//! they mean and whether one that cannot be read spoils the others, each contract says itself.
+//! Only the common parts are here: which ends are read at all, and values by their type. Each contract defines its
+//! fields, their meaning, and whether an unreadable one invalidates the others.
 
 use std::{
     borrow::Cow,

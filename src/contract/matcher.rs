@@ -1,6 +1,6 @@
 //! Matchers: selection of events within a lifecycle point.
 //!
-//! A matcher may not hide a hook: one that has nothing to look at, or more than it looks at, matches.
+//! A matcher may not hide a hook: one without a subject, or with a subject beyond its limit, matches.
 
 use std::{borrow::Cow, collections::BTreeMap};
 

@@ -1,8 +1,8 @@
 //! Hook contracts of each runtime: stdin format and interpretation of a process end. Pure functions over data.
 //!
-//! A contract knows neither the kernel nor the wire. What it is given is an [`End`]; what it makes is a [`Verdict`]. There is
-//! a folder for each runtime, which answers by `Runtime` all that is its own; how strictly it reads what a hook printed is its own
-//! business. The registry below has a line for each. Nothing outside of here names one.
+//! A contract is independent of the kernel and the wire. Its input is an [`End`], its result a [`Verdict`]. Each
+//! runtime has a folder, which implements `Runtime` and decides how strictly output is parsed. The registry below has a
+//! line for each. Nothing outside of here names one.
 
 use crate::model::members;
 

@@ -1,6 +1,6 @@
 //! Stores long tool results for a while, in files that their agent can read.
 //!
-//! An agent runs as the user who asks, and so do the files here belong to that user and open for nobody else. No profile can
+//! An agent runs as the calling user, so the files here belong to that user and are open to no other. No profile can
 //! grant the directory to a hook.
 
 use std::{

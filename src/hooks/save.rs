@@ -1,7 +1,7 @@
 //! Save hooks: append events to a file, a line each.
 //!
-//! The operator's configuration names the profile's file, and that file names this one: relative, without links, nowhere
-//! else. Registered secrets are taken out of what is written.
+//! The operator's configuration names the profile's file, and that file names this one: relative, without links,
+//! nowhere else. Registered secrets are redacted in written events.
 
 use std::{
     fs::File,

@@ -81,7 +81,7 @@ pub fn object(hook: &Registered) -> Value {
     Value::Object(object)
 }
 
-/// Returns a hook's URL and headers, and the allowlist entry for it.
+/// Returns a posted hook's headers, and the decision of the operator's configuration.
 fn posted(action: &Action) -> [(&'static str, Option<Value>); 3] {
     let Action::Http(post) = action else {
         return Default::default();

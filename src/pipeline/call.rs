@@ -18,9 +18,9 @@ const ANSWER_EARLY: Duration = Duration::from_millis(250);
 /// Purpose of an admission.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Purpose {
-    /// Preview without any record.
+    /// A preview, without any record.
     Preview,
-    /// To run the hook.
+    /// A run of the hook.
     Run,
 }
 

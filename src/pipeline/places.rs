@@ -246,7 +246,7 @@ impl Places {
         }
     }
 
-    /// Reserves a place for each of these uids.
+    /// Sets the uids for each of which a place is reserved.
     pub(crate) fn entitle(self: &Arc<Self>, uids: Vec<u32>) {
         self.with(|schedule| schedule.entitled = uids);
         self.hand_out();

@@ -176,7 +176,7 @@ impl Runtime for Basecoat {
         &["SessionEnd"]
     }
 
-    /// Returns the point for any runtime's spelling: its hooks are for every runtime's events.
+    /// Converts a point from any runtime's spelling, as its hooks are for all.
     fn spelled<'a>(&self, point: &'a str) -> &'a str {
         base_coats(point)
     }
@@ -190,7 +190,7 @@ impl Runtime for Basecoat {
         }
     }
 
-    /// Returns the members of every runtime: its hooks are for every runtime's events.
+    /// Returns the session's members in events of any runtime, as its hooks are for all.
     fn session(&self) -> &'static [&'static str] {
         &["sessionId", "session_id"]
     }

@@ -1,6 +1,6 @@
 //! Claude Code's `if`: a permission rule that a tool call must match.
 //!
-//! What cannot be evaluated here has the hook run: a filter must not hide a guard.
+//! A rule that cannot be evaluated here lets the hook run: a filter must not hide a guard.
 
 use regex::Regex;
 use serde_json::value::RawValue;
@@ -32,7 +32,7 @@ const POINTS: [&str; 5] = [
 /// Tools that change files: a rule for one of them may be meant for all.
 const EDITORS: [&str; 4] = ["Edit", "MultiEdit", "NotebookEdit", "Write"];
 
-/// Prefix words of a command, after which its own name follows on the line.
+/// Words that may precede a command on its line, such as `sudo`.
 const BEFORE_COMMANDS: [&str; 45] = [
     "!", ".", "bash", "builtin", "busybox", "case", "command", "coproc", "dash", "do", "doas",
     "done", "elif", "else", "env", "eval", "exec", "fi", "find", "flock", "for", "function", "if",

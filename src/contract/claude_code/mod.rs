@@ -1,7 +1,7 @@
 //! Claude Code command hooks, by its reference as quoted in October 2026.
 //!
-//! A hook that breaks stops nothing, unless its entry says `onFailure: "block"`. Which of its events can be stopped is taken
-//! from what they are for where no page says it.
+//! A hook that fails stops nothing, unless its entry has `onFailure: "block"`. Which of its events can be stopped is
+//! inferred from their purpose where no page documents it.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! OpenAI Codex command hooks, by its page and output parser of 2026.
 //!
-//! An answer is taken whole or not at all: a field that is not known, of the wrong type or not supported where it stands
-//! makes a failed run, and after a failed run things go on.
+//! An answer is taken whole or not at all: a field that is unknown, of the wrong type or not supported at its point
+//! makes a failed run, and a failed run stops nothing.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! GitHub Copilot hooks, by the reference of its command line and cloud agent.
 //!
-//! Every event has two names, `preToolUse` and `PreToolUse`: they mean the same, and the second has stdin in the form that
-//! Claude Code has. A tool call is denied where its hook breaks, but never because it takes too long. For the cloud agent an
+//! Every event has two names, `preToolUse` and `PreToolUse`: they are equivalent, and the second has stdin in the form
+//! that Claude Code has. A tool call is denied where its hook fails, but never on a timeout. For the cloud agent an
 //! `ask` is a deny; which of the two runs a hook is not known here.
 
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Cursor hooks, by mirrored copies of its page; its source is closed.
 //!
-//! A hook that breaks stops nothing, unless its entry says `failClosed`. A `followup_message` is [`Verdict::output`]: whether
-//! it opens a turn depends on how many it has opened already, which only the runtime knows.
+//! A hook that fails stops nothing, unless its entry sets `failClosed`. A `followup_message` is [`Verdict::output`]:
+//! whether it opens a turn depends on the number already opened, which only the runtime has.
 
 use bytes::Bytes;
 

@@ -1,7 +1,7 @@
 //! docker-agent hooks, by its page. Where that is silent or contradicts itself, its newest code counts.
 //!
-//! The strictest of the contracts in what it reads, and the only one that denies a tool call for whatever goes wrong: what a
-//! hook would have said must not be guessed. Elsewhere a failure is what the hook's entry says.
+//! The strictest of the contracts in its parsing, and the only one that denies a tool call on any failure: a hook's
+//! answer must not be guessed. At other points the hook's entry decides about failures.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Output of docker-agent hooks: an `Output` object, plain text, or a model's reply.
 //!
-//! The host reads with Go's JSON library: keys in any case, the last of several with one name, and `null` is nothing. Here
-//! each of those with one name must be of the right type, as it must be there.
+//! The host parses with Go's JSON library: keys in any case, the last of several with one name, and `null` is nothing.
+//! Here each of those with one name must be of the right type, as it must be there.
 
 use serde_json::value::RawValue;
 

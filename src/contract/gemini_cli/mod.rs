@@ -1,7 +1,7 @@
 //! Gemini CLI hooks, by its reference and its hook runner.
 //!
-//! Text is an approval with a message for the user. Text that begins like an object or an array and is none is not: it may be
-//! what is left of an answer that said no.
+//! Text is an approval with a message for the user. Text that begins like an object or an array and is none is not: it
+//! may be the rest of an answer that denied.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,7 +1,7 @@
 //! Hook files in each runtime's own format, parsed into [`Registered`] hooks.
 //!
-//! Pure: text goes in, hooks come out, or an error that names file, entry and field. What is read is validated whole. Each
-//! runtime's own reader is the `hook_file.rs` of its folder; here is what they share.
+//! Pure: the input is text, the result is hooks or an error with file, entry and field. Every entry is validated whole.
+//! Each runtime's own parser is the `hook_file.rs` of its folder; the common parts are here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

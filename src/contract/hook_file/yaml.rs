@@ -1,7 +1,7 @@
 //! Parses YAML with bounds on the size of the expanded value.
 //!
-//! Why not a crate that deserializes: what an unquoted `on` means differs between the systems, a key that is given twice
-//! must be an error, and how much aliases come to must be known before it is built.
+//! Why not a crate that deserializes: the value of an unquoted `on` differs between the runtimes, a repeated key must
+//! be an error, and the size of expanded aliases must be known before it is built.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! infer's gate: decides which commands run without approval.
 //!
-//! A command must be one clean command and match an entry of the list whole, or the list must let everything through. Where
-//! a shell would see more in a command than a plain reading of its quotes does, the shell is believed.
+//! A command must be one clean command and match an entry of the list whole, or the list must let everything through.
+//! Where a shell would see more in a command than a plain parsing of its quotes does, the shell's view counts.
 
 use std::{iter, sync::LazyLock};
 

@@ -1,7 +1,7 @@
 //! infer (inference-gateway CLI) command hooks: run, watched, never read. The rules follow its feature ticket and its
 //! code.
 //!
-//! Nothing a hook does stops anything. What tells of it is the contract's own event.
+//! Nothing a hook does stops anything. The contract's own event reports it.
 
 use std::{borrow::Cow, time::Duration};
 

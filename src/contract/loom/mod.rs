@@ -1,7 +1,7 @@
 //! Loom (ownware) engine hooks, by its page: any exit code but 0 denies.
 //!
-//! Where page and code differ, the page is followed: what a hook with another exit code printed may give the reason and
-//! never lets a call through.
+//! Where page and code differ, the page is followed: the output of a hook with another exit code may give the reason
+//! and never lets a call pass.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! `add_environment_info`: adds the working directory and system at the start of a session.
 //!
-//! The runtime speaks over a socket of this machine, so its system and processor are the daemon's own. Its shell is not:
-//! Its runtime's newest code names that too, and nobody here knows it.
+//! The runtime connects over a socket of this machine, so its system and processor are the daemon's own. Its shell is
+//! left out: its runtime's newest code names that too, and it is not known here.
 
 use crate::{
     contract::{Verdict, plain},

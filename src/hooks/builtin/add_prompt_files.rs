@@ -1,6 +1,6 @@
 //! `add_prompt_files`: adds the content of workspace files at every turn.
 //!
-//! Its runtime also looks into the user's home directory and above the workspace. Neither is looked at here.
+//! Its runtime also reads files in the user's home directory and above the workspace. Neither is read here.
 
 use std::path::Path;
 

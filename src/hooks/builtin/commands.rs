@@ -1,8 +1,8 @@
 //! Classifies shell commands by their words.
 //!
-//! No shell is understood here: a command is taken for dangerous wherever its words occur, and for harmless only where it is
-//! nothing but one known program with plain arguments. Everything between is unknown. It is no confinement: who wants to
-//! hide a command from it can.
+//! This is no shell parser: a command counts as dangerous wherever its words occur, and as harmless only where it is
+//! nothing but one known program with plain arguments. Everything between is unknown. It is no confinement: a command
+//! can be hidden from it.
 
 use std::str::SplitWhitespace;
 

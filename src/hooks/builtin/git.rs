@@ -1,6 +1,7 @@
 //! The built-in hooks that query git, as commands in the pipeline.
 //!
-//! A workspace is not to be trusted with what its configuration starts: the profile allows no process beside git.
+//! A workspace is not to be trusted with the programs that its configuration starts: the profile allows no process
+//! beside git.
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path};
 

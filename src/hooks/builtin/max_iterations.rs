@@ -1,6 +1,6 @@
 //! `max_iterations`: stops after a number of model calls.
 //!
-//! The runtime counts and says in the event which call it is about to make, so nothing is remembered here.
+//! The runtime counts and puts the number of the next call into the event, so nothing is stored here.
 
 use std::num::NonZeroU64;
 

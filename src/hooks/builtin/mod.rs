@@ -1,7 +1,7 @@
 //! Built-in hooks of a runtime that run here.
 //!
-//! Most need no process: they are functions of the event, or look into the workspace. Those that ask git are commands, in
-//! [`git`], and go the way of every command.
+//! Most need no process: they are functions of the event, or read the workspace. Those that query git are commands, in
+//! [`git`], and go through the pipeline like every command.
 
 use std::{fmt::Display, path::Path};
 

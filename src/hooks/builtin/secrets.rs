@@ -1,7 +1,7 @@
 //! Patterns of secrets, and their redaction in texts.
 //!
-//! Every pattern stands for itself: none asks what stands before or behind it but those that name their context. So a text
-//! in which secrets have been replaced holds no new ones, and doing it again changes nothing.
+//! Every pattern is independent: none depends on the text before or after it but those that name their context. So a
+//! text in which secrets have been replaced holds no new ones, and doing it again changes nothing.
 
 use std::{ops::Range, sync::LazyLock};
 

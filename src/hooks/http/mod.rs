@@ -1,8 +1,8 @@
 //! Hooks that are posted to a URL: allowlist, and the command line of curl.
 //!
-//! Nothing here opens a connection. A hook of this kind becomes a command like any other, confined and recorded: a shell, which
-//! writes curl's configuration into the run's own directory and starts curl. The URL and the values of headers go by the
-//! environment and that file alone, for anybody on the host may read command lines.
+//! Nothing here opens a connection. A hook of this kind becomes a command like any other, confined and recorded: a
+//! shell, which writes curl's configuration into the run's own directory and starts curl. The URL and the values of
+//! headers are passed by the environment and that file alone, because every user on the host may read command lines.
 
 use std::{collections::BTreeMap, ffi::OsString, fs::File, os::unix::ffi::OsStringExt, path::Path};
 
