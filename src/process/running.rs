@@ -52,8 +52,7 @@ pub struct Supervision {
     pub chunks: Option<mpsc::Sender<Chunk>>,
     /// Ends the run when it passes.
     pub deadline: Instant,
-    /// The memory to which kept output is charged, beyond the first 64 KiB of each stream. `None` = `output_bytes` alone bounds
-    /// it.
+    /// The memory to which output beyond the first 64 KiB of each stream is charged. `None` = `output_bytes` alone bounds it.
     pub memory: Option<Arc<Share>>,
     /// Action when a stream passes `output_bytes`.
     pub on_output_limit: OnOutputLimit,

@@ -1,4 +1,4 @@
-//! Configuration of an OCI runtime bundle. Pure. Pure.
+//! Configuration of an OCI runtime bundle. Pure.
 //!
 //! A fixed template: a request reaches it as paths that were opened and as nothing else. Arguments and environment of the hook
 //! never come here; they go to the container's first process over its socket. Source of the fields: the OCI runtime

@@ -276,7 +276,7 @@ impl Call<'_> {
         })
     }
 
-    /// Sends an order to the first process of a container, and follows it up to release.
+    /// Sends an order to a container's first process, and follows it up to release.
     async fn converse(
         self,
         talk: &mut Conversation,
@@ -944,7 +944,7 @@ fn stopped(what: String, errno: i32) -> Refusal {
     }
 }
 
-/// Adds to a stop whether the hook of a container that is gone may have run.
+/// Adds to a stop whether the hook of a dead container may have run.
 fn of_container(stop: Stop, ran: bool) -> Stop {
     match stop {
         Stop::Refusal(refusal) if ran => refusal.released().into(),

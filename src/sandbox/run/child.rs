@@ -71,7 +71,7 @@ pub(in crate::sandbox) struct Observed {
     notes: Notes,
 }
 
-/// The audit log, and the mark from which it is known to be complete for a run.
+/// The audit log, and the mark from which it is complete for a run.
 #[derive(Clone, Debug)]
 struct Reading {
     log: Arc<AuditLog>,
@@ -495,7 +495,7 @@ pub(in crate::sandbox) struct Launched {
     pub(in crate::sandbox) pidfd: OwnedFd,
 }
 
-/// Hands a job to the spawners and waits for exec, or for the kill when `until` is over.
+/// Hands a job to the spawners and waits for its exec. When `until` is over, waits for its kill.
 ///
 /// # Errors
 ///
@@ -686,7 +686,7 @@ fn stopped(step: Step, errno: i32, what: &str) -> Refusal {
     }
 }
 
-/// Returns the child's `setrlimit` values, never above the daemon's own hard limits, which nothing can raise.
+/// Returns the child's `setrlimit` values, never above the daemon's own hard limits. Nothing can raise those.
 pub(in crate::sandbox) fn limits(limits: &Limits, identity: Option<Identity>) -> Vec<(u32, u64)> {
     let mut set = vec![
         (Resource::RLIMIT_CORE, 0),

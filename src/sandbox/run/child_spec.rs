@@ -195,7 +195,7 @@ fn keep(file: &File, kind: &str) -> Result<File, Fault> {
         .map_err(|e| Fault::new(format!("cannot keep the {kind} open"), e))
 }
 
-/// Copies a file where only this run reads it and nobody writes it; opens the copy.
+/// Copies a file and opens the copy. Only this run can read the copy, and nobody can write it.
 ///
 /// # Errors
 ///

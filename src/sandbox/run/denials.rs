@@ -286,8 +286,8 @@ impl Denials {
         self.observer.as_ref()
     }
 
-    /// Answers seccomp user notifications with a refusal on a dedicated thread, until no filtered task is left. Observed calls
-    /// that would have been allowed continue.
+    /// Refuses system calls notified by seccomp, on a dedicated thread, until no filtered task is left. Observed calls that would
+    /// have been allowed continue.
     ///
     /// # Errors
     ///

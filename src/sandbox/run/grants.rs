@@ -209,8 +209,8 @@ const fn inode(of: &FileStat) -> Inode {
     (of.st_dev, of.st_ino)
 }
 
-/// Makes the file of a grant that says so if it is missing, with the caller's rights. Returns whether there is one: where nothing
-/// is run, nothing is made.
+/// Makes the missing file of a grant that says so, with the caller's rights. Returns whether there is one: where nothing is run,
+/// nothing is made.
 ///
 /// # Errors
 ///

@@ -214,9 +214,9 @@ impl Identities {
         self.range.contains(&uid)
     }
 
-    /// Leases an unused uid for the hook of a caller; `None` if all are in use. In this order: one that this caller's hooks have
-    /// had before, the lowest that this daemon holds if it holds any; one that nobody's have had; the one that others' hooks have
-    /// not had for longest.
+    /// Leases an unused uid for a caller's hook; `None` if all are in use. In this order: one that this caller's hooks have had
+    /// before, the lowest that this daemon holds if it holds any; one that nobody's have had; the one that others' hooks have not
+    /// had for longest.
     ///
     /// # Errors
     ///

@@ -322,7 +322,7 @@ impl RunDir {
         Ok(path)
     }
 
-    /// Copies a file where the hook can read but not change it, under its own name. Links around it lead to the neighbours of the
+    /// Copies a file under its own name; the hook can read but not change it. Links around it lead to the neighbours of the
     /// original.
     ///
     /// # Errors

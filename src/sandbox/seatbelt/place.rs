@@ -153,5 +153,5 @@ fn problem(path: &OsStr) -> Option<Problem> {
 /// `PATH_MAX` of macOS counts the NUL at the end.
 const MAX_PATH: usize = 1023;
 
-/// Links on every Mac, and the one volume with second names for its content: its firmlinks.
+/// Links on every Mac, and the volume with second names for its content (firmlinks).
 const ALIASES: [&str; 4] = ["/etc", "/System/Volumes/Data", "/tmp", "/var"];

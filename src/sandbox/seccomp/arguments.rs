@@ -52,7 +52,7 @@ impl ArgTest {
         }
     }
 
-    /// Returns a test that of the `int` at `index` the bits of `mask` are those of `value`.
+    /// Returns a test that the `int` at `index` equals `value` in the bits of `mask`.
     #[must_use]
     pub const fn bits(index: u8, mask: u64, value: u64) -> Self {
         Self {

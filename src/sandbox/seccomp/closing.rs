@@ -65,7 +65,7 @@ pub fn closing(spec: &FilterSpec, needs: &SetupNeeds) -> Result<Closing, Compile
     })
 }
 
-/// Writes the denial of calls that match an `opened` way and none of the hook's `ways`.
+/// Writes the denial of calls in an `opened` way, but not the hook's `ways`.
 fn shut(
     program: &mut Assembler,
     opened: &[Vec<ArgTest>],

@@ -30,7 +30,7 @@ pub struct Filters {
     pub closing: sys::Closing,
     /// The filters that the spawner loads and its children inherit.
     pub inherited: Stacked,
-    /// The rules by which the listener allows calls in the allowlist's place, where hooks are observed.
+    /// The rules by which the listener allows calls in the allowlist's place. For observed hooks only.
     pub passing: Option<Passing>,
 }
 

@@ -1,4 +1,4 @@
-//! Self-test: on this host, now, a real child *can* use a policy's grants and *cannot* exceed them.
+//! Self-test: a real child *can* use a policy's grants and *cannot* exceed them, on this host, now.
 //!
 //! The same attempts are made twice: by a child without confinement, where each must succeed (the positive control: an
 //! attempt that fails everywhere proves nothing), and by a child under the policy, where each must end as the policy says.
@@ -362,7 +362,7 @@ impl Sandbox {
         standings
     }
 
-    /// Discards the proofs of a profile, so that the next run under it repeats the self-test.
+    /// Discards the proofs of a profile. The next run under it repeats the self-test.
     pub fn forget(&self, profile_digest: &str) {
         self.confirmations
             .cells

@@ -214,7 +214,7 @@ impl AuditLog {
             .map(drop)
     }
 
-    /// Returns the mark from which a run is recorded completely; `None` where auditing may be off.
+    /// Returns the mark from which a run is recorded completely. `None` where auditing may be off.
     pub(in crate::sandbox) fn mark(&self) -> Option<Mark> {
         let seen_on = *lock(&self.seen_on);
         seen_on.filter(|mark| mark.doubts == self.doubts())

@@ -1,4 +1,4 @@
-//! What a hook may ask of the kernel: one table, from which every filter is computed.
+//! Rules on a hook's system calls: one table, from which every filter is computed.
 //!
 //! Default-deny. Which *files* a path call reaches is for Landlock to say; the table says which calls exist for a hook.
 
@@ -266,7 +266,7 @@ fn opens_that_keep_content(flags: u8) -> Vec<Vec<ArgTest>> {
     ]
 }
 
-/// Mode bits by which a file gives its executor the rights of the hook's user or group. They outlast the hook.
+/// Mode bits that give a file's executor the rights of the hook's user or group. They outlast the hook.
 const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
 
 /// Returns these ways to open a file, except making one with a bit of [`SET_ID`]. The mode follows the flags, and counts only
