@@ -88,7 +88,7 @@ pub(super) struct Capture {
     tail: VecDeque<u8>,
     total: u64,
     stream: Stream,
-    /// Chunks not yet sent to a watching caller.
+    /// Data not yet sent to a watching caller.
     unsent: VecDeque<Bytes>,
 }
 
@@ -99,7 +99,7 @@ enum Read {
     Dry,
     /// End of the pipe.
     End,
-    /// A chunk.
+    /// Data was read.
     Piece,
 }
 

@@ -817,7 +817,7 @@ fn directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Compares a container's first process in `/proc` with the plan, before anything is released.
+/// Compares the kernel's state of a container's first process with the plan, before release.
 fn look_at_container(
     pid: i32,
     uid: u32,
@@ -862,7 +862,7 @@ fn look_at_container(
     ])
 }
 
-/// Compares a released hook in `/proc` with the plan. One that could not be executed is gone.
+/// Compares the kernel's state of a released hook with the plan. One that could not be executed is gone.
 fn look_at_hook(first: i32, errno: i32, filters: u32) -> Result<Vec<Evidence>, String> {
     if errno != 0 {
         return Ok(Vec::new());

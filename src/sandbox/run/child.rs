@@ -288,7 +288,7 @@ fn job(
     Ok(Job::new(parts).map_err(too_long)?)
 }
 
-/// Expected contents of a released child's `/proc` status.
+/// Expected kernel state of a released child.
 #[derive(Debug)]
 struct Expected {
     backend: BackendName,

@@ -1,5 +1,6 @@
-//! Records denials of hooks: by seccomp user notification, and from the kernel's audit log. The daemon answers each notified call
-//! with a refusal and records it. The audit log, where it is in use, has Landlock's refusals, which no filter sees.
+//! Records denials of hooks: by seccomp user notification, and from the kernel's audit log. The daemon refuses each notified call
+//! and records it. The audit log, where it is in use, has Landlock's refusals, which no filter sees. The daemon answers each
+//! notified call with a refusal and records it. The audit log, where it is in use, has Landlock's refusals, which no filter sees.
 //!
 //! It is the daemon's and the kernel's own knowledge, not the hook's word.
 
@@ -286,7 +287,7 @@ impl Denials {
         self.observer.as_ref()
     }
 
-    /// Refuses system calls notified by seccomp, on a dedicated thread, until no filtered task is left. Observed calls that would
+    /// Refuses system calls notified by seccomp, on a dedicated thread, until no filtered task remains. Observed calls that would
     /// have been allowed continue.
     ///
     /// # Errors

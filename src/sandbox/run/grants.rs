@@ -319,7 +319,7 @@ fn open_one(
     }
 }
 
-/// Opens a path with `O_PATH`, which grants no right but to name it.
+/// Opens a path without any right but to name it.
 pub(in crate::sandbox) fn open(path: &Path, links: Links) -> Result<(OwnedFd, bool), Errno> {
     let target = locate(path, OFlag::empty(), links)?;
     let kind = fstat(&target)?.st_mode & SFlag::S_IFMT.bits();

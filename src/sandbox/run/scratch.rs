@@ -133,7 +133,7 @@ impl InstanceDir {
         &self.canary_granted
     }
 
-    /// Returns that file, opened with `O_PATH`, which grants no right but to name it.
+    /// Returns that file, opened without any right but to name it.
     pub const fn canary_granted_open(&self) -> &Arc<OwnedFd> {
         &self.canary_granted_open
     }

@@ -15,7 +15,7 @@ use nix::{
 
 use super::Links;
 
-/// Flags for files only to be named: for reading, the least common right. Files that cannot be read cannot be opened.
+/// Flags for files only to be named: for reading, the minimum on all these systems. Files that cannot be read cannot be opened.
 pub const BY_NAME: OFlag = OFlag::O_NONBLOCK.union(OFlag::O_NOCTTY);
 
 const DIRECTORY: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_CLOEXEC);
