@@ -127,7 +127,7 @@ impl fmt::Display for BackendName {
     }
 }
 
-/// Cause why a backend is missing on this host.
+/// Why a backend is missing on this host.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{why}")]
 pub struct Absent {

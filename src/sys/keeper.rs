@@ -156,8 +156,8 @@ impl Place {
         &self.keeper.table[self.index]
     }
 
-    /// Returns where and how the child records its group for the next daemon. That is so if there is a file; the record has the
-    /// hook's uid, and whether filters decide about its calls.
+    /// Returns where and how the child records its group for the next daemon; `None` without a file. The record has the hook's
+    /// uid, and whether filters decide about its calls.
     pub fn note(&self, uid: u32, filtered: bool) -> Option<Note> {
         let file = Arc::clone(self.keeper.notes.get()?);
         Some(Note {

@@ -569,8 +569,7 @@ async fn outlive(answer: oneshot::Receiver<Launch>, armed: Armed, hold: Hold) {
     }
 }
 
-/// Returns where and how a child records its process group. That depends on its identity, and on whether filters decide about its
-/// calls.
+/// Returns where and how a child records its process group. The record has its uid, and whether filters decide about its calls.
 pub(in crate::sandbox) fn note(
     hold: &Hold,
     identity: Option<Identity>,

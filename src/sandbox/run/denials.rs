@@ -1,6 +1,5 @@
 //! Records denials of hooks: by seccomp user notification, and from the kernel's audit log. The daemon refuses each notified call
-//! and records it. The audit log, where it is in use, has Landlock's refusals, which no filter sees. The daemon answers each
-//! notified call with a refusal and records it. The audit log, where it is in use, has Landlock's refusals, which no filter sees.
+//! and records it. The audit log, where it is in use, has Landlock's refusals, which no filter sees.
 //!
 //! It is the daemon's and the kernel's own knowledge, not the hook's word.
 
@@ -161,8 +160,8 @@ impl Blocked {
         }
     }
 
-    /// Returns whether C libraries, shells and interpreters try the access on their own. They do without it, and every hook that
-    /// bash runs would seem to have been refused something.
+    /// Returns whether C libraries, shells and interpreters try the access on their own. They do without it; if it counted, every
+    /// hook that bash runs would seem to have been refused something.
     #[must_use]
     fn is_incidental(&self) -> bool {
         let Some(path) = self.path.as_deref().and_then(Path::to_str) else {
@@ -213,8 +212,8 @@ impl Denied {
         syscalls::name(self.number).map_or_else(|| self.number.to_string(), str::to_owned)
     }
 
-    /// Returns whether C libraries, shells and basic tools make the call on their own. They do without it, and every hook that
-    /// copies a file would seem to have been refused something.
+    /// Returns whether C libraries, shells and basic tools make the call on their own. They do without it; if it counted, every
+    /// hook that copies a file would seem to have been refused something.
     #[must_use]
     pub fn is_incidental(&self) -> bool {
         let Some(arguments) = self.arguments else {

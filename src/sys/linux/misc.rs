@@ -36,8 +36,8 @@ pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Returns freed memory that the C library's allocator keeps to the system. Memory that many small requests took at once stays
-/// with it otherwise, until the process ends. See `malloc_trim(3)`; other C libraries give it back by themselves.
+/// Returns to the system the freed memory that the C library's allocator keeps. Memory that many small requests took at once
+/// stays with it otherwise, until the process ends. See `malloc_trim(3)`; other C libraries give it back by themselves.
 pub fn give_memory_back() {
     // SAFETY: it takes no pointer, and locks what it changes.
     #[cfg(target_env = "gnu")]
