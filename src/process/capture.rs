@@ -1,4 +1,4 @@
-//! Output, bounded while it is read.
+//! Captured output, bounded while it is read.
 
 use std::{collections::VecDeque, io, sync::Arc};
 
@@ -12,10 +12,10 @@ use tokio::{
 
 use crate::util::shares::Share;
 
-/// How much of a cut output's end is kept.
+/// Bytes kept of a cut output's end.
 const TAIL: usize = 64 * 1024;
 
-/// Which output.
+/// An output stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stream {
     /// Standard error.
@@ -24,41 +24,41 @@ pub enum Stream {
     Stdout,
 }
 
-/// A piece of output, for callers that watch a run.
+/// A chunk of output, for callers that watch a run.
 pub type Chunk = (Stream, Bytes);
 
-/// What was printed: the first bytes, the last bytes of what did not fit, and how many there were.
+/// Captured output of one stream. It has the first bytes, the last bytes beyond the cap, and the total.
 #[derive(Debug, Default)]
 pub struct Captured {
     /// The first bytes, up to the cap.
     pub head: Vec<u8>,
-    /// The last bytes, up to 64 KiB, if the output was longer than the cap; they may overlap nothing of `head`.
+    /// The last bytes, up to 64 KiB, if the output was longer than the cap. They overlap nothing of `head`.
     pub tail: Vec<u8>,
-    /// How many bytes were printed.
+    /// Number of bytes printed.
     pub total: u64,
 }
 
 impl Captured {
-    /// Whether more was printed than `head` holds.
+    /// Returns whether the output was longer than `head`.
     pub fn truncated(&self) -> bool {
         self.total > self.head.len() as u64
     }
 }
 
-/// How much of an output is kept whatever memory other requests hold: the verdict of a hook is read in it.
+/// Bytes of an output that are kept whatever memory other requests hold. The hook's verdict is read from them.
 const ALWAYS: usize = 64 * 1024;
 
-/// The memory of which outputs take a part.
+/// Memory budget of captured outputs.
 #[derive(Debug)]
 struct Budget {
-    /// The caller's; `None` = the cap alone bounds it.
+    /// The caller's share; `None` = only the cap limits it.
     memory: Option<Arc<Share>>,
-    /// There was not enough once: what comes later is not kept either, or there would be a gap.
+    /// Whether the memory was short once. Later output is then dropped too, or there would be a gap.
     spent: bool,
 }
 
 impl Budget {
-    /// Returns how many of so many more bytes may be kept beside those that are.
+    /// Returns how many of `more` bytes may be kept beside those already kept.
     fn take(&mut self, kept: usize, more: usize) -> usize {
         let Some(memory) = &self.memory else {
             return more;
@@ -69,17 +69,17 @@ impl Budget {
     }
 }
 
-/// How much is read at once.
+/// Bytes per read.
 const PIECE: usize = 16 * 1024;
 
-/// After how many pieces others have their turn: what is ready is read, but a hook that never lets its output run dry keeps no
+/// Number of chunks after which the task yields. What is ready is read, but a hook that never lets its output run dry keeps no
 /// thread.
 const TURN: u32 = 4;
 
-/// How many pieces are read of an output once nothing of the run is left to write to it: more than any pipe holds.
+/// Number of chunks read from an output after the run's last writer is gone. More than any pipe holds.
 const REST: u32 = 128;
 
-/// Reads one output to its end and keeps what the cap and the budget allow.
+/// Reads one output to its end within the cap and the budget.
 #[derive(Debug)]
 pub(super) struct Capture {
     budget: Budget,
@@ -88,18 +88,18 @@ pub(super) struct Capture {
     tail: VecDeque<u8>,
     total: u64,
     stream: Stream,
-    /// Pieces that a watching caller is still to get.
+    /// Data not yet sent to a watching caller.
     unsent: VecDeque<Bytes>,
 }
 
-/// What a read brought.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Read {
-    /// Nothing is there at the moment.
+    /// No data at the moment.
     Dry,
-    /// The pipe is at its end.
+    /// End of the pipe.
     End,
-    /// A piece.
+    /// Data was read.
     Piece,
 }
 
@@ -119,7 +119,7 @@ impl Capture {
         }
     }
 
-    /// Reads until the pipe ends; tells `on_over` when the cap is passed. Cancel-safe: what was read is in `self`.
+    /// Reads until the pipe ends; notifies `on_over` when the cap is passed. Cancel-safe: the data read is in `self`.
     pub(super) async fn read(
         &mut self,
         pipe: &pipe::Receiver,
@@ -147,7 +147,7 @@ impl Capture {
         }
     }
 
-    /// Reads what is in the pipe of a run of which nothing is left. Returns whether the pipe is at its end.
+    /// Reads the rest of a pipe after its run has ended. Returns whether the pipe is at its end.
     pub(super) fn rest(&mut self, pipe: &pipe::Receiver, watched: bool) -> io::Result<bool> {
         for _ in 0..REST {
             // Not through the runtime, which may not have heard of the last that was written.
@@ -160,7 +160,7 @@ impl Capture {
         Ok(false)
     }
 
-    /// Hands over what a watching caller has not got yet. Cancel-safe.
+    /// Sends the unsent chunks to a watching caller. Cancel-safe.
     pub(super) async fn send(&mut self, chunks: &mpsc::Sender<Chunk>) {
         while !self.unsent.is_empty() {
             let Ok(permit) = chunks.reserve().await else {
@@ -174,7 +174,7 @@ impl Capture {
         }
     }
 
-    /// Reads one piece. The buffer is on the stack: nothing is held while nothing comes, for thousands of hooks may be waiting.
+    /// Reads one chunk. The buffer is on the stack: no memory is held while no data comes, for thousands of hooks may be waiting.
     fn piece(
         &mut self,
         read: impl Fn(&mut [u8]) -> io::Result<usize>,
@@ -210,7 +210,7 @@ impl Capture {
         self.tail.extend(&rest[rest.len().saturating_sub(TAIL)..]);
     }
 
-    /// Has what it keeps counted as memory of a caller's.
+    /// Charges the kept output to a caller's memory.
     pub(super) fn counted(mut self, memory: Option<Arc<Share>>) -> Self {
         self.budget.memory = memory;
         self

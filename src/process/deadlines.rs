@@ -1,4 +1,4 @@
-//! Keeps deadlines and reaps what runs left, on a thread that waits for nothing but the next deadline.
+//! Enforces deadlines and reaps remains of runs, on a thread that waits only for deadlines.
 //!
 //! Whatever occupies the threads of the runtime, a process group is killed on time: its signal is sent from here.
 
@@ -21,10 +21,10 @@ use nix::{
 
 use crate::sys::{self, Keeper, Note, Place};
 
-/// How soon a kill that came too soon is tried again.
+/// Delay before a kill that came too soon is retried.
 const RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How often what runs left is looked for.
+/// Interval of sweeps for the remains of runs.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// The thread that kills at deadlines. It ends when this is dropped.
@@ -43,23 +43,23 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By deadline; the number tells apart those of one moment.
+    /// By deadline; the number distinguishes those of the same instant.
     alarms: BTreeMap<(Instant, u64), Alarm>,
     closed: bool,
     left: Vec<Left>,
     next: u64,
-    /// Whether anything ran since the last sweep.
+    /// Whether any run took place since the last sweep.
     unswept: bool,
 }
 
-/// What a kill at a deadline came to.
+/// Result of a kill at a deadline.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kill {
-    /// There was nothing to kill, or it had ended by itself.
+    /// Nothing to kill, or it had ended by itself.
     NotNeeded,
-    /// The signal was sent to something that lived.
+    /// The signal was sent to a live process.
     Sent,
-    /// There is something, but the kernel has not named it yet.
+    /// A process exists, but the kernel has not reported its id yet.
     TooSoon,
 }
 
@@ -74,14 +74,14 @@ impl fmt::Debug for Alarm {
     }
 }
 
-/// A process group that was killed and did not end in time, and what it still occupies.
+/// A killed process group that did not end in time, and the resources it occupies.
 #[derive(Debug)]
 struct Left {
     group: Pid,
     _hold: Hold,
 }
 
-/// What a process group occupies: a place in the keeper's table, and whatever must not be used again while anything of the
+/// Resources of a process group. It has a place in the keeper's table, and whatever must not be used again while anything of the
 /// group lives.
 #[derive(Debug)]
 pub struct Hold {
@@ -90,7 +90,7 @@ pub struct Hold {
     shared: Arc<Shared>,
 }
 
-/// A kill that is due at a deadline. Dropping it calls the kill off.
+/// A kill scheduled for a deadline. Dropping it cancels the kill.
 #[derive(Debug)]
 #[must_use]
 pub struct Armed {
@@ -121,7 +121,7 @@ impl Deadlines {
         })
     }
 
-    /// Notes what a process group is to occupy until all of it is dead; `None` if the keeper can watch no more groups.
+    /// Reserves a process group's resources until all of it is dead. `None` if the keeper can watch no more groups.
     pub fn hold(&self, kept: Option<Arc<dyn fmt::Debug + Send + Sync>>) -> Option<Hold> {
         Some(Hold {
             _kept: kept,
@@ -144,18 +144,18 @@ impl Drop for Deadlines {
 }
 
 impl Hold {
-    /// Returns where the group is written, for the keeper.
+    /// Returns the keeper's entry, into which the group is written.
     pub fn entry(&self) -> &'static AtomicI32 {
         self.place.entry()
     }
 
-    /// Returns where and how the group is written down for the daemon that comes next: whose rights it has, and whether filters
+    /// Returns where and how the group is recorded for the next daemon. The record has the group's uid, and whether filters
     /// decide about its calls.
     pub fn note(&self, uid: u32, filtered: bool) -> Option<Note> {
         self.place.note(uid, filtered)
     }
 
-    /// Has `kill` called at a deadline, on a thread on which it must not wait for anything.
+    /// Schedules `kill` for a deadline. It runs on a thread on which it must not block.
     pub fn arm(&self, at: Instant, kill: impl Fn() -> Kill + Send + 'static) -> Armed {
         let fired = Arc::new(AtomicBool::new(false));
         let mut state = self.shared.lock();
@@ -179,7 +179,7 @@ impl Hold {
         }
     }
 
-    /// Leaves a killed group to be reaped whenever it ends; what it occupies stays occupied until then.
+    /// Leaves a killed group to be reaped whenever it ends. Its resources stay occupied until then.
     pub fn leave(self, group: Pid) {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
@@ -191,7 +191,7 @@ impl Hold {
 }
 
 impl Armed {
-    /// Calls the kill off; returns whether it was sent before. From then on the group may be reaped: no signal follows.
+    /// Cancels the kill; returns whether it was sent before. From then on the group may be reaped: no signal follows.
     pub fn disarm(self) -> bool {
         // The lock is held while a signal is sent.
         self.shared.lock().alarms.remove(&self.key);
@@ -250,8 +250,9 @@ impl Shared {
         drop(left);
     }
 
-    /// Reaps ended children that no run knows: orphans that left their group, as an unconfined hook's may, and what a fault of
-    /// ours left. Only those that the sweep before had seen already, so that whoever waits for one has had a second for it.
+    /// Reaps ended children of no known run. They are orphans that left their group, as an unconfined hook's may, and those that
+    /// a fault of ours left. Only those that the sweep before had seen already, so that a thread that waits for one has had a
+    /// second for it.
     fn reap_strays(&self, seen: &mut HashSet<i32>) {
         let found = match sys::strays() {
             Ok(found) => found,
@@ -275,7 +276,7 @@ impl Shared {
 }
 
 impl State {
-    /// Kills what is due; returns when to look again.
+    /// Kills overdue groups; returns the next deadline.
     fn fire(&mut self, now: Instant) -> Option<Instant> {
         let mut again = None;
         let due: Vec<_> = self
@@ -298,7 +299,7 @@ impl State {
     }
 }
 
-/// Kills a group once more, and reaps of it what has ended.
+/// Kills the groups once more, and reaps their ended processes.
 fn still_there(left: Vec<Left>) -> Vec<Left> {
     let is_there = |left: &Left| {
         loop {
@@ -316,7 +317,7 @@ fn still_there(left: Vec<Left>) -> Vec<Left> {
     left.into_iter().filter(is_there).collect()
 }
 
-/// Kills a process group of which something is not reaped yet.
+/// Kills a process group with processes that are not reaped yet.
 pub(super) fn kill_group(group: Pid) {
     match killpg(group, Signal::SIGKILL) {
         // ESRCH: all of it is gone already.

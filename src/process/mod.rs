@@ -1,4 +1,4 @@
-//! The running child: feeds stdin, captures output, keeps the deadline, kills the tree, reaps.
+//! Supervises the running child. Feeds stdin, captures output, keeps the deadline, kills the tree, reaps.
 //!
 //! This module knows nothing of confinement: it is handed a started child and its pipes.
 

@@ -1,4 +1,4 @@
-//! One started child, from its release to the death of its tree.
+//! Supervision of one started child, from its release to its tree's death.
 
 use std::{
     io,
@@ -25,11 +25,11 @@ use crate::{
     util::shares::Share,
 };
 
-/// How long the end of an output may be away once the tree is dead. Nothing of the run is left by then, so this only runs out
-/// where a foreign process holds the pipe.
+/// Time limit for the end of an output after the tree's death. Nothing of the run is left by then, so this only runs out where a
+/// foreign process holds the pipe.
 const DRAIN: Duration = Duration::from_millis(250);
 
-/// How long the rest of a killed tree may take to be reaped before that is reported instead of waited for.
+/// Time limit for reaping the rest of a killed tree. After it, the failure is reported.
 const REAP: Duration = Duration::from_secs(5);
 
 /// The daemon's ends of a child's pipes.
@@ -37,30 +37,30 @@ const REAP: Duration = Duration::from_secs(5);
 pub struct Pipes {
     /// Read end of its standard error.
     pub stderr: pipe::Receiver,
-    /// Write end of its standard input, and what is still to be written; `None` where all of it went into the pipe already.
+    /// Write end of its standard input, and the rest of the event. `None` where all of it went into the pipe already.
     pub stdin: Option<(pipe::Sender, Bytes)>,
     /// Read end of its standard output.
     pub stdout: pipe::Receiver,
 }
 
-/// What ends a run besides the child itself.
+/// Conditions that end a run besides the child's own end.
 #[derive(Debug)]
 pub struct Supervision {
     /// Ends the run when cancelled.
     pub cancel: CancellationToken,
-    /// Where output goes as it comes, if anywhere.
+    /// Receiver of output as it comes, if any.
     pub chunks: Option<mpsc::Sender<Chunk>>,
     /// Ends the run when it passes.
     pub deadline: Instant,
-    /// Of what memory kept output is a part, beyond the first 64 KiB of each stream; `None` = `output_bytes` alone bounds it.
+    /// The memory to which output beyond the first 64 KiB of each stream is charged. `None` = `output_bytes` alone bounds it.
     pub memory: Option<Arc<Share>>,
-    /// What happens when a stream passes `output_bytes`.
+    /// Action when a stream passes `output_bytes`.
     pub on_output_limit: OnOutputLimit,
-    /// How much of each stream is kept.
+    /// Bytes kept of each stream.
     pub output_bytes: usize,
 }
 
-/// What ended a run.
+/// Cause of a run's end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Cause {
     /// The caller's cancellation.
@@ -69,38 +69,38 @@ pub enum Cause {
     Deadline,
     /// The child's own end.
     Itself,
-    /// The kernel: the run needed more memory than it may have.
+    /// The kernel's out-of-memory killer: the run needed more than its limit.
     OutOfMemory,
-    /// Too much output under a profile that ends the run for it.
+    /// Too much output, under a profile that then ends the run.
     OutputLimit,
 }
 
 /// A run's end: facts only.
 #[derive(Debug)]
 pub struct Ended {
-    /// What ended it.
+    /// Cause of the end.
     pub cause: Cause,
-    /// How the first process ended and what it used; `None` if it could not be waited for within bounds.
+    /// End and resource usage of the first process. `None` if it could not be waited for within bounds.
     pub leader: Option<Reaped>,
-    /// Somebody still held an output pipe when the tree was dead.
+    /// Whether a process still held an output pipe when the tree was dead.
     pub output_held_open: bool,
-    /// What was printed to stderr.
+    /// Captured stderr.
     pub stderr: Captured,
-    /// What was printed to stdout.
+    /// Captured stdout.
     pub stdout: Captured,
     /// Whether every process of the tree is known to be dead and reaped.
     pub tree_reaped: bool,
-    /// From release to the death of the tree.
+    /// Time from release to the death of the tree.
     pub wall: Duration,
 }
 
 /// A started child with its process group. Dropping it kills the tree.
 #[derive(Debug)]
 pub struct Running {
-    /// Of its launch. Before the group, which may be reaped once it is dropped.
+    /// The kill armed at its launch. Declared before the group, which may be reaped once it is dropped.
     launch: Option<Armed>,
     group: Group,
-    /// Why it was killed, where it was before it came here.
+    /// Why it was killed before it came here, if it was.
     killed: Option<Cause>,
     pipes: Pipes,
     released: Instant,
@@ -110,7 +110,7 @@ pub struct Running {
 /// The child's process group; kills it when dropped.
 #[derive(Debug)]
 struct Group {
-    /// The first process of a container, which the group's leader waits for: everything else in the container dies with it.
+    /// The first process of a container, which the group's leader waits for. Everything else in the container dies with it.
     first: Option<Arc<Process>>,
     /// Given back after the group's end.
     hold: Option<Hold>,
@@ -119,7 +119,7 @@ struct Group {
 }
 
 impl Running {
-    /// Takes charge of a child that leads its own process group, from the kill that its launch had armed.
+    /// Takes over a child that leads its own process group, and its launch's armed kill.
     ///
     /// # Errors
     ///
@@ -155,15 +155,15 @@ impl Running {
         })
     }
 
-    /// Says that it was killed already, and for what.
+    /// Sets the cause for which it was killed already.
     #[must_use]
     pub fn killed_for(mut self, cause: Cause) -> Self {
         self.killed = Some(cause);
         self
     }
 
-    /// Has the first process of a container killed instead of the child, which is the container's runtime: it takes away what
-    /// it keeps of the container, and ends.
+    /// Kills the first process of a container instead of the child. The child is the container's runtime, which cleans up after
+    /// the container, and ends.
     #[must_use]
     pub fn of_container(mut self, first: Process) -> Self {
         self.group.first = Some(Arc::new(first));
@@ -175,7 +175,7 @@ impl Running {
         self.group.id.as_raw()
     }
 
-    /// Feeds the rest of the event and waits for the end of the whole tree.
+    /// Writes the rest of the event and waits for the end of the whole tree.
     pub async fn finish(self, supervision: Supervision) -> Ended {
         let Supervision {
             cancel,
@@ -296,7 +296,7 @@ impl Running {
         }
     }
 
-    /// Waits for the child's end, whatever it writes, and kills it at a deadline. Reaps the tree; returns how the child ended.
+    /// Waits for the child's end, ignoring its output, and kills it at a deadline. Reaps the tree; returns how the child ended.
     pub async fn wait(mut self, deadline: Instant) -> Option<Reaped> {
         let armed = self.group.arm(deadline);
         drop(self.launch.take());
@@ -309,7 +309,7 @@ impl Running {
     }
 
     /// Kills and reaps the tree of a child that must not run on. Returns whether it had been killed before, for its deadline or
-    /// because nobody wanted it any more.
+    /// cancellation.
     pub async fn abort(mut self) -> bool {
         let late = self.launch.take().is_some_and(Armed::disarm);
         let killed = late || self.killed.is_some();
@@ -337,7 +337,7 @@ impl Reaped {
 }
 
 impl Group {
-    /// Has the group killed at a deadline, whatever becomes of the thread that this runs on.
+    /// Schedules the group's kill for a deadline, independent of the current thread.
     fn arm(&self, deadline: Instant) -> Option<Armed> {
         let (first, id) = (self.first.clone(), self.id);
         let kill = move || match sys::has_ended(id.as_raw()) {
@@ -355,7 +355,7 @@ impl Group {
         Some(self.hold.as_ref()?.arm(deadline, kill))
     }
 
-    /// Whether the leader has ended; it is not reaped yet.
+    /// Returns whether the leader has ended; it is not reaped yet.
     fn has_ended(&self) -> bool {
         sys::has_ended(self.id.as_raw()).unwrap_or(true)
     }
@@ -373,7 +373,7 @@ impl Group {
         reap_leader(child, self.id).await
     }
 
-    /// Reaps what the leader left behind: orphans of a subreaper are its children. Returns whether nothing is left.
+    /// Reaps what the leader left: orphans of a subreaper are its children. Returns whether nothing is left.
     async fn reap(&mut self) -> bool {
         let give_up = Instant::now() + REAP;
         loop {
@@ -435,7 +435,7 @@ async fn reap_leader(child: &Watched, id: Pid) -> Option<Reaped> {
     timeout(REAP, wait).await.ok().flatten()
 }
 
-/// Writes the event and closes stdin. A hook that does not read, or stops reading, is fine.
+/// Writes the event and closes stdin. It is no error if a hook does not read, or stops reading.
 async fn feed(stdin: pipe::Sender, event: Bytes) {
     let mut rest = &event[..];
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! What a backend is: it asks the host, translates policies, and starts children confined by them.
+//! Backends: probe the host, translate policies, and start confined children.
 
 use std::{borrow::Cow, fmt, pin::Pin};
 
@@ -19,7 +19,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct BackendName(&'static str);
 
-/// Every backend, the systems that have it (empty = all), and what it does in a few words. A new one is a folder and a line here.
+/// Every backend, the systems that have it (empty = all), and a short description. A new one is a folder and a line here.
 const BACKENDS: [(BackendName, &str, &str); 4] = [
     (
         BackendName::CONTAINER,
@@ -49,8 +49,7 @@ impl BackendName {
     /// Seatbelt profiles.
     pub const SEATBELT: Self = Self("seatbelt");
 
-    /// The backends of an operator who names none, in order. None where nothing confines: what does not is for the operator to
-    /// name.
+    /// Default order of backends. None where nothing confines: the operator has to name an unconfining one.
     pub const DEFAULT_ORDER: &[Self] = if cfg!(target_os = "linux") {
         &[Self::LANDLOCK]
     } else if cfg!(target_os = "macos") {
@@ -59,7 +58,7 @@ impl BackendName {
         &[]
     };
 
-    /// Names a backend that is in no list, for a test.
+    /// Creates the name of an unlisted backend, for a test.
     #[cfg(test)]
     pub(in crate::sandbox) const fn of_test(name: &'static str) -> Self {
         Self(name)
@@ -71,12 +70,12 @@ impl BackendName {
         names.into_iter().find(|name| name.0 == text)
     }
 
-    /// Whether it confines at all.
+    /// Returns whether the backend confines at all.
     pub fn confines(self) -> bool {
         self != Self::NOOP
     }
 
-    /// Returns the systems that have it, for people; `None` where this one does.
+    /// Returns the systems that have the backend, for display; `None` where this one does.
     pub fn elsewhere(self) -> Option<&'static str> {
         let (_, systems, _) = BACKENDS.into_iter().find(|(name, ..)| *name == self)?;
         let is_here = match systems {
@@ -128,11 +127,11 @@ impl fmt::Display for BackendName {
     }
 }
 
-/// This host does not have what a backend needs.
+/// Why a backend is missing on this host.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{why}")]
 pub struct Absent {
-    /// The one thing that an operator can do about it.
+    /// Remedy for the operator.
     pub fix: String,
     /// What is missing.
     pub why: String,
@@ -150,14 +149,14 @@ pub struct Unenforceable {
     pub gap: String,
 }
 
-/// What a backend can do on this host, whatever the policy.
+/// Abilities of a backend on this host, whatever the policy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Host {
     /// The kernel's Landlock ABI; 0 where the backend does not use Landlock.
     pub landlock_abi: u32,
 }
 
-/// What a backend claims to do about each axis that is a backend's to enforce.
+/// A backend's claims about each axis that is a backend's to enforce.
 ///
 /// The others are the runner's, and no backend can claim them: it builds the environment and closes descriptors, bounds
 /// output and ends the tree at the deadline, whatever confines. There is no `Default`: a backend answers every axis.
@@ -178,7 +177,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// Nothing is done about anything.
+    /// No claim on any axis.
     pub const NONE: Self = Self {
         cpu: Coverage::Ignored,
         devices: Coverage::Ignored,
@@ -193,8 +192,8 @@ impl Claims {
         write: Coverage::Ignored,
     };
 
-    /// Returns what every axis gets. Without a backend that confines, the runner's axes do not hold either: a hook can leave
-    /// its process group, and with it the deadline.
+    /// Returns the coverage of every axis. Without a backend that confines, the runner's axes do not hold either: a hook can
+    /// leave its process group, and with it the deadline.
     fn axes(self) -> Axes<Coverage> {
         let runner = if self == Self::NONE {
             Coverage::Ignored
@@ -233,7 +232,7 @@ impl Claims {
     }
 }
 
-/// Whether an axis is a backend's to claim; the others are the runner's.
+/// Returns whether an axis is a backend's to claim; the others are the runner's.
 pub(in crate::sandbox) const fn is_claimed(axis: Axis) -> bool {
     match axis {
         Axis::Environment | Axis::Output | Axis::Time => false,
@@ -251,21 +250,21 @@ pub(in crate::sandbox) const fn is_claimed(axis: Axis) -> bool {
     }
 }
 
-/// A policy, translated: what each axis gets, and what else is to be known of that.
+/// A translated policy: coverage of each axis, and facts about it.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// Only [`Prepared::covering`] fills it in, so that nobody claims what is not theirs.
+    /// Set by [`Prepared::covering`] only, so that no backend claims an axis of the runner.
     axes: Axes<Coverage>,
-    /// Who does it.
+    /// The backend.
     pub backend: BackendName,
-    /// Which filters its hooks are under; `None` = none.
+    /// Filters of its hooks; `None` = none.
     pub filters: Option<FilterSpec>,
-    /// The Landlock ABI that it uses; 0 where it does not use Landlock.
+    /// The Landlock ABI in use; 0 where the backend does not use Landlock.
     pub landlock_abi: u32,
 }
 
 impl Prepared {
-    /// Returns the translation if it covers what the policy requires; every backend ends its `prepare` with this.
+    /// Returns the translation if it covers the policy's requirements. Every backend ends its `prepare` with this.
     ///
     /// # Errors
     ///
@@ -295,7 +294,7 @@ impl Prepared {
         }
     }
 
-    /// Says which filters its hooks are under, and for which Landlock ABI; 0 = without Landlock.
+    /// Sets its hooks' filters and their Landlock ABI; 0 = without Landlock.
     #[must_use]
     pub const fn with_filters(mut self, filters: FilterSpec, landlock_abi: u32) -> Self {
         self.filters = Some(filters);
@@ -303,12 +302,12 @@ impl Prepared {
         self
     }
 
-    /// Returns what is done about each axis.
+    /// Returns the coverage of each axis.
     pub const fn axes(&self) -> &Axes<Coverage> {
         &self.axes
     }
 
-    /// Whether anything is done about any axis. What claims to confine has to prove it.
+    /// Returns whether any axis is enforced. A backend that claims to confine has to prove it.
     pub fn confines(&self) -> bool {
         self.axes
             .iter()
@@ -316,17 +315,17 @@ impl Prepared {
     }
 }
 
-/// What comes of [`Backend::start`].
+/// Future of [`Backend::start`].
 pub type Starting<'a> = Pin<Box<dyn Future<Output = Result<Started, Stop>> + Send + 'a>>;
 
-/// A mechanism that confines: asks the host once, translates policies, starts children.
+/// A confinement mechanism: probes the host once, translates policies, starts children.
 ///
 /// `docs/backends.md` says what it takes to write one.
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// Returns its name.
+    /// Returns the backend's name.
     fn name(&self) -> BackendName;
 
-    /// Asks this host what the mechanism can do here.
+    /// Probes the mechanism's abilities on this host.
     ///
     /// # Errors
     ///
@@ -340,7 +339,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Names a required axis that it cannot enforce on this host.
     fn prepare(&self, policy: &Policy) -> Result<Prepared, Unenforceable>;
 
-    /// Starts a child as its task's policy says, which [`Backend::prepare`] has translated.
+    /// Starts a child under its task's policy, which [`Backend::prepare`] has translated.
     ///
     /// # Errors
     ///
@@ -348,7 +347,7 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// refusal says `released`.
     fn start<'a>(&'a self, runner: &'a Runner, task: Task<'a>) -> Starting<'a>;
 
-    /// Whether it limits the number of tasks by a means of its own, so that the self-test tries that under it.
+    /// Returns whether the backend limits the number of tasks by its own means. The self-test then tries that under it.
     fn counts_tasks(&self) -> bool {
         false
     }

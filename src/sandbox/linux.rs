@@ -1,4 +1,4 @@
-//! Linux: what the rest of confinement takes from the system that it is compiled for.
+//! Linux: platform items that the rest of confinement uses.
 
 pub(in crate::sandbox) use crate::sandbox::{
     run::{
@@ -22,13 +22,13 @@ use crate::{
 /// A device that every system has and no shipped profile grants.
 pub(in crate::sandbox) const UNGRANTED_DEVICE: &str = "/dev/full";
 
-/// Whether a hook that has the network can make Unix sockets too.
+/// Whether the network right includes Unix sockets.
 pub(in crate::sandbox) const OUTBOUND_HAS_UNIX_SOCKETS: bool = false;
 
 /// Directories that shipped profiles grant and this system does not have.
 pub(in crate::sandbox) const LACKING: &[&str] = &[];
 
-/// Starts a child that nothing confines.
+/// Starts an unconfined child.
 ///
 /// # Errors
 ///
@@ -40,8 +40,8 @@ pub(in crate::sandbox) async fn start_unconfined(
     start(runner, BackendName::NOOP, None, task).await
 }
 
-/// Returns a backend, if Linux has it. `own_uid` says whether each hook gets a uid of its own; what makes containers is there
-/// where the configuration names it.
+/// Returns a backend, if Linux has it. `own_uid` says whether each hook gets a uid of its own; a container runtime exists if the
+/// configuration names it.
 pub fn backend(
     name: BackendName,
     runtime: Option<Runtime>,

@@ -1,4 +1,4 @@
-//! Confinement: asks backends what they enforce here, has it proved, and starts hooks under it.
+//! Confinement: probes backends, has them proved, and starts hooks under them.
 //!
 //! Only `Sandbox::start` makes a [`StartedHook`], from a child that executed the hook after its report covered the task.
 //! Nothing in a request can turn a report that is short into a run.
@@ -61,6 +61,6 @@ pub use self::{
     },
 };
 
-/// The range used where the configuration names none. Distributions give out 0 to 65535 to people and services, systemd
-/// 524288 to 1879048191 to containers and 2147352576 upwards to foreign images; between the last two nothing is assigned.
+/// The range used unless the configuration names one. Distributions give out 0 to 65535 to people and services, systemd 524288 to
+/// 1879048191 to containers and 2147352576 upwards to foreign images; between the last two nothing is assigned.
 pub const DEFAULT_UID_RANGE: RangeInclusive<u32> = 1_879_100_000..=1_879_104_095;

@@ -1,8 +1,8 @@
-//! What around the daemon keeps it from confining hooks, told from where and how that failed.
+//! Causes around the daemon that prevent confining hooks. They are inferred from where and how that failed.
 
 use crate::refusal::{Fact, Reason, Refusal};
 
-/// What is around the daemon, and what an operator can do about it.
+/// A cause around the daemon, and the remedy for an operator.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) struct Cause {
     pub(in crate::sandbox) fix: &'static str,
@@ -10,7 +10,7 @@ pub(in crate::sandbox) struct Cause {
 }
 
 impl Cause {
-    /// Refuses because of it: what failed, why, and the fix.
+    /// Refuses because of a cause: the failed operation, the cause, and the fix.
     pub(in crate::sandbox) fn refusal(cause: Option<Self>, failed: &str) -> Refusal {
         let Some(Self { fix, why }) = cause else {
             return Refusal::new(Reason::BackendUnconfirmed, failed);
@@ -20,7 +20,7 @@ impl Cause {
     }
 }
 
-/// An attempt of the self-test that fails without confinement too: whatever refuses it would hide that hookjail does not.
+/// An attempt of the self-test that fails without confinement too. Its cause would hide that hookjail does not refuse it.
 pub(in crate::sandbox) const CONTROL_FAILS: Cause = Cause {
     fix: "allow it to hookjail in the filter, service or container around it",
     why: "it fails without confinement too, which shows nothing",

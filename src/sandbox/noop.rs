@@ -1,4 +1,4 @@
-//! No confinement. Named by operators only, says so on every axis, and is never confirmed.
+//! No confinement. Used only if the operator names it; claims no axis, and is never confirmed.
 
 use crate::{
     policy::Policy,

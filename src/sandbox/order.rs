@@ -1,27 +1,28 @@
-//! Which backends a profile may run on: what the operator wrote, looked up.
+//! Lookup of the backends that a profile may run on, by the operator's lists.
 
 use std::collections::BTreeMap;
 
 use crate::{model::ProfileName, sandbox::BackendName};
 
-/// The operator's lists of backends, each in order of preference and without one that is named twice.
+/// The operator's lists of backends, in order of preference and without duplicates.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Order {
-    /// For every profile that has no other.
+    /// For every profile without a list of its own.
     pub default: Vec<BackendName>,
     /// For a profile, and for those that extend it.
     pub profiles: BTreeMap<ProfileName, Vec<BackendName>>,
 }
 
 impl Order {
-    /// Returns the list of a profile: that of the nearest in its line, which is the profile itself and then what it extends.
+    /// Returns the list of a profile. It is that of the nearest in its line, which is the profile itself and then those it
+    /// extends.
     pub fn of(&self, line: &[ProfileName]) -> &[BackendName] {
         line.iter()
             .find_map(|name| self.profiles.get(name))
             .unwrap_or(&self.default)
     }
 
-    /// Returns every backend that some list names, each once: those of the default first.
+    /// Returns every listed backend once: those of the default first.
     pub fn named(&self) -> Vec<BackendName> {
         let lists = std::iter::once(&self.default).chain(self.profiles.values());
         let mut named = Vec::new();

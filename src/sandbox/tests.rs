@@ -1,4 +1,4 @@
-//! What the documents say of the backends, held against the code.
+//! Compares the documents about backends with the code.
 
 use std::{fs, path::Path};
 
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Between these the table stands.
+/// Markers around the table.
 const MARKS: [&str; 2] = ["<!-- axes: begin -->\n", "<!-- axes: end -->\n"];
 
 #[test]

@@ -1,4 +1,4 @@
-//! The keeper: a process that outlives a killed daemon by the moment it takes to kill the hooks that are left.
+//! Keeper: a process that outlives a killed daemon, to kill the remaining hooks.
 //!
 //! A hook's first process dies with the daemon by its parent-death signal, its descendants do not. The keeper sleeps in
 //! a read from a pipe whose other end only the daemon holds; when that ends, it kills every process group that the table
@@ -31,7 +31,7 @@ use nix::{
 
 use super::host;
 
-/// How many process groups the table holds: more hooks than this never run at once.
+/// Number of process groups in the table: more hooks than this never run at once.
 const PLACES: usize = 16 * 1024;
 
 /// The daemon's handle on its keeper.
@@ -45,7 +45,7 @@ pub struct Keeper {
 
 #[derive(Debug)]
 struct KeeperProcess {
-    /// Held open for the daemon's life; its end wakes the keeper.
+    /// Held open for the daemon's life; end-of-file wakes the keeper.
     alive: OwnedFd,
 }
 
@@ -56,7 +56,7 @@ impl KeeperProcess {
         Ok(Self { alive })
     }
 
-    /// Whether it was killed: a pipe that nobody can read any more has an error.
+    /// Returns whether the keeper was killed. A pipe without a reader has an error.
     fn has_ended(&self) -> io::Result<bool> {
         let mut looked = [PollFd::new(self.alive.as_fd(), PollFlags::empty())];
         Ok(poll(&mut looked, PollTimeout::ZERO)? > 0)
@@ -65,7 +65,7 @@ impl KeeperProcess {
 
 #[derive(Debug, Default)]
 struct Places {
-    /// How many places, from the first on, were ever taken: the others were never written to.
+    /// Number of places, from the first on, that were ever taken. The others were never written to.
     ever_taken: usize,
     free: Vec<usize>,
 }
@@ -93,12 +93,12 @@ impl Keeper {
         })
     }
 
-    /// Has groups written into a file too, from `begin` on. The first file that is given stays.
+    /// Records groups in a file too, from `begin` on. The first file that is given stays.
     pub fn note_in(&self, file: Arc<File>) {
         self.notes.get_or_init(|| file);
     }
 
-    /// Starts another process where somebody killed the keeper's, and returns whether that was so.
+    /// Replaces the keeper's process if it was killed, and returns whether it was.
     ///
     /// # Errors
     ///
@@ -129,8 +129,8 @@ impl Keeper {
         })
     }
 
-    /// Whether a process group is that of a running hook. 0, which is what the kernel calls a group that was made in another
-    /// process id namespace, is none: in the table it means a free place.
+    /// Returns whether a process group is that of a running hook. 0, which is what the kernel calls a group that was made in
+    /// another process id namespace, is none: in the table it means a free place.
     pub fn watches(&self, group: i32) -> bool {
         if group == 0 {
             return false;
@@ -142,7 +142,7 @@ impl Keeper {
     }
 }
 
-/// A place in the keeper's table. Dropping it ends the keeper's care: the group must be dead and reaped by then.
+/// A place in the keeper's table. Dropping it ends the keeper's watch: the group must be dead and reaped by then.
 #[derive(Debug)]
 pub struct Place {
     index: usize,
@@ -150,14 +150,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns where the group is written: by the child itself before it executes anything, so that there is no moment in which
-    /// it could have children and the keeper not know.
+    /// Returns the entry into which the child writes its group. It does so before it executes anything, so that it never has
+    /// children that the keeper does not watch.
     pub fn entry(&self) -> &'static AtomicI32 {
         &self.keeper.table[self.index]
     }
 
-    /// Returns where and how the child writes its group down for the daemon that comes next, if there is a file: whose rights the
-    /// hook has, and whether filters decide about its calls.
+    /// Returns where and how the child records its group for the next daemon; `None` without a file. The record has the hook's
+    /// uid, and whether filters decide about its calls.
     pub fn note(&self, uid: u32, filtered: bool) -> Option<Note> {
         let file = Arc::clone(self.keeper.notes.get()?);
         Some(Note {
@@ -173,10 +173,10 @@ impl Place {
     }
 }
 
-/// Where groups begin in their file; before them is room for what whoever made it says of itself.
+/// Offset at which groups begin in their file. Before it is room for a header of the file's creator.
 pub const NOTES_BEGIN: usize = 256;
 
-/// Where and how a child writes its group down.
+/// Where and how a child records its group.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     not(target_os = "linux"),
@@ -192,27 +192,27 @@ pub struct Note {
     pub(in crate::sys) uid: u32,
 }
 
-/// A process group as it is written down.
+/// A recorded process group.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
 pub struct NotedGroup {
-    /// A moment of its first process's life, before it executed anything: nanoseconds since the system was started.
+    /// Time in the first process's life before its exec, nanoseconds since boot.
     pub since: u64,
-    /// Its id; 0: there is none.
+    /// The group's id; 0: there is none.
     pub group: i32,
-    /// Whose rights it has.
+    /// The group's uid.
     pub uid: u32,
     /// Whether filters decide about its system calls: 1 or 0.
     pub filtered: u32,
-    /// Nothing: there are no bytes that are not written.
+    /// Padding, so that all bytes are written.
     pub zero: u32,
 }
 
 impl NotedGroup {
-    /// How long it is in the file.
+    /// Size of a record in the file.
     pub const BYTES: usize = size_of::<Self>();
 
-    /// Reads it.
+    /// Parses a record.
     pub fn read(bytes: &[u8; Self::BYTES]) -> Self {
         let [a, b, c, d, e, f, g, h, rest @ ..] = *bytes;
         let mut words = [0; 4];

@@ -1,4 +1,4 @@
-//! What a process says when it has to end at once: on a signal, an abort or a panic.
+//! Last answer of a process that ends at once: on a signal, abort or panic.
 
 use std::{
     mem::{self, MaybeUninit},
@@ -10,21 +10,21 @@ use std::{
 use libc::c_int;
 use nix::sys::time::{TimeVal, TimeValLike};
 
-/// An end of this process.
+/// Exit code and last output of this process.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LastAnswer {
     /// The exit code.
     pub code: i32,
-    /// What it writes to stderr.
+    /// Output to stderr.
     pub stderr: Vec<u8>,
-    /// What it writes to stdout.
+    /// Output to stdout.
     pub stdout: Vec<u8>,
 }
 
-/// The one that holds now; it is never freed, because a signal may be reading it.
+/// The current answer; never freed, because a signal handler may be reading it.
 static LAST: AtomicPtr<LastAnswer> = AtomicPtr::new(ptr::null_mut());
 
-/// Signals by which a process is ended: by its terminal, whoever started it, a limit or a timer, or a fault of its own.
+/// Signals that end a process. They come from its terminal, its parent, a limit or a timer, or a fault of its own.
 const ANSWERED: [c_int; 14] = [
     libc::SIGABRT,
     libc::SIGALRM,
@@ -42,8 +42,8 @@ const ANSWERED: [c_int; 14] = [
     libc::SIGXCPU,
 ];
 
-/// Signals that end no process, stop it or let it go on, and the two that nobody can catch. A closed pipe is an error of
-/// `write`, which the standard library sees to.
+/// Signals that end no process, stop or continue it, or cannot be caught. A closed pipe is an error of `write`, which the
+/// standard library handles.
 const LEFT_ALONE: [c_int; 10] = [
     libc::SIGCHLD,
     libc::SIGCONT,
@@ -57,16 +57,16 @@ const LEFT_ALONE: [c_int; 10] = [
     libc::SIGWINCH,
 ];
 
-/// The highest number of a signal, those for real-time included.
+/// The highest signal number, including real-time signals.
 const HIGHEST: c_int = if cfg!(target_os = "linux") { 64 } else { 31 };
 
-/// Has an answer given where this process has to end at once, instead of any that held before. Meant to be called a few times
-/// in the life of a process: none is freed.
+/// Sets the answer for when this process has to end at once. It replaces any earlier one. Meant to be called a few times in the
+/// life of a process: none is freed.
 pub fn keep_last_answer(answer: LastAnswer) {
     LAST.store(Box::into_raw(Box::new(answer)), Ordering::Release);
 }
 
-/// Gives the answer that is kept, and ends this process: the one way out that neither allocates nor locks nor runs anything else.
+/// Writes the kept answer and ends this process. Neither allocates nor locks, and runs no other code.
 pub fn give_last_answer() -> ! {
     let last = LAST.load(Ordering::Acquire);
     // SAFETY: it is null, or a pointer that `keep_last_answer` made of a box that is never freed nor changed.
@@ -82,8 +82,8 @@ pub fn give_last_answer() -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Has the answer that is kept given once a time is over, whatever this process does or waits for then, instead of any time that
-/// was said before; `None` = at no time. Meant for a process that answers signals.
+/// Schedules the kept answer for when a time is over, whatever this process does then. It replaces any earlier time; `None` = at
+/// no time. Meant for a process that answers signals.
 pub fn give_last_answer_after(time: Option<Duration>) {
     let micros = time.map_or(0, |time| {
         // Nothing at all would be no timer, and nobody waits for a century.
@@ -102,8 +102,8 @@ pub fn give_last_answer_after(time: Option<Duration>) {
     unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const timer, ptr::null_mut()) };
 }
 
-/// Has the signals that would end this process give the answer that is kept, or end nothing: those by which nobody ends a process
-/// are held back, all of them by one call. Meant for a process that has not started threads yet.
+/// Handles the signals that would end this process by the kept answer, or blocks them. Blocked are those that nobody uses to end
+/// a process, all of them by one call. Meant for a process that has not started threads yet.
 ///
 /// Those that are ignored stay so, but for SIGALRM: whoever started this process may have had it ignored or held back.
 pub fn answer_signals() {
@@ -125,7 +125,7 @@ pub fn answer_signals() {
     change_mask(libc::SIG_SETMASK, &mask);
 }
 
-/// Lets through what [`answer_signals`] holds back, for a process that starts others: they would inherit it.
+/// Unblocks the signals that [`answer_signals`] blocks. For a process that starts others: they would inherit the mask.
 pub fn hold_no_signals() {
     change_mask(libc::SIG_UNBLOCK, &signals(is_held_back));
 }
@@ -147,7 +147,7 @@ fn signals(is_one: impl Fn(&c_int) -> bool) -> libc::sigset_t {
     set
 }
 
-/// Changes which signals are held back from this thread, and returns which were.
+/// Changes this thread's signal mask, and returns the former one.
 fn change_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
     let mut old = signals(|_| false);
     // SAFETY: both pointers lead to valid sets that live. It fails for no `how` that there is.
@@ -155,7 +155,7 @@ fn change_mask(how: c_int, set: &libc::sigset_t) -> libc::sigset_t {
     old
 }
 
-/// Has a signal handled, and returns how it was; `None` where it cannot be.
+/// Sets a signal's handler, and returns the former one; `None` where it cannot be set.
 fn handle(signal: c_int, handler: libc::sighandler_t) -> Option<libc::sighandler_t> {
     // SAFETY: all of it is integers, null pointers and a set of signals, for which zero bytes are valid values.
     let mut old: libc::sigaction = unsafe { mem::zeroed() };
@@ -176,7 +176,7 @@ extern "C" fn on_signal(_: c_int) {
     give_last_answer()
 }
 
-/// Writes as much as can be written: there is nobody to tell of the rest.
+/// Writes as much as possible, ignoring errors: there is no channel left to report them.
 fn write_all(fd: c_int, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         // SAFETY: pointer and length are those of a slice that lives; the kernel only reads it.

@@ -1,4 +1,4 @@
-//! The only unsafe code of hookjail: how hooks are started and waited for, and the few calls that no safe wrapper offers.
+//! All unsafe code of hookjail: starting and reaping hooks, and calls without a safe wrapper.
 //!
 //! There are two sets of it under the same names. On Linux one clone starts hooks: a child of a multi-threaded process may
 //! only make raw system calls before `execve` (no allocation, no lock, no thread-local storage, no panic), so everything it

@@ -1,4 +1,4 @@
-//! What is the same on every system.
+//! Items common to every system.
 
 use std::{ffi::CString, io, os::fd::AsRawFd, ptr, time::Duration};
 
@@ -12,10 +12,10 @@ use nix::{
 };
 use serde::{Deserialize, Serialize};
 
-/// More descriptors than any daemon needs: 16,384 hooks and 65,536 connections.
+/// Limit on descriptors, above any daemon's needs: 16,384 hooks and 65,536 connections.
 const DESCRIPTORS: libc::rlim_t = 512 * 1024;
 
-/// Whose rights the hook has, where the daemon can choose.
+/// Identity of the hook, where the daemon can choose.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Identity {
     /// Group id; the only group.
@@ -24,14 +24,14 @@ pub struct Identity {
     pub uid: u32,
 }
 
-/// What becomes of symbolic links on the way.
+/// Treatment of symbolic links in a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Links {
-    /// They are followed.
+    /// Links are followed.
     Followed,
-    /// They are followed where they say by name where they lead, which links to descriptors do not.
+    /// Links with a target path are followed; links to descriptors are not.
     FollowedByName,
-    /// They are refused.
+    /// Links are refused.
     Refused,
 }
 
@@ -57,7 +57,7 @@ pub struct Reaped {
     pub user: Duration,
 }
 
-/// A null-terminated list of pointers to strings, as `execve` wants it.
+/// A null-terminated list of pointers to strings, for `execve`.
 #[derive(Debug)]
 pub(in crate::sys) struct PointerList(Vec<*const libc::c_char>);
 
@@ -83,7 +83,7 @@ impl PointerList {
     }
 }
 
-/// Opens `/dev/null` at 0, 1 and 2 where the process was started without them: a pipe must never *be* one of these.
+/// Opens `/dev/null` at 0, 1 and 2 where they are closed. A pipe must never *be* one of these.
 ///
 /// # Errors
 ///
@@ -99,8 +99,8 @@ pub fn occupy_standard_fds() -> io::Result<()> {
     }
 }
 
-/// Raises this process's soft limit of descriptors to its hard one, and returns what it is then. What it starts gets limits
-/// of its own.
+/// Raises this process's soft limit of descriptors to its hard one, and returns it. The programs that it starts get limits of
+/// their own.
 ///
 /// # Errors
 ///
@@ -118,7 +118,7 @@ pub fn raise_descriptor_limit() -> io::Result<usize> {
     Ok(usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
-/// Has a write beyond this process's own file size limit fail with `EFBIG` instead of ending the process.
+/// Ignores SIGXFSZ. A write beyond this process's own file size limit then fails with `EFBIG` instead of ending the process.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What a runtime is told: an OCI bundle's configuration. Pure.
+//! Configuration of an OCI runtime bundle. Pure.
 //!
 //! A fixed template: a request reaches it as paths that were opened and as nothing else. Arguments and environment of the hook
 //! never come here; they go to the container's first process over its socket. Source of the fields: the OCI runtime
@@ -17,10 +17,10 @@ use crate::{
     sys::Identity,
 };
 
-/// Where the container's own processes are seen.
+/// Path of the container's own `/proc`.
 pub(in crate::sandbox) const PROC: &str = "/proc";
 
-/// What kind of file is mounted.
+/// Kind of a mounted file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) enum Kind {
     Device,
@@ -29,7 +29,7 @@ pub(in crate::sandbox) enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind that a mode stands for.
+    /// Returns the kind for a mode.
     pub(in crate::sandbox) const fn of(mode: u32) -> Self {
         match mode & libc::S_IFMT {
             libc::S_IFBLK | libc::S_IFCHR => Self::Device,
@@ -39,38 +39,38 @@ impl Kind {
     }
 }
 
-/// One place of the host that is mounted into a container.
+/// A host path that is mounted into a container.
 #[derive(Clone, Debug)]
 pub(in crate::sandbox) struct Bind {
     pub(in crate::sandbox) executable: bool,
     pub(in crate::sandbox) inode: Inode,
     pub(in crate::sandbox) kind: Kind,
-    /// Where it lies on the host.
+    /// Path on the host.
     pub(in crate::sandbox) source: String,
-    /// Where it lies in the container.
+    /// Path in the container.
     pub(in crate::sandbox) target: String,
     pub(in crate::sandbox) writable: bool,
 }
 
-/// Everything that a container's configuration depends on.
+/// Inputs of a container's configuration.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Bundle<'a> {
-    /// Sorted: what lies below another comes after it.
+    /// Sorted: a path comes after the one that contains it.
     pub(in crate::sandbox) binds: Vec<Bind>,
-    /// Where a runtime that wants a control group of its own makes it.
+    /// Path at which a runtime that wants its own cgroup makes it.
     pub(in crate::sandbox) cgroups_path: Option<String>,
-    /// Whose rights; `None` = those of the daemon's own user, in a user namespace.
+    /// Identity of its processes; `None` = the daemon's user's, in a user namespace.
     pub(in crate::sandbox) identity: Option<Identity>,
     pub(in crate::sandbox) network: Network,
-    /// The daemon's own user and group.
+    /// The daemon's uid and gid.
     pub(in crate::sandbox) own: (u32, u32),
     pub(in crate::sandbox) scratch: &'a str,
-    /// How much the scratch directory holds, bytes.
+    /// Size of the scratch directory, bytes.
     pub(in crate::sandbox) scratch_bytes: u64,
 }
 
 impl Bind {
-    /// Whether rights come to executing and to writing.
+    /// Returns whether rights include executing, and writing.
     pub(in crate::sandbox) const fn uses(rights: Rights) -> (bool, bool) {
         match rights {
             Rights::Directory(access) | Rights::File(access) => match access {
@@ -102,7 +102,7 @@ impl Bind {
 }
 
 impl Bundle<'_> {
-    /// Returns what the runtime reads as `config.json`.
+    /// Returns the runtime's `config.json`.
     pub(in crate::sandbox) fn config(&self) -> Value {
         let user = self.user();
         let proc = json!({
@@ -146,7 +146,7 @@ impl Bundle<'_> {
         })
     }
 
-    /// Returns whose rights the container's processes have, as it names them.
+    /// Returns the identity of the container's processes, as seen inside it.
     fn user(&self) -> Identity {
         // Runtimes want the one user that can be mapped to be root in there. It has no capability.
         self.identity.unwrap_or(Identity { gid: 0, uid: 0 })
@@ -178,7 +178,7 @@ impl Bundle<'_> {
         linux
     }
 
-    /// Returns where something is mounted on the container's root itself, and whether it is a directory.
+    /// Returns the mount points on the container's root itself, and which are directories.
     pub(in crate::sandbox) fn places(&self) -> impl Iterator<Item = (&str, bool)> {
         let lies_in_another = |target: &str| {
             self.binds
@@ -194,7 +194,7 @@ impl Bundle<'_> {
             .chain([(PROC, true), (self.scratch, true)])
     }
 
-    /// Returns what the first process of the container must find.
+    /// Returns the mounts that the container's first process must find.
     pub(in crate::sandbox) fn expected(&self) -> std::io::Result<Vec<Expected>> {
         let binds = self.binds.iter().map(|bind| {
             Ok(Expected {

@@ -1,4 +1,4 @@
-//! What a daemon and the first process of a container say to each other, over a socket that is mounted into the container.
+//! Messages between a daemon and a container's first process. They go over a socket that is mounted into the container.
 //!
 //! The daemon sends one [`Order`] with the hook's three pipes. The container's first process answers with [`Answer`]s, and ends
 //! with everything in the container when the daemon's end of the socket closes.
@@ -17,7 +17,8 @@ use crate::{
     sys::{Described, Reaped},
 };
 
-/// More than any order is long: argv and environment are limited to 2 MiB, which JSON's numbers make four times as long.
+/// Length limit of a message, bytes, above that of any order. Argv and environment are limited to 2 MiB, which JSON's numbers
+/// make four times as long.
 const LONGEST: usize = 32 * 1024 * 1024;
 
 /// A file by what it is, whatever its name leads to.
@@ -90,7 +91,7 @@ pub(in crate::sandbox) enum Answer {
     Released { errno: i32, filters: u32 },
 }
 
-/// Returns a message as it goes over the socket: its length as four bytes, and JSON.
+/// Encodes a message for the socket: its length as four bytes, and JSON.
 pub(in crate::sandbox) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4];
     serde_json::to_writer(&mut bytes, message)?;
@@ -99,7 +100,7 @@ pub(in crate::sandbox) fn encode(message: &impl Serialize) -> io::Result<Vec<u8>
     Ok(bytes)
 }
 
-/// Returns how long the message behind a length is.
+/// Decodes the length of a message.
 ///
 /// # Errors
 ///
@@ -112,7 +113,7 @@ pub(in crate::sandbox) fn length(bytes: [u8; 4]) -> io::Result<usize> {
     Ok(length)
 }
 
-/// Reads a message that is there whole.
+/// Decodes a complete message.
 ///
 /// # Errors
 ///
@@ -121,7 +122,7 @@ pub(in crate::sandbox) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Resul
     Ok(serde_json::from_slice(bytes)?)
 }
 
-/// Returns a path as messages carry it: bytes, since a name need not be UTF-8.
+/// Encodes a path for a message: as bytes, since a name need not be UTF-8.
 ///
 /// # Errors
 ///
@@ -130,7 +131,7 @@ pub(in crate::sandbox) fn packed(path: &Path) -> io::Result<CString> {
     Ok(CString::new(path.as_os_str().as_bytes())?)
 }
 
-/// Returns the path that a message carries.
+/// Decodes the path of a message.
 pub(in crate::sandbox) fn path(packed: &CString) -> &Path {
     Path::new(OsStr::from_bytes(packed.to_bytes()))
 }

@@ -1,4 +1,4 @@
-//! The control group of one run (version 2): what bounds the memory and the tasks of a whole container.
+//! Cgroup of one run (version 2): limits the memory and tasks of a whole container.
 //!
 //! The daemon makes it and puts the container's first process into it before that one is told anything, so that a limit does not
 //! depend on how a runtime is configured. Source: the kernel's `admin-guide/cgroup-v2.rst`.
@@ -26,29 +26,29 @@ use crate::{
     util::trusted_file::{self, Untrusted},
 };
 
-/// What a group of ours must be able to limit.
+/// Controllers that a run's cgroup needs.
 const CONTROLLERS: [&str; 2] = ["memory", "pids"];
 
-/// The start of the name of every run's group.
+/// Name prefix of run cgroups.
 const PREFIX: &str = "hookjail-";
 
-/// How often, and after what time each, the removal of a group is tried again in which processes are still ending.
+/// Number of retries of a cgroup's removal while processes in it end, and their interval.
 const REMOVAL: (u32, Duration) = (50, Duration::from_millis(10));
 
-/// Where runtimes take the hierarchy of version 2 to be.
+/// Mount point at which runtimes expect the version 2 hierarchy.
 const HIERARCHY: &str = "/sys/fs/cgroup";
 
-/// The group of one run. Dropping it kills what is in it and removes it.
+/// Cgroup of one run. Dropping it kills its processes and removes it.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Group {
-    /// Held for life: no other daemon takes it for one that was left behind.
+    /// Held for life, so that no other daemon takes it for one left behind.
     _lock: Flock<File>,
     path: PathBuf,
     tasks: u64,
     memory: Option<u64>,
 }
 
-/// Has what is below a group limit memory and tasks.
+/// Enables the memory and task limits for cgroups below a parent.
 ///
 /// # Errors
 ///
@@ -97,8 +97,8 @@ pub(in crate::sandbox) fn prepare(parent: &Path) -> Result<(), Absent> {
     })
 }
 
-/// Removes the groups that killed daemons left, and runtimes with them. What cannot be removed is reported and left: a runtime of
-/// another daemon may still be in a group of its own, which nobody locks.
+/// Removes the cgroups that killed daemons left, and the runtimes in them. One that cannot be removed is reported and left: a
+/// runtime of another daemon may still be in a group of its own, which nobody locks.
 pub(in crate::sandbox) fn sweep(parent: &Path) {
     let look = lock(parent, FlockArg::LockExclusive)
         .and_then(|making| Ok((making, fs::read_dir(parent)?)));
@@ -124,8 +124,8 @@ pub(in crate::sandbox) fn sweep(parent: &Path) {
     }
 }
 
-/// Returns how a runtime is to name the group that it makes for a container of this id, so that a later daemon finds what a
-/// killed runtime left; `None` where it could not name one there.
+/// Returns the cgroup path that a runtime uses for a container of this id. By it a later daemon finds the remains of a killed
+/// runtime; `None` where the runtime could not name one there.
 pub(in crate::sandbox) fn of_runtime(parent: &Path, id: &str) -> Option<String> {
     let below = parent.strip_prefix(HIERARCHY).ok()?;
     Some(format!("/{}/{id}", below.to_str()?))
@@ -136,7 +136,7 @@ fn lock(group: &Path, how: FlockArg) -> io::Result<Flock<File>> {
 }
 
 impl Group {
-    /// Makes a group below one that is prepared.
+    /// Makes a cgroup below a prepared one.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Puts a process into it, and asks the kernel whether it is there and what the limits are.
+    /// Moves a process into the cgroup, and verifies its membership and the limits.
     ///
     /// # Errors
     ///
@@ -206,7 +206,7 @@ impl Group {
         Ok(seen)
     }
 
-    /// Whether the kernel ended what was in it because it needed more memory than it may.
+    /// Returns whether the kernel killed a process in it at the memory limit.
     pub(in crate::sandbox) fn ran_out_of_memory(&self) -> bool {
         let events = self.get("memory.events").unwrap_or_default();
         let count = |line: &str| line.strip_prefix("oom_kill ")?.parse::<u64>().ok();
@@ -221,7 +221,7 @@ impl Group {
         Ok(text.trim_end().to_owned())
     }
 
-    /// Never makes a file: there is none in a group that the kernel did not make.
+    /// Writes a control file, never making one: the kernel makes those of a cgroup.
     fn set(&self, file: &str, value: &str) -> io::Result<()> {
         let mut file = File::options().write(true).open(self.path.join(file))?;
         io::Write::write_all(&mut file, value.as_bytes())

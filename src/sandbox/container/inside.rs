@@ -1,5 +1,5 @@
-//! The first process of a container: this same program, which finds out whether the container is as ordered, has a child
-//! confine itself further and execute the hook, and says how that ended.
+//! First process of a container, run by this same program. It verifies that the container is as ordered, starts a child that
+//! confines itself further and executes the hook, and reports how that ended.
 //!
 //! The hook is not the first process itself: that one cannot be ended by signals that it sends to itself, and inherits
 //! orphans that it does not know. When this process ends, the kernel kills everything else in the container.
@@ -35,22 +35,22 @@ use crate::{
     sys::{self, Action, Attempt, Job, JobParts, Launch, LogFlags, Step},
 };
 
-/// Where the socket lies in every container.
+/// Path of the socket in every container.
 pub(in crate::sandbox) const SOCKET: &str = "/.hookjail/socket";
 
-/// Where this program lies in every container.
+/// Path of this program in every container.
 pub(in crate::sandbox) const PROGRAM: &str = "/.hookjail/init";
 
-/// What the program is called with as the first process of a container.
+/// Argument that runs the program as the first process of a container.
 pub(in crate::sandbox) const ARGUMENT: &str = "container-init";
 
-/// Its threads: the one that waits, the one that starts the hook, and the one that watches for the daemon's end.
+/// Number of its threads. One waits, one starts the hook, and one watches for the daemon's end.
 pub(in crate::sandbox) const TASKS: u64 = 3;
 
-/// Nothing could be said to the daemon.
+/// Exit code after a failure to report to the daemon.
 const UNHEARD: u8 = 125;
 
-/// Does what a daemon orders over the socket. Meant for the first process of a container, and harmless anywhere else.
+/// Executes a daemon's order from the socket. Meant for the first process of a container, and harmless anywhere else.
 pub fn run() -> ExitCode {
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
@@ -80,7 +80,7 @@ fn serve() -> io::Result<()> {
     }
 }
 
-/// Whether everything is as ordered, and nothing else is there.
+/// Checks that the container is as ordered, without anything else.
 fn examine(order: &Order) -> io::Result<()> {
     let wrong = |place: &Path, what: &str| {
         io::Error::other(format!("`{}` in the container {what}", place.display()))
@@ -110,7 +110,7 @@ fn examine(order: &Order) -> io::Result<()> {
     }
 }
 
-/// Starts the child, waits for it, and says what came of it.
+/// Starts the child, waits for it, and reports the result.
 fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::Result<()> {
     let Filters {
         closing, inherited, ..
@@ -215,7 +215,8 @@ fn stuck(step: Step, errno: i32) -> Answer {
     Answer::Stuck { errno, step }
 }
 
-/// Ends the container when the daemon has gone, or has lost interest. Passes on its word that it has looked at the hook.
+/// Ends the container when the daemon is gone or has closed the connection. Passes on its confirmation that it has inspected the
+/// hook.
 fn end_with(mut daemon: UnixStream) -> io::Result<mpsc::Receiver<()>> {
     let (look, seen) = mpsc::channel();
     thread::Builder::new().spawn(move || {

@@ -1,5 +1,5 @@
-//! Confines by an OCI runtime of the host: what is not mounted into a container is not there, and the filters of the
-//! other Linux backend say which calls exist.
+//! Confines by an OCI runtime of the host. Files that are not mounted into a container are absent, and the filters of the other
+//! Linux backend decide about system calls.
 //!
 //! The runtime makes the container and executes this same program in it ([`inside`]), which looks at what it finds, loads
 //! the filters into a child and has it execute the hook.
@@ -46,7 +46,7 @@ pub enum RuntimeKind {
 impl RuntimeKind {
     const ALL: [Self; 2] = [Self::Crun, Self::Runc];
 
-    /// Returns the kind of the runtime that a program's name stands for.
+    /// Returns the runtime's kind by its program's name.
     pub fn of(program: &Path) -> Option<Self> {
         let name = program.file_name()?;
         Self::ALL.into_iter().find(|kind| name == kind.name())
@@ -64,13 +64,13 @@ impl RuntimeKind {
 /// An OCI runtime of this host.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Runtime {
-    /// The control group (version 2) below which each container gets its own; `None` = none does.
+    /// The cgroup (version 2) below which each container gets its own; `None` = none does.
     pub control_group: Option<PathBuf>,
-    /// Which command line it understands.
+    /// Its command-line interface.
     pub kind: RuntimeKind,
-    /// Its program, absolute.
+    /// Absolute path of its program.
     pub path: PathBuf,
-    /// The system of its containers; `None` = the host's.
+    /// Root file system of its containers; `None` = the host's.
     pub root: Option<RootSpec>,
 }
 
@@ -96,12 +96,12 @@ impl Runtime {
     }
 }
 
-/// What a container is made by, and which filters apply in it.
+/// The runtime of a container, and its filters.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct ContainerSpec {
-    /// What the filters depend on.
+    /// Inputs of the filters.
     pub filters: FilterSpec,
-    /// What makes it.
+    /// The runtime.
     pub runtime: Arc<Runtime>,
 }
 
@@ -113,8 +113,8 @@ pub struct Container {
 }
 
 impl Container {
-    /// Uses a runtime, and clears away the control groups that killed daemons left. `own_uid_for_hooks` says whether each hook
-    /// gets a uid of its own.
+    /// Creates a backend and removes the cgroups that killed daemons left. `own_uid_for_hooks` says whether each hook gets a uid
+    /// of its own.
     pub fn new(runtime: Runtime, own_uid_for_hooks: bool) -> Self {
         if let Some(parent) = &runtime.control_group {
             group::sweep(parent);
@@ -193,7 +193,8 @@ impl Backend for Container {
     }
 }
 
-/// Returns the filters in a container: what is not mounted cannot be reached, so that none needs to stand in for a missing right.
+/// Returns the filters in a container. Files that are not mounted are out of reach, so that no filter needs to stand in for a
+/// missing right.
 const fn filters(policy: &Policy) -> FilterSpec {
     FilterSpec {
         mounts: false,

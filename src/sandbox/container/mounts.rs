@@ -1,4 +1,4 @@
-//! Whether what is mounted in a container is what was ordered: pure, over the text of `/proc/self/mountinfo`.
+//! Compares a container's mounts with its order. Pure, over the text of `/proc/self/mountinfo`.
 
 use std::{
     ffi::OsString,
@@ -11,7 +11,7 @@ use crate::sandbox::container::{
     channel::{Expected, path},
 };
 
-/// What every container has beside what is ordered.
+/// Mounts of every container beside the ordered ones.
 const OF_CONTAINERS: [&str; 2] = ["/", PROC];
 
 /// A mount, as the kernel lists it.
@@ -21,7 +21,7 @@ struct Mount {
     point: PathBuf,
 }
 
-/// Compares what is mounted with what was ordered.
+/// Compares the mounts with the order.
 ///
 /// A mount below an expected one is part of it, and must not allow more than it.
 ///
@@ -71,7 +71,7 @@ pub(in crate::sandbox) fn examine(mountinfo: &str, expected: &[Expected]) -> Res
     }
 }
 
-/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`: see proc_pid_mountinfo(5).
+/// Parses a line: `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`. See proc_pid_mountinfo(5).
 fn parse(line: &str) -> Option<Mount> {
     let mut fields = line.split(' ').skip(4);
     let point = unescaped(fields.next()?)?;
@@ -79,7 +79,7 @@ fn parse(line: &str) -> Option<Mount> {
     Some(Mount { options, point })
 }
 
-/// Takes back the kernel's `\040` for a space, and the like.
+/// Decodes the kernel's escapes, such as `\040` for a space.
 fn unescaped(text: &str) -> Option<PathBuf> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! From a bundle to a container whose first process has released the hook.
+//! Starts a container from a bundle, up to the hook's release.
 
 use std::{
     env,
@@ -56,13 +56,13 @@ use crate::{
     sys::{self, Attempt, Identity, Job, JobParts, LogFlags, Reaped, Step, WaitStatus},
 };
 
-/// How long the last words of a container that has ended, and the runtime's own clearing up, may take.
+/// Time limit for an ended container's last answers and the runtime's cleanup.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long what a container said before its deadline may take to be read after it.
+/// Grace period for reading answers sent before the deadline.
 const READ_GRACE: Duration = Duration::from_millis(5);
 
-/// How a hook ended that was killed with its container: what it used until then, nobody was left to say.
+/// End of a hook that was killed with its container. No process was left to report its usage.
 const KILLED: Option<Reaped> = Some(Reaped {
     max_rss_bytes: 0,
     status: WaitStatus::Signaled(libc::SIGKILL),
@@ -70,7 +70,7 @@ const KILLED: Option<Reaped> = Some(Reaped {
     user: Duration::ZERO,
 });
 
-/// How much of what a runtime prints is kept.
+/// Limit on a runtime's kept output, bytes.
 const RUNTIME_OUTPUT_BYTES: usize = 4 * 1024;
 
 /// A container whose first process has done its task, or has released the hook.
@@ -83,7 +83,7 @@ struct Contained {
     runtime: RunningRuntime,
 }
 
-/// What is said to the first process of a container, and what it answers.
+/// Messages to the container's first process, and its answers.
 #[derive(Debug)]
 struct Conversation {
     channel: UnixStream,
@@ -94,13 +94,13 @@ struct Conversation {
     uid: u32,
 }
 
-/// A runtime that keeps a container: it ends with it.
+/// A runtime that keeps a container, and ends with it.
 #[derive(Debug)]
 struct RunningRuntime {
     hold: Hold,
     pid: i32,
     pidfd: OwnedFd,
-    /// What it prints.
+    /// The runtime's output.
     words: Pipes,
 }
 
@@ -114,15 +114,15 @@ struct Running {
     _words: Pipes,
 }
 
-/// What the first process of a container made of its task.
+/// Result of the first process's task.
 enum Outcome {
-    /// Of each attempt what it returned.
+    /// Result of each attempt.
     Attempted(Vec<Option<isize>>),
-    /// The hook is released: the errno where it could not be executed, and what was seen of it.
+    /// The hook is released, with the evidence. `errno` is that of a failed exec.
     Released { errno: i32, evidence: Vec<Evidence> },
 }
 
-/// A container ended and did not say how its hook did.
+/// A container that ended without reporting its hook's end.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the container ended without saying how the hook did (its runtime: {0:?})")]
 struct Gone(Option<WaitStatus>);
@@ -175,7 +175,7 @@ pub(in crate::sandbox) async fn start(
     }))
 }
 
-/// By what a container is made.
+/// The runtime and its inputs for one container.
 #[derive(Clone, Copy)]
 struct Call<'a> {
     runner: &'a Runner,
@@ -183,7 +183,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Makes a container and has its first process carry out a task in it.
+    /// Makes a container and has its first process carry out a task.
     async fn contain(
         self,
         task: &Task<'_>,
@@ -276,7 +276,7 @@ impl Call<'_> {
         })
     }
 
-    /// Has the first process of a container carry out an order, up to the hook's release.
+    /// Sends an order to a container's first process, and follows it up to release.
     async fn converse(
         self,
         talk: &mut Conversation,
@@ -393,7 +393,7 @@ impl Call<'_> {
         Ok(called)
     }
 
-    /// Returns what is mounted, sorted by where.
+    /// Returns the mounts, sorted by target.
     fn binds(self, task: &Task<'_>, home: &Path, socket: &Path) -> Result<Vec<Bind>, Stop> {
         let fault = |e: io::Error| Fault::new("cannot look at what a container is to have", e);
         let program = own_program()
@@ -477,7 +477,7 @@ impl Call<'_> {
     }
 }
 
-/// How a runtime is started.
+/// Command line of a runtime.
 struct Command {
     argv: Vec<CString>,
     environment: Vec<CString>,
@@ -486,7 +486,7 @@ struct Command {
 }
 
 impl Command {
-    /// Returns how a runtime is started that makes a container and ends with it.
+    /// Returns the command of a runtime that makes a container and ends with it.
     fn of(runtime: &Runtime, home: &Path, id: &str) -> Result<Self, Stop> {
         let fault = |e: NulError| Fault::new("cannot start the container runtime", e);
         let program = runtime
@@ -512,7 +512,7 @@ impl Command {
     }
 }
 
-/// Returns a mount of the daemon's own.
+/// Returns a mount of one of the daemon's own files.
 fn own(source: &Path, target: &str, executable: bool, writable: bool) -> Result<Bind, Stop> {
     let found = source
         .metadata()
@@ -527,8 +527,8 @@ fn own(source: &Path, target: &str, executable: bool, writable: bool) -> Result<
     })
 }
 
-/// Waits for something until a deadline. What came in time counts where this process was paused until later, too: it has a
-/// moment to be read.
+/// Waits for a future until a deadline. A result that arrived in time counts even if this process was paused past the deadline:
+/// it has a moment to be read.
 async fn by<T>(deadline: Instant, wait: impl Future<Output = T>) -> Result<T, Elapsed> {
     tokio::pin!(wait);
     match timeout_at(deadline.into(), &mut wait).await {
@@ -537,7 +537,7 @@ async fn by<T>(deadline: Instant, wait: impl Future<Output = T>) -> Result<T, El
     }
 }
 
-/// Whether a mount shows what another one would: the same file lies in it, at the same path.
+/// Returns whether a mount already shows another one's content. The same file then lies in it, at the same path.
 fn covers(root: Option<&Root>, outer: &Bind, inner: &Bind) -> bool {
     let target = Path::new(&inner.target);
     let of_root = root.filter(|root| Path::new(&outer.source).starts_with(root.path()));
@@ -550,7 +550,7 @@ fn covers(root: Option<&Root>, outer: &Bind, inner: &Bind) -> bool {
         && shown().is_ok_and(|found| Inode::of(&found) == inner.inode)
 }
 
-/// Returns where an open file lies.
+/// Returns the path of an open file.
 fn fd_path(file: &impl AsRawFd) -> io::Result<PathBuf> {
     fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
@@ -567,7 +567,7 @@ impl Conversation {
         })
     }
 
-    /// Waits for the next answer that says what came of the order.
+    /// Waits for the next answer with a result of the order.
     async fn next(&mut self) -> io::Result<Answer> {
         loop {
             let answer = receive(&mut self.channel).await?;
@@ -584,7 +584,7 @@ impl Conversation {
         }
     }
 
-    /// Ends a container that is of no use any more. Returns whether its hook may have run.
+    /// Ends a container that is no longer needed. Returns whether its hook may have run.
     async fn end(talk: Option<Self>, runtime: RunningRuntime) -> bool {
         let Some(mut talk) = talk else {
             runtime.end().await;
@@ -601,12 +601,12 @@ impl Conversation {
 }
 
 impl RunningRuntime {
-    /// Waits for its end on the side.
+    /// Returns its pidfd, registered to signal its end.
     fn watch(&self) -> io::Result<AsyncFd<OwnedFd>> {
         sys::watch(self.pidfd.try_clone()?)
     }
 
-    /// Ends a container that was made for nothing, or nothing came of.
+    /// Ends a container that is not needed, or failed.
     async fn end(self) {
         let finished = self.finish(Instant::now() + CLEANUP_TIMEOUT).await;
         match finished {
@@ -630,7 +630,7 @@ impl RunningRuntime {
         Ok(Box::pin(running.finish(supervision)).await)
     }
 
-    /// Says why one that has ended made no container.
+    /// Returns why an ended runtime made no container.
     async fn refusal(self, runtime: &Runtime) -> Stop {
         let ended = match self.finish(Instant::now() + CLEANUP_TIMEOUT).await {
             Ok(ended) => ended,
@@ -653,7 +653,7 @@ impl RunningRuntime {
 }
 
 impl Contained {
-    /// Takes charge of the container until its end.
+    /// Supervises the container until its end.
     ///
     /// # Errors
     ///
@@ -689,7 +689,7 @@ impl Contained {
 }
 
 impl Running {
-    /// As [`process::Running::finish`], with how the hook ended in the place of how the runtime did.
+    /// Finishes as [`process::Running::finish`], but with the hook's end instead of the runtime's.
     ///
     /// # Errors
     ///
@@ -748,7 +748,7 @@ impl RunningHook for Running {
     }
 }
 
-/// Removes the control group of a container that has ended, on the side: the kernel may take a moment to let go of it.
+/// Removes the cgroup of an ended container in the background. The kernel may take a moment to release it.
 async fn remove(group: Option<Group>) {
     if let Some(group) = group
         && let Err(error) = tokio::task::spawn_blocking(move || drop(group)).await
@@ -765,7 +765,7 @@ async fn receive(channel: &mut UnixStream) -> io::Result<Answer> {
     channel::decode(&message)
 }
 
-/// Listens where the first process of the container, and nobody else, can connect.
+/// Listens where only the first process of the container can connect.
 fn listen(home: &Path, identity: Option<Identity>) -> io::Result<(UnixListener, PathBuf)> {
     let socket = home.join("socket");
     // A socket's address is short: this directory's path may be longer.
@@ -779,8 +779,7 @@ fn listen(home: &Path, identity: Option<Identity>) -> io::Result<(UnixListener, 
     Ok((listener, socket))
 }
 
-/// Lays a bundle out where the runtime looks for it: with every place that something is mounted on, so that the runtime need
-/// not make any.
+/// Writes a bundle to the runtime's bundle directory. It has every mount point, so that the runtime need not make any.
 fn lay(home: &Path, bundle: &Bundle<'_>) -> io::Result<()> {
     let root = home.join("root");
     for name in ["root", "state"] {
@@ -793,7 +792,7 @@ fn lay(home: &Path, bundle: &Bundle<'_>) -> io::Result<()> {
     fs::write(home.join("config.json"), bundle.config().to_string())
 }
 
-/// Makes something to be mounted over.
+/// Makes a mount point.
 fn make_place(root: &Path, below: &Path, is_directory: bool) -> io::Result<()> {
     let mut path = root.to_owned();
     let mut parts = below.components().peekable();
@@ -808,7 +807,7 @@ fn make_place(root: &Path, below: &Path, is_directory: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a directory that a hook can pass, if it is not there.
+/// Makes a directory that a hook can traverse, if it is missing.
 fn directory(path: &Path) -> io::Result<()> {
     match fs::create_dir(path) {
         // Whatever the umask.
@@ -818,7 +817,7 @@ fn directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Compares the kernel's word about a container's first process with the plan, before anything is released.
+/// Compares the kernel's state of a container's first process with the plan, before release.
 fn look_at_container(
     pid: i32,
     uid: u32,
@@ -863,7 +862,7 @@ fn look_at_container(
     ])
 }
 
-/// Compares the kernel's word about a released hook with the plan. One that could not be executed is gone.
+/// Compares the kernel's state of a released hook with the plan. One that could not be executed is gone.
 fn look_at_hook(first: i32, errno: i32, filters: u32) -> Result<Vec<Evidence>, String> {
     if errno != 0 {
         return Ok(Vec::new());
@@ -887,7 +886,7 @@ fn look_at_hook(first: i32, errno: i32, filters: u32) -> Result<Vec<Evidence>, S
     }])
 }
 
-/// Returns the one child of a process.
+/// Returns the only child of a process.
 fn child_of(pid: i32) -> io::Result<Option<i32>> {
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
         let children = fs::read_to_string(task?.path().join("children"))?;
@@ -898,7 +897,7 @@ fn child_of(pid: i32) -> io::Result<Option<i32>> {
     Ok(None)
 }
 
-/// Returns the path of this program, if what lies there is still what runs.
+/// Returns the path of this program, if the file there is still the running one.
 pub(in crate::sandbox) fn own_program() -> Result<PathBuf, String> {
     let path = env::current_exe()
         .map_err(|error| format!("this program's own path cannot be read: {error}"))?;
@@ -915,7 +914,7 @@ pub(in crate::sandbox) fn own_program() -> Result<PathBuf, String> {
     }
 }
 
-/// Tasks are counted for each uid, and the container's first process has the hook's.
+/// Adds the first process to the task limit. Tasks are counted for each uid, and the first process has the hook's.
 fn with_first(limits: &Limits) -> Limits {
     Limits {
         tasks: limits.tasks + inside::TASKS,
@@ -937,7 +936,7 @@ fn unconfirmed(message: impl Into<String>) -> Refusal {
     Refusal::new(Reason::BackendUnconfirmed, message).with(Fact::Backend("container"))
 }
 
-/// Refuses because of a step that a child could not take, or was killed at.
+/// Refuses because of a step at which a child failed or was killed.
 fn stopped(what: String, errno: i32) -> Refusal {
     match errno {
         0 => unconfirmed(format!("{what}: {}", why_stopped(errno))),
@@ -945,7 +944,7 @@ fn stopped(what: String, errno: i32) -> Refusal {
     }
 }
 
-/// Says of a container that is gone why, and whether its hook may have run.
+/// Adds to a stop whether the hook of a dead container may have run.
 fn of_container(stop: Stop, ran: bool) -> Stop {
     match stop {
         Stop::Refusal(refusal) if ran => refusal.released().into(),

@@ -1,4 +1,4 @@
-//! What the kernel will say to a hook: the table of system calls and the grants, asked instead of enforced.
+//! Explains the kernel's decisions about a hook. It evaluates the table of system calls and the grants, without enforcing them.
 //!
 //! The answers come from [`rule`], of which the filters are made, and from [`Reach`], which reads the table that rulesets
 //! are built from. Nothing here knows a second copy of either.
@@ -25,32 +25,32 @@ use crate::{
     },
 };
 
-/// Returns the rights that Landlock of an ABI decides about; what it does not know, nobody refuses on its account.
+/// Returns the rights that a Landlock ABI handles. Rights unknown to it are not refused because of it.
 pub fn handled(landlock_abi: u32) -> FileRights {
     landlock::handled(landlock_abi)
 }
 
-/// What the kernel says.
+/// The kernel's decision.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// Confinement does not refuse it.
+    /// Not refused by confinement.
     Allowed,
-    /// It is allowed with some of the arguments that were left open.
+    /// Allowed with some values of the arguments left open.
     Depends,
-    /// It ends the hook with SIGSYS.
+    /// Kills the hook with SIGSYS.
     Killed,
-    /// It fails with this errno.
+    /// Fails with this errno.
     Refused(i32),
 }
 
-/// Who says it.
+/// The deciding mechanism.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Enforcer {
-    /// The rules on files.
+    /// Landlock's rules on files.
     Landlock,
     /// The filters on system calls.
     Seccomp,
-    /// What is mounted for the hook.
+    /// The hook's mounts.
     Mounts,
 }
 
@@ -64,18 +64,18 @@ impl fmt::Display for Enforcer {
     }
 }
 
-/// An answer, with its reason.
+/// A decision, with its reason.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Explanation {
-    /// Who decides.
+    /// The mechanism.
     pub by: Enforcer,
-    /// What the answer does not say, or depends on.
+    /// Caveats and conditions of the decision.
     pub notes: Vec<String>,
-    /// The smallest change of a profile that would allow it; none where it is allowed.
+    /// The smallest change of a profile that would allow it; none if it is allowed.
     pub remedy: Option<Remedy>,
-    /// Why, in words.
+    /// The reason, as text.
     pub rule: String,
-    /// The answer.
+    /// The decision.
     pub verdict: Verdict,
 }
 
@@ -103,7 +103,7 @@ impl Explanation {
     }
 }
 
-/// Returns what becomes of an operation on a path.
+/// Explains an operation on a path.
 pub fn path(
     spec: &FilterSpec,
     reach: &Reach,
@@ -227,8 +227,8 @@ fn by_grants(
     }
 }
 
-/// Returns the call by which programs do something with a path; arguments that no rule looks at are left open, and a mode is
-/// an ordinary one.
+/// Returns the call for a path operation in ordinary programs. Arguments that no rule looks at are left open, and a mode is an
+/// ordinary one.
 fn call_of(operation: Operation) -> (u32, Arguments) {
     const MODE: Option<u64> = Some(0o644);
     let open = |flags: i32| {
@@ -256,7 +256,7 @@ fn call_of(operation: Operation) -> (u32, Arguments) {
     }
 }
 
-/// How another host is spoken to.
+/// Transport protocol to another host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Transport {
     /// TCP.
@@ -265,7 +265,7 @@ pub enum Transport {
     Udp,
 }
 
-/// Returns what becomes of an attempt to speak to another host.
+/// Explains a connection attempt to another host.
 pub fn host(spec: &FilterSpec, transport: Transport) -> Explanation {
     let (kind, words) = match transport {
         Transport::Tcp => (libc::SOCK_STREAM, "TCP"),
@@ -299,19 +299,19 @@ pub fn host(spec: &FilterSpec, transport: Transport) -> Explanation {
     }
 }
 
-/// The arguments of a call, as far as they are known.
+/// Known arguments of a call; `None` = left open.
 pub type Arguments = [Option<u64>; 6];
 
-/// What a rule makes of a call whose arguments may not all be known.
+/// Decision on a call whose arguments may not all be known.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Called {
-    /// The answer.
+    /// The decision.
     pub verdict: Verdict,
-    /// For [`Verdict::Depends`]: what must still hold, in each of the ways that are left.
+    /// For [`Verdict::Depends`]: the remaining tests of each remaining way.
     pub ways: Vec<Vec<ArgTest>>,
 }
 
-/// Returns what the filters say to a call.
+/// Returns the filters' decision on a call.
 pub fn called(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Called {
     let plain = |verdict| Called {
         verdict,
@@ -348,7 +348,7 @@ pub fn called(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Called {
     }
 }
 
-/// Returns what becomes of a system call, in words.
+/// Explains a system call.
 pub fn call(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Explanation {
     let Called { verdict, ways } = called(spec, number, arguments);
     let name = syscalls::name(number).map_or_else(|| number.to_string(), str::to_owned);
@@ -392,7 +392,7 @@ pub fn call(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Explanatio
     answer
 }
 
-/// Finds the one key of a profile that would open a call.
+/// Finds the key of a profile that would allow a call.
 fn remedy(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Remedy {
     use crate::policy::{Metadata, Network, Spawn};
     let others = [
@@ -506,7 +506,7 @@ fn parameter(number: u32, index: u8) -> String {
     name.map_or_else(|| format!("argument {index}"), |name| (*name).to_owned())
 }
 
-/// Returns what a call that was made was about: its arguments, as far as their values have names.
+/// Renders a call's arguments, as far as their values have names.
 #[must_use]
 pub fn about(number: u32, arguments: &[u64; 6]) -> String {
     let named = (0_u8..).zip(arguments).filter_map(|(index, &argument)| {
@@ -551,7 +551,7 @@ fn plain(value: u64) -> String {
     }
 }
 
-/// Why an argument of a call cannot be read.
+/// Cause of an unreadable argument.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ArgumentError {
     /// There is no parameter of this name.
@@ -561,23 +561,23 @@ pub enum ArgumentError {
     Name {
         /// The call.
         call: String,
-        /// The parameters that have names here.
+        /// The parameters that have names.
         known: String,
-        /// What was given.
+        /// The given name.
         name: String,
     },
     /// It is not `NAME=VALUE`.
     #[error("`{0}` is not NAME=VALUE")]
     Shape(String),
-    /// The value is none.
+    /// The parameter has no such value.
     #[error("`{value}` is neither a number nor names of values joined by `|`")]
     Value {
-        /// What was given.
+        /// The given value.
         value: String,
     },
 }
 
-/// Reads arguments as they are written: `flags=CLONE_VM|CLONE_THREAD`, `0=0x10000000`, `pid=-1`.
+/// Parses arguments: `flags=CLONE_VM|CLONE_THREAD`, `0=0x10000000`, `pid=-1`.
 ///
 /// # Errors
 ///
@@ -635,7 +635,7 @@ fn parse_value(number: u32, index: u8, text: &str) -> Option<u64> {
     text.parse().ok()
 }
 
-/// Returns the number of a system call by its name, or by itself.
+/// Returns the number of a system call by its name, or parses a number.
 pub fn number(text: &str) -> Option<u32> {
     let by_name = syscalls::TABLE.iter().find(|(_, name)| *name == text);
     by_name

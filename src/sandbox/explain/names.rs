@@ -1,8 +1,8 @@
-//! Names for people: the parameters of system calls that a rule looks at, and the values it compares them with.
+//! Names of system call parameters and values that rules test, for display.
 
 use crate::sandbox::seccomp::syscalls::nr;
 
-/// Returns the names of a call's parameters, as far as any rule looks at them.
+/// Returns the names of a call's parameters, as far as any rule tests them.
 pub(in crate::sandbox) fn parameters(number: u32) -> &'static [&'static str] {
     match number {
         nr::chmod | nr::creat => &["path", "mode"],
@@ -25,7 +25,7 @@ pub(in crate::sandbox) fn parameters(number: u32) -> &'static [&'static str] {
     }
 }
 
-/// Returns the values that have names in this place.
+/// Returns the named values of a parameter.
 pub(in crate::sandbox) fn constants(number: u32, index: u8) -> &'static [(&'static str, u64)] {
     match (number, index) {
         (nr::chmod | nr::creat | nr::fchmod, 1)
@@ -45,7 +45,7 @@ pub(in crate::sandbox) fn constants(number: u32, index: u8) -> &'static [(&'stat
     }
 }
 
-/// Makes a table of constants of libc, which are small or flags and never negative.
+/// Defines a table of libc constants, which are small or flags and never negative.
 macro_rules! table {
     ($table:ident: $($name:ident)*) => {
         const $table: [(&str, u64); [$(stringify!($name)),*].len()] = [

@@ -1,8 +1,8 @@
-//! What a run has the kernel write into its audit log.
+//! Flags for what the kernel logs about a run in its audit log.
 
 use crate::{sandbox::seccomp::FilterSpec, sys::LogFlags};
 
-/// The first Landlock ABI that writes what it refuses into the audit log, and takes flags about that.
+/// The first Landlock ABI with audit logging. It writes refusals into the audit log, and takes flags about that.
 const LOGGING_ABI: u32 = 7;
 
 /// `LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF`.
@@ -14,13 +14,13 @@ const NEW_EXEC_ON: u32 = 1 << 1;
 /// `SECCOMP_FILTER_FLAG_LOG`.
 const LOG: u32 = 1 << 1;
 
-/// Whether the kernel writes what Landlock refuses into its audit log.
+/// Returns whether the kernel writes Landlock's refusals into its audit log.
 #[must_use]
 pub const fn can_log(spec: &FilterSpec) -> bool {
     spec.landlock_abi >= LOGGING_ABI
 }
 
-/// Returns the flags of a child; `read` says whether somebody reads the log.
+/// Returns the flags of a child; `read` says whether the daemon reads the log.
 ///
 /// The canary of every run is refused, on purpose and before the hook is executed: an operator's log has no use for that.
 /// What the hook itself is refused is written down for the daemon alone, which tells whoever asked for the run.

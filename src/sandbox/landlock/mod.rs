@@ -1,4 +1,4 @@
-//! The Landlock backend: which files, by Landlock; which kernel doors, by seccomp.
+//! The Landlock backend: confines files by Landlock and system calls by seccomp.
 
 mod log;
 pub(in crate::sandbox) mod nesting;
@@ -30,7 +30,7 @@ use crate::{
 
 pub use self::log::{can_log, log_flags};
 
-/// The newest ABI whose rights the landlock crate can name. A newer kernel is used as far as this.
+/// The newest ABI whose rights the landlock crate can name. A newer kernel is used up to this one.
 pub const NEWEST_ABI: u32 = 9;
 
 /// Confines by Landlock and seccomp.
@@ -41,7 +41,7 @@ pub struct Landlock {
 }
 
 impl Landlock {
-    /// Asks the kernel for its Landlock ABI. `own_uid_for_hooks` says whether each hook gets a uid of its own.
+    /// Reads the kernel's Landlock ABI. `own_uid_for_hooks` says whether each hook gets a uid of its own.
     pub fn new(own_uid_for_hooks: bool) -> Self {
         Self {
             abi: sys::landlock_abi().map(|abi| abi.min(NEWEST_ABI)),
@@ -52,7 +52,7 @@ impl Landlock {
 
 #[cfg(test)]
 impl Landlock {
-    /// Returns what it is on a kernel with this ABI.
+    /// Returns the backend for a kernel with this ABI.
     pub(in crate::sandbox) const fn with_abi(abi: u32, own_uid_for_hooks: bool) -> Self {
         Self {
             abi: Ok(abi),
@@ -161,16 +161,16 @@ fn absent(errno: i32) -> Absent {
     }
 }
 
-/// An opened path and what may be done with it.
+/// An opened path and its rights.
 #[derive(Debug)]
 pub struct Grant<'a> {
-    /// How it may be used.
+    /// Rights that are granted.
     pub rights: Rights,
-    /// The inode, whatever its name is by now.
+    /// The inode, independent of its current name.
     pub target: &'a OwnedFd,
 }
 
-/// Returns what the deadline does about processor time.
+/// Returns how the deadline covers CPU time.
 pub(in crate::sandbox) const fn by_deadline() -> Coverage {
     Coverage::Degraded {
         by: "deadline",
@@ -178,7 +178,7 @@ pub(in crate::sandbox) const fn by_deadline() -> Coverage {
     }
 }
 
-/// Returns what a child's own limits do about memory.
+/// Returns how a child's own limits cover memory.
 pub(in crate::sandbox) const fn memory(policy: &Policy) -> Coverage {
     match policy.limits.address_space {
         Some(_) => Coverage::Degraded {
@@ -189,7 +189,7 @@ pub(in crate::sandbox) const fn memory(policy: &Policy) -> Coverage {
     }
 }
 
-/// Returns what a child's own limits and the filters do about the number of tasks.
+/// Returns how a child's own limits and the filters cover the number of tasks.
 pub(in crate::sandbox) const fn pids(policy: &Policy, own_uid_for_hooks: bool) -> Coverage {
     match (own_uid_for_hooks, policy.spawn) {
         (true, _) => Coverage::Enforced { by: "uid, rlimit" },
@@ -201,8 +201,8 @@ pub(in crate::sandbox) const fn pids(policy: &Policy, own_uid_for_hooks: bool) -
     }
 }
 
-/// Makes the ruleset of one run. Every right that this kernel knows is handled, so that what no rule grants is refused; but
-/// for connecting where the hook may: a rule would have to name each port.
+/// Creates the ruleset of one run. Every right that this kernel knows is handled, so that accesses that no rule grants are
+/// refused; except connecting where the hook may: a rule would have to name each port.
 ///
 /// # Errors
 ///
@@ -237,17 +237,17 @@ pub fn ruleset(spec: &FilterSpec, grants: &[Grant<'_>]) -> Result<OwnedFd, Rules
     Option::<OwnedFd>::from(created).ok_or(RulesetProblem::Missing)
 }
 
-/// Returns what is left of rights where tests take some out.
+/// Returns the rights that remain after tests remove some.
 fn kept<T: fmt::Debug, Set: FromIterator<T>>(rights: impl Iterator<Item = T>) -> Set {
     rights
         .filter(|right| !mutants::lacks("landlock", format_args!("{right:?}")))
         .collect()
 }
 
-/// Why there is no ruleset.
+/// Cause of a missing ruleset.
 #[derive(Debug, thiserror::Error)]
 pub enum RulesetProblem {
-    /// The kernel made none.
+    /// The kernel created none.
     #[error("the kernel made no ruleset")]
     Missing,
     /// The kernel or the crate refused one of its parts.
@@ -255,7 +255,7 @@ pub enum RulesetProblem {
     Refused(#[from] RulesetError),
 }
 
-/// Returns the rights that Landlock of an ABI decides about.
+/// Returns the rights that a Landlock ABI handles.
 pub(in crate::sandbox) fn handled(landlock_abi: u32) -> FileRights {
     let known = AccessFs::from_all(abi(landlock_abi));
     let rights = FileRight::ALL.into_iter();
@@ -265,12 +265,12 @@ pub(in crate::sandbox) fn handled(landlock_abi: u32) -> FileRights {
     FileRights::of(&handled)
 }
 
-/// Returns an ABI as the landlock crate knows it. The number came from the kernel and is capped to what the crate knows.
+/// Converts an ABI to the landlock crate's type. The number came from the kernel and is capped to the crate's newest.
 fn abi(landlock_abi: u32) -> ABI {
     ABI::from(i32::try_from(landlock_abi).unwrap_or(0))
 }
 
-/// Returns what of some rights this ABI can allow.
+/// Returns the rights that this ABI can allow, as flags.
 fn flags(rights: Rights, abi: ABI) -> BitFlags<AccessFs> {
     let all: BitFlags<AccessFs> = rights.allowed().iter().map(flag).collect();
     all & AccessFs::from_all(abi)
@@ -298,7 +298,7 @@ const fn flag(right: FileRight) -> AccessFs {
     }
 }
 
-/// Returns the right that the kernel calls by a name in its audit log.
+/// Returns the right for a name in the kernel's audit log.
 pub fn right_named(name: &str) -> Option<FileRight> {
     FileRight::ALL
         .into_iter()

@@ -1,8 +1,8 @@
-//! What around the daemon keeps it from confining hooks by Landlock and seccomp.
+//! Causes around the daemon that prevent confining hooks by Landlock and seccomp.
 
 use crate::{sandbox::nesting::Cause, sys::Step};
 
-/// Returns why a child could not take a step.
+/// Returns why a step of a child failed.
 pub(in crate::sandbox) const fn of_step(step: Step, errno: i32) -> Option<Cause> {
     match (step, errno) {
         (

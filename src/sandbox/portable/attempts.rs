@@ -1,5 +1,4 @@
-//! `hookjail make-attempts`: what a self-test's child executes. It reads which attempts to make, makes them, and says what came
-//! of each.
+//! `hookjail make-attempts`: the program of a self-test's child. It reads the attempts, makes them, and reports their results.
 
 use std::{
     io::{self, Read, Write},
@@ -8,7 +7,7 @@ use std::{
 
 use crate::sys::Attempt;
 
-/// What it is called on the command line.
+/// Name of the subcommand.
 pub(in crate::sandbox) const COMMAND: &str = "make-attempts";
 
 /// Makes the attempts that stdin describes and writes their results to stdout.

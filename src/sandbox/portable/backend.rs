@@ -1,4 +1,4 @@
-//! Seatbelt as a backend: whether `sandbox-exec` is there, and what a profile for it is claimed to do.
+//! Seatbelt as a backend: detects `sandbox-exec` and claims a profile's coverage.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -44,7 +44,7 @@ impl Backend for Seatbelt {
     }
 }
 
-/// What the profile is made to do; the rest of its axes is the runner's.
+/// Returns the claims of a profile; the remaining axes are the runner's.
 fn claims(policy: &Policy) -> Claims {
     let Axes {
         cpu,

@@ -1,4 +1,4 @@
-//! How hooks are started: by a fork of this process that executes them.
+//! Starts hooks by a fork of this process that executes them.
 
 use std::{
     env,
@@ -50,30 +50,30 @@ use crate::{
     sys::{self, Attempt, BY_NAME, Links, open_beneath},
 };
 
-/// How much of what a self-test's child says is kept.
+/// Limit on the kept output of a self-test's child, bytes.
 const PROBE_OUTPUT_BYTES: usize = 64 * 1024;
 
-/// What starts hooks: this process itself.
+/// Starts hooks from this process itself.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Launcher {
-    /// The daemon's own places.
+    /// The daemon's own paths.
     own: Vec<PathBuf>,
     this: This,
 }
 
-/// Would take note of what a run is denied.
+/// Placeholder for a run's denials, which cannot be observed here.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Observed(());
 
 impl Observed {
-    /// Returns what is known of a run: nothing.
+    /// Returns the known denials of a run: none.
     pub(in crate::sandbox) async fn known(self, _asks: bool) -> Known {
         Known::default()
     }
 }
 
 impl Launcher {
-    /// Makes what starts hooks.
+    /// Creates the launcher.
     ///
     /// # Errors
     ///
@@ -170,7 +170,7 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
     })
 }
 
-/// Makes the attempts of a self-test; returns what came of each. Their child is this program once more.
+/// Makes the attempts of a self-test; returns their results. Their child is this program once more.
 async fn probe(
     runner: &Runner,
     is_confined: bool,
@@ -237,7 +237,7 @@ async fn probe(
     results(&ended.stdout.head, &ended.stderr.head, &attempts)
 }
 
-/// Reads what the self-test's child said of its attempts.
+/// Parses the results from a self-test child's output.
 fn results(stdout: &[u8], stderr: &[u8], attempts: &[Attempt]) -> Result<Vec<Option<isize>>, Stop> {
     let results: Option<Vec<isize>> = serde_json::from_slice(stdout)
         .ok()
@@ -273,7 +273,8 @@ async fn start_unconfined(
     start::unconfined(start, what.pipes, what.hold, until).await
 }
 
-/// Has `sandbox-exec` execute this program, and this the other one once it has seen that it is confined.
+/// Starts a program under `sandbox-exec`. That executes this program, which executes the other one once it has observed its
+/// confinement.
 async fn start_confined(
     runner: &Runner,
     policy: &Policy,
@@ -317,7 +318,7 @@ async fn start_confined(
 }
 
 impl Launcher {
-    /// Returns the daemon's own places as the kernel names them. One that is not there yet has the name that it would get.
+    /// Returns the daemon's own paths as the kernel names them. A missing one has its future name.
     fn closed(&self) -> Vec<PathBuf> {
         let named = |path: &PathBuf| {
             let directory = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
@@ -342,7 +343,7 @@ impl This {
         Ok(Self { mark, path })
     }
 
-    /// Returns where it lies.
+    /// Returns the file's path.
     ///
     /// # Errors
     ///
@@ -360,14 +361,14 @@ impl This {
         }
     }
 
-    /// Which file it is, and when it was changed last: nobody sets that time.
+    /// Returns a file's identity and its change time, which no process can set.
     fn mark(path: &Path) -> io::Result<(u64, u64, i64, i64)> {
         let found = path.metadata()?;
         Ok((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
     }
 }
 
-/// What is executed, and by what means but confinement.
+/// The program, and its inputs except confinement.
 struct What {
     argv: Vec<CString>,
     environment: Vec<CString>,
@@ -376,11 +377,11 @@ struct What {
     pipes: Pipes,
     program: PathBuf,
     stdio: [OwnedFd; 3],
-    /// `None` = in scratch.
+    /// `None` = the scratch directory.
     working_dir: Option<Arc<OwnedFd>>,
 }
 
-/// What a program reaches under a Seatbelt profile.
+/// Paths that a program reaches under a Seatbelt profile.
 struct Reach<'a> {
     closed: Vec<PathBuf>,
     granted: Vec<&'a OpenGrant>,
@@ -390,7 +391,7 @@ struct Reach<'a> {
 }
 
 impl Reach<'_> {
-    /// Makes the profile of a policy.
+    /// Creates the profile of a policy.
     ///
     /// # Errors
     ///
@@ -419,7 +420,7 @@ impl Reach<'_> {
     }
 }
 
-/// Returns what stays read-only, as the kernel names it.
+/// Returns the read-only paths, as the kernel names them.
 fn kept_of(found: &Kept) -> Result<Vec<seatbelt::Kept>, Stop> {
     let name = |below: &Path| -> Result<PathBuf, Fault> {
         let opened = open_beneath(&found.target, below, BY_NAME, Mode::empty(), Links::Refused);
@@ -452,7 +453,7 @@ fn name_at(path: &Path) -> Result<PathBuf, Fault> {
     name_of(File::open(path).map_err(|e| Fault::new("cannot open a program", e))?)
 }
 
-/// Says what set-up came to: that a run is confined takes what was seen from inside.
+/// Returns the result of a set-up. A run is confined only if that was observed from inside.
 fn setup(proof: Option<&Proof>) -> Setup {
     let evidence = proof.map(|proof| {
         [
@@ -471,8 +472,8 @@ fn setup(proof: Option<&Proof>) -> Setup {
     }
 }
 
-/// Returns what the child sets by `setrlimit`; never above the daemon's own hard limits. Memory is not among them: no limit on
-/// it is kept by all of these systems.
+/// Returns the child's `setrlimit` values, never above the daemon's own hard limits. Memory is not among them: no limit on it is
+/// kept by all of these systems.
 fn limits(limits: &Limits) -> Vec<(Resource, libc::rlim_t)> {
     [
         (Resource::RLIMIT_CORE, 0),

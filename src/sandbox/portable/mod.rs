@@ -1,4 +1,4 @@
-//! Systems other than Linux: hooks are started as children of the daemon, and found by their process group.
+//! Systems other than Linux. Hooks are children of the daemon, and found by their process group.
 
 pub mod attempts;
 mod backend;
@@ -29,11 +29,11 @@ use crate::{
     sys::Identity,
 };
 
-/// The filters of a hook: there are none here.
+/// Filters of a hook; none on these systems.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum FilterSpec {}
 
-/// Starts a child that nothing confines.
+/// Starts an unconfined child.
 ///
 /// # Errors
 ///
@@ -48,8 +48,8 @@ pub(in crate::sandbox) async fn start_unconfined(
 /// A device that every system has and no shipped profile grants.
 pub(in crate::sandbox) const UNGRANTED_DEVICE: &str = "/dev/zero";
 
-/// Whether a hook that has the network can make Unix sockets too: Seatbelt does not tell them apart where it refuses the
-/// call, and the system's resolver is asked by one.
+/// Whether the network right includes Unix sockets. Seatbelt does not tell them apart where it refuses the call, and the system's
+/// resolver uses one.
 pub(in crate::sandbox) const OUTBOUND_HAS_UNIX_SOCKETS: bool = true;
 
 /// Directories that shipped profiles grant and this system does not have.
@@ -73,16 +73,16 @@ pub fn backend(
     }
 }
 
-/// An OCI runtime of this host: there is none.
+/// An OCI runtime; none on these systems.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Runtime {
-    /// The control group below which each container gets its own.
+    /// The cgroup below which each container gets its own.
     pub control_group: Option<PathBuf>,
-    /// Which command line it understands.
+    /// Its command-line interface.
     pub kind: RuntimeKind,
-    /// Its program, absolute.
+    /// Absolute path of its program.
     pub path: PathBuf,
-    /// The system that hooks find.
+    /// Root file system of its containers.
     pub root: Option<RootSpec>,
 }
 
@@ -91,18 +91,18 @@ pub struct Runtime {
 pub enum RuntimeKind {}
 
 impl RuntimeKind {
-    /// Returns the kind of the runtime that a program's name stands for.
+    /// Returns the runtime's kind by its program's name.
     pub const fn of(_program: &Path) -> Option<Self> {
         None
     }
 }
 
-/// Says nothing of process ids: there is nothing here by which a process could be told from another with its number.
+/// Returns no scope of process ids. Here nothing distinguishes a process from a later one with its number.
 pub(in crate::sandbox) const fn groups_of(_directory: &Path) -> io::Result<String> {
     Ok(String::new())
 }
 
-/// Kills nothing of a daemon that is gone, and returns how many processes that were.
+/// Kills no processes of a dead daemon; returns 0.
 ///
 /// # Errors
 ///
@@ -111,12 +111,12 @@ pub(in crate::sandbox) const fn kill_left(_directory: &Path, _groups: &Path) -> 
     Ok(0)
 }
 
-/// Uids for hooks of a root daemon: there is no such daemon here.
+/// Uids for hooks of a root daemon, which these systems do not have.
 #[derive(Clone, Copy, Debug)]
 pub struct Identities(Infallible);
 
 impl Identities {
-    /// Refuses: only Linux tells whether a uid is free, and what a process keeps of root's rights.
+    /// Refuses. Only Linux shows whether a uid is free, and which of root's rights a process keeps.
     ///
     /// # Errors
     ///
@@ -126,12 +126,12 @@ impl Identities {
         Err(io::Error::new(io::ErrorKind::Unsupported, message))
     }
 
-    /// Whether a uid is a hook's.
+    /// Returns whether a uid is a hook's.
     pub const fn is_hook(&self, _uid: u32) -> bool {
         match self.0 {}
     }
 
-    /// Ends what runs under uids of the range that no daemon uses.
+    /// Kills processes under uids of the range that no daemon uses.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl Identities {
         match self.0 {}
     }
 
-    /// Takes a uid that no run uses.
+    /// Leases an unused uid.
     ///
     /// # Errors
     ///
@@ -150,36 +150,36 @@ impl Identities {
     }
 }
 
-/// A uid in use by one run: there is none.
+/// A uid in use by one run; never exists here.
 #[derive(Clone, Debug)]
 pub struct Lease(Infallible);
 
 impl Lease {
-    /// Returns the rights that go with it.
+    /// Returns the lease's identity.
     pub const fn identity(&self) -> Identity {
         match self.0 {}
     }
 }
 
-/// What is known of what a run was denied: nothing, because none of these systems tells who denies.
+/// Known denials of a run: none, because none of these systems reports them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Known {
-    /// Whether that is all of it.
+    /// Whether the record is complete.
     pub whole: bool,
 }
 
 impl Known {
-    /// Whether there is something in it that a hook wanted.
+    /// Returns whether a denial concerns the hook itself.
     pub const fn is_denied(&self) -> bool {
         false
     }
 
-    /// Whether a process of its own is among it.
+    /// Returns whether creating a process was denied.
     pub const fn is_denied_a_process(&self) -> bool {
         false
     }
 
-    /// Returns the names of all that was denied.
+    /// Returns the names of all denials.
     pub const fn names(&self) -> Vec<String> {
         Vec::new()
     }

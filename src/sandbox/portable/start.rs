@@ -1,5 +1,5 @@
-//! The two ways in which a child begins here: unconfined, or under a profile. Nothing but what is in this file makes a
-//! [`Started`], and for a child under a profile it takes a [`Proof`].
+//! Starts a child, either unconfined or under a profile. Nothing but the code of this file makes a [`Started`], and for a child
+//! under a profile it takes a [`Proof`].
 
 use std::{
     io,
@@ -35,23 +35,23 @@ use crate::{
     sys,
 };
 
-/// How long a child that is stuck before its exec may take to die once killed, or to end by itself.
+/// Time limit for the end of a child that is stuck before its exec. It is killed, or ends by itself.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How much is kept of what `sandbox-exec` prints.
+/// Limit on the kept output of `sandbox-exec`, bytes.
 const SANDBOX_EXEC_OUTPUT_BYTES: usize = 4 * 1024;
 
-/// A child that runs: unconfined as it was meant to, or under a profile, which was seen from inside.
+/// A running child, unconfined as intended, or under a profile observed from inside.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Started(Running);
 
 impl Started {
-    /// Lets a child run on that was started under a profile.
+    /// Wraps a child under a profile, given its proof.
     const fn proved(running: Running, _proof: &Proof) -> Self {
         Self(running)
     }
 
-    /// Feeds the event and waits for the end of the whole process group.
+    /// Writes the event and waits for the end of the whole process group.
     pub(in crate::sandbox) async fn finish(self, supervision: Supervision) -> process::Ended {
         self.0.finish(supervision).await
     }
@@ -64,7 +64,7 @@ impl RunningHook for Started {
     }
 }
 
-/// Starts a child that nothing confines. An errno is that of the exec, or of a step before.
+/// Starts an unconfined child. An errno is that of the exec, or of a step before.
 pub(in crate::sandbox) async fn unconfined(
     start: sys::Start,
     pipes: Pipes,
@@ -74,7 +74,7 @@ pub(in crate::sandbox) async fn unconfined(
     Ok(spawn(start, pipes, hold, until).await?.map(Started))
 }
 
-/// The daemon's ends of what it says to a witness and hears from it.
+/// The daemon's ends of the pipes to and from a witness.
 #[derive(Debug)]
 struct Channel {
     order: pipe::Sender,
@@ -107,14 +107,14 @@ impl Line {
         })
     }
 
-    /// Returns the numbers that the witness's ends have, as its arguments: that of the order, that of the report.
+    /// Returns the descriptor numbers of the witness's ends, as its arguments. First that of the order, then that of the report.
     pub(in crate::sandbox) fn arguments(&self) -> [String; 2] {
         [&self.order, &self.report].map(|fd| fd.as_raw_fd().to_string())
     }
 }
 
-/// Starts `sandbox-exec`, hears of what it executes that this is confined, and gives the order. Without the proof nothing is
-/// executed, and nothing is returned that runs. An errno is that of the order's exec.
+/// Starts `sandbox-exec`, receives the proof of confinement, and sends the order. Without the proof nothing is executed, and
+/// nothing is returned that runs. An errno is that of the order's exec.
 ///
 /// # Errors
 ///
@@ -155,8 +155,8 @@ pub(in crate::sandbox) async fn witnessed(
 }
 
 impl Channel {
-    /// Hears what was seen, gives the order for it, and hears what came of that. Whatever happens, the pipes are closed then: who
-    /// still waits for an order hears that there will be none.
+    /// Receives the canaries' result, sends the order, and receives its outcome. Whatever happens, the pipes are closed then: a
+    /// witness still waiting for an order gets end-of-file.
     async fn hear(self, order: &Order) -> Result<(Result<(), Errno>, Proof), Unproved> {
         let Self {
             order: mut down,
@@ -180,7 +180,7 @@ impl Channel {
     }
 }
 
-/// Ends a child whose confinement was not seen, and refuses with what it printed.
+/// Kills a child whose confinement was not proved, and refuses with its output.
 async fn unproved(why: Unproved, running: Running) -> Refusal {
     let supervision = Supervision {
         cancel: CancellationToken::new(),
@@ -202,18 +202,18 @@ async fn unproved(why: Unproved, running: Running) -> Refusal {
     Refusal::new(Reason::BackendUnconfirmed, message)
 }
 
-/// Refuses because what confines a hook, or tests that, could not be executed.
+/// Refuses because the confining or testing program could not be executed.
 pub(in crate::sandbox) fn not_executed(path: &Path, errno: Errno) -> Refusal {
     let message = format!("`{}` could not be executed: {errno}", path.display());
     Refusal::new(Reason::BackendUnconfirmed, message)
 }
 
-/// When a program is not to be started any more.
+/// Limit after which a program is not started.
 #[derive(Clone, Debug)]
 pub(in crate::sandbox) struct Until {
-    /// When nobody wants it any more.
+    /// Cancels the start.
     pub(in crate::sandbox) cancel: CancellationToken,
-    /// When it is too late.
+    /// Deadline of the start.
     pub(in crate::sandbox) deadline: Instant,
 }
 
@@ -232,8 +232,8 @@ impl Until {
     }
 }
 
-/// Starts a program and waits until it was executed, or the deadline passed. An errno is that of the exec, or of a step before.
-/// The hold's place is the one that the child writes its group to.
+/// Starts a program and waits until its exec, or until the deadline. An errno is that of the exec, or of a step before. The
+/// hold's place is the one that the child writes its group to.
 async fn spawn(
     start: sys::Start,
     pipes: Pipes,

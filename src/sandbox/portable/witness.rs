@@ -1,5 +1,5 @@
-//! `hookjail witness`: what `sandbox-exec` executes. It looks at its confinement, says what it saw, and executes what it is then told
-//! to.
+//! `hookjail witness`: the program that `sandbox-exec` executes. It tests its confinement, reports the result, and executes the
+//! program of the order that it then receives.
 
 use std::{fs::File, io, os::fd::RawFd, path::PathBuf, process::ExitCode};
 
@@ -8,7 +8,7 @@ use crate::{
     sys,
 };
 
-/// What it is called on the command line.
+/// Name of the subcommand.
 pub(in crate::sandbox) const COMMAND: &str = "witness";
 
 /// What it needs to know before it may know what the hook is.
@@ -25,7 +25,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// Executes what is ordered; returns only where that could not be.
+    /// Executes the order; returns only if that failed.
     pub fn run(&self) -> ExitCode {
         // The daemon hears the end of the pipe, which says that nothing was executed, and whatever was said before.
         drop(self.attend());

@@ -1,4 +1,4 @@
-//! How hooks are started on Linux: as children of spawners that have loaded filters, or in containers.
+//! Starts hooks on Linux: as children of spawners with loaded filters, or in containers.
 
 use std::{
     error::Error,
@@ -49,29 +49,29 @@ use crate::{
     },
 };
 
-/// How many timers and queued signals a hook may have. The kernel counts them for each user, so that a hook with the daemon's
-/// would otherwise leave none for the user's other processes.
+/// Limit on a hook's timers and queued signals. The kernel counts them for each user, so that a hook with the daemon's would
+/// otherwise leave none for the user's other processes.
 const PENDING_SIGNALS: u64 = 256;
 
-/// How long a child that is stuck before its exec may take to die once killed, before that is no longer waited for.
+/// Time limit for the death of a killed child that is stuck before its exec.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What starts hooks.
+/// Starts hooks on Linux.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Launcher {
-    /// The kernel's, where it is in use.
+    /// The kernel's audit log, where it is in use.
     audit_log: Option<Arc<AuditLog>>,
     pub(in crate::sandbox) pools: Pools,
 }
 
-/// Takes note of what a run is denied, until its tree is dead.
+/// Collects a run's denials until its process tree is dead.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Observed {
     log: Option<Reading>,
     notes: Notes,
 }
 
-/// The audit log, and since when it is known to be written for a run.
+/// The audit log, and the mark from which it is complete for a run.
 #[derive(Clone, Debug)]
 struct Reading {
     log: Arc<AuditLog>,
@@ -79,13 +79,13 @@ struct Reading {
 }
 
 impl Observed {
-    /// Takes notes, without the audit log.
+    /// Collects denials without the audit log.
     pub(in crate::sandbox) const fn by(notes: Notes) -> Self {
         Self { log: None, notes }
     }
 
-    /// Returns all that is known of a run whose tree is dead. `asks` says whether the filters left what they refuse to the
-    /// daemon.
+    /// Returns everything known about a run whose process tree is dead. `asks` says whether the filters report refused system
+    /// calls to the daemon.
     pub(in crate::sandbox) async fn known(self, asks: bool) -> Known {
         let Self { log, notes } = self;
         let Some(log) = log else {
@@ -103,7 +103,7 @@ impl Observed {
 }
 
 impl Reading {
-    /// Reads what is left of a run whose tree is dead, and returns all that is known of it.
+    /// Reads the remaining records of a run whose tree is dead, and returns everything known.
     fn finish(self, notes: &Notes, asks: bool) -> Known {
         let whole = self.log.settle(notes.denials(), self.since);
         let known = notes.take(whole && asks);
@@ -114,7 +114,7 @@ impl Reading {
 }
 
 impl Launched {
-    /// Takes charge of the child until its end.
+    /// Supervises the child until its end.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Launched {
 }
 
 impl Launcher {
-    /// Makes what starts hooks.
+    /// Creates the launcher.
     ///
     /// # Errors
     ///
@@ -166,14 +166,14 @@ impl Launcher {
         })
     }
 
-    /// Returns the audit log if it says anything about hooks under filters.
+    /// Returns the audit log if it records denials of hooks under filters.
     fn audit_log_for(&self, filters: Option<&FilterSpec>) -> Option<&Arc<AuditLog>> {
         let log = self.audit_log.as_ref();
         log.filter(|_| filters.is_some_and(can_log))
     }
 }
 
-/// Starts a child of this process, under filters and a Landlock domain or, for want of `filters`, unconfined.
+/// Starts a child of this process under filters and a Landlock domain. Without `filters` it is unconfined.
 ///
 /// # Errors
 ///
@@ -234,7 +234,7 @@ pub(in crate::sandbox) async fn start(
     }))
 }
 
-/// Prepares everything that a child takes to confine itself and to do what it is for.
+/// Prepares the job: the child's confinement and its action.
 fn job(
     runner: &Runner,
     filters: Option<&FilterSpec>,
@@ -288,18 +288,18 @@ fn job(
     Ok(Job::new(parts).map_err(too_long)?)
 }
 
-/// What the kernel has to say of a child once it is released.
+/// Expected kernel state of a released child.
 #[derive(Debug)]
 struct Expected {
     backend: BackendName,
-    /// How many filters it is under; `None` = it is unconfined.
+    /// Number of seccomp filters; `None` = unconfined.
     filters: Option<u32>,
     identity: Option<Identity>,
-    /// Whether something stays read-only.
+    /// Whether the child keeps paths read-only.
     keeps: bool,
 }
 
-/// A child and what it is to be.
+/// A child and its expected confinement.
 #[derive(Debug)]
 struct Child {
     expected: Expected,
@@ -309,7 +309,7 @@ struct Child {
 }
 
 impl Child {
-    /// Takes charge of a hook that was launched, once its confinement was seen. Returns how it began, what was seen, and when.
+    /// Supervises a launched hook once its confinement was verified. Returns how it began, the evidence, and when.
     async fn released(
         self,
         launched: Launched,
@@ -346,7 +346,7 @@ impl Child {
         Ok((Start::Running(Box::new(running)), evidence, released))
     }
 
-    /// Waits for the end of a self-test's child. Returns what its attempts came to.
+    /// Waits for the end of a self-test's child. Returns the result of each attempt.
     async fn results(self, launched: Launched, pipes: Pipes) -> Result<Vec<Option<isize>>, Stop> {
         let running = launched
             .watch(pipes)
@@ -372,7 +372,7 @@ impl Child {
 }
 
 impl Expected {
-    /// Compares the kernel's word about a child with what it is to be. Returns what was seen, or what differs.
+    /// Compares the kernel's state of a child with the expected one. Returns the evidence, or the difference.
     fn attest(&self, pid: i32, report: &Report) -> Result<Vec<Evidence>, Unattested> {
         if mutants::lacks("proof", "attestation") {
             return Ok(Vec::new());
@@ -441,7 +441,7 @@ fn canaries(runner: &Runner) -> Result<Canaries, Stop> {
     })
 }
 
-/// Makes a ruleset of grants, the run's scratch directory and the granted canary.
+/// Creates a ruleset of grants, the run's scratch directory and the granted canary.
 fn ruleset_with<'a>(
     runner: &Runner,
     spec: &FilterSpec,
@@ -466,7 +466,7 @@ fn ruleset_with<'a>(
     })
 }
 
-/// Why the kernel's word about a child does not confirm it.
+/// Why the kernel's state of a child does not confirm its confinement.
 #[derive(Debug, thiserror::Error)]
 enum Unattested {
     #[error("{0}")]
@@ -475,7 +475,7 @@ enum Unattested {
     Unread(#[from] io::Error),
 }
 
-/// Refuses because of a released child that could not be looked at, or is not as it must be. Its tree is dead.
+/// Refuses because a released child could not be inspected, or is not as expected. Its tree is dead.
 pub(in crate::sandbox) fn unseen(what: &str, error: &(dyn Error + 'static)) -> Refusal {
     Refusal::failed(what, error, |message| {
         Refusal::new(Reason::BackendUnconfirmed, message)
@@ -483,19 +483,19 @@ pub(in crate::sandbox) fn unseen(what: &str, error: &(dyn Error + 'static)) -> R
     .released()
 }
 
-/// A child that has executed its program, or is gone; its job's report says which.
+/// A child that has executed its program or is gone, according to its job's report.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Launched {
-    /// Kills it at the deadline.
+    /// Kills the child at the deadline.
     pub(in crate::sandbox) armed: Armed,
-    /// Whether it was killed because nobody wants it any more.
+    /// Whether the child was killed because its start was canceled.
     pub(in crate::sandbox) canceled: bool,
     pub(in crate::sandbox) hold: Hold,
     pub(in crate::sandbox) pid: i32,
     pub(in crate::sandbox) pidfd: OwnedFd,
 }
 
-/// Hands a job to the spawners and waits until the child has executed, or has been killed because `until` is over.
+/// Hands a job to the spawners and waits for its exec. When `until` is over, waits for its kill.
 ///
 /// # Errors
 ///
@@ -560,7 +560,7 @@ pub(in crate::sandbox) async fn launch(
     }
 }
 
-/// Waits for the end of a killed child that is stuck before its exec. What it holds stays occupied until then.
+/// Waits for the end of a killed child that is stuck before its exec. Its resources stay occupied until then.
 async fn outlive(answer: oneshot::Receiver<Launch>, armed: Armed, hold: Hold) {
     let launch = answer.await;
     armed.disarm();
@@ -569,7 +569,7 @@ async fn outlive(answer: oneshot::Receiver<Launch>, armed: Armed, hold: Hold) {
     }
 }
 
-/// Returns where and how a child writes its group down: whose rights it has, and whether filters decide about its calls.
+/// Returns where and how a child records its process group. The record has its uid, and whether filters decide about its calls.
 pub(in crate::sandbox) fn note(
     hold: &Hold,
     identity: Option<Identity>,
@@ -591,7 +591,7 @@ fn too_late(until: &Until, step: Step) -> Refusal {
     refusal.with(Fact::Step(step.into()))
 }
 
-/// Returns a grant as Landlock takes it.
+/// Converts a grant to Landlock's type.
 fn as_grant(opened: &OpenGrant) -> Grant<'_> {
     Grant {
         rights: opened.rights,
@@ -599,7 +599,7 @@ fn as_grant(opened: &OpenGrant) -> Grant<'_> {
     }
 }
 
-/// Returns what a child is to keep read-only, and where it starts then.
+/// Returns a child's read-only paths and the directory it then starts in.
 fn read_only_of(
     kept: &Kept,
     (path, working_dir): (&Path, &OwnedFd),
@@ -642,7 +642,7 @@ fn evidence_of(job: &Job) -> Vec<Evidence> {
     .collect()
 }
 
-/// Says in words what a report's errno means.
+/// Renders a report's errno as text.
 pub(in crate::sandbox) fn why_stopped(errno: i32) -> String {
     match errno {
         0 => "it was killed".to_owned(),
@@ -650,7 +650,7 @@ pub(in crate::sandbox) fn why_stopped(errno: i32) -> String {
     }
 }
 
-/// Says why a child stopped before its exec.
+/// Refuses because of the step at which a child stopped before its exec.
 pub(in crate::sandbox) fn step_failed(backend: BackendName, step: Step, errno: i32) -> Refusal {
     let error = io::Error::from_raw_os_error(errno);
     // Without an errno it was killed, wherever it was.
@@ -672,7 +672,7 @@ pub(in crate::sandbox) fn step_failed(backend: BackendName, step: Step, errno: i
         .with(Fact::Backend(backend.as_str()))
 }
 
-/// Refuses because of a step that a child could not take, or was killed at.
+/// Refuses because of a step at which a child failed or was killed.
 fn stopped(step: Step, errno: i32, what: &str) -> Refusal {
     let unconfirmed = |failed: String| Cause::refusal(of_step(step, errno), &failed);
     match errno {
@@ -685,7 +685,7 @@ fn stopped(step: Step, errno: i32, what: &str) -> Refusal {
     }
 }
 
-/// Returns what the child sets by `setrlimit`; never above the daemon's own hard limits, which nothing can raise.
+/// Returns the child's `setrlimit` values, never above the daemon's own hard limits. Nothing can raise those.
 pub(in crate::sandbox) fn limits(limits: &Limits, identity: Option<Identity>) -> Vec<(u32, u64)> {
     let mut set = vec![
         (Resource::RLIMIT_CORE, 0),

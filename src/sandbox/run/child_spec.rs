@@ -1,4 +1,4 @@
-//! What a child is given: argv and environment, pipes, limits, the directory it starts in.
+//! Inputs of a child: argv and environment, pipes, limits, working directory.
 
 use std::{
     cmp::Reverse,
@@ -40,16 +40,16 @@ use crate::{
     sys::{FileRights, Identity, Links, pipe as make_pipe},
 };
 
-/// What is executed.
+/// The program of a child, with argv and environment.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Execution {
     pub(in crate::sandbox) argv: Vec<CString>,
     pub(in crate::sandbox) environment: Vec<CString>,
-    /// The files of its own, which must be granted.
+    /// The program's own files, which must be granted.
     pub(in crate::sandbox) own: Vec<OpenGrant>,
-    /// Where the one of them lies that is executed.
+    /// Path of the file that is executed.
     pub(in crate::sandbox) path: PathBuf,
-    /// That one, opened for reading.
+    /// The executed file, opened for reading.
     #[cfg_attr(
         not(target_os = "linux"),
         expect(dead_code, reason = "other systems execute no descriptor")
@@ -164,7 +164,8 @@ impl Execution {
     }
 }
 
-/// Returns a path by which exactly this program is executed: its own where nobody but root can put another there, else a copy's.
+/// Returns a path that executes exactly this program. It is the program's own where nobody but root can replace the file, else a
+/// copy's.
 fn by_path(program: &Program, executable: &File, directory: &RunDir) -> Result<PathBuf, Stop> {
     let by_interpreter = |digest: &Digest| digest.role == Role::Interpreter;
     let named = match program.argv.first() {
@@ -194,7 +195,7 @@ fn keep(file: &File, kind: &str) -> Result<File, Fault> {
         .map_err(|e| Fault::new(format!("cannot keep the {kind} open"), e))
 }
 
-/// Copies a file to where only this run reads it and nobody writes it, and opens the copy.
+/// Copies a file and opens the copy. Only this run can read the copy, and nobody can write it.
 ///
 /// # Errors
 ///
@@ -227,20 +228,20 @@ fn copy(
     }
 }
 
-/// The size from which on copying a file takes long.
+/// Size from which copying a file takes long.
 const LARGE_BYTES: u64 = 256 << 10;
 
-/// From how many links on making them takes long.
+/// Number of links from which creating them takes long.
 const MANY_LINKS: usize = 256;
 
-/// How many names are linked around a copy, those nearest to it first; of a directory with more than are left, none is. As many as
+/// Limit on names linked around a copy, nearest first. Of a directory with more names than are left, none is linked. As many as
 /// lie in the `node_modules` of a large project.
 const MAX_NEIGHBOURS: usize = 4096;
 
-/// Returns what lies beside a script and above it, as far as the run is granted it: `"$(dirname "$0")/lib.sh"`, what Python imports
-/// and Node.js requires from there is found beside the copy. Nothing more can be reached by that than by its own path, and no
-/// more is named than the caller can list. A script that is named by a link, as those of `node_modules/.bin` are, is so again:
-/// some interpreters look where the link is, others where it leads.
+/// Returns the granted neighbours of a script, beside it and above it. `"$(dirname "$0")/lib.sh"`, Python imports and Node.js
+/// requires are found beside the copy by them. Nothing more can be reached by that than by its own path, and no more is named
+/// than the caller can list. A script that is named by a link, as those of `node_modules/.bin` are, is so again: some
+/// interpreters look where the link is, others where it leads.
 ///
 /// # Errors
 ///
@@ -311,14 +312,14 @@ fn below(path: &Path, top: &Path) -> PathBuf {
     path.strip_prefix(top).unwrap_or(path).to_owned()
 }
 
-/// Whether a path leads to a file that is open.
+/// Returns whether a path leads to an open file.
 fn leads_to(path: &Path, file: &File) -> bool {
     let identity = |found: fs::Metadata| (found.dev(), found.ino());
     let there = fs::metadata(path).map(identity).ok();
     there.is_some() && there == file.metadata().map(identity).ok()
 }
 
-/// Lists a directory but for what leads to a script; empty where there is more than `most`.
+/// Lists a directory without names that lead to a script; empty above `most` names.
 fn names(
     directory: &Path,
     leading: impl Fn(&OsStr) -> bool,
@@ -337,15 +338,15 @@ fn names(
     Ok(names)
 }
 
-/// Opens a run's scratch directory, to be granted and to be started in.
+/// Opens a run's scratch directory, to grant it and to start in it.
 pub(in crate::sandbox) fn scratch_fd(directory: &RunDir) -> Result<Arc<OwnedFd>, Stop> {
     let opened = grants::open(&directory.scratch(), Links::Refused);
     let (fd, _) = opened.map_err(|e| Fault::new("cannot open the scratch directory", e))?;
     Ok(Arc::new(fd))
 }
 
-/// Makes the three pipes: the child's ends, and the daemon's. As much of the event as fits is in the first already: mostly all
-/// of it, and then nobody has to wait for a moment to write it.
+/// Creates the three pipes: the child's ends, and the daemon's. As much of the event as fits is in the first already: mostly all
+/// of it, and then no write has to wait.
 pub(in crate::sandbox) fn pipes(event: &Bytes) -> io::Result<([OwnedFd; 3], Pipes)> {
     let (stdin_read, stdin_write) = make_pipe()?;
     let (stdout_read, stdout_write) = make_pipe()?;

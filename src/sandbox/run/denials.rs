@@ -1,5 +1,5 @@
-//! What hooks were denied: the calls that the filters leave to the daemon, which refuses each and takes note; and what the
-//! kernel writes into its audit log, where that is in use, because no filter sees what Landlock refuses.
+//! Records denials of hooks: by seccomp user notification, and from the kernel's audit log. The daemon refuses each notified call
+//! and records it. The audit log, where it is in use, has Landlock's refusals, which no filter sees.
 //!
 //! It is the daemon's and the kernel's own knowledge, not the hook's word.
 
@@ -32,24 +32,24 @@ use crate::{
     sys::{Asked, Keeper, Listener},
 };
 
-/// How many different refusals of Landlock are kept of one run.
+/// Limit on different Landlock refusals kept for one run.
 const BLOCKED: usize = 64;
 
-/// What is known of what a run was denied.
+/// Known denials of a run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Known {
-    /// What Landlock refused.
+    /// Accesses that Landlock refused.
     pub blocked: Vec<Blocked>,
     /// System calls that were refused.
     pub calls: Vec<Denied>,
     /// System calls for which a process was killed.
     pub killed: Vec<Denied>,
-    /// Whether that is all of it.
+    /// Whether the record is complete.
     pub whole: bool,
 }
 
 impl Known {
-    /// Whether there is something in it that a hook wanted, and not its C library.
+    /// Returns whether a denial concerns the hook itself, not its C library.
     #[must_use]
     pub fn is_denied(&self) -> bool {
         !self.killed.is_empty()
@@ -60,21 +60,21 @@ impl Known {
                 .any(|blocked| !self.is_incidental(blocked))
     }
 
-    /// Whether a process of its own is among it.
+    /// Returns whether creating a process was denied.
     #[must_use]
     pub fn is_denied_a_process(&self) -> bool {
         let is_new = |denied: &Denied| [nr::clone, nr::fork, nr::vfork].contains(&denied.number);
         self.calls.iter().any(is_new)
     }
 
-    /// Whether an access is one that libraries and shells try on their own.
+    /// Returns whether libraries and shells try an access on their own.
     #[must_use]
     pub fn is_incidental(&self, blocked: &Blocked) -> bool {
         blocked.is_incidental() || self.is_lookup_of_a_name(blocked)
     }
 
-    /// Whether it is the GNU C library looking for the name of its own user, as bash has it do: it reads how names are looked
-    /// up each time before. Whoever reads the file itself reads it more often.
+    /// Returns whether an access is the GNU C library's lookup of its own user's name. Bash causes it: it reads how names are
+    /// looked up each time before. A hook that reads the file itself reads it more often.
     fn is_lookup_of_a_name(&self, blocked: &Blocked) -> bool {
         let times = |path: &str| {
             let mut all = self.blocked.iter();
@@ -86,7 +86,7 @@ impl Known {
             .any(|path| blocked.is_read_of(path) && blocked.times <= times("/etc/nsswitch.conf"))
     }
 
-    /// Returns the names of all that was denied.
+    /// Returns the names of all denials.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let calls = self.calls.iter().chain(&self.killed).map(Denied::name);
@@ -100,14 +100,14 @@ impl Known {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Blocked {
     kinds: Vec<String>,
-    /// The file or directory, where it was about one whose path is known.
+    /// The file or directory, if its path is known.
     pub path: Option<PathBuf>,
-    /// How often.
+    /// Number of refusals.
     pub times: u64,
 }
 
 impl Blocked {
-    /// Returns what was tried, by the kernel's names.
+    /// Returns the access by the kernel's names.
     #[must_use]
     pub fn name(&self) -> String {
         let names: Vec<_> = self
@@ -118,7 +118,7 @@ impl Blocked {
         names.join(",")
     }
 
-    /// Returns the rights on files that were lacking, as far as their names are known.
+    /// Returns the missing rights on files, as far as their names are known.
     #[must_use]
     pub fn rights(&self) -> FileRights {
         let rights: Vec<_> = self
@@ -129,7 +129,7 @@ impl Blocked {
         FileRights::of(&rights)
     }
 
-    /// Returns the axis that it is about.
+    /// Returns the access's axis.
     #[must_use]
     pub fn axis(&self) -> Option<Axis> {
         let first = self.kinds.first()?;
@@ -160,8 +160,8 @@ impl Blocked {
         }
     }
 
-    /// Whether it is what C libraries, shells and interpreters look at on their own, and do without: or every hook that bash
-    /// runs would seem to have been refused something.
+    /// Returns whether C libraries, shells and interpreters try the access on their own. They do without it; if it counted, every
+    /// hook that bash runs would seem to have been refused something.
     #[must_use]
     fn is_incidental(&self) -> bool {
         let Some(path) = self.path.as_deref().and_then(Path::to_str) else {
@@ -197,23 +197,23 @@ impl Blocked {
 /// A system call that a hook was denied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Denied {
-    /// Its arguments, the first time; `None` where the audit log says it, which does not tell.
+    /// Arguments of the first call; `None` from the audit log, which does not have them.
     pub arguments: Option<[u64; 6]>,
-    /// Its number.
+    /// The system call's number.
     pub number: u32,
-    /// How often.
+    /// Number of denials.
     pub times: u64,
 }
 
 impl Denied {
-    /// Returns the name of the call.
+    /// Returns the system call's name.
     #[must_use]
     pub fn name(&self) -> String {
         syscalls::name(self.number).map_or_else(|| self.number.to_string(), str::to_owned)
     }
 
-    /// Whether it is what C libraries, shells and basic tools ask on their own, and do without: or every hook that copies a file would
-    /// seem to have been refused something.
+    /// Returns whether C libraries, shells and basic tools make the call on their own. They do without it; if it counted, every
+    /// hook that copies a file would seem to have been refused something.
     #[must_use]
     pub fn is_incidental(&self) -> bool {
         let Some(arguments) = self.arguments else {
@@ -230,10 +230,10 @@ impl Denied {
     }
 }
 
-/// The request of `ioctl` by which a file takes over another's blocks.
+/// The `ioctl` request that shares another file's blocks (reflink).
 const FICLONE: u32 = 0x4004_9409;
 
-/// Returns as much of an argument as the kernel reads of it.
+/// Truncates an argument to the width that the kernel reads.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the kernel does not look at the upper half"
@@ -242,9 +242,9 @@ const fn word(argument: u64) -> u32 {
     argument as u32
 }
 
-/// Whether it is a socket that the GNU C library asks for on its own: one to the daemon that caches names, before it looks into `/etc`,
-/// and one to the kernel that says what network interfaces there are. Whoever lists a directory, starts bash or npm does so, without
-/// needing an answer; who then wants the network is denied other sockets.
+/// Returns whether the GNU C library creates such a socket on its own. One goes to the name service cache daemon, before it looks
+/// into `/etc`; one to the kernel that lists network interfaces. Listing a directory, starting bash or npm does so, without
+/// needing an answer; a hook that then wants the network is denied other sockets.
 fn is_socket_of_libc([domain, kind, protocol, ..]: [u64; 6]) -> bool {
     let is = |asked: i32, sort: i32| {
         domain == u64::from(asked.cast_unsigned()) && kind == u64::from(sort.cast_unsigned())
@@ -256,7 +256,7 @@ fn is_socket_of_libc([domain, kind, protocol, ..]: [u64; 6]) -> bool {
             && protocol == u64::from(libc::NETLINK_ROUTE.cast_unsigned())
 }
 
-/// What the hooks that run now were denied so far, by process group.
+/// Denials of the running hooks, by process group.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Denials {
     keeper: Arc<Keeper>,
@@ -264,10 +264,10 @@ pub(in crate::sandbox) struct Denials {
     runs: Mutex<HashMap<i32, Run>>,
 }
 
-/// What one run was denied so far.
+/// Denials of one run so far.
 #[derive(Debug, Default)]
 struct Run {
-    /// Whether something was left out.
+    /// Whether a denial was left out.
     cut: bool,
     known: Known,
 }
@@ -281,13 +281,13 @@ impl Denials {
         }
     }
 
-    /// Returns who observes hooks, if somebody does.
+    /// Returns the observer of hooks, if there is one.
     pub(in crate::sandbox) const fn observer(&self) -> Option<&Arc<Observer>> {
         self.observer.as_ref()
     }
 
-    /// Refuses what the listeners are asked, on a thread of its own, until all tasks that could ask are gone. What is observed and
-    /// would have been allowed goes on.
+    /// Refuses system calls notified by seccomp, on a dedicated thread, until no filtered task remains. Observed calls that would
+    /// have been allowed continue.
     ///
     /// # Errors
     ///
@@ -308,8 +308,8 @@ impl Denials {
             .map(drop)
     }
 
-    /// Returns the notes of a run that has begun. Until they are taken, what the audit log says of it is noted, even where that
-    /// comes when the keeper watches it no more.
+    /// Returns the notes of a run that has begun. Until they are taken, its audit records are noted, even after the keeper has
+    /// stopped watching its group.
     pub(in crate::sandbox) fn of(self: &Arc<Self>, group: i32) -> Notes {
         self.lock().entry(group).or_default();
         Notes {
@@ -318,7 +318,7 @@ impl Denials {
         }
     }
 
-    /// Whether a process group is that of a run which is not over, or whose notes are not taken yet.
+    /// Returns whether a process group belongs to a run whose notes are not taken yet.
     pub(in crate::sandbox) fn is_of_a_hook(&self, group: i32) -> bool {
         self.lock().contains_key(&group) || self.keeper.watches(group)
     }
@@ -334,7 +334,7 @@ impl Denials {
         });
     }
 
-    /// Takes note of a call that the audit log says was refused, or ended a process.
+    /// Records a call that, by the audit log, was refused or ended a process.
     pub(in crate::sandbox) fn note_call(&self, group: i32, number: Option<u32>, killed: bool) {
         self.with(group, |run| {
             let Some(number) = number else {
@@ -360,7 +360,7 @@ impl Denials {
         });
     }
 
-    /// Takes note of what the audit log says Landlock refused.
+    /// Records an access that, by the audit log, Landlock refused.
     pub(in crate::sandbox) fn note_access(&self, group: i32, access: Access) {
         self.with(group, |run| {
             let blocked = &mut run.known.blocked;
@@ -379,7 +379,7 @@ impl Denials {
         });
     }
 
-    /// Takes note that not all was noted.
+    /// Records that the notes are incomplete.
     pub(in crate::sandbox) fn note_cut(&self, group: i32) {
         self.with(group, |run| run.cut = true);
     }
@@ -401,7 +401,7 @@ impl Denials {
     }
 }
 
-/// The notes of one run; dropping them forgets them. By then the keeper must not watch the run's group any more.
+/// The notes of one run; dropping them discards them. By then the keeper must no longer watch the run's group.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Notes {
     denials: Arc<Denials>,
@@ -409,7 +409,7 @@ pub(in crate::sandbox) struct Notes {
 }
 
 impl Notes {
-    /// Returns what the run was denied; `whole` says whether all sources of that were there and told all they had.
+    /// Returns the run's denials; `whole` says whether all sources were available and complete.
     pub(in crate::sandbox) fn take(&self, whole: bool) -> Known {
         let Run { cut, known } = self.denials.lock().remove(&self.group).unwrap_or_default();
         Known {
@@ -418,7 +418,7 @@ impl Notes {
         }
     }
 
-    /// Returns where the notes are kept.
+    /// Returns the denials that the notes belong to.
     pub(in crate::sandbox) fn denials(&self) -> &Denials {
         &self.denials
     }
@@ -435,7 +435,7 @@ impl Drop for Notes {
     }
 }
 
-/// Adds one to those that are known.
+/// Adds a call to the known ones.
 fn count(known: &mut Vec<Denied>, new: Denied) {
     // What is incidental must not hide what is not, nor arguments be said of calls that are known without.
     let same = |known: &&mut Denied| {
@@ -479,7 +479,7 @@ fn attend(denials: &Denials, mut listeners: Vec<Listener>, passing: Option<&Pass
     }
 }
 
-/// Answers one call. Returns whether the listener is of further use.
+/// Answers one notification. Returns whether the listener is of further use.
 fn answer(denials: &Denials, listener: &Listener, passing: Option<&Passing>) -> bool {
     let answered = listener.next().and_then(|asked| {
         let Some(asked) = asked else { return Ok(()) };

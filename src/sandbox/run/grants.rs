@@ -1,4 +1,4 @@
-//! Granted paths, opened once: what is granted is the inode that was examined, whatever its name leads to later.
+//! Granted paths, opened once: a grant is the examined inode, wherever its name leads later.
 
 use std::{
     collections::HashMap,
@@ -28,19 +28,19 @@ use crate::{
     sys::{BY_NAME, FileRights, Links, locate, open_beneath},
 };
 
-/// The files a run reaches beside its scratch directory and its program: opened before it is announced, so that a path that
-/// cannot be had is refused early.
+/// Files of a run beside its scratch directory and its program. They are opened before the run is announced, so that a path that
+/// cannot be opened is refused early.
 #[derive(Debug, Default)]
 pub struct Opened {
     pub(in crate::sandbox) grants: Vec<OpenGrant>,
-    /// What stays read-only among them.
+    /// The paths among them that stay read-only.
     pub(in crate::sandbox) kept: Option<Kept>,
-    /// Where the hook starts; `None` = in its scratch directory.
+    /// The hook's working directory; `None` = its scratch directory.
     pub(in crate::sandbox) working_dir: Option<WorkingDir>,
 }
 
 impl Opened {
-    /// Opens what a policy grants and where a hook starts.
+    /// Opens a policy's grants and the hook's working directory.
     ///
     /// What the operator's profile names by itself is opened with the daemon's rights, everything else, and where the hook
     /// starts, with those of the caller: a root daemon lends its rights to no request, and what the caller cannot reach is
@@ -86,35 +86,35 @@ impl Opened {
     }
 }
 
-/// Whose request it is that files are opened for.
+/// The request that files are opened for.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The hook.
     pub hook: &'a Hook,
-    /// What the profile grants as the operator wrote it.
+    /// The profile's grants as the operator wrote them.
     pub of_operator: &'a Files,
     /// The caller.
     pub peer: Peer,
-    /// Whether what is missing and may be made is: not where it is only told what would happen.
+    /// Whether missing files that may be made are made; not in a dry run.
     pub creates: bool,
 }
 
 /// One granted path, opened.
 #[derive(Debug)]
 pub(in crate::sandbox) struct OpenGrant {
-    /// Where it was found.
+    /// Path at which it was found.
     #[cfg_attr(
         not(target_os = "linux"),
         expect(dead_code, reason = "Seatbelt asks the kernel for names")
     )]
     pub path: PathBuf,
-    /// How it may be used.
+    /// Rights that are granted.
     pub rights: Rights,
     /// The inode.
     pub target: Arc<OwnedFd>,
 }
 
-/// Places of the system that stay open between runs: every run under every profile grants the same dozen.
+/// System paths that stay open between runs: every profile grants the same dozen.
 ///
 /// What is kept is used again only while its path still leads to the same inode, which cannot be another one under its number:
 /// it is held open.
@@ -124,7 +124,7 @@ pub struct KnownPlaces {
     open: Mutex<HashMap<PathBuf, Known>>,
 }
 
-/// Device and number, whose types differ from system to system.
+/// Device and inode number, whose types differ between systems.
 type Inode = (libc::dev_t, libc::ino_t);
 
 #[derive(Debug)]
@@ -135,7 +135,7 @@ struct Known {
 }
 
 impl KnownPlaces {
-    /// Has places of the system be those of a root; `None` = the host's.
+    /// Resolves system paths in a root; `None` = the host's.
     pub fn new(root: Option<Root>) -> Self {
         Self {
             root,
@@ -143,7 +143,7 @@ impl KnownPlaces {
         }
     }
 
-    /// Returns where places of the system are, if not on the host.
+    /// Returns the root of system paths, if it is not the host's.
     pub const fn root(&self) -> Option<&Root> {
         self.root.as_ref()
     }
@@ -168,8 +168,8 @@ impl KnownPlaces {
         Ok(opened)
     }
 
-    /// Opens every path of the system that a policy grants. The operator wrote them, and `/bin` is a link on most hosts; named
-    /// paths come nearer to the caller.
+    /// Opens every system path of a policy. The operator wrote them, and `/bin` is a link on most hosts; named paths come nearer
+    /// to the caller.
     ///
     /// # Errors
     ///
@@ -209,8 +209,8 @@ const fn inode(of: &FileStat) -> Inode {
     (of.st_dev, of.st_ino)
 }
 
-/// Makes the file of a grant that says so, with the caller's rights, where there is none. Returns whether there is one: where
-/// nothing is run, nothing is made.
+/// Makes the missing file of a grant that says so, with the caller's rights. Returns whether there is one: where nothing is run,
+/// nothing is made.
 ///
 /// # Errors
 ///
@@ -264,7 +264,7 @@ fn make(grant: &GrantSpec, asked: Asked<'_>) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-/// Makes an empty file for its user alone, where nothing has its name.
+/// Makes an empty file for its user alone, unless the name exists.
 fn make_file(path: &Path) -> Result<(), Errno> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Errno::EINVAL);
@@ -319,21 +319,21 @@ fn open_one(
     }
 }
 
-/// Opens a path without the right to do anything with it but name it.
+/// Opens a path without any right but to name it.
 pub(in crate::sandbox) fn open(path: &Path, links: Links) -> Result<(OwnedFd, bool), Errno> {
     let target = locate(path, OFlag::empty(), links)?;
     let kind = fstat(&target)?.st_mode & SFlag::S_IFMT.bits();
     Ok((target, kind == SFlag::S_IFDIR.bits()))
 }
 
-/// As [`open`], in a root.
+/// Opens as [`open`] does, in a root.
 fn open_in(root: &Root, path: &Path) -> Result<(OwnedFd, bool), Errno> {
     let target = root.open_in(path, BY_NAME)?;
     let kind = fstat(&target)?.st_mode & SFlag::S_IFMT.bits();
     Ok((target.into(), kind == SFlag::S_IFDIR.bits()))
 }
 
-/// Opens the directory a hook starts in, which must lie in a grant.
+/// Opens the hook's working directory, which must lie in a grant.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Uids for hooks of a root daemon: one per concurrent run, from a range that nothing else uses, and as long as the range
-//! suffices none that another caller's hooks have had. What a hook leaves in a place that callers share stays closed to others'.
+//! Uids for hooks of a root daemon: one per concurrent run, from a reserved range. As long as the range suffices, none is one
+//! that another caller's hooks have had. Files that a hook leaves in a shared place stay closed to other callers' hooks.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -26,8 +26,8 @@ use crate::{
     sys::Identity,
 };
 
-/// Uids for hooks. Several root daemons share a range: each uid in use is locked by a file, which also says which caller's
-/// hooks have had it. Another caller's hooks get it only where the range has no other left.
+/// Pool of uids for hooks. Several root daemons share a range: each uid in use is locked by a file, which also says which
+/// caller's hooks have had it. Another caller's hooks get it only where the range has no other left.
 #[derive(Debug)]
 pub struct Identities {
     free: Mutex<Free>,
@@ -35,23 +35,23 @@ pub struct Identities {
     range: RangeInclusive<u32>,
 }
 
-/// The uids that no run of this daemon uses.
+/// Uids that no run of this daemon uses.
 #[derive(Debug)]
 struct Free {
-    /// By caller, those that its hooks have had, and since when each is free.
+    /// Uids that each caller's hooks have had, and since when each is free.
     had: HashMap<u32, BTreeMap<u32, Idle>>,
-    /// How many of them this daemon holds.
+    /// Number of uids that this daemon holds.
     held: usize,
-    /// How many were given back, as a clock.
+    /// Number of uids given back; serves as a clock.
     returned: u64,
-    /// Those of which this daemon knows nothing.
+    /// Uids without a known former caller.
     unknown: VecDeque<u32>,
 }
 
 /// A uid that no run of this daemon uses.
 #[derive(Debug)]
 struct Idle {
-    /// Held for the next hook. `None`: any daemon may take it.
+    /// Lock held for the next hook. `None`: any daemon may take the uid.
     lock: Option<Flock<File>>,
     since: u64,
 }
@@ -68,16 +68,16 @@ struct Leased {
     uid: u32,
 }
 
-/// What a look at a uid's lock file came to.
+/// Result of locking a uid's file.
 #[derive(Debug)]
 enum Look {
-    /// Another daemon uses it; whose it is.
+    /// Another daemon uses it, for this caller.
     InUse(Option<u32>),
-    /// Locked; whose it was until now.
+    /// Locked; with the caller who had it until now.
     Locked(Flock<File>, Option<u32>),
 }
 
-/// What a root daemon needs to give each hook a uid of its own: capabilities by number, as the kernel has them.
+/// Capabilities that a root daemon needs to give each hook its own uid. By number, as the kernel has them.
 const NEEDED: [(u32, &str); 6] = [
     (0, "CAP_CHOWN"),
     (1, "CAP_DAC_OVERRIDE"),
@@ -88,18 +88,18 @@ const NEEDED: [(u32, &str); 6] = [
     (8, "CAP_SETPCAP"),
 ];
 
-/// How many uids a daemon holds for its next hooks; more are free for other daemons once their hooks have ended.
+/// Limit on uids that a daemon holds for its next hooks. More are free for other daemons once their hooks have ended.
 const HELD: usize = 16;
 
-/// How long the end of what daemons left is waited for, and how often it is looked for meanwhile.
+/// Time limit for the end of left processes, and the interval of looking for them.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Where the locks stand; one place for the whole machine, because uids are.
+/// Directory of the locks; one for the whole machine, because uids are machine-wide.
 const LOCKS: &str = "/run/hookjail/uids";
 
 impl Identities {
-    /// Makes a pool.
+    /// Creates a pool.
     ///
     /// # Errors
     ///
@@ -146,8 +146,8 @@ impl Identities {
         }
     }
 
-    /// Ends what runs under uids that hooks have had and that no daemon uses: what daemons left that were killed together with
-    /// their keepers. A uid under which something else runs, or something that does not end, is not given out.
+    /// Kills processes under uids that hooks have had and no daemon uses. Daemons that were killed together with their keepers
+    /// left them. A uid under which something else runs, or something that does not end, is not given out.
     ///
     /// What else may be is told by what a daemon never does: the uid was given to no hook since the machine was started, or the
     /// process is in another user namespace, as those of containers are.
@@ -209,14 +209,14 @@ impl Identities {
         }
     }
 
-    /// Whether a uid is a hook's.
+    /// Returns whether a uid is a hook's.
     pub fn is_hook(&self, uid: u32) -> bool {
         self.range.contains(&uid)
     }
 
-    /// Takes a uid that no run uses for the hook of a caller: one that this caller's hooks have had before, the lowest that this
-    /// daemon holds if it holds any; else
-    /// one that nobody's have; else the one that others' hooks have not had for longest. `None` if all are in use.
+    /// Leases an unused uid for a caller's hook; `None` if all are in use. In this order: one that this caller's hooks have had
+    /// before, the lowest that this daemon holds if it holds any; one that nobody's have had; the one that others' hooks have not
+    /// had for longest.
     ///
     /// # Errors
     ///
@@ -272,7 +272,7 @@ impl Identities {
         Ok(None)
     }
 
-    /// Takes a uid that is known to be a caller's, if no other daemon uses it.
+    /// Locks a uid known to be a caller's, if no other daemon uses it.
     fn lock_again(&self, free: &mut Free, owner: u32, uid: u32) -> io::Result<Option<Flock<File>>> {
         let Some(uids) = free.had.get_mut(&owner) else {
             return Ok(None);
@@ -344,8 +344,8 @@ impl Free {
         of_caller.insert(uid, Idle { lock, since });
     }
 
-    /// Returns the uids that a caller's hooks have had: first those that this daemon holds, so that hooks one after the other
-    /// have the same, whatever other daemons give back.
+    /// Returns the uids that a caller's hooks have had. Those that this daemon holds come first, so that hooks one after the
+    /// other have the same, whatever other daemons give back.
     fn had_by(&self, caller: u32) -> Vec<u32> {
         let (held, others): (Vec<_>, Vec<_>) = self
             .had
@@ -360,13 +360,13 @@ impl Free {
     }
 }
 
-/// Notes whose a uid is, for every daemon of this machine until it is started anew. In one write of always the same length: where
-/// there is no room for it, whose it was is still known.
+/// Records a uid's caller for every daemon of this machine until the machine restarts. In one write of always the same length:
+/// where there is no room for it, the former caller is still known.
 fn note(lock: &Flock<File>, caller: u32) -> io::Result<()> {
     lock.write_all_at(format!("{caller:<10}").as_bytes(), 0)
 }
 
-/// Returns the names of what is needed and is not in a set of capabilities.
+/// Returns the names of the needed capabilities that a set lacks.
 fn lacking(capabilities: u64) -> Vec<&'static str> {
     let lacking = NEEDED
         .iter()
@@ -374,7 +374,7 @@ fn lacking(capabilities: u64) -> Vec<&'static str> {
     lacking.map(|(_, name)| *name).collect()
 }
 
-/// Whether a map of ids, as `user_namespaces(7)` describes them, has all of a range.
+/// Returns whether a map of ids, as in `user_namespaces(7)`, covers a range.
 fn maps(map: &str, range: &RangeInclusive<u32>) -> bool {
     let mut spans: Vec<(u64, u64)> = map
         .lines()
@@ -395,7 +395,7 @@ fn maps(map: &str, range: &RangeInclusive<u32>) -> bool {
 }
 
 impl Lease {
-    /// Returns the rights that go with it.
+    /// Returns the lease's identity.
     pub fn identity(&self) -> Identity {
         let uid = self.0.uid;
         Identity { gid: uid, uid }

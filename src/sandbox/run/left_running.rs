@@ -1,5 +1,5 @@
-//! What of a daemon's hooks still runs when it and its keeper were killed: found by the groups that were written down, and killed by
-//! the next daemon before it serves.
+//! Kills hooks still running after their daemon and its keeper were killed. The next daemon finds them by the recorded process
+//! groups, before it serves.
 //!
 //! A number alone proves nothing, for it may be another process's by now. So a process is killed only where its group was written
 //! down on this system since it was started, in this process id namespace, in the same session; where it runs under the same uid; and
@@ -20,31 +20,31 @@ use crate::{
     sys::{self, NOTES_BEGIN, NotedGroup},
 };
 
-/// How long the end of what is killed is waited for.
+/// Time limit for the end of killed processes.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often it is looked for meanwhile.
+/// Polling interval while killed processes end.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// How long a child may take from its begin to where it writes its group down, nanoseconds.
+/// Time limit between a child's start and the record of its group, nanoseconds.
 const UNTIL_NOTED: u64 = 10_000_000_000;
 
-/// Nanoseconds in one of the units in which `/proc` tells when a process was started: 100 a second on every Linux.
+/// Nanoseconds per tick of start times in `/proc`: 100 ticks a second on every Linux.
 const TICK: u64 = 10_000_000;
 
-/// A process as `/proc/PID/stat` has it.
+/// A process according to `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) struct Found {
     group: i32,
     pub(in crate::sandbox) is_over: bool,
     pub(in crate::sandbox) pid: i32,
     session: i32,
-    /// When it was started, in ticks since the system was.
+    /// Start time, in ticks since boot.
     started: u64,
 }
 
 impl Found {
-    /// Looks at a process; `None` where there is none.
+    /// Reads a process; `None` where there is none.
     fn at(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name may have anything in it, but for what comes behind the last parenthesis.
@@ -62,7 +62,7 @@ impl Found {
         })
     }
 
-    /// Kills it, if it is still what was looked at.
+    /// Kills the process, if it is still the one that was read.
     pub(in crate::sandbox) fn kill(self) -> io::Result<()> {
         let gone = |error: &io::Error| error.raw_os_error() == Some(libc::ESRCH);
         let process: OwnedFd = match sys::process(self.pid) {
@@ -80,7 +80,7 @@ impl Found {
     }
 }
 
-/// Returns all processes that are there.
+/// Returns all processes.
 pub(in crate::sandbox) fn processes() -> io::Result<Vec<Found>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
@@ -91,7 +91,7 @@ pub(in crate::sandbox) fn processes() -> io::Result<Vec<Found>> {
     Ok(found)
 }
 
-/// Says what process ids mean to this process: the system since its start, the namespace, and the session of its hooks.
+/// Returns the scope of process ids: this boot, the namespace, and the hooks' session.
 pub(in crate::sandbox) fn groups_of(_directory: &Path) -> io::Result<String> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let namespace = fs::read_link("/proc/self/ns/pid")?;
@@ -104,8 +104,8 @@ pub(in crate::sandbox) fn groups_of(_directory: &Path) -> io::Result<String> {
     ))
 }
 
-/// Kills what still runs of the groups that a daemon's hooks wrote down, and returns how many processes that were. `directory` is
-/// that daemon's, which nobody holds any more.
+/// Kills remaining processes of recorded groups, and returns their number. `directory` is that of a daemon that is gone, which no
+/// process holds any more.
 ///
 /// # Errors
 ///
@@ -139,7 +139,7 @@ pub(in crate::sandbox) fn kill_left(directory: &Path, groups: &Path) -> io::Resu
     }
 }
 
-/// What a daemon that is gone had written down.
+/// Records of a daemon that is gone.
 struct Left<'a> {
     directory: &'a Path,
     groups: BTreeMap<i32, NotedGroup>,
@@ -147,7 +147,7 @@ struct Left<'a> {
 }
 
 impl<'a> Left<'a> {
-    /// Reads it; `None` where it means nothing here and now.
+    /// Parses the records; `None` where their scope is not the current one.
     fn read(directory: &'a Path, noted: &[u8]) -> io::Result<Option<Self>> {
         let Some((head, groups)) = noted.split_at_checked(NOTES_BEGIN) else {
             return Ok(None);
@@ -177,7 +177,7 @@ impl<'a> Left<'a> {
         }))
     }
 
-    /// Returns those of some processes that are of these groups and not over.
+    /// Returns the processes of these groups that have not ended.
     fn of<'b>(&self, found: &'b [Found]) -> impl Iterator<Item = &'b Found> {
         let firsts: BTreeMap<i32, &Found> = found
             .iter()
@@ -218,7 +218,7 @@ impl<'a> Left<'a> {
         (status.uids[0] == noted.uid).then_some(status)
     }
 
-    /// Whether a process's environment leads into the daemon's directory.
+    /// Returns whether a process's environment refers to the daemon's directory.
     fn is_named_by(&self, pid: i32) -> bool {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let directory = self.directory.as_os_str().as_bytes();

@@ -1,4 +1,4 @@
-//! Removes what runs leave in their directories, after their answers.
+//! Removes the directories of runs after their answers.
 //!
 //! A hook can make more files in a second than are removed in a minute. So the answer does not wait for that, the uid is not
 //! free before it is done, callers take turns, and a caller with much to be removed waits before its next hook starts.
@@ -18,27 +18,27 @@ use crate::{
     sandbox::{host::Lease, run::scratch::RunDir},
 };
 
-/// How many directories of one caller are being removed, or wait for that, before its next hook has to wait.
+/// Limit on a caller's directories awaiting removal before its next hook has to wait.
 pub(in crate::sandbox) const BACKLOG: usize = 64;
 
-/// How many directories are removed at once. No caller has two of these threads.
+/// Number of directories removed concurrently. No caller has two of these threads.
 const THREADS: usize = 2;
 
-/// How soon a removal is tried again that failed for want of something.
+/// Delay before a removal that failed for lack of resources is retried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a daemon that ends waits for removals. What is left then, the next one removes.
+/// Time limit for removals at a daemon's exit. The next daemon removes the rest.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The threads that remove. They end, within bounds, when this is dropped.
+/// The threads that remove directories. They end, within bounds, when this is dropped.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Litter {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What a run holds until its tree is dead and its directory removed. Fields drop in this order: the directory before the uid is
-/// free again.
+/// Resources of a run, held until its tree is dead and its directory removed. Fields drop in this order: the directory before the
+/// uid is free again.
 #[derive(Debug)]
 struct Held {
     directory: RunDir,
@@ -46,7 +46,7 @@ struct Held {
 }
 
 impl Held {
-    /// Removes the directory if the hook left nothing in it, which takes no time. Returns whether it is gone.
+    /// Removes the directory if the hook left it empty, which takes no time. Returns whether it is gone.
     fn remove_if_empty(&mut self) -> bool {
         self.directory.remove_empty_scratch() && {
             self.lease = None;
@@ -55,7 +55,7 @@ impl Held {
     }
 
     /// Removes the directory. Once nothing of the hook's user is in it, its uid is free: before the run's own directory goes, by
-    /// which others tell that it is cleared away. Returns what is to be tried again, because the system lacks what it takes.
+    /// which others see that it is cleared away. Returns what is to be retried, because the system lacks resources.
     fn remove(mut self) -> Option<Self> {
         let mut removed = self.directory.remove_scratch();
         if removed.is_ok() {
@@ -67,7 +67,7 @@ impl Held {
     }
 }
 
-/// A run's directory and uid. When dropped, the directory is removed on the side, and the uid is free after that.
+/// A run's directory and uid. When dropped, the directory is removed in the background, and the uid is free after that.
 #[derive(Debug)]
 pub(in crate::sandbox) struct RunResources {
     caller: u32,
@@ -79,14 +79,14 @@ pub(in crate::sandbox) struct RunResources {
 #[derive(Debug, Default)]
 struct Shared {
     changed: Condvar,
-    /// Tells callers that wait.
+    /// Wakes waiting callers.
     removed: Notify,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Callers whose turn comes again, and when: in this order.
+    /// Callers to be retried, and when: in this order.
     again: VecDeque<(Instant, u32)>,
     callers: HashMap<u32, Caller>,
     closed: bool,
@@ -129,7 +129,7 @@ impl Litter {
         Ok(litter)
     }
 
-    /// Takes charge of a run's directory and uid.
+    /// Takes over a run's directory and uid.
     pub(in crate::sandbox) fn of_run(
         &self,
         caller: u32,
@@ -144,7 +144,7 @@ impl Litter {
         }
     }
 
-    /// Waits until a caller has less to be removed than [`BACKLOG`].
+    /// Waits until a caller has fewer directories awaiting removal than [`BACKLOG`].
     pub(in crate::sandbox) async fn room(&self, caller: u32) {
         loop {
             let removed = self.shared.removed.notified();

@@ -1,4 +1,4 @@
-//! From a task to a child that runs confined, and to its end.
+//! Starts a task's child confined and runs it to its end.
 
 #[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod child;
@@ -61,14 +61,14 @@ use crate::{
     },
 };
 
-/// How long the set-up of a hook may keep others waiting: it takes some milliseconds, unless something hangs.
+/// Time that one hook's set-up may delay others. It takes some milliseconds, unless something hangs.
 const SETUP_TURN: Duration = Duration::from_millis(250);
 
-/// How long a hook may keep others waiting once it is executed: that is when a program is loaded, and many are done by then. Hundreds
-/// that are loaded at once take the processors from the one hook of somebody else, and from the daemon.
+/// Time that an executed hook may delay others. That is when a program is loaded, and many are done by then. Hundreds that are
+/// loaded at once take the processors from the one hook of another caller, and from the daemon.
 const LOADING_TURN: Duration = Duration::from_millis(5);
 
-/// What a [`Sandbox`] is made of.
+/// Parts of a [`Sandbox`].
 #[derive(Debug)]
 pub struct SandboxParts {
     /// Every backend that `order` names.
@@ -77,20 +77,20 @@ pub struct SandboxParts {
     pub identities: Option<Arc<Identities>>,
     /// This daemon's directory.
     pub instance: InstanceDir,
-    /// Kills what a killed daemon leaves.
+    /// Kills the processes that a killed daemon leaves.
     pub keeper: Arc<Keeper>,
-    /// Who observes what hooks do; `None` but where one is run to learn what it needs.
+    /// Observes hooks; `None` unless one is run to learn its needs.
     #[cfg(target_os = "linux")]
     pub observer: Option<Arc<Observer>>,
-    /// Which of them a profile may run on.
+    /// Backends that a profile may run on, in order.
     pub order: Order,
-    /// The daemon's own places, which no hook reaches: for a backend that has to be told.
+    /// The daemon's own paths, which no hook reaches, for backends that need a list.
     pub own: Vec<PathBuf>,
-    /// Whether what Landlock refuses hooks is written to the kernel's audit log and read there.
+    /// Whether Landlock's refusals are written to the kernel's audit log and read there.
     pub read_audit_log: bool,
-    /// The system of containers; `None` = the host's.
+    /// Root file system of containers; `None` = the host's.
     pub root: Option<Root>,
-    /// Threads that start hooks, for each different set of filters.
+    /// Number of spawner threads for each different set of filters.
     pub spawners: usize,
 }
 
@@ -98,34 +98,34 @@ pub struct SandboxParts {
 #[derive(Debug)]
 pub struct Sandbox {
     pub(in crate::sandbox) confirmations: Confirmations,
-    /// Before `litter`: what dead runs still occupy is left to that.
+    /// Declared before `litter`, which removes the remains of dead runs.
     pub(in crate::sandbox) runner: Runner,
-    /// Before `parts`: its directories lie in the instance's.
+    /// Declared before `parts`: its directories lie in the instance's.
     pub(in crate::sandbox) litter: Litter,
     pub(in crate::sandbox) parts: SandboxParts,
-    /// The starts of hooks, of which few at the same time are as fast as many: who has many does not keep another's waiting.
+    /// Turns of hook starts; few at the same time are as fast as many. A caller with many does not delay another's.
     setups: Turns,
 }
 
-/// Something that was seen in one run.
+/// An observation made in one run.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Evidence {
-    /// What was looked at.
+    /// The property that was checked.
     pub check: &'static str,
-    /// What was seen.
+    /// The observed value.
     pub observed: String,
 }
 
-/// How long set-up took, and what it proved.
+/// Times and evidence of a set-up.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Whether the daemon is asked about the calls that the filters refuse.
+    /// Whether the filters report refused calls to the daemon.
     pub asks: bool,
-    /// Whether the kernel's audit log says what Landlock refuses.
+    /// Whether the kernel's audit log records Landlock's refusals.
     pub logged: bool,
     /// Whether a self-test on this host and this run's evidence agree.
     pub confirmed: bool,
-    /// What was seen.
+    /// The evidence.
     pub evidence: Vec<Evidence>,
     /// When the hook was released.
     pub released: Instant,
@@ -145,12 +145,12 @@ pub struct StartedHook {
     turn: Turn,
 }
 
-/// What a backend made of a task.
+/// Result of starting a task.
 #[derive(Debug)]
 pub enum Started {
-    /// Of a hook.
+    /// A released hook.
     Hook(Released),
-    /// Of a self-test: what each attempt returned. Their child is gone.
+    /// A self-test's child: the result of each attempt. The child is gone.
     Probed(Vec<Option<isize>>),
 }
 
@@ -167,13 +167,13 @@ pub struct Released {
 pub(in crate::sandbox) enum Start {
     /// Confinement held, but the program could not be executed.
     ExecFailed(i32),
-    /// It runs.
+    /// The program runs.
     Running(Box<dyn RunningHook>),
 }
 
-/// A hook that runs. Dropping it kills the tree.
+/// A running hook. Dropping it kills the tree.
 pub(in crate::sandbox) trait RunningHook: fmt::Debug + Send {
-    /// Feeds the event and waits for the end of the whole tree.
+    /// Writes the event and waits for the end of the whole tree.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ pub(in crate::sandbox) trait RunningHook: fmt::Debug + Send {
     fn run_to_end(self: Box<Self>, supervision: Supervision) -> Finish;
 }
 
-/// A run until the death of its tree.
+/// Future of a run until the death of its tree.
 pub(in crate::sandbox) type Finish =
     Pin<Box<dyn Future<Output = Result<process::Ended, Stop>> + Send>>;
 
@@ -192,14 +192,14 @@ impl RunningHook for process::Running {
     }
 }
 
-/// The end of a hook, whatever it was.
+/// The end of a hook.
 #[derive(Debug)]
 pub struct EndedHook {
-    /// What it was denied, as far as that can be known.
+    /// Denials, as far as they are known.
     pub denied: Known,
     /// How it ended.
     pub end: End,
-    /// What set-up proved.
+    /// Times and evidence of the set-up.
     pub setup: Setup,
 }
 
@@ -208,12 +208,12 @@ pub struct EndedHook {
 pub enum End {
     /// The program could not be executed; the errno.
     ExecFailed(i32),
-    /// It ran.
+    /// The program ran.
     Ran(process::Ended),
 }
 
 impl StartedHook {
-    /// Feeds the event and waits for the end of the whole tree. Consumes `self`: a hook starts once.
+    /// Writes the event and waits for the end of the whole tree. Consumes `self`: a hook starts once.
     ///
     /// # Errors
     ///
@@ -251,7 +251,7 @@ impl StartedHook {
 }
 
 impl Sandbox {
-    /// Makes a sandbox.
+    /// Creates a sandbox.
     ///
     /// # Errors
     ///
@@ -289,27 +289,27 @@ impl Sandbox {
                 .is_some_and(|group| self.parts.keeper.watches(group.as_raw()))
     }
 
-    /// Returns the places of the system that stay open between runs.
+    /// Returns the system paths that stay open between runs.
     pub const fn places(&self) -> &KnownPlaces {
         &self.runner.places
     }
 
-    /// Returns whose files the paths of a hook are that is granted these.
+    /// Returns the file system in which a hook with these grants finds its paths.
     pub fn view<'a>(&'a self, files: &'a Files) -> View<'a> {
         View::of(self.places().root(), files)
     }
 
-    /// Whether hooks find another system than the host's.
+    /// Returns whether hooks have a root file system other than the host's.
     pub const fn has_root(&self) -> bool {
         self.places().root().is_some()
     }
 
-    /// Whether hooks get a uid of their own, so that the daemon opens files with more rights than they have.
+    /// Returns whether each hook has its own uid. The daemon then opens files with more rights than hooks have.
     pub const fn switches_uid(&self) -> bool {
         self.parts.identities.is_some()
     }
 
-    /// Starts a hook confined. That its start is in the journal is its caller's business: [`crate::pipeline`] alone orders any.
+    /// Starts a hook confined. Recording its start in the journal is up to the caller: [`crate::pipeline`] alone orders any.
     ///
     /// # Errors
     ///
@@ -344,7 +344,7 @@ impl Sandbox {
         })
     }
 
-    /// Makes what a hook needs of its own, and has its backend start it.
+    /// Creates a hook's resources and starts it on its backend.
     async fn set_up(&self, hook: HookTask<'_>) -> Result<(Released, Arc<RunResources>), Stop> {
         let caller = hook.caller.uid;
         let lease = self.lease(caller)?;
@@ -393,7 +393,7 @@ impl Sandbox {
             })
     }
 
-    /// Takes a uid for a hook of a caller; `None` where hooks run as the daemon's own user.
+    /// Leases a uid for a caller's hook; `None` where hooks run as the daemon's user.
     pub(in crate::sandbox) fn lease(&self, caller: u32) -> Result<Option<Lease>, Stop> {
         let Some(identities) = &self.parts.identities else {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! What a hook does, as `hookjail learn` looks on: the calls that reach files by path, make processes or sockets, or change what
-//! Landlock does not see.
+//! Observes a hook's system calls for `hookjail learn`. These are calls that reach files by path, make processes or sockets, or
+//! change what Landlock does not see.
 //!
 //! It decides nothing. A path is read from the memory of who asks, who could change it before the kernel reads it: what is noted is
 //! what a well-meaning hook did, and what a profile is proposed from, never what anything is allowed by.
@@ -26,34 +26,34 @@ use crate::{
     sys::Asked,
 };
 
-/// The longest path that the kernel takes, bytes.
+/// Length limit of a path in the kernel, bytes.
 const LONGEST: usize = 4096;
 
-/// How many different things are noted of a hook; of one that does more, nothing can be said.
+/// Limit on different observations of a hook; beyond it the observation is void.
 const MOST: usize = 1 << 16;
 
-/// How many interpreters of interpreters the kernel follows.
+/// Number of nested interpreters that the kernel follows.
 const INTERPRETERS: usize = 5;
 
-/// Something that a hook did, or tried to.
+/// An operation that a hook made or tried.
 #[derive(Clone, Debug)]
 pub enum Seen {
-    /// It changed modes, owners, times or extended attributes.
+    /// Changed modes, owners, times or extended attributes.
     Metadata,
-    /// It did something with a path.
+    /// Used a path.
     Path(Box<Use>),
-    /// It made a process.
+    /// Made a process.
     Process,
-    /// It made a socket to speak to other hosts.
+    /// Made a socket to speak to other hosts.
     Socket,
 }
 
-/// Takes note of what hooks do.
+/// Records the operations of hooks.
 #[derive(Debug, Default)]
 pub struct Observer {
-    /// Whether the filters of some hook leave to it what it is to see.
+    /// Whether some hook's filters report the observed calls.
     attended: AtomicBool,
-    /// Whether the memory of some hook could not be read, or it did more than is noted.
+    /// Whether a hook's memory could not be read, or the limit was exceeded.
     blind: AtomicBool,
     seen: Mutex<Notebook>,
 }
@@ -61,14 +61,14 @@ pub struct Observer {
 #[derive(Debug, Default)]
 struct Notebook {
     known: HashSet<(Operation, PathBuf, PathBuf)>,
-    /// The process groups whose first process executes something else than this program: what comes before is the set-up's, and
+    /// Process groups whose first process executes a program other than this one. Earlier calls belong to the set-up, and
     /// children of a self-test execute nothing.
     released: HashSet<i32>,
     seen: Vec<Seen>,
 }
 
 impl Observer {
-    /// Returns what was seen since it was last asked, each thing once; `None` where nothing can be seen here.
+    /// Returns new observations, each once; `None` where nothing can be observed here.
     pub fn take(&self) -> Option<Vec<Seen>> {
         let can_see = self.attended.load(Ordering::Acquire) && !self.blind.load(Ordering::Acquire);
         let mut notebook = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +80,7 @@ impl Observer {
         self.attended.store(true, Ordering::Release);
     }
 
-    /// Takes note of a call that waits; `still_waits` says afterwards whether it was that task's memory that was read.
+    /// Records a waiting call. `still_waits` checks afterwards that the memory read was that task's.
     pub(in crate::sandbox) fn note(
         &self,
         group: i32,
@@ -146,7 +146,7 @@ impl Task {
         }))
     }
 
-    /// Returns what a path is relative to.
+    /// Returns the directory that a path is relative to.
     fn base(&self, directory: i32) -> Option<PathBuf> {
         let link = match directory {
             libc::AT_FDCWD => format!("/proc/{}/cwd", self.0),
@@ -238,7 +238,7 @@ fn look(asked: &Asked) -> io::Result<Vec<Seen>> {
     }
 }
 
-/// Returns what an operation comes to: nothing where there is nothing to do it with, because the kernel then says so whatever is
+/// Returns the uses of files by an operation. There are none if the file does not exist, which the kernel reports whatever is
 /// granted.
 fn done(operation: Operation, given: PathBuf) -> Vec<Seen> {
     let target = Target::locate(operation, &given);
@@ -281,7 +281,7 @@ fn moved(operation: Operation, given: PathBuf, to: &Path) -> Vec<Seen> {
     }))]
 }
 
-/// Returns what opening a file comes to.
+/// Returns the observations for opening a file.
 fn opened(path: PathBuf, flags: libc::c_int) -> Vec<Seen> {
     let has = |bits: libc::c_int| flags & bits == bits;
     if has(libc::O_PATH) {
@@ -317,7 +317,7 @@ fn opened(path: PathBuf, flags: libc::c_int) -> Vec<Seen> {
         .collect()
 }
 
-/// Returns what executing a file comes to: an interpreter that it names is executed as well, by the kernel.
+/// Returns the observations for executing a file. The kernel executes an interpreter that it names as well.
 fn executed(path: PathBuf) -> Vec<Seen> {
     let mut seen = Vec::new();
     let mut next = Some(path);
@@ -350,7 +350,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns what was done with which file of a directory.
+    /// Renders the observations below a directory: use and file.
     fn told(seen: Vec<Seen>, directory: &Path) -> Vec<(&'static str, PathBuf)> {
         let told = seen.into_iter().map(|seen| match seen {
             Seen::Path(done) => {

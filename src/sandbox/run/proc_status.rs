@@ -1,4 +1,4 @@
-//! The daemon's own look at a released child: what the kernel says about it in `/proc`.
+//! Reads the kernel's state of a released child from `/proc`.
 
 use std::{
     fs::{self, File},
@@ -6,10 +6,10 @@ use std::{
     process,
 };
 
-/// More than any status is long. A file of `/proc` does not say its size, and each read more would have it made anew.
+/// Buffer size, above that of any status. A file of `/proc` does not say its size, and each further read would generate it anew.
 const STATUS_BYTES: usize = 8 * 1024;
 
-/// What the kernel says about a process.
+/// State of a process according to the kernel.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Status {
     /// `CapEff`.
@@ -29,7 +29,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Reads a process's status; a zombie's counts.
+    /// Reads a process's status; a zombie counts as one.
     ///
     /// # Errors
     ///
@@ -53,7 +53,8 @@ impl Status {
         Self::read("/proc/thread-self/status")
     }
 
-    /// Whether filters decide about its system calls. One of them may have killed it by now: it was under them all the same.
+    /// Returns whether filters decide about its system calls. One of them may have killed it by now: it was under them all the
+    /// same.
     pub const fn is_filtered(&self) -> bool {
         matches!(self.seccomp, 2 | 3)
     }

@@ -1,4 +1,4 @@
-//! What every backend starts children with.
+//! Resources that every backend starts children with.
 
 use std::{fmt, io, os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// What every backend starts children with: spawners, deadlines, canaries, places of the system.
+/// Resources of every backend: spawners, deadlines, canaries, system paths.
 #[derive(Debug)]
 pub struct Runner {
     deadlines: Deadlines,
@@ -27,7 +27,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Makes a runner.
+    /// Creates a runner.
     ///
     /// # Errors
     ///
@@ -44,7 +44,7 @@ impl Runner {
         })
     }
 
-    /// Takes a place in the table of what dies with the daemon, for a process group that keeps `resources` from being used again.
+    /// Registers a process group with the keeper. It keeps `resources` from being used again.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Directories that live as long as a daemon or a run: made with random names, removed whatever a hook left in them.
+//! Directories of daemons and runs. Their names are random, and they are removed whatever a hook left in them.
 
 use std::{
     ffi::OsString,
@@ -29,23 +29,22 @@ use crate::{
     util::presence::Presence,
 };
 
-/// The start of the name of every instance's directory.
+/// Name prefix of instance directories.
 const INSTANCE: &str = "instance-";
 
-/// The start of the name of every run's directory.
+/// Name prefix of run directories.
 const RUN: &str = "run-";
 
-/// Where a daemon's hooks write their process groups down.
+/// File in which a daemon's hooks record their process groups.
 const GROUPS: &str = "groups";
 
-/// How long a start waits for the directories of daemons that are gone. They are removed in any case.
+/// Time that a start waits for the removal of dead daemons' directories. They are removed in any case.
 const SWEEP: Duration = Duration::from_secs(2);
 
-/// A daemon's own directory for what lasts as long as it does. Removed when dropped; what a killed daemon left is removed
-/// by the next one that starts.
+/// A daemon's own directory, for its lifetime. Removed when dropped; the next daemon that starts removes that of a killed one.
 #[derive(Debug)]
 pub struct InstanceDir {
-    /// Held for life: who holds it is alive.
+    /// Held for life: the holder is alive.
     _lock: Flock<File>,
     canary_denied: PathBuf,
     canary_granted: PathBuf,
@@ -56,7 +55,7 @@ pub struct InstanceDir {
 }
 
 impl InstanceDir {
-    /// Makes a directory below `base`, which is made if needed, and removes those of daemons that are gone.
+    /// Makes a directory below `base`, which is made if needed, and removes dead daemons' ones.
     ///
     /// Root's is traversable, not listable, because hooks with a uid of their own must reach their scratch directories.
     ///
@@ -134,12 +133,12 @@ impl InstanceDir {
         &self.canary_granted
     }
 
-    /// Returns that file, opened without the right to do anything with it but name it.
+    /// Returns that file, opened without any right but to name it.
     pub const fn canary_granted_open(&self) -> &Arc<OwnedFd> {
         &self.canary_granted_open
     }
 
-    /// Returns the file into which the process groups of hooks are written.
+    /// Returns the file in which hooks' process groups are recorded.
     pub(in crate::sandbox) const fn groups(&self) -> &Arc<File> {
         &self.groups
     }
@@ -149,8 +148,8 @@ impl InstanceDir {
         &self.files
     }
 
-    /// Makes the directory of one run: a scratch directory of the hook's, and beside it room for what the hook may read
-    /// but not change.
+    /// Makes the directory of one run. It has the hook's scratch directory, and beside it files that the hook may read but not
+    /// change.
     ///
     /// # Errors
     ///
@@ -190,44 +189,44 @@ impl Drop for InstanceDir {
 /// The directory of one run. Removed when dropped.
 #[derive(Debug)]
 pub struct RunDir {
-    /// Whether it is for the next daemon to remove.
+    /// Whether the next daemon removes it.
     left: bool,
     path: PathBuf,
 }
 
-/// What lies around a file that is copied.
+/// The neighbours of a copied file.
 #[derive(Debug, Default)]
 pub struct Around {
-    /// The directories on the way to it; the first holds all others, and each comes after the one that it lies in.
+    /// Directories on the way to the file. The first contains all others, and each comes after its parent.
     pub levels: Vec<Level>,
-    /// Where the file lies, below the first.
+    /// Path of the file, below the first.
     pub file: PathBuf,
-    /// Where a link to it lies, below the first.
+    /// Path of a link to it, below the first.
     pub link: Option<PathBuf>,
 }
 
-/// A directory around a file that is copied.
+/// A directory around a copied file.
 #[derive(Debug)]
 pub struct Level {
-    /// Where it lies, below the first.
+    /// Its path, below the first.
     pub below: PathBuf,
-    /// What lies in it, but for what leads to the file.
+    /// Its entries, except those that lead to the file.
     pub names: Vec<OsString>,
-    /// Its path.
+    /// Path of the original.
     pub original: PathBuf,
 }
 
 /// A copy of a file.
 #[derive(Debug)]
 pub struct Copied {
-    /// By what path it is to be named: a link's, where the file was named by one.
+    /// Path by which it is named: a link's, where the file was named by one.
     pub named: PathBuf,
-    /// Where it lies.
+    /// Path of the copy.
     pub path: PathBuf,
 }
 
 impl RunDir {
-    /// Takes the directory over; this value does nothing any more when it is dropped.
+    /// Takes over the directory; dropping `self` then has no effect.
     #[must_use]
     pub fn take(&mut self) -> Self {
         Self {
@@ -236,7 +235,7 @@ impl RunDir {
         }
     }
 
-    /// Leaves the directory where it is, for the next daemon to remove.
+    /// Leaves the directory in place, for the next daemon to remove.
     pub fn leave(mut self) {
         self.left = true;
     }
@@ -246,17 +245,17 @@ impl RunDir {
         self.path.join("tmp")
     }
 
-    /// Returns the place of something of this run's own.
+    /// Returns the path of one of this run's own files.
     pub fn named(&self, kind: &str) -> PathBuf {
         self.path.join(kind)
     }
 
-    /// Removes the hook's private directory if the hook left nothing in it, which takes no time. Returns whether it is gone.
+    /// Removes the hook's private directory if the hook left it empty, which takes no time. Returns whether it is gone.
     pub fn remove_empty_scratch(&self) -> bool {
         remove_empty(&self.scratch())
     }
 
-    /// Removes the hook's private directory with all that is in it: nothing that the hook's user owns is left then.
+    /// Removes the hook's private directory and its contents. No file of the hook's user is left then.
     ///
     /// # Errors
     ///
@@ -285,7 +284,7 @@ impl RunDir {
         remove_empty(&self.path)
     }
 
-    /// Removes the directory with all that is in it.
+    /// Removes the directory and its contents.
     ///
     /// # Errors
     ///
@@ -323,8 +322,8 @@ impl RunDir {
         Ok(path)
     }
 
-    /// Puts a copy of a file where the hook can read but not change it, under its own name; with links around it to what lies
-    /// around the original.
+    /// Copies a file under its own name; the hook can read but not change it. Links around it lead to the neighbours of the
+    /// original.
     ///
     /// # Errors
     ///
@@ -375,12 +374,12 @@ impl RunDir {
     }
 }
 
-/// How often, and how long each time, the end of a file's writers is waited for.
+/// Number and length of waits for a file's writers.
 const WRITERS: (u32, Duration) = (200, Duration::from_millis(1));
 
-/// Waits until nobody has a file open for writing that this process has written: a child that is started at that moment has a copy
-/// of each descriptor until it executes, and as long as it has, the file cannot be executed (`ETXTBSY`). Where the file system does
-/// not tell, and after 200 ms, this waits no more.
+/// Waits until a file that this process has written has no writer any more. A child that is started at that moment has a copy of
+/// each descriptor until it executes, and as long as it has, the file cannot be executed (`ETXTBSY`). Where the file system does
+/// not say, and after 200 ms, this waits no more.
 ///
 /// # Errors
 ///
@@ -425,7 +424,7 @@ fn lock(path: &Path, how: FlockArg) -> io::Result<Flock<File>> {
     Flock::lock(file, how).map_err(|(_, errno)| errno.into())
 }
 
-/// Whether a directory has any run's in it.
+/// Returns whether a directory contains any run's.
 fn has_runs(instance: &Path) -> bool {
     let is_run = |entry: fs::DirEntry| {
         let name = entry.file_name();
@@ -434,8 +433,8 @@ fn has_runs(instance: &Path) -> bool {
     fs::read_dir(instance).is_ok_and(|entries| entries.flatten().any(is_run))
 }
 
-/// Removes the directories of daemons that are gone, on the side where that takes long. One that cannot be removed is reported
-/// and left.
+/// Removes the directories of dead daemons, in the background where that takes long. One that cannot be removed is reported and
+/// left.
 fn sweep(base: &Path) {
     let Ok(entries) = fs::read_dir(base) else {
         return;
@@ -500,7 +499,7 @@ fn sweep(base: &Path) {
     }
 }
 
-/// Gives this user the rights of an owner over a directory again: a hook with the same uid that may change metadata can take them.
+/// Restores an owner's rights over a directory. A hook with the same uid that may change metadata can remove them.
 fn reopen(path: &Path) -> io::Result<()> {
     let mode = fs::symlink_metadata(path)?.permissions().mode();
     if mode & 0o700 != 0o700 {
@@ -509,8 +508,8 @@ fn reopen(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a directory with all that is in it, whatever a hook put there: unreadable directories, names of any bytes, trees
-/// deeper than a path can name, symbolic links. Follows none of these; needs two descriptors and no recursion, because
+/// Removes a directory and its contents, whatever a hook put there. That includes unreadable directories, names of any bytes,
+/// trees deeper than a path can name, and symbolic links. Follows none of these; needs two descriptors and no recursion, because
 /// every directory found is first moved up to the top.
 fn remove(path: &Path) -> io::Result<()> {
     match unlinkat(AT_FDCWD, path, UnlinkatFlags::RemoveDir) {

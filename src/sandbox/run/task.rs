@@ -1,4 +1,4 @@
-//! What is started: the hook that the pipeline orders, and the child that a backend makes of it or of the self-test.
+//! Tasks of a backend: a hook from the pipeline, or a self-test's child.
 
 use std::{fmt, os::fd::OwnedFd, path::PathBuf, sync::Arc, time::Instant};
 
@@ -17,58 +17,58 @@ use crate::{
     sys::{Attempt, Identity},
 };
 
-/// A hook to be started: what was decided about it.
+/// A hook to be started, with the decisions about it.
 #[derive(Clone, Copy, Debug)]
 pub struct HookTask<'a> {
-    /// Who asked for it.
+    /// The requesting process.
     pub(crate) caller: Peer,
-    /// Calls its start off when cancelled.
+    /// Cancels its start.
     pub(crate) cancel: &'a CancellationToken,
-    /// When it ends at the latest.
+    /// Its deadline.
     pub(crate) deadline: Instant,
-    /// What it finds in its environment.
+    /// Its environment variables.
     pub(crate) environment: &'a Variables,
-    /// The files it reaches.
+    /// Files it is granted.
     pub(crate) opened: &'a Opened,
-    /// What it may do.
+    /// Its policy.
     pub(crate) policy: &'a Policy,
-    /// By what backend that is enforced.
+    /// The backend and its translation of the policy.
     pub(crate) prepared: &'a Prepared,
     /// The program, opened.
     pub(crate) program: &'a Program,
-    /// What is written to its stdin.
+    /// Contents of its stdin.
     pub(crate) stdin: &'a Bytes,
 }
 
 /// One child for a backend to start confined. A hook and the self-test's child differ by this alone.
 #[derive(Debug)]
 pub struct Task<'a> {
-    /// What the child does.
+    /// The child's action.
     pub(in crate::sandbox) action: Action,
     pub(in crate::sandbox) directory: &'a RunDir,
-    /// What it is granted beside its scratch directory and the granted canary.
+    /// Grants beside its scratch directory and the granted canary.
     pub(in crate::sandbox) grants: Vec<&'a OpenGrant>,
-    /// Whose rights it has; `None` = the daemon's user's.
+    /// Its identity; `None` = the daemon's user.
     #[cfg_attr(
         not(target_os = "linux"),
         expect(dead_code, reason = "hooks have uids of their own on Linux alone")
     )]
     pub(in crate::sandbox) identity: Option<Identity>,
-    /// What stays read-only among the grants.
+    /// Paths among the grants that stay read-only.
     pub(in crate::sandbox) kept: Option<&'a Kept>,
-    /// What it may do.
+    /// Its policy.
     pub(in crate::sandbox) policy: &'a Policy,
-    /// What no other run gets before all of this one is dead.
+    /// Resources that no other run gets before all of this one is dead.
     pub(in crate::sandbox) resources: Arc<dyn fmt::Debug + Send + Sync>,
-    /// What is written to its stdin.
+    /// Contents of its stdin.
     pub(in crate::sandbox) stdin: Bytes,
-    /// When it is not to be started any more.
+    /// When it must no longer be started.
     pub(in crate::sandbox) until: Until,
-    /// Where it starts; `None` = in its scratch directory.
+    /// Its working directory; `None` = its scratch directory.
     pub(in crate::sandbox) working_dir: Option<&'a WorkingDir>,
 }
 
-/// A directory to start in.
+/// A working directory.
 #[derive(Debug)]
 pub(in crate::sandbox) struct WorkingDir {
     pub(in crate::sandbox) opened: Arc<OwnedFd>,
@@ -81,7 +81,7 @@ pub(in crate::sandbox) struct WorkingDir {
 
 #[cfg(target_os = "linux")]
 impl Task<'_> {
-    /// Returns all that the child is granted but for its scratch directory and the granted canary: the program's own files last.
+    /// Returns all grants but the scratch directory and the granted canary. The program's own files come last.
     pub(in crate::sandbox) fn granted(&self) -> impl Iterator<Item = &OpenGrant> {
         let own = match &self.action {
             Action::Execute(execution) => &execution.own[..],
@@ -91,10 +91,10 @@ impl Task<'_> {
     }
 }
 
-/// What a child does.
+/// The action of a child.
 #[derive(Debug)]
 pub(in crate::sandbox) enum Action {
-    /// Executes a hook, and runs on.
+    /// Executes a hook.
     Execute(Execution),
     /// Makes the attempts of a self-test, and ends.
     Probe(Vec<Attempt>),

@@ -1,5 +1,4 @@
-//! What every profile has: the little that a program needs to start at all on macOS, and what stays closed whatever else
-//! it says.
+//! Rules of every profile: the minimum that programs need on macOS, and lasting denials.
 //!
 //! Some say that a rule about one operation comes before every rule about all that begin so (`file-write*`), wherever they
 //! stand. So what one rule takes back from another it names as the other does; the model of the language in the tests
@@ -12,7 +11,7 @@ use crate::{
     sandbox::seatbelt::rules::{Filter, Operation, Rule, Section, Value},
 };
 
-/// Operations that `(deny default)` does not cover on every release.
+/// Denies operations that `(deny default)` does not cover on every release.
 pub(in crate::sandbox) fn stragglers() -> Section {
     let rule = Rule::deny(
         &[
@@ -26,7 +25,7 @@ pub(in crate::sandbox) fn stragglers() -> Section {
     Section::new("not all of it is covered by the default", vec![rule])
 }
 
-/// What the loader and libSystem read before a program's first line.
+/// Allows the reads of the loader and libSystem before a program's first line.
 pub(in crate::sandbox) fn system() -> Section {
     Section::new(
         "what programs need to start at all",
@@ -69,7 +68,7 @@ pub(in crate::sandbox) fn system() -> Section {
     )
 }
 
-/// What a process may do to itself, and, where a run has several, to the others of the run.
+/// Allows a process's operations on itself. Where a run has several processes, on the others of the run too.
 pub(in crate::sandbox) fn processes(spawn: Spawn) -> Section {
     let about = &[Operation::ProcessInfo, Operation::Signal];
     let rules = match spawn {
@@ -85,7 +84,7 @@ pub(in crate::sandbox) fn processes(spawn: Spawn) -> Section {
     Section::new("processes of the run", rules)
 }
 
-/// Outbound TCP and UDP, and whom the system's library asks for names and certificates.
+/// Allows outbound TCP and UDP. Includes the services that the system's library uses for names and certificates.
 pub(in crate::sandbox) fn outbound() -> Section {
     Section::new(
         "outbound IPv4 and IPv6",
@@ -118,7 +117,7 @@ pub(in crate::sandbox) fn outbound() -> Section {
     )
 }
 
-/// What stays closed whatever stands before it.
+/// Denies operations whatever rules precede it.
 pub(in crate::sandbox) fn closed(network: Network, spawn: Spawn) -> Section {
     let mut rules = vec![
         // Rules are about paths: a second name for a file, or a copy that shares its blocks, would be another path.
@@ -186,7 +185,7 @@ pub(in crate::sandbox) fn closed(network: Network, spawn: Spawn) -> Section {
     Section::new("closed, whatever stands above", rules)
 }
 
-/// The daemon's own. What is the run's own in it stands below.
+/// Denies the daemon's own paths. The run's own among them are allowed further down.
 pub(in crate::sandbox) fn daemons_own(closed: Vec<Filter>) -> Section {
     let mut operations = vec![
         Operation::FileMapExecutable,
@@ -202,7 +201,7 @@ pub(in crate::sandbox) fn daemons_own(closed: Vec<Filter>) -> Section {
     Section::new("the daemon's own", vec![rule])
 }
 
-/// What stays read-only, and what keeps its name so that nothing else can take its place.
+/// Keeps paths read-only, and others by name only. Nothing else can take the place of a kept name.
 pub(in crate::sandbox) fn kept(read_only: Vec<Filter>, names: Vec<Filter>) -> Section {
     let entries = [Operation::FileWriteCreate, Operation::FileWriteUnlink];
     let mut rules = Vec::new();
@@ -222,7 +221,7 @@ fn texts(filter: fn(Value) -> Filter, paths: &[&'static str]) -> Vec<Filter> {
     paths.iter().map(|path| filter(Value::Text(path))).collect()
 }
 
-/// Where the loader finds the system's libraries and its cache of them. Part of the sealed system volume.
+/// Directories of the system's libraries and the loader's cache of them. Part of the sealed system volume.
 const LIBRARIES: &[&str] = &[
     "/Library/Apple/System/Library",
     "/Library/Apple/usr/lib",
@@ -232,7 +231,7 @@ const LIBRARIES: &[&str] = &[
     "/usr/lib",
 ];
 
-/// Whom libraries ask for the settings of name service, and whether a certificate is good.
+/// Services that libraries use for name service settings and certificate validity.
 const SERVICES: &[&str] = &[
     "com.apple.SystemConfiguration.DNSConfiguration",
     "com.apple.SystemConfiguration.configd",
@@ -240,7 +239,7 @@ const SERVICES: &[&str] = &[
     "com.apple.trustd.agent",
 ];
 
-/// What libSystem, shells and language runtimes ask about the machine and themselves.
+/// Sysctls that libSystem, shells and language runtimes read.
 const SYSCTLS: &[&str] = &[
     "kern.argmax",
     "kern.bootargs",

@@ -1,4 +1,4 @@
-//! macOS: what a policy is as a Seatbelt profile for `sandbox-exec`. Pure text: nothing here needs a Mac, and nothing runs.
+//! macOS: translates a policy to a Seatbelt profile for `sandbox-exec`. Pure text: nothing here needs a Mac, and nothing runs.
 //!
 //! A [`Policy`] and the places of one run become typed rules, these become the text of a profile and its parameters. Every
 //! path is a parameter, so the text is the same for every path and no path is ever read as part of it. In a profile the
@@ -29,20 +29,20 @@ use crate::{
     },
 };
 
-/// What applies a profile to itself and then executes the program. By its absolute path: no `PATH` decides what it is.
+/// Program that applies a profile to itself and executes another one. By its absolute path: no `PATH` decides what it is.
 pub const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
-/// A profile, and what its parameters stand for in one run.
+/// A profile, and the values of its parameters in one run.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Generated {
-    /// Every parameter that the text has, once.
+    /// Every parameter of the text, once.
     pub parameters: Vec<Parameter>,
     /// The profile: printable ASCII and line ends.
     pub text: String,
 }
 
 impl Generated {
-    /// Returns the whole argument vector that runs a program under the profile, `sandbox-exec` itself first.
+    /// Returns the argument vector that runs a program under the profile. It starts with `sandbox-exec` itself.
     ///
     /// `sandbox-exec` makes the program's path its `argv[0]` too, so that comes from `program`, not from `arguments`.
     pub fn command<'a>(
@@ -63,7 +63,7 @@ impl Generated {
     }
 }
 
-/// Makes the profile of one run.
+/// Creates the profile of one run.
 ///
 /// # Errors
 ///
@@ -149,7 +149,7 @@ pub fn profile(policy: &Policy, places: &Places<'_>) -> Result<Generated, Inexpr
     })
 }
 
-/// Says what a profile does about each axis. Parts of it are kept by who starts `sandbox-exec`: the runner.
+/// Returns a profile's coverage of each axis. Parts of it are up to the runner, which starts `sandbox-exec`.
 pub fn axes(policy: &Policy) -> Axes<Coverage> {
     let enforced = |by| Coverage::Enforced { by };
     Axes {
@@ -190,7 +190,7 @@ pub fn axes(policy: &Policy) -> Axes<Coverage> {
     }
 }
 
-/// What a grant's rights are as operations on its path.
+/// Translates a grant's rights to rules on its path.
 fn grant(what: &'static str, value: Value, rights: Rights, metadata: Metadata) -> Section {
     let allowed = rights.allowed();
     let whole = reach(rights, value.clone());
@@ -223,7 +223,7 @@ fn reach(rights: Rights, value: Value) -> Filter {
     }
 }
 
-/// Operations on the granted path and on all below it.
+/// Returns the operations on the granted path and on all below it.
 fn everywhere(rights: Rights, metadata: Metadata) -> Vec<Operation> {
     let allowed = rights.allowed();
     let mut operations = Vec::new();
@@ -247,7 +247,7 @@ fn everywhere(rights: Rights, metadata: Metadata) -> Vec<Operation> {
     operations
 }
 
-/// Operations on the entries of a granted directory: making, removing and, as both, renaming.
+/// Returns the operations on the entries of a granted directory. They are making, removing and, as both, renaming.
 fn entries(allowed: FileRights) -> Vec<Operation> {
     let mut operations = Vec::new();
     if allowed.has(FileRight::MakeFile) {

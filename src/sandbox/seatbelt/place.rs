@@ -1,4 +1,4 @@
-//! The places of one run, and which paths a rule of a profile can be about.
+//! Paths of one run, and the check that a profile's rule can name them.
 
 use std::{
     ffi::OsStr,
@@ -11,32 +11,31 @@ use crate::{
     refusal::{Fact, Reason, Refusal},
 };
 
-/// Where everything lies that one run is about. Paths are those of the opened files as the kernel names them
-/// (`F_GETPATH`): without links, in the case and the normal form that the file system keeps. A rule about another spelling
-/// matches nothing.
+/// Paths of one run. They are those of the opened files as the kernel names them (`F_GETPATH`): without links, in the case and
+/// the normal form that the file system keeps. A rule about another spelling matches nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
-    /// The daemon's own: nothing in it can be read, changed or run, whatever the policy grants; only what is the run's own
-    /// gives its own rights there.
+    /// The daemon's own paths. Nothing in them can be read, changed or run, whatever the policy grants; only the run's own paths
+    /// have their own rights there.
     pub closed: &'a [PathBuf],
-    /// What the policy grants, as far as it is there.
+    /// The policy's grants, as far as they exist.
     pub granted: &'a [Granted],
-    /// What stays as it is, whatever the policy grants around it.
+    /// Paths that stay unchanged, whatever the policy grants around them.
     pub kept: &'a [Kept],
-    /// The run's own beside program and scratch directory: its script, its canary.
+    /// The run's own paths beside program and scratch directory: its script, its canary.
     pub own: &'a [Granted],
-    /// What is executed.
+    /// The executed program.
     pub program: &'a Path,
     /// The hook's private directory.
     pub scratch: &'a Path,
-    /// This program's own file: what `sandbox-exec` executes.
+    /// This program's own file, which `sandbox-exec` executes.
     pub witness: &'a Path,
 }
 
-/// A path that stays as it is.
+/// A path that stays unchanged.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Kept {
-    /// Where.
+    /// The path.
     pub path: PathBuf,
     /// Whether it stays read-only with all below it, or only keeps its name.
     pub read_only: bool,
@@ -45,9 +44,9 @@ pub struct Kept {
 /// One granted path.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Granted {
-    /// Where.
+    /// The path.
     pub path: PathBuf,
-    /// What can be done there.
+    /// Rights that are granted.
     pub rights: Rights,
 }
 
@@ -63,13 +62,13 @@ impl Granted {
     }
 }
 
-/// A path that no rule of a profile can be about.
+/// A path that no rule of a profile can name.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{}` cannot be named in a Seatbelt profile: {problem}", .path.as_os_str().as_bytes().escape_ascii())]
 pub struct Inexpressible {
     /// The path.
     pub path: PathBuf,
-    /// Why not.
+    /// The problem.
     pub problem: Problem,
 }
 
@@ -89,10 +88,10 @@ impl From<Inexpressible> for Refusal {
     }
 }
 
-/// What is wrong with a path.
+/// Problem with a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Problem {
-    /// A link on every Mac: the kernel never calls anything by this name.
+    /// A link on every Mac, which never occurs in the kernel's names.
     #[error(
         "it leads through a link of the system; name where that leads, `/private/…` for example"
     )]
@@ -100,7 +99,7 @@ pub enum Problem {
     /// A directory that is granted as a file to write.
     #[error("it is a directory and granted as a file to write; grant the file")]
     Directory,
-    /// Everything lies in it.
+    /// The root directory, which contains everything.
     #[error("everything lies in it; name what is needed")]
     Everything,
     /// A parameter ends at a NUL byte.
@@ -117,7 +116,7 @@ pub enum Problem {
     Unicode,
 }
 
-/// Whether a rule can be about a path, and be about nothing else.
+/// Checks that a rule can match a path, and no other.
 pub(in crate::sandbox) fn check(path: &Path) -> Result<(), Inexpressible> {
     problem(path.as_os_str()).map_or(Ok(()), |problem| Err(Inexpressible::new(path, problem)))
 }
@@ -154,5 +153,5 @@ fn problem(path: &OsStr) -> Option<Problem> {
 /// `PATH_MAX` of macOS counts the NUL at the end.
 const MAX_PATH: usize = 1023;
 
-/// Links on every Mac, and the one volume whose content has other names: its firmlinks.
+/// Links on every Mac, and the volume with second names for its content (firmlinks).
 const ALIASES: [&str; 4] = ["/etc", "/System/Volumes/Data", "/tmp", "/var"];

@@ -1,4 +1,4 @@
-//! Rules of a profile as types, and the one place where they become text.
+//! Typed rules of a profile, and their only conversion to text.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -7,17 +7,17 @@ use std::{
 
 use crate::sandbox::seatbelt::place::{self, Inexpressible};
 
-/// Something of a run that a profile names without knowing it: `(param "KEY")`.
+/// A run's value that a profile refers to as `(param "KEY")`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Parameter {
     /// Its name: capital letters, digits and `_`.
     pub key: String,
-    /// What it stands for.
+    /// Its value.
     pub path: PathBuf,
 }
 
 impl Parameter {
-    /// Names a path that a rule can match.
+    /// Creates a parameter for a path that a rule can match.
     ///
     /// # Errors
     ///
@@ -30,7 +30,7 @@ impl Parameter {
         })
     }
 
-    /// Returns it as the argument of `-D`. The first `=` ends the key, and a key has none.
+    /// Returns the argument of `-D`. The first `=` ends the key, and a key has none.
     pub fn definition(&self) -> OsString {
         let mut definition = OsString::from(&self.key);
         definition.push("=");
@@ -42,9 +42,9 @@ impl Parameter {
 /// A path in a rule.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) enum Value {
-    /// Of this run.
+    /// A path of this run.
     Parameter(String),
-    /// Of every Mac.
+    /// A path of every Mac.
     Text(&'static str),
 }
 
@@ -65,7 +65,7 @@ impl Value {
     }
 }
 
-/// What a rule decides about. `*` stands for all operations that begin so.
+/// An operation of a rule. `*` stands for all operations with this prefix.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) enum Operation {
     AppleEvents,
@@ -112,7 +112,7 @@ pub(in crate::sandbox) enum Operation {
 }
 
 impl Operation {
-    /// Changing what a file is beside its content.
+    /// Operations that change a file's metadata.
     pub(in crate::sandbox) const METADATA: [Self; 6] = [
         Self::FileWriteAcl,
         Self::FileWriteFlags,
@@ -169,12 +169,12 @@ impl Operation {
     }
 }
 
-/// What an operation must be about for a rule to match.
+/// Condition on an operation for a rule to match.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) enum Filter {
     /// All of these.
     All(Vec<Self>),
-    /// A service of the system, by its name.
+    /// A system service, by its name.
     GlobalName(&'static str),
     /// Exactly this path.
     Literal(Value),
@@ -186,9 +186,9 @@ pub(in crate::sandbox) enum Filter {
     Subpath(Value),
     /// These system calls.
     Syscalls(&'static [&'static str]),
-    /// A value of the kernel's, by its name.
+    /// A sysctl, by its name.
     SysctlName(&'static str),
-    /// Values of the kernel's, by how their names begin.
+    /// Sysctls, by their names' prefix.
     SysctlPrefix(&'static str),
     /// A process of this kind.
     Target(&'static str),
@@ -228,7 +228,7 @@ enum Decision {
     Deny,
 }
 
-/// One rule. Without filters it is about everything; with several, about what any of them matches.
+/// One rule. Without filters it matches everything; with several, whatever any of them matches.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) struct Rule {
     decision: Decision,
@@ -254,7 +254,7 @@ impl Rule {
         }
     }
 
-    /// What is refused fails with this instead of `EPERM`.
+    /// Sets the errno of the denial, instead of `EPERM`.
     pub(in crate::sandbox) fn with_errno(mut self, errno: &'static str) -> Self {
         self.errno = Some(errno);
         self
@@ -301,7 +301,7 @@ impl Section {
     }
 }
 
-/// Writes a profile that allows nothing but what the sections do.
+/// Renders a profile that allows only the sections' operations.
 pub(in crate::sandbox) fn text(sections: &[Section]) -> String {
     let mut text = String::from("(version 1)\n");
     Rule::deny(&[Operation::Default], Vec::new()).write(&mut text);
@@ -336,7 +336,8 @@ fn call(name: &str, arguments: impl FnOnce(&mut String), text: &mut String) {
     text.push(')');
 }
 
-/// Writes a string of the language. What is written so is in this program or a key: printable ASCII; a test shows it.
+/// Appends a string literal of the profile language. All such strings are in this program or keys: printable ASCII; a test shows
+/// it.
 pub(in crate::sandbox) fn quote(content: &str, text: &mut String) {
     text.push('"');
     for character in content.chars() {

@@ -1,5 +1,5 @@
-//! What makes a run under a profile provable: `sandbox-exec` executes this program first, which looks at its confinement from
-//! inside and says what it saw, and only then is told what the hook is.
+//! Witness: proves from inside that a run is under its profile. `sandbox-exec` executes this program first, which tests its
+//! confinement and reports the result, and only then receives the hook.
 //!
 //! Two pipes, each for one direction. Up goes what was seen ([`Seen`]), then that the program is executed next, and the errno
 //! where it could not be. Down goes the [`Order`], which the daemon has as bytes only once it has a [`Proof`]: without one there
@@ -15,29 +15,29 @@ use std::{
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
-/// What a report begins with: that of another version of this program would begin otherwise.
+/// First bytes of a report. Those of another version of this program differ.
 const BEGIN: [u8; 4] = *b"hj-1";
 
-/// What is said right before the exec.
+/// Message right before the exec.
 const NOW: [u8; 4] = *b"exec";
 
-/// What came of opening the two canaries under the profile: 0, or the errno.
+/// Result of opening the two canaries under the profile: 0, or the errno.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Seen {
-    /// Of the one that nothing grants.
+    /// Result for the canary that no profile grants.
     pub denied: i32,
-    /// Of the one that every profile grants.
+    /// Result for the canary that every profile grants.
     pub granted: i32,
 }
 
 impl Seen {
-    /// How long it is as bytes.
+    /// Encoded length, bytes.
     pub const LENGTH: usize = 12;
 
-    /// How long all that may follow it is.
+    /// Maximum length of all later messages, bytes.
     pub const AFTER: usize = 8;
 
-    /// Tries to open both.
+    /// Tries to open both canaries.
     pub fn look(granted: &Path, denied: &Path) -> Self {
         let open = |path| File::open(path).map_or_else(|e| e.raw_os_error().unwrap_or(-1), |_| 0);
         Self {
@@ -46,7 +46,7 @@ impl Seen {
         }
     }
 
-    /// Returns it as bytes.
+    /// Encodes the result.
     pub fn encode(self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];
         bytes[..4].copy_from_slice(&BEGIN);
@@ -55,7 +55,7 @@ impl Seen {
         bytes
     }
 
-    /// Reads it; `None` if this program says nothing of the kind.
+    /// Decodes the result; `None` if these are not a report's bytes.
     pub fn decode(bytes: [u8; Self::LENGTH]) -> Option<Self> {
         let (begin, errnos) = bytes.split_first_chunk()?;
         let (granted, denied) = errnos.split_first_chunk()?;
@@ -66,14 +66,14 @@ impl Seen {
     }
 }
 
-/// That the confinement of one run was observed from inside it.
+/// Proof that the confinement of one run was observed from inside it.
 #[derive(Debug)]
 pub struct Proof {
     denied: Errno,
 }
 
 impl Proof {
-    /// Judges what was seen.
+    /// Evaluates the observed results.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl Proof {
         self.denied
     }
 
-    /// Returns an order as it goes down the pipe.
+    /// Encodes an order for the pipe.
     ///
     /// # Errors
     ///
@@ -107,13 +107,13 @@ impl Proof {
     }
 }
 
-/// Why a run is not known to be confined, or not known to have begun.
+/// Why a run's confinement or start is not proved.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Unproved {
     /// The granted canary did not open.
     #[error("the granted canary did not open: {0}")]
     Closed(Errno),
-    /// Something else was said.
+    /// The message was not a valid one.
     #[error("what was reported from inside is no report of this version of hookjail")]
     Garbled,
     /// The ungranted canary opened.
@@ -122,10 +122,10 @@ pub enum Unproved {
     /// The ungranted canary failed to open, but was not refused.
     #[error("the ungranted canary was not refused, it failed to open: {0}")]
     Otherwise(Errno),
-    /// Nothing was said.
+    /// No message arrived.
     #[error("it ended before anything was reported from inside")]
     Silent,
-    /// Nothing more was said once the order was given.
+    /// No further message arrived after the order.
     #[error("it ended before the hook was executed")]
     Undone,
 }
@@ -142,7 +142,7 @@ pub struct Order {
     pub program: CString,
 }
 
-/// Reads all that was said after the order. `Err` inside is the errno where the program could not be executed.
+/// Decodes all messages after the order. `Err` inside is the errno where the program could not be executed.
 ///
 /// # Errors
 ///
@@ -162,7 +162,7 @@ pub fn outcome(after: &[u8]) -> Result<Result<(), Errno>, Unproved> {
     Ok(Err(Errno::from_raw(i32::from_le_bytes(errno))))
 }
 
-/// The side inside: reports what was seen, waits for the order and carries it out. Returns only where nothing was executed.
+/// Runs the inner side: reports the result, waits for the order and executes it. Returns only where nothing was executed.
 ///
 /// # Errors
 ///

@@ -1,24 +1,24 @@
-//! Tests on the arguments of a system call, as a filter can make them: on plain numbers, never behind a pointer.
+//! Tests on system call arguments, as filters make them. They compare plain numbers, never values behind a pointer.
 
 /// One test on one argument.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct ArgTest {
-    /// Which argument, from 0 to 5.
+    /// Index of the argument, from 0 to 5.
     pub index: u8,
-    /// What it must be.
+    /// Expected value.
     pub wanted: Wanted,
-    /// How much of it the kernel looks at, and therefore the test.
+    /// Width that the kernel reads, and therefore the test.
     pub width: Width,
 }
 
-/// What an argument must be.
+/// Expected value of an argument.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Wanted {
     /// This value.
     Exactly(u64),
     /// This value in the bits of the mask; the other bits are free.
     Masked {
-        /// The bits that count.
+        /// The compared bits.
         mask: u64,
         /// Their value.
         value: u64,
@@ -29,7 +29,7 @@ pub enum Wanted {
     OwnPid,
 }
 
-/// How much of an argument counts.
+/// Compared width of an argument.
 ///
 /// The kernel truncates an `int` to its lower half. A test on all of it would say something else about the same call
 /// as soon as the upper half is dirty. A pointer is all of the argument.
@@ -52,7 +52,7 @@ impl ArgTest {
         }
     }
 
-    /// Returns a test that of the `int` at `index` the bits of `mask` are those of `value`.
+    /// Returns a test that the `int` at `index` equals `value` in the bits of `mask`.
     #[must_use]
     pub const fn bits(index: u8, mask: u64, value: u64) -> Self {
         Self {
@@ -92,13 +92,13 @@ impl ArgTest {
         }
     }
 
-    /// Returns whether the test speaks of a process id that is known only once the hook's process exists.
+    /// Returns whether the test depends on the hook's process id, known only once it exists.
     #[must_use]
     pub const fn is_personal(&self) -> bool {
         matches!(self.wanted, Wanted::OwnGroup | Wanted::OwnPid)
     }
 
-    /// Returns whether an argument passes, or `None` where that depends on the hook's process id.
+    /// Returns whether an argument passes. `None`: that depends on the hook's process id.
     #[must_use]
     pub const fn passes(&self, argument: u64) -> Option<bool> {
         let width = self.width.mask();
@@ -109,7 +109,7 @@ impl ArgTest {
         }
     }
 
-    /// Returns whether this test holds wherever `known` does, or `None` where `known` does not decide it.
+    /// Returns whether this test holds wherever `known` does. `None`: `known` does not decide it.
     #[must_use]
     pub fn follows_from(&self, known: &Self) -> Option<bool> {
         if self == known {
@@ -127,7 +127,7 @@ impl ArgTest {
 }
 
 impl Width {
-    /// Returns the bits that count.
+    /// Returns the compared bits.
     #[must_use]
     pub const fn mask(self) -> u64 {
         match self {

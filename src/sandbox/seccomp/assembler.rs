@@ -1,4 +1,4 @@
-//! A small assembler for classic BPF that works from the end of a program to its start.
+//! Assembler for classic BPF that works from the end of a program to its start.
 //!
 //! Jumps go forward only, so writing the last instruction first means that every target is already there: no labels,
 //! no second pass, and a piece of code is a function from where it continues to where it starts.
@@ -22,7 +22,7 @@ pub(in crate::sandbox) struct Assembler {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sandbox) struct Place(usize);
 
-/// How a jump compares the accumulator with its operand, as unsigned numbers.
+/// Comparison of the accumulator with a jump's operand, as unsigned numbers.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::sandbox) enum Compare {
     Above,
@@ -30,7 +30,7 @@ pub(in crate::sandbox) enum Compare {
     Equal,
 }
 
-/// A finished program, and which instructions wait for a process id.
+/// A finished program, and the instructions that need a process id filled in.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Assembled {
     pub(in crate::sandbox) own_group: Vec<usize>,
@@ -39,17 +39,17 @@ pub(in crate::sandbox) struct Assembled {
 }
 
 impl Assembler {
-    /// Ends the program with an answer to the kernel.
+    /// Writes a return of an action to the kernel.
     pub(in crate::sandbox) fn answer(&mut self, action: u32) -> Place {
         self.push(libc::BPF_RET | libc::BPF_K, action, 0, 0)
     }
 
-    /// Loads 32 bits of the call's data, then runs into what was written before.
+    /// Writes a load of 32 bits of the call's data, before the existing code.
     pub(in crate::sandbox) fn load(&mut self, offset: u32) -> Place {
         self.push(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, offset, 0, 0)
     }
 
-    /// Goes to `yes` or `no` by a comparison of the accumulator.
+    /// Writes a jump to `yes` or `no` by a comparison of the accumulator.
     pub(in crate::sandbox) fn jump(
         &mut self,
         compare: Compare,
@@ -66,7 +66,7 @@ impl Assembler {
         Ok(self.push(libc::BPF_JMP | comparison | libc::BPF_K, operand, yes, no))
     }
 
-    /// Goes to `pass` where all tests hold, and to `fail` otherwise.
+    /// Writes a jump to `pass` if all tests hold, else to `fail`.
     pub(in crate::sandbox) fn all(
         &mut self,
         tests: &[ArgTest],
@@ -120,7 +120,7 @@ impl Assembler {
         })
     }
 
-    /// Returns the program in the order the kernel runs it; what was written last comes first.
+    /// Returns the program in execution order; the code written last comes first.
     pub(in crate::sandbox) fn finish(mut self) -> Assembled {
         let forward = |slots: Vec<usize>| {
             slots

@@ -1,4 +1,4 @@
-//! The filter a child loads last, just before it executes the hook.
+//! The filter that a child loads last, just before it executes the hook.
 //!
 //! It denies what the inherited filters leave open for the set-up and the hook must not have: computed from the
 //! difference, because one call forgotten would be a hole nothing else shows. Every run pays for every instruction of
@@ -17,7 +17,7 @@ use crate::{
     sys::Closing,
 };
 
-/// Returns the closing filter: what the set-up needs minus what `spec` allows the hook.
+/// Returns the closing filter: the set-up's needs minus those that `spec` allows the hook.
 ///
 /// # Errors
 ///
@@ -65,7 +65,7 @@ pub fn closing(spec: &FilterSpec, needs: &SetupNeeds) -> Result<Closing, Compile
     })
 }
 
-/// Writes the code that denies a call that goes one of the `opened` ways and none of the hook's own `ways`.
+/// Writes the denial of calls in an `opened` way, but not the hook's `ways`.
 fn shut(
     program: &mut Assembler,
     opened: &[Vec<ArgTest>],
@@ -83,7 +83,7 @@ fn shut(
     })
 }
 
-/// The answers of the program that deny, each written once.
+/// The program's denying returns, each written once.
 #[derive(Debug, Default)]
 struct Denials(Vec<(u32, Place)>);
 

@@ -1,4 +1,4 @@
-//! The filters a spawner thread loads once, and every child of it inherits for nothing.
+//! The filters that a spawner thread loads once and its children inherit.
 //!
 //! They leave open what the set-up of a child needs; the [closing filter](super::closing) shuts that.
 
@@ -30,15 +30,15 @@ pub enum CompileError {
     /// The filter compiler refused a list.
     #[error("cannot compile the list of system calls a seccomp filter {action}")]
     List {
-        /// What the list is of.
+        /// Kind of the list.
         action: &'static str,
-        /// Why it was refused.
+        /// Cause of the refusal.
         #[source]
         source: BackendError,
     },
 }
 
-/// Returns the filters for a spawner thread, in the order in which it loads them.
+/// Returns the filters for a spawner thread, in loading order.
 ///
 /// The kernel runs all of them on every call. The stricter answer wins, and of two answers that both carry an errno the
 /// one of the filter loaded last. Hence the order: what is killed, then the allowlist, which answers EPERM to all it
@@ -54,7 +54,7 @@ pub fn inherited(
     without(spec, needs, &[])
 }
 
-/// Returns the same filters, but that the allowlist leaves out these calls.
+/// Returns the same filters with these calls removed from the allowlist.
 ///
 /// # Errors
 ///
@@ -121,8 +121,8 @@ fn without(
     Ok(programs)
 }
 
-/// The calls by which a hook is observed: those that reach files by path, make processes or sockets, or change what Landlock does
-/// not see.
+/// The calls by which a hook is observed. They reach files by path, make processes or sockets, or change what Landlock does not
+/// see.
 pub const OBSERVED: [u32; 41] = [
     nr::chmod,
     nr::chown,
@@ -167,12 +167,12 @@ pub const OBSERVED: [u32; 41] = [
     nr::setxattrat,
 ];
 
-/// What the allowlist says of the calls of [`OBSERVED`], for whoever answers in its place.
+/// The allowlist's rules for the calls of [`OBSERVED`], for the listener that answers instead.
 #[derive(Clone, Debug)]
 pub struct Passing(BTreeMap<u32, Rule>);
 
 impl Passing {
-    /// Whether the allowlist would let a call through. Of any call that is not observed: no.
+    /// Returns whether the allowlist would allow a call. False for any call that is not observed.
     #[must_use]
     pub fn lets(&self, nr: u32, arguments: &[u64; 6]) -> bool {
         let passes = |test: &ArgTest| {
@@ -187,8 +187,8 @@ impl Passing {
     }
 }
 
-/// Returns the [inherited] filters of hooks that are observed: of the calls of [`OBSERVED`] the allowlist lets none through, so that
-/// a listener gets them all, and lets through what it would have.
+/// Returns the [inherited] filters of observed hooks, and the rules for their listener. The allowlist allows no call of
+/// [`OBSERVED`], so that the listener gets them all, and allows those that the allowlist would have.
 ///
 /// # Errors
 ///
@@ -202,16 +202,16 @@ pub fn observing(
     Ok((without(spec, needs, &OBSERVED)?, Passing(listed.collect())))
 }
 
-/// Whether the allowlist has an entry for a call.
+/// Returns whether the allowlist has an entry for a call.
 const fn is_listed(rule: &Rule) -> bool {
     matches!(rule, Rule::Allow | Rule::AllowWhen(_))
 }
 
-/// Which of the [inherited] filters is the allowlist.
+/// Index of the allowlist among the [inherited] filters.
 pub const ALLOWLIST: usize = 1;
 
-/// Has the allowlist leave to a listener what it refuses. Nothing else changes: whatever another filter refuses or kills
-/// for is refused or killed for all the same, since the stricter answer wins.
+/// Turns the allowlist's refusals into user notifications. Nothing else changes: whatever another filter refuses or kills for is
+/// refused or killed for all the same, since the stricter action wins.
 pub fn ask_instead_of_refusing(allowlist: &mut [sock_filter]) {
     let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
     for step in allowlist {
@@ -221,7 +221,7 @@ pub fn ask_instead_of_refusing(allowlist: &mut [sock_filter]) {
     }
 }
 
-/// Returns the rule of the inherited filters: what the hook may do, and what the set-up needs.
+/// Returns the inherited filters' rule: the hook's rights plus the set-up's needs.
 fn widened(spec: &FilterSpec, needs: &SetupNeeds, nr: u32) -> Rule {
     let opened = needs.opened(spec, nr);
     let rule = rule(spec, nr);
@@ -281,7 +281,7 @@ fn list(
         .collect())
 }
 
-/// Returns the program for what a list of numbers cannot say: other ABIs, and numbers nobody has given a meaning yet.
+/// Returns the program for rules that a list of numbers cannot express. These are other ABIs, and numbers not yet assigned.
 fn guard() -> Result<Vec<sock_filter>, CompileError> {
     let mut program = Assembler::default();
     let allow = program.answer(libc::SECCOMP_RET_ALLOW);

@@ -1,4 +1,4 @@
-//! seccomp: which kernel doors are open to a hook, whatever else confines it.
+//! seccomp: the system calls that are open to a hook, whatever else confines it.
 
 pub mod arguments;
 mod assembler;
@@ -26,36 +26,36 @@ use crate::sys;
 /// The filters of one kind of hook.
 #[derive(Clone, Debug)]
 pub struct Filters {
-    /// What the child loads last.
+    /// The filter that the child loads last.
     pub closing: sys::Closing,
-    /// What the spawner loads and its children inherit.
+    /// The filters that the spawner loads and its children inherit.
     pub inherited: Stacked,
-    /// What the listener lets through in the allowlist's place, where hooks are observed.
+    /// The rules by which the listener allows calls in the allowlist's place. For observed hooks only.
     pub passing: Option<Passing>,
 }
 
-/// What a listener is left.
+/// Calls that are reported to a listener.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Asking {
-    /// Nothing: there is none.
+    /// None: there is no listener.
     Nothing,
-    /// What the allowlist refuses, and what a hook is observed by.
+    /// The allowlist's refusals, and the observed calls.
     Observed,
-    /// What the allowlist refuses.
+    /// The allowlist's refusals.
     Refused,
 }
 
 /// Filters that are loaded one after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Stacked {
-    /// Which of them leaves what it refuses to a listener, if one does.
+    /// Index of the filter that reports its refusals to a listener, if one does.
     pub asking: Option<usize>,
     /// First to last.
     pub programs: Vec<Vec<libc::sock_filter>>,
 }
 
-/// Compiles the filters of one kind of hook. `switches_uid` says whether its set-up changes the uid, `asking` what of it is to be
-/// known.
+/// Compiles the filters of one kind of hook. `switches_uid` says whether its set-up changes the uid, `asking` which of its calls
+/// are reported.
 ///
 /// # Errors
 ///

@@ -24,14 +24,14 @@ use crate::{
 pub(in crate::sandbox) struct Pools {
     pub(in crate::sandbox) denials: Arc<Denials>,
     loaded: Mutex<HashMap<Kind, Arc<LoadedPool>>>,
-    /// How many filters the daemon itself is under.
+    /// Number of filters that the daemon itself is under.
     own_filters: u32,
     /// Threads of each pool.
     spawners: usize,
     switches_uid: bool,
 }
 
-/// What the children of a pool are.
+/// Kind of a pool's children.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Kind {
     /// Hooks under filters.
@@ -42,14 +42,14 @@ enum Kind {
     Unconfined,
 }
 
-/// Spawners, and what their children inherit.
+/// Spawners, and the filters that their children inherit.
 #[derive(Debug)]
 pub(in crate::sandbox) struct LoadedPool {
-    /// Whether the daemon gets to know which calls the filters refuse.
+    /// Whether the filters report refused calls to the daemon.
     pub(in crate::sandbox) asks: bool,
-    /// What a child loads last.
+    /// The filter that a child loads last.
     pub(in crate::sandbox) closing: Option<Arc<Closing>>,
-    /// How many filters a released child has, the daemon's own included.
+    /// Number of a released child's filters, the daemon's own included.
     pub(in crate::sandbox) filters: u32,
     pub(in crate::sandbox) pool: Pool,
 }
@@ -70,7 +70,7 @@ impl Pools {
         }
     }
 
-    /// How many filters the daemon itself is under.
+    /// Returns the number of filters that the daemon itself is under.
     pub(in crate::sandbox) const fn own_filters(&self) -> u32 {
         self.own_filters
     }
@@ -88,7 +88,7 @@ impl Pools {
         self.of(filters.map_or(Kind::Unconfined, |spec| Kind::Filtered(*spec)))
     }
 
-    /// Returns the spawners of programs that the operator's configuration names, which keep what rights the daemon has.
+    /// Returns the spawners of programs that the operator's configuration names. These keep the daemon's rights.
     ///
     /// # Errors
     ///

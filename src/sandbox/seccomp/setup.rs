@@ -1,4 +1,4 @@
-//! What a child does to itself before it executes the hook, and the hook must not.
+//! System calls of a child's set-up before exec, which the hook must not make.
 //!
 //! The child inherits the filters of the thread that made it, so these must leave its set-up open; the closing filter
 //! shuts it. Both are computed from `SetupNeeds::opened`: what one opens, the other closes.
@@ -12,26 +12,26 @@ use crate::{
     sys,
 };
 
-/// What the set-up of a child needs from the kernel beyond what a hook may do.
+/// Needs of a child's set-up from the kernel, beyond those of the hook.
 ///
 /// Everything else it calls (`dup3`, `fchdir`, `umask`, `close_range`, `openat`, `rt_sig*`, `getpid`, `execveat`) every
 /// hook may call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct SetupNeeds {
-    /// The first argument of the `clone` that makes the child: flags and exit signal.
+    /// First argument of the `clone` that makes the child: flags and exit signal.
     pub clone_flags: u32,
     /// Whether the child gives up privileges.
     pub credentials: Credentials,
-    /// Whether it makes mounts in a namespace of its own.
+    /// Whether it mounts in its own namespace.
     pub mounts: bool,
 }
 
-/// What a child does about its user, groups and capabilities.
+/// Change of a child's user, groups and capabilities.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Credentials {
-    /// It changes user and groups and drops every capability; the bounding set was emptied by the thread that makes it.
+    /// Changes user and groups and drops every capability. The spawner thread has emptied the bounding set.
     Drop,
-    /// It keeps what the daemon has, which is unprivileged already.
+    /// Keeps those of the daemon, which is unprivileged already.
     Keep,
 }
 
@@ -86,7 +86,8 @@ impl SetupNeeds {
         calls
     }
 
-    /// Returns the ways of calling `nr` that the inherited filters leave open and `spec` does not give to the hook.
+    /// Returns the ways of calling `nr` that only the set-up has. The inherited filters leave them open, and `spec` does not give
+    /// them to the hook.
     ///
     /// Ways the hook has anyway are not among them. Where the rule depends on the hook's process id, every way is: the
     /// inherited filters are loaded before there is one.
@@ -113,7 +114,7 @@ impl SetupNeeds {
     }
 }
 
-/// Returns the tests of `way` that `need` does not decide, or `None` where `need` makes one of them fail.
+/// Returns the tests of `way` that `need` does not decide. `None`: `need` makes one of them fail.
 pub(in crate::sandbox) fn remaining(way: &[ArgTest], need: &[ArgTest]) -> Option<Vec<ArgTest>> {
     let decided = |test: &ArgTest| need.iter().find_map(|known| test.follows_from(known));
     if way.iter().any(|test| decided(test) == Some(false)) {

@@ -1,4 +1,4 @@
-//! The threads that make the clones. Each has loaded the filters of its pool for ever, and its children inherit them.
+//! Threads that clone children. Each has loaded the filters of its pool for good, and its children inherit them.
 //!
 //! A thread sleeps in the clone until its child executes, so a pool has several. Nothing but the loop below runs on these
 //! threads: they are confined like the hooks they start.
@@ -25,26 +25,26 @@ pub struct Pool {
     queue: Arc<Queue>,
 }
 
-/// What is to be started, and who waits for that.
+/// Jobs to be started, and the threads that wait for them.
 #[derive(Debug, Default)]
 struct Queue(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
     closed: bool,
-    /// Threads without work. The last to have had some is woken first: its memory is still in the caches.
+    /// Idle threads. The last one that worked is woken first: its memory is still in the caches.
     idle: Vec<Thread>,
-    /// Threads that live.
+    /// Number of live threads.
     threads: usize,
     work: VecDeque<Work>,
 }
 
-/// When a job is not to be started any more.
+/// Limit after which a job is not started.
 #[derive(Clone, Debug)]
 pub struct Until {
-    /// When nobody wants it any more.
+    /// Cancels the start.
     pub cancel: CancellationToken,
-    /// When it is too late.
+    /// Deadline of the start.
     pub deadline: Instant,
 }
 
@@ -57,7 +57,7 @@ impl Until {
 #[derive(Debug)]
 struct Work {
     job: Arc<Job>,
-    /// `None` = for ever.
+    /// `None` = no limit.
     until: Option<Until>,
     reply: oneshot::Sender<Launch>,
 }
@@ -68,8 +68,8 @@ struct Work {
 pub struct SpawnersGone;
 
 impl Pool {
-    /// Starts the threads; returns when all have loaded their filters, with the listeners of those that ask. With `bounded` they
-    /// first empty their capability bounding set, which their children inherit as well.
+    /// Starts the threads; returns once all have loaded their filters, with their listeners, if any. With `bounded` they first
+    /// empty their capability bounding set, which their children inherit as well.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Pool {
         Ok((pool, listeners?.into_iter().flatten().collect()))
     }
 
-    /// Hands a job to the next free thread. Once `until` is over it is not started: [`Launch::TooLate`].
+    /// Passes a job to the next free thread. Once `until` is over it is not started: [`Launch::TooLate`].
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Pool {
         Ok(answer)
     }
 
-    /// Takes a job back that no thread has begun; returns whether there was one.
+    /// Takes back a job that no thread has begun; returns whether there was one.
     pub fn take_back(&self, job: &Arc<Job>) -> bool {
         let mut waiting = self.queue.lock();
         let before = waiting.work.len();
@@ -168,7 +168,7 @@ impl Queue {
     }
 }
 
-/// A thread of a pool, until it ends.
+/// A thread of a pool, for its lifetime.
 struct Member<'a>(&'a Queue);
 
 impl<'a> Member<'a> {
@@ -177,7 +177,7 @@ impl<'a> Member<'a> {
         Self(queue)
     }
 
-    /// Waits for work; `None` is the end of the pool.
+    /// Waits for work; `None` means the end of the pool.
     fn next(&self) -> Option<Work> {
         let own = thread::current();
         loop {
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    /// A child that makes no attempts and ends.
+    /// Returns a child that makes no attempts and ends.
     fn job() -> Arc<Job> {
         let null = || OwnedFd::from(File::open("/dev/null").unwrap());
         let job = Job::new(JobParts {

@@ -1,4 +1,4 @@
-//! What a self-test is made on: its files, what is tried with them, and what each attempt has to show.
+//! Self-test fixture: files, probes, and the expected result of each probe.
 
 use std::{
     fs::{self, File},
@@ -23,9 +23,8 @@ use crate::{
     sys::{Attempt, Identity, Links},
 };
 
-/// What the kernel says to what a confined child may not do: it may not, it is not there (a container has neither other files
-/// nor other processes), or the file system is read-only there. The same attempt succeeds unconfined, so none of these has
-/// another cause.
+/// Errnos that count as a refusal: access denied, target absent, or file system read-only. Absent because a container has neither
+/// other files nor other processes. The same attempt succeeds unconfined, so none of these has another cause.
 const REFUSALS: [i32; 5] = [
     libc::EACCES,
     libc::ENOENT,
@@ -34,33 +33,33 @@ const REFUSALS: [i32; 5] = [
     libc::ESRCH,
 ];
 
-/// A directory that stands for a workspace, and what stays read-only in it.
+/// Directory that serves as the workspace with its read-only paths.
 const WORKSPACE: &str = "workspace";
 const KEPT_DIRECTORY: &str = "around/directory";
 const KEPT_FILE: &str = "around/file";
 
-/// Files for a self-test: some granted, some not, all within reach of the hook's user.
+/// Files of a self-test: some granted, some not, all accessible to the hook's user.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Fixture {
     denied: PathBuf,
     granted: PathBuf,
-    /// Owned by the hook's user, granted to nobody.
+    /// Directory owned by the hook's user that no policy grants.
     outside: PathBuf,
     scratch: PathBuf,
-    /// Stands for whatever descriptor the daemon has open.
+    /// File that serves as the daemon's open descriptor.
     pub(in crate::sandbox) witness: File,
 }
 
-/// What one attempt has to show.
+/// Expected result of one attempt.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Check {
     pub(in crate::sandbox) axis: Axis,
-    /// A file that exists, or is empty, only if the attempt worked.
+    /// File that exists, or is empty, only if the attempt succeeded.
     pub(in crate::sandbox) effect: Option<Effect>,
     /// Whether the policy grants it.
     pub(in crate::sandbox) granted: bool,
     index: usize,
-    /// Results that count as success: most calls return 0 or more, some are made so that they fail *after* the gate.
+    /// Results that count as success. Most calls return 0 or more; some are arranged to fail *after* the access check.
     success: Success,
     pub(in crate::sandbox) what: &'static str,
 }
@@ -75,11 +74,11 @@ pub(in crate::sandbox) enum Effect {
 enum Success {
     /// 0 or more.
     Value,
-    /// This errno: the call was let through and then failed for the reason that was arranged.
+    /// This errno: the call passed the access check and then failed as arranged.
     Reached(i32),
 }
 
-/// Attempts, and what each has to show.
+/// Attempts, and the expected result of each.
 pub(in crate::sandbox) struct Attempts {
     pub(in crate::sandbox) attempts: Vec<Attempt>,
     pub(in crate::sandbox) checks: Vec<Check>,
@@ -166,7 +165,7 @@ impl Fixture {
         })
     }
 
-    /// Returns what stays read-only of what the confined child may write.
+    /// Returns the paths that stay read-only within the confined child's writable ones.
     pub(in crate::sandbox) fn kept(&self) -> io::Result<Kept> {
         let workspace = self.outside.join(WORKSPACE);
         let (target, _) = grants::open(&workspace, Links::Refused)?;
@@ -179,7 +178,7 @@ impl Fixture {
         })
     }
 
-    /// Returns what the confined child is granted here.
+    /// Returns the confined child's grants in the fixture.
     pub(in crate::sandbox) fn grants(&self, policy: &Policy) -> io::Result<Vec<OpenGrant>> {
         let open = |name: &str, access| -> io::Result<OpenGrant> {
             let path = self.outside.join(name);
@@ -204,7 +203,7 @@ impl Fixture {
         Ok(granted)
     }
 
-    /// Returns what is tried under a policy, of which `axes` is claimed.
+    /// Returns the attempts for a policy of which `axes` is claimed.
     pub(in crate::sandbox) fn attempts(
         &self,
         policy: &Policy,
@@ -406,7 +405,7 @@ impl Fixture {
         list
     }
 
-    /// Returns the attempt to use a descriptor of the daemon's. The unconfined child has its descriptors closed too, so the
+    /// Returns the attempt to use one of the daemon's descriptors. The unconfined child has its descriptors closed too, so the
     /// positive control is the daemon's own use.
     pub(in crate::sandbox) fn descriptor(&self) -> Attempt {
         Attempt::descriptor(self.witness.as_fd())
@@ -435,7 +434,7 @@ impl Check {
             })
     }
 
-    /// Returns the errno where it failed, and not with the one that counts as success.
+    /// Returns the errno of a failure, unless that errno counts as success.
     pub(in crate::sandbox) fn failed(&self, results: &[Option<isize>]) -> Option<i32> {
         let result = self.result(results)?;
         let failed = result < 0 && !self.succeeded(results);
@@ -452,7 +451,7 @@ impl Check {
     }
 }
 
-/// Says what came of an attempt.
+/// Renders the result of an attempt.
 pub(in crate::sandbox) fn seen(result: Option<isize>) -> String {
     match result {
         None => "not tried".to_owned(),

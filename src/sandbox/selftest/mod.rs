@@ -1,4 +1,4 @@
-//! The self-test: a real child *manages* what a policy grants and *fails* what it does not, on this host, now.
+//! Self-test: a real child can use a policy's grants and cannot exceed them. It runs on this very host.
 //!
 //! The same attempts are made twice: by a child without confinement, where each must succeed (the positive control: an
 //! attempt that fails everywhere proves nothing), and by a child under the policy, where each must end as the policy says.
@@ -40,12 +40,12 @@ use crate::{
     sys::Attempt,
 };
 
-/// A policy that a real child has proved on this host.
+/// A policy proved by a real child on this host.
 #[derive(Clone, Debug)]
 pub struct Confirmation {
-    /// What was tried on each axis.
+    /// Attempts on each axis.
     pub proofs: Vec<AxisProof>,
-    /// When.
+    /// Time of the self-test.
     pub tested_at: Timestamp,
 }
 
@@ -64,38 +64,38 @@ impl Confirmation {
 pub struct Unconfirmed {
     /// The axis that did not hold, if it was one.
     pub axis: Option<Axis>,
-    /// What an operator can do about it; may be empty.
+    /// Remedy for the operator; may be empty.
     pub fix: String,
-    /// What was tried on each axis.
+    /// Attempts on each axis.
     pub proofs: Vec<AxisProof>,
-    /// `BACKEND_UNCONFIRMED`, or `OVERLOADED` where the system lacks for the moment what the self-test takes.
+    /// `BACKEND_UNCONFIRMED`, or `OVERLOADED` where the system temporarily lacks the self-test's resources.
     pub reason: Reason,
-    /// Why.
+    /// The cause.
     pub why: String,
 }
 
-/// The backend that a policy runs on.
+/// The backend selected for a policy.
 #[derive(Clone, Debug)]
 pub struct Selected {
-    /// What proved the policy on it.
+    /// Proof of the policy on it.
     pub confirmation: Arc<Confirmation>,
-    /// The backends before it in the operator's order, and why it is none of them.
+    /// The backends before it in the operator's order, and why each was not selected.
     pub passed_over: Vec<PassedOver>,
-    /// What the policy came to.
+    /// The policy's translation.
     pub prepared: Prepared,
 }
 
-/// How one backend stands with a policy.
+/// Status of one backend for a policy.
 #[derive(Clone, Debug)]
 pub enum Standing {
-    /// It does not serve it.
+    /// The backend does not serve the policy.
     PassedOver(Box<PassedOver>),
-    /// It would serve it.
+    /// The backend would serve the policy.
     Serves(Box<(Prepared, Arc<Confirmation>)>),
 }
 
 impl Standing {
-    /// Returns which backend it is.
+    /// Returns the backend's name.
     pub fn backend(&self) -> BackendName {
         match self {
             Self::PassedOver(passed_over) => passed_over.backend,
@@ -103,7 +103,7 @@ impl Standing {
         }
     }
 
-    /// Whether it would serve it, and confine.
+    /// Returns whether the backend would serve the policy, and confine.
     pub fn confines(&self) -> bool {
         match self {
             Self::PassedOver(_) => false,
@@ -111,7 +111,7 @@ impl Standing {
         }
     }
 
-    /// Whether it would serve it.
+    /// Returns whether the backend would serve the policy.
     pub const fn serves(&self) -> bool {
         match self {
             Self::PassedOver(_) => false,
@@ -123,27 +123,27 @@ impl Standing {
 /// A backend that a policy was not selected for.
 #[derive(Clone, Debug)]
 pub struct PassedOver {
-    /// Which.
+    /// Name of the backend.
     pub backend: BackendName,
-    /// The failed self-test, and what the policy came to, where it came as far as that.
+    /// The failed self-test with the policy's translation, if it got that far.
     pub failed: Option<(Prepared, Arc<Unconfirmed>)>,
-    /// Why.
+    /// The cause.
     pub refusal: Refusal,
 }
 
-/// What was tried on one axis.
+/// Attempts on one axis.
 #[derive(Clone, Debug)]
 pub struct AxisProof {
     /// The axis.
     pub axis: Axis,
-    /// What had to succeed.
+    /// Attempts that had to succeed.
     pub control: Vec<Leg>,
-    /// What had to fail.
+    /// Attempts that had to fail.
     pub deny: Vec<Leg>,
 }
 
 impl AxisProof {
-    /// Returns a leg that did not hold: one that shows a hole before one that shows nothing.
+    /// Returns a leg that did not hold. One that shows a hole precedes one that shows nothing.
     fn failed(&self) -> Option<&Leg> {
         let broken = |leg: &&Leg| !leg.held;
         let shows_nothing = |leg: &&Leg| {
@@ -156,19 +156,19 @@ impl AxisProof {
     }
 }
 
-/// How long one child of a self-test may take.
+/// Time limit of one self-test child.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// One attempt and what came of it.
+/// One attempt and its result.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Leg {
-    /// What was tried.
+    /// Name of the attempt.
     pub attempt: &'static str,
-    /// Whether it ended as it had to.
+    /// Whether the result was the expected one.
     pub held: bool,
-    /// What was seen.
+    /// The observed result.
     pub observed: String,
-    /// Whether it was tried without confinement.
+    /// Whether the attempt ran without confinement.
     pub unconfined: bool,
 }
 
@@ -189,23 +189,23 @@ impl Leg {
         }
     }
 
-    /// Returns what was tried, and how, for people.
+    /// Returns the attempt's name and setting, for display.
     pub fn name(&self) -> String {
         let how = if self.unconfined { ", unconfined" } else { "" };
         format!("{}{how}", self.attempt)
     }
 }
 
-/// What was proved so far: for each profile and each way it is narrowed.
+/// Proofs so far, for each profile and each way it is narrowed.
 #[derive(Debug, Default)]
 pub(in crate::sandbox) struct Confirmations {
     cells: Mutex<HashMap<Key, Arc<OnceCell<Arc<Confirmation>>>>>,
-    /// Whether each backend served a profile when that was last looked at.
+    /// Whether each backend served a profile at the last survey.
     served: Mutex<HashMap<(String, BackendName), bool>>,
 }
 
 impl Confirmations {
-    /// Tells the log where a backend serves a profile no more, or again.
+    /// Logs that a backend no longer serves a profile, or serves it again.
     fn note(&self, policy: &Policy, standing: &Standing) {
         let key = (policy.digest.clone(), standing.backend());
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
@@ -227,8 +227,8 @@ impl Confirmations {
     }
 }
 
-/// Returns the first axis on which more is claimed than was proved, and what is missing: an attempt that did not end as it
-/// must; or, where the axis is claimed to be enforced, any attempt that must fail beside one that must succeed.
+/// Returns the first axis with a claim beyond its proof, and the missing proof. That is an attempt that did not end as expected;
+/// or, where the axis is claimed to be enforced, an attempt that must fail beside one that must succeed.
 ///
 /// What is only claimed to hold but for a gap satisfies no profile that requires the axis, and may be without attempts.
 fn unproved(axes: &Axes<Coverage>, proofs: &[AxisProof]) -> Option<(Axis, String)> {
@@ -254,7 +254,7 @@ fn unproved(axes: &Axes<Coverage>, proofs: &[AxisProof]) -> Option<(Axis, String
     })
 }
 
-/// Returns the axis that a stop is about, if it says so.
+/// Returns a stop's axis, if it has one.
 fn axis_of(stop: &Stop) -> Option<Axis> {
     match stop {
         Stop::Fault(_) => None,
@@ -262,8 +262,8 @@ fn axis_of(stop: &Stop) -> Option<Axis> {
     }
 }
 
-/// Refuses where none of a policy's backends serves it: with the reason of the first, which is the one that the operator
-/// wants, and in the words of all.
+/// Refuses because none of a policy's backends serves it. The reason is that of the first, the operator's preferred one; the text
+/// is that of all.
 fn none_serves(passed_over: &[PassedOver]) -> Refusal {
     let words: Vec<_> = passed_over
         .iter()
@@ -278,7 +278,7 @@ fn none_serves(passed_over: &[PassedOver]) -> Refusal {
     }
 }
 
-/// Refuses where an attempt failed for want of something: that shows nothing.
+/// Refuses if an attempt failed for lack of resources, which proves nothing.
 fn lacked(checks: &[Check], results: &[Option<isize>]) -> Result<(), Refusal> {
     checks.iter().try_for_each(|check| {
         let what = format_args!("attempt to {}", check.what);
@@ -290,7 +290,7 @@ fn lacked(checks: &[Check], results: &[Option<isize>]) -> Result<(), Refusal> {
     })
 }
 
-/// What a child of the self-test is started on. Dropped in this order.
+/// Resources of a self-test child. Dropped in this order.
 struct Site {
     fixture: Fixture,
     lease: Option<Lease>,
@@ -307,7 +307,7 @@ fn not_made(error: io::Error) -> Fault {
     Fault::new("cannot make a directory for the self-test", error)
 }
 
-/// What is proved once: a profile on a backend, as far as requests narrow it in ways that a self-test can see.
+/// Key of a proof: a profile on a backend. It includes how requests narrow the profile, as far as a self-test can see.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Key {
     backend: BackendName,
@@ -321,8 +321,8 @@ struct Key {
 type Proved = Result<Arc<Confirmation>, Arc<Unconfirmed>>;
 
 impl Sandbox {
-    /// Translates a policy with the first of its backends that enforces what it requires, and has it confirmed.
-    /// `profile_digest` names the profile that the policy was made from.
+    /// Translates a policy with the first backend that enforces its requirements, and confirms it. `profile_digest` names the
+    /// profile that the policy was made from.
     ///
     /// # Errors
     ///
@@ -350,8 +350,8 @@ impl Sandbox {
         Err(none_serves(&passed_over))
     }
 
-    /// Returns how each backend of a profile's order stands with it, those behind the first that serves included. A backend
-    /// that was confirmed when this was last asked and is not any more is told of in the log.
+    /// Returns the status of each backend in a profile's order. That includes those behind the first that serves. A backend that
+    /// was confirmed at the last survey and no longer is, is logged.
     pub async fn survey(&self, policy: &Policy) -> Vec<Standing> {
         let mut standings = Vec::new();
         for backend in self.backends_of(policy) {
@@ -362,7 +362,7 @@ impl Sandbox {
         standings
     }
 
-    /// Forgets what was proved of a profile, so that it is proved anew before the next run under it.
+    /// Discards the proofs of a profile. The next run under it repeats the self-test.
     pub fn forget(&self, profile_digest: &str) {
         self.confirmations
             .cells
@@ -523,7 +523,7 @@ impl Sandbox {
         }
     }
 
-    /// Makes a directory for a self-test. It is removed on the side, like those of runs.
+    /// Makes a directory for a self-test. It is removed in the background, like those of runs.
     fn test_directory(&self, lease: Option<&Lease>) -> Result<RunResources, Stop> {
         let directory = self.parts.instance.run(lease.map(Lease::identity));
         let directory = directory.map_err(not_made)?;
@@ -531,7 +531,7 @@ impl Sandbox {
         Ok(self.litter.of_run(own, directory, lease.cloned()))
     }
 
-    /// Makes every attempt twice and compares.
+    /// Makes every attempt twice, confined and unconfined, and compares the results.
     async fn legs(
         &self,
         backend: &dyn Backend,
@@ -633,7 +633,7 @@ impl Sandbox {
         Ok(proofs)
     }
 
-    /// Has a child make one attempt, on a site of its own.
+    /// Starts a child that makes one attempt, on a site of its own.
     async fn probe_once(
         &self,
         backend: &dyn Backend,
@@ -646,7 +646,7 @@ impl Sandbox {
         Ok(results.first().copied().flatten())
     }
 
-    /// Lays out what a child of the self-test is started on.
+    /// Prepares the site of a self-test child.
     fn site(&self, policy: &Policy, lease: Option<&Lease>) -> Result<Site, Stop> {
         let identity = lease.map(Lease::identity);
         let instance = &self.parts.instance;
@@ -660,7 +660,7 @@ impl Sandbox {
         })
     }
 
-    /// Has a child make attempts under a backend; returns what came of each.
+    /// Starts a child under a backend to make attempts; returns their results.
     async fn probe_on(
         &self,
         site: &Site,
@@ -699,8 +699,8 @@ impl Sandbox {
         }
     }
 
-    /// Uses memory within a limit and beyond it. The limit is smaller than any profile's, so that the attempt without it takes
-    /// little of the host's; each run reads back its own.
+    /// Allocates memory within a limit and beyond it. The limit is smaller than any profile's, so that the attempt without it
+    /// takes little of the host's; each run reads back its own.
     async fn use_memory(
         &self,
         backend: &dyn Backend,
@@ -774,7 +774,7 @@ impl Sandbox {
         ))
     }
 
-    /// Opens what a self-test's confined child is granted.
+    /// Opens the grants of a self-test's confined child.
     fn granted(&self, policy: &Policy, fixture: &Fixture) -> Result<Vec<OpenGrant>, Stop> {
         let mut opened = self.places().open_system(&policy.files)?;
         let own = fixture.grants(policy);
@@ -782,7 +782,7 @@ impl Sandbox {
         Ok(opened)
     }
 
-    /// Returns, for every backend, whether it can be used here.
+    /// Returns, for every backend, whether it is usable on this host.
     pub fn probe(&self) -> Vec<(BackendName, Result<super::Host, super::Absent>)> {
         self.parts
             .backends

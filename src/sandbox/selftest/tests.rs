@@ -27,7 +27,7 @@ use crate::{
 
 const ENFORCED: Coverage = Coverage::Enforced { by: "a promise" };
 
-/// Every axis that a backend can claim.
+/// Returns every axis that a backend can claim.
 fn claimable() -> Vec<Axis> {
     Axis::ALL
         .into_iter()
@@ -77,7 +77,7 @@ impl Backend for Idle {
     }
 }
 
-/// Claims what Landlock and seccomp enforce and one axis more, by means that leave another open.
+/// Claims an axis beyond those of Landlock and seccomp, enforced with a gap.
 #[derive(Debug)]
 struct Lax {
     also: Option<Axis>,
@@ -115,7 +115,7 @@ impl Backend for Lax {
     }
 }
 
-/// A backend as somebody adds one: it does what another does, and counts.
+/// A backend that delegates to another one and counts.
 #[derive(Debug)]
 struct Counting {
     started: Arc<AtomicUsize>,
@@ -145,10 +145,10 @@ impl Backend for Counting {
     }
 }
 
-/// An axis, and what leaves it open.
+/// An axis, and the change that leaves it open.
 type Gap = (Axis, fn(&mut FilterSpec));
 
-/// A shipped profile, with every axis only wanted: no claim is needed to serve it.
+/// Returns a shipped profile with every axis optional. No claim is needed to serve it.
 fn wanting(name: &str) -> Policy {
     let registry = Registry::builtin().unwrap();
     let policy = registry.find(&ProfileName::parse(name).unwrap()).unwrap();
@@ -188,7 +188,7 @@ fn sandbox(backend: impl Backend + 'static) -> (Sandbox, TempDir) {
     (sandbox.unwrap(), directory)
 }
 
-/// Has one backend confirmed by real children.
+/// Confirms one backend with real children.
 async fn stand(backend: impl Backend + 'static, policy: &Policy) -> Standing {
     let (sandbox, _directory) = sandbox(backend);
     let mut standings = sandbox.survey(policy).await;
@@ -196,7 +196,7 @@ async fn stand(backend: impl Backend + 'static, policy: &Policy) -> Standing {
     standings.remove(0)
 }
 
-/// Returns the axis on which a backend is not confirmed, and why.
+/// Returns the axis on which a backend is not confirmed, and the cause.
 #[track_caller]
 fn caught(standing: Standing) -> (Option<Axis>, String) {
     match standing {

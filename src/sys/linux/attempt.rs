@@ -1,4 +1,4 @@
-//! The system calls that a self-test's child tries.
+//! System calls that a self-test's child tries.
 
 use std::{
     ffi::CString,
@@ -14,7 +14,7 @@ use super::{
     raw,
 };
 
-/// One system call that a self-test's child tries after its last restriction, and what came of it.
+/// One system call that a self-test's child tries, and its result. It does so after its last restriction.
 ///
 /// Only calls that are harmless to the daemon can be made: the constructors are the list.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Attempt {
     after: After,
     arguments: [usize; 6],
     number: i64,
-    /// What one of `arguments` points to.
+    /// The path that one of `arguments` points to.
     path: Option<CString>,
     result: AtomicIsize,
 }
@@ -50,7 +50,7 @@ pub struct Described {
     path: Option<(usize, CString)>,
 }
 
-/// No attempt returns this.
+/// Marks an attempt without a result; no attempt returns this.
 const NOT_TRIED: isize = isize::MIN;
 
 impl From<Described> for Attempt {
@@ -75,7 +75,7 @@ impl From<Described> for Attempt {
 }
 
 impl Attempt {
-    /// Opens a path with `O_*` flags and a mode; `None` if the path holds a NUL byte.
+    /// Opens a path with `O_*` flags and a mode. `None` if the path holds a NUL byte.
     pub fn open(path: &OsStr, flags: i32, mode: u32) -> Option<Self> {
         let path = c_string(path.to_owned())?;
         let at = libc::AT_FDCWD as usize;
@@ -93,7 +93,7 @@ impl Attempt {
         })
     }
 
-    /// Truncates a file by its path to zero; `None` if the path holds a NUL byte.
+    /// Truncates a file by its path to zero. `None` if the path holds a NUL byte.
     pub fn truncate(path: &OsStr) -> Option<Self> {
         let path = c_string(path.to_owned())?;
         let arguments = [address(&path), 0, 0, 0, 0, 0];
@@ -114,7 +114,7 @@ impl Attempt {
         })
     }
 
-    /// Asks whether a path leads to something; `None` if it holds a NUL byte.
+    /// Checks whether a path exists; `None` if it holds a NUL byte.
     pub fn exists(path: &OsStr) -> Option<Self> {
         let path = c_string(path.to_owned())?;
         let at = libc::AT_FDCWD as usize;
@@ -134,7 +134,7 @@ impl Attempt {
         )
     }
 
-    /// Makes a socket to the kernel itself. Says what that is here.
+    /// Makes a socket to the kernel itself. Returns the attempt's name on this system, too.
     pub fn kernel_socket() -> (&'static str, Self) {
         let socket = Self::socket(libc::AF_NETLINK, libc::SOCK_RAW, 0);
         ("make a netlink socket", socket)
@@ -149,7 +149,7 @@ impl Attempt {
         )
     }
 
-    /// Sends a signal; 0 only asks whether it could be sent.
+    /// Sends a signal; 0 only checks whether it could be sent.
     pub fn signal(pid: i32, signal: i32) -> Self {
         Self::call(
             libc::SYS_kill,
@@ -158,7 +158,7 @@ impl Attempt {
         )
     }
 
-    /// Asks a descriptor for its flags: succeeds if the child still has it.
+    /// Reads a descriptor's flags: succeeds if the child still has it.
     pub fn descriptor(fd: BorrowedFd<'_>) -> Self {
         Self::call(
             libc::SYS_fcntl,
@@ -167,12 +167,12 @@ impl Attempt {
         )
     }
 
-    /// Makes a process group of its own, which the child has already: harmless, and refused where leaving the group is.
+    /// Makes a new process group, which the child has already. Harmless, and refused where leaving the group is.
     pub const fn new_group() -> Self {
         Self::call(libc::SYS_setpgid, [0; 6], After::Leave)
     }
 
-    /// Asks for a System V shared memory segment of no size: `EINVAL` where the call is reached.
+    /// Makes a System V shared memory segment of no size. `EINVAL` where the call is reached.
     pub const fn shared_memory() -> Self {
         let flags = (libc::IPC_CREAT | 0o600) as usize;
         Self::call(
@@ -193,7 +193,7 @@ impl Attempt {
         })
     }
 
-    /// Takes this many bytes of memory, all of them at once, and gives them back.
+    /// Allocates this many bytes of memory, all of them at once, and frees them.
     pub const fn use_memory(bytes: usize) -> Self {
         let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE) as usize;
@@ -205,7 +205,7 @@ impl Attempt {
         )
     }
 
-    /// Describes it to another process.
+    /// Describes the attempt to another process.
     pub fn describe(&self) -> Described {
         let slot = |path: &CString| {
             let address = address(path);
@@ -222,7 +222,7 @@ impl Attempt {
         }
     }
 
-    /// Returns what the kernel answered: a value, or `-errno`; `None` where the child did not come to it.
+    /// Returns the kernel's result: a value, or `-errno`. `None`: the child did not make the call.
     pub fn result(&self) -> Option<isize> {
         match self.result.load(Ordering::Acquire) {
             NOT_TRIED => None,

@@ -1,4 +1,4 @@
-//! The child: confines itself, proves it, and executes the hook only if every step held.
+//! The child: confines itself, proves it, and then executes the hook.
 //!
 //! Runs in the memory of the daemon, on a stack of its own, while the thread that made it sleeps. So: raw system calls
 //! only, no allocation, no lock, no thread-local storage, nothing that could panic. The order of the steps is fixed:
@@ -16,7 +16,7 @@ use super::{
 /// The descriptor of the program while it is executed; closed by the exec.
 const PROGRAM_FD: usize = 3;
 
-/// As the kernel's own, which is not libc's.
+/// `struct sigaction` of the kernel, which is not libc's.
 #[repr(C)]
 struct KernelSigaction {
     handler: usize,
@@ -208,7 +208,7 @@ fn take<T>(job: &Job, step: Step, action: impl FnOnce() -> Result<T, i32>) -> Re
     Ok(taken)
 }
 
-/// Makes a system call of a step.
+/// Makes one system call of a step.
 #[inline(always)]
 pub(super) fn call(number: i64, arguments: [usize; 6]) -> Result<usize, i32> {
     // SAFETY: every caller in this file and in `read_only` passes pointers to values that live in its own frame or in the job, for reading, and
@@ -230,8 +230,8 @@ pub(super) fn open(path: usize, access: i32) -> Result<usize, i32> {
     )
 }
 
-/// Says how soon this task, and what it starts, is killed where memory runs out. Of a task that its parent waits for in a vfork the
-/// kernel changes the value of this task alone, though the daemon has the same memory.
+/// Sets the OOM score adjustment of this task and its children. Of a task that its parent waits for in a vfork the kernel changes
+/// the value of this task alone, though the daemon has the same memory.
 fn set_oom_score_adj(text: &str) -> Result<(), i32> {
     let fd = open(address(OOM_SCORE_ADJ), libc::O_WRONLY)?;
     let text = [fd, text.as_ptr().addr(), text.len(), 0, 0, 0];
@@ -240,7 +240,7 @@ fn set_oom_score_adj(text: &str) -> Result<(), i32> {
     written.map(drop)
 }
 
-/// Rust ignores SIGPIPE and the daemon has handlers; an exec would keep the former.
+/// Resets all signal dispositions. Rust ignores SIGPIPE and the daemon has handlers; an exec would keep the former.
 fn reset_signals() -> Result<(), i32> {
     let default = KernelSigaction {
         handler: libc::SIG_DFL,
@@ -260,7 +260,7 @@ fn reset_signals() -> Result<(), i32> {
     Ok(())
 }
 
-/// Has the daemon that comes next know of this group.
+/// Records this group for the next daemon.
 fn write_down(note: &Note, group: i32) -> Result<(), i32> {
     let mut now = libc::timespec {
         tv_sec: 0,
@@ -327,7 +327,7 @@ fn drop_capabilities() -> Result<(), i32> {
     .map(drop)
 }
 
-/// Leaves 0 to 2, and for an exec the program, which closes on exec.
+/// Closes all descriptors except 0 to 2 and a program's, which closes on exec.
 fn close_fds(job: &Job) -> Result<(), i32> {
     let first = match job.program() {
         Some(program) if program as usize == PROGRAM_FD => PROGRAM_FD + 1,
@@ -355,7 +355,7 @@ fn close_fds(job: &Job) -> Result<(), i32> {
     .map(drop)
 }
 
-/// Loads the program of this task, from the stack.
+/// Loads this task's closing filter, from the stack.
 fn load_closing(closing: &Closing, flags: u32) -> Result<(), i32> {
     let pid = call(libc::SYS_getpid, [0; 6])? as u32;
     let mut program = closing.of_process(pid);

@@ -1,4 +1,4 @@
-//! Descriptors handed from process to process over a socket, and whom a socket leads to.
+//! Passing of descriptors over a socket, and identity of a socket's peer.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -19,10 +19,10 @@ use nix::{
 
 use super::raw;
 
-/// What goes with the descriptors: the kernel hands none over without a byte.
+/// Payload sent with the descriptors: the kernel passes none without a byte.
 const BYTE: [u8; 1] = [0];
 
-/// Hands three descriptors over.
+/// Sends three descriptors.
 ///
 /// # Errors
 ///
@@ -40,7 +40,7 @@ pub fn send_fds(socket: BorrowedFd<'_>, fds: &[OwnedFd; 3]) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives what [`send_fds`] hands over.
+/// Receives the descriptors of [`send_fds`].
 ///
 /// # Errors
 ///
@@ -70,7 +70,7 @@ pub fn receive_fds(socket: &UnixStream) -> io::Result<[OwnedFd; 3]> {
         .map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Returns who connected a socket, as this process sees it: process id, uid, and a descriptor of that process.
+/// Returns a socket's peer, as this process sees it. The peer is a process id, a uid, and a descriptor of that process.
 ///
 /// # Errors
 ///
@@ -118,7 +118,7 @@ pub fn kill(pidfd: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends this process at once, whatever its other threads do.
+/// Ends this process at once, without regard to its other threads.
 pub fn exit(code: u8) -> ! {
     raw::exit(usize::from(code))
 }

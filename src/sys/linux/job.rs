@@ -1,4 +1,4 @@
-//! What a child needs, prepared, and what it reports.
+//! Inputs of a child, prepared, and its report.
 
 use std::{
     ffi::{CStr, CString, OsString},
@@ -15,43 +15,43 @@ use std::{
 
 use super::{Attempt, Identity, Note, PointerList, ReadOnly};
 
-/// A step of the child, in the order in which the child takes them.
+/// A step of the child, in execution order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u32)]
 pub enum Step {
     /// Not begun.
     Begin = 0,
-    /// All signal dispositions to their defaults.
+    /// Resets all signal dispositions to their defaults.
     Signals = 1,
-    /// A process group of its own.
+    /// Makes a process group of its own.
     ProcessGroup = 2,
-    /// Pipes to 0, 1 and 2.
+    /// Connects pipes to 0, 1 and 2.
     Stdio = 3,
-    /// What stays read-only in the workspace, in a mount namespace of its own.
+    /// Makes paths of the workspace read-only, in a mount namespace of its own.
     ReadOnly = 4,
-    /// Groups, gid and uid.
+    /// Sets groups, gid and uid.
     Identity = 5,
-    /// Every capability set empty, but for the bounding set, which is empty by then.
+    /// Empties every capability set, except the bounding set, which is empty by then.
     Capabilities = 6,
-    /// Dies with the thread that started it.
+    /// Sets the child to die with the thread that started it.
     ParentDeathSignal = 7,
-    /// The working directory.
+    /// Changes to the working directory.
     WorkingDirectory = 8,
-    /// The Landlock domain.
+    /// Enters the Landlock domain.
     Landlock = 9,
-    /// No descriptor but 0 to 2 and the program's, which closes on exec.
+    /// Closes all descriptors except 0 to 2 and the program's, which closes on exec.
     CloseFds = 10,
-    /// The granted canary opens.
+    /// Opens the granted canary.
     CanaryGranted = 11,
-    /// The ungranted canary is refused with EACCES.
+    /// Checks that the ungranted canary is refused with EACCES.
     CanaryDenied = 12,
-    /// Resource limits.
+    /// Sets resource limits.
     Limits = 13,
-    /// The closing seccomp filter.
+    /// Loads the closing seccomp filter.
     ClosingFilter = 14,
-    /// No signal blocked.
+    /// Unblocks all signals.
     SignalMask = 15,
-    /// The program is executed, or the attempts are made.
+    /// Executes the program, or makes the attempts.
     Release = 16,
 }
 
@@ -104,7 +104,7 @@ impl Step {
     }
 }
 
-/// What the child says it did. Written by the child, read by the parent once the child has executed or gone.
+/// Report of the child's steps. Written by the child, read by the parent once the child has executed or gone.
 #[derive(Debug, Default)]
 pub struct Report {
     pub(super) done: AtomicU32,
@@ -127,18 +127,18 @@ impl Report {
         self.errno.load(Ordering::Acquire)
     }
 
-    /// Whether the child took this step successfully.
+    /// Returns whether the child took this step successfully.
     pub fn did(&self, step: Step) -> bool {
         self.done.load(Ordering::Acquire) & step.bit() != 0
     }
 }
 
-/// Two files, one granted and one not, by which a child proves its own confinement.
+/// Two files by which a child proves its confinement: one granted, one not.
 #[derive(Clone, Debug)]
 pub struct Canaries {
-    /// Must refuse to open, with EACCES and nothing else.
+    /// File whose open must fail, with EACCES and nothing else.
     pub denied: CString,
-    /// Must open.
+    /// File that must open.
     pub granted: CString,
 }
 
@@ -154,11 +154,10 @@ pub struct Closing {
 }
 
 impl Closing {
-    /// The longest closing program: the child copies it to its stack, since it cannot allocate.
+    /// Size limit of the closing program. The child copies it to its stack, since it cannot allocate.
     pub const MAX: usize = 256;
 
-    /// Returns the program of a process: with its id where that is needed. Allocates nothing and cannot fail, so that a child calls
-    /// it.
+    /// Returns the program of a process, with its id filled in. Allocates nothing and cannot fail, so that a child calls it.
     pub fn of_process(&self, pid: u32) -> [libc::sock_filter; Self::MAX] {
         const NOTHING: libc::sock_filter = libc::sock_filter {
             code: 0,
@@ -183,7 +182,7 @@ impl Closing {
     }
 }
 
-/// What the child does once it is confined.
+/// Action of a confined child.
 #[derive(Debug)]
 pub enum Action {
     /// Makes system calls and records their results: a self-test.
@@ -199,53 +198,53 @@ pub enum Action {
     },
 }
 
-/// What the kernel writes into its audit log about a child, where that is in use: flags of the calls that confine it.
+/// Flags for what the kernel logs about a child in its audit log. They belong to the calls that confine the child.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct LogFlags {
     /// For the closing filter: `SECCOMP_FILTER_FLAG_*`.
     pub closing: u32,
-    /// For the Landlock domain: `LANDLOCK_RESTRICT_SELF_*`, which kernels below Landlock ABI 7 refuse.
+    /// For the Landlock domain: `LANDLOCK_RESTRICT_SELF_*`. Kernels below Landlock ABI 7 refuse them.
     pub landlock: u32,
 }
 
-/// What a [`Job`] is made of.
+/// Parts of a [`Job`].
 #[derive(Debug)]
 pub struct JobParts {
-    /// What the child does once confined.
+    /// Action of the confined child.
     pub action: Action,
     /// Proof of confinement; `None` runs without the proof and is for unconfined runs only.
     pub canaries: Option<Canaries>,
     /// The last filter, if any.
     pub closing: Option<Arc<Closing>>,
-    /// Where the child writes its process group, for the keeper; `None` for one that starts nothing.
+    /// Entry into which the child writes its process group, for the keeper. `None` for one that starts nothing.
     pub group: Option<&'static AtomicI32>,
-    /// Whose rights; `None` keeps the daemon's user.
+    /// Identity of the child; `None` keeps the daemon's user.
     pub identity: Option<Identity>,
     /// Hard and soft resource limits: `RLIMIT_*` and value.
     pub limits: Vec<(u32, u64)>,
-    /// What is to be logged.
+    /// Audit log flags.
     pub log: LogFlags,
-    /// Where the child writes the same down for the daemon that comes next.
+    /// Where the child records its group for the next daemon.
     pub note: Option<Note>,
-    /// What stays read-only in the workspace, if anything does.
+    /// Paths of the workspace that stay read-only, if any.
     pub read_only: Option<ReadOnly>,
     /// The Landlock ruleset, if any.
     pub ruleset: Option<OwnedFd>,
     /// The child's ends of stdin, stdout and stderr.
     pub stdio: [OwnedFd; 3],
-    /// Where it starts.
+    /// Working directory.
     pub working_dir: Arc<OwnedFd>,
 }
 
-/// How far the launch of a job is.
+/// Progress of a job's launch.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
-    /// Nothing is to be started any more.
+    /// Whether the job must no longer be started.
     pub(super) overdue: bool,
     pub(super) stage: Stage,
 }
 
-/// Where a job is.
+/// Stage of a job's launch.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Stage {
     /// There is no child.
@@ -253,21 +252,21 @@ pub(super) enum Stage {
     Waiting,
     /// In the clone: there may be a child, which may have executed its program.
     Cloning,
-    /// The child of this id is its caller's.
+    /// The child of this id belongs to the caller.
     Launched(i32),
 }
 
-/// A prepared child: everything it needs, by value, so that it has nothing to look up.
+/// A prepared child with all its inputs by value, so that it performs no lookups.
 #[derive(Debug)]
 pub struct Job {
     pub(super) argv: PointerList,
     pub(super) environment: PointerList,
-    /// How far its launch is; guards the meaning of `pidfd`.
+    /// Progress of its launch; guards the meaning of `pidfd`.
     pub(super) flight: Mutex<Flight>,
     pub(super) limits: Vec<(u32, libc::rlimit64)>,
-    /// How soon the child is killed where memory runs out; `None` leaves that as it is for this process.
+    /// OOM score adjustment of the child. `None` leaves it as it is for this process.
     pub(super) oom_score_adj: Option<&'static str>,
-    /// This process, which must still be the child's parent when the child has asked to die with it.
+    /// This process. It must still be the child's parent once the child has set its parent death signal.
     pub(super) parent: u32,
     pub(super) parts: JobParts,
     pub(super) pidfd: AtomicI32,
@@ -328,12 +327,12 @@ impl Job {
         })
     }
 
-    /// Returns what the child reported so far.
+    /// Returns the child's report so far.
     pub const fn report(&self) -> &Report {
         &self.report
     }
 
-    /// Returns the self-test's attempts, if that is what this job is.
+    /// Returns the self-test's attempts, if this is a self-test's job.
     pub fn attempts(&self) -> &[Attempt] {
         match &self.parts.action {
             Action::Attempt(attempts) => attempts,
@@ -349,17 +348,17 @@ impl Job {
     }
 }
 
-/// Where a process says how soon it is killed where memory runs out: `proc_pid_oom_score_adj(5)`.
+/// File of a process's OOM score adjustment: `proc_pid_oom_score_adj(5)`.
 pub(super) const OOM_SCORE_ADJ: &CStr = c"/proc/self/oom_score_adj";
 
-/// How much sooner than the daemon its hooks are killed.
+/// Added to the daemon's OOM score adjustment for hooks.
 const SOONER: i32 = 500;
 
-/// As soon as can be said.
+/// The maximum OOM score adjustment.
 const SOONEST: i32 = 1000;
 
-/// Returns what a hook says there: of what was this process's own when this was first called, 500 more. `None` where that is not to
-/// be read.
+/// Returns the OOM score adjustment of hooks: 500 more than this process's own. Its own is that of the first call. `None` where
+/// it is not readable.
 fn oom_score_adj_of_hooks() -> Option<&'static str> {
     static TEXT: OnceLock<Option<String>> = OnceLock::new();
     let read = || {
@@ -370,7 +369,7 @@ fn oom_score_adj_of_hooks() -> Option<&'static str> {
     TEXT.get_or_init(read).as_deref()
 }
 
-/// Turns a string into a C string; `None` if it holds a NUL byte.
+/// Converts a string to a C string; `None` if it holds a NUL byte.
 pub(super) fn c_string(text: OsString) -> Option<CString> {
     CString::new(text.into_vec()).ok()
 }

@@ -8,8 +8,7 @@ use std::{
 
 use super::raw;
 
-/// Starts the process that kills what the table names when nobody holds `alive` any more. Once it has ended it is a
-/// [stray](super::strays).
+/// Starts the process that kills the table's groups once `alive` is closed. Once it has ended it is a [stray](super::strays).
 ///
 /// # Errors
 ///
@@ -30,7 +29,7 @@ pub(in crate::sys) fn watch_over(
     }
 }
 
-/// The keeper itself.
+/// Runs the keeper.
 fn keep(pipe: usize, alive: usize, table: &[AtomicI32]) -> ! {
     let call = |number, arguments| {
         // SAFETY: below, only calls on this process's own signals, session and descriptors, with pointers to locals.

@@ -1,5 +1,5 @@
-//! System calls that a filter leaves to the daemon: it is asked, takes note, and refuses; where it observes a hook, it lets go on
-//! what the filter would have allowed.
+//! Seccomp user notifications. The daemon receives each reported system call, records it, and refuses it; where it observes a
+//! hook, it continues the calls that the filter would have allowed.
 //!
 //! The kernel keeps whoever asked waiting until there is an answer. Where there is nobody left to give one, the call fails
 //! with ENOSYS: a daemon that dies opens nothing.
@@ -11,7 +11,7 @@ use std::{
 
 use nix::errno::Errno;
 
-/// Where the kernel asks about the calls of every task that inherits one filter.
+/// Descriptor for the user notifications of every task that inherits one filter.
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
 
@@ -23,12 +23,12 @@ pub struct Asked {
     id: u64,
     /// Its number.
     pub number: u32,
-    /// The task that makes it: a thread's id.
+    /// Thread id of the calling task.
     pub task: i32,
 }
 
 impl Listener {
-    /// Takes charge of what `seccomp(2)` returned.
+    /// Takes ownership of the descriptor from `seccomp(2)`.
     ///
     /// # Safety
     ///
@@ -38,7 +38,7 @@ impl Listener {
         Self(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// Waits for a call. `None` where its task is gone before it could be told.
+    /// Waits for a call. `None` where its task is gone before the call could be received.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl Listener {
         }
     }
 
-    /// Whether a call still waits: as long as it does, its task's id cannot name another.
+    /// Returns whether a call still waits. As long as it does, its task's id cannot name another.
     #[must_use]
     pub fn still_waits(&self, asked: &Asked) -> bool {
         let request = libc::SECCOMP_IOCTL_NOTIF_ID_VALID;
@@ -72,8 +72,8 @@ impl Listener {
         valid.is_ok()
     }
 
-    /// Lets a call go on, with the registers it was made with; what lies behind a pointer may have changed since it was looked
-    /// at, so this never depends on that. A task that is gone meanwhile needs no answer.
+    /// Continues a call with the registers it was made with. Memory behind a pointer may have changed since it was read (TOCTOU),
+    /// so this never depends on it. A task that is gone meanwhile needs no answer.
     ///
     /// # Errors
     ///
@@ -120,11 +120,11 @@ impl AsFd for Listener {
     }
 }
 
-/// The flag of an answer by which a call goes on; the header's constant is a `long`, the field is not.
+/// Answer flag that continues a call. The header's constant is a `long`, the field is not.
 const CONTINUE: u32 = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
 
-/// Makes a call again that a signal interrupted: the kernel waits for a lock of the filter's, and whoever makes the denied call
-/// would wait for ever.
+/// Repeats a call that a signal interrupted. The kernel waits for a lock of the filter's, and the task of the denied call would
+/// wait for ever.
 fn uninterrupted(mut call: impl FnMut() -> i32) -> nix::Result<i32> {
     loop {
         match Errno::result(call()) {

@@ -1,4 +1,4 @@
-//! The few calls that no safe wrapper offers, or offers too much of.
+//! System calls without a suitable safe wrapper.
 
 use std::{
     fs::{self, File},
@@ -19,11 +19,11 @@ use nix::{
 
 use super::Listener;
 
-/// Which signal tells of a writer that waits: `<asm-generic/fcntl.h>`; the C library's own binding lacks it.
+/// Command of `fcntl` that sets the signal for a waiting writer: `<asm-generic/fcntl.h>`. The C library's own binding lacks it.
 const F_SETSIG: libc::c_int = 10;
 
-/// Has the file system keep room for a file of so many bytes, which does not become longer by it. Where a file system cannot, none
-/// is kept. See `fallocate(2)`, `FALLOC_FL_KEEP_SIZE`.
+/// Reserves space for a file of so many bytes, without changing its length. Where a file system cannot, none is kept. See
+/// `fallocate(2)`, `FALLOC_FL_KEEP_SIZE`.
 ///
 /// # Errors
 ///
@@ -36,7 +36,7 @@ pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Gives memory back to the system that was freed and that the C library's allocator keeps: what many small requests took at once
+/// Returns to the system the freed memory that the C library's allocator keeps. Memory that many small requests took at once
 /// stays with it otherwise, until the process ends. See `malloc_trim(3)`; other C libraries give it back by themselves.
 pub fn give_memory_back() {
     // SAFETY: it takes no pointer, and locks what it changes.
@@ -46,7 +46,7 @@ pub fn give_memory_back() {
     }
 }
 
-/// Keeps writers out of a file that is open for reading only, until every copy of this descriptor is closed.
+/// Keeps writers out of a file that is open for reading only. The lease lasts until every copy of this descriptor is closed.
 ///
 /// Whoever opens the file for writing meanwhile waits, or fails if it asked not to wait. The kernel lets a writer in after
 /// `/proc/sys/fs/lease-break-time` (45 s) all the same. See `fcntl(2)`, "Leases".
@@ -65,14 +65,14 @@ pub fn keep_writers_out(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the change time of a file tells of every store to it, those through a mapping too: its file system must set it when a
+/// Returns whether every store to a file, even through a mapping, updates its change time. Its file system must set it when a
 /// page that is mapped is first written. Not so on tmpfs; not known of others than those named here.
 pub fn stores_change_times(file: &File) -> bool {
     let of_blocks = [BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC];
     fstatfs(file).is_ok_and(|found| of_blocks.contains(&found.filesystem_type()))
 }
 
-/// Leaves the supplementary groups that a root daemon was started with: a thread that takes a caller's rights over files would
+/// Drops the supplementary groups that a root daemon was started with. A thread that takes a caller's rights over files would
 /// keep them, and enter directories for it that are open to them alone. To be called before any thread is started.
 ///
 /// # Errors
@@ -89,7 +89,7 @@ pub fn drop_groups() -> io::Result<()> {
     }
 }
 
-/// The calling thread reaches files as another user, with none of its own rights over files, until this is dropped.
+/// Gives the calling thread another user's rights over files until dropped. It has none of its own then.
 ///
 /// A daemon has no supplementary groups by then: see [`drop_groups`].
 #[derive(Debug)]
@@ -99,7 +99,7 @@ pub struct FileRights {
 }
 
 impl FileRights {
-    /// Takes the rights of a user and a group. Only root can; anyone else keeps its own.
+    /// Takes the rights of a user and a group. Only root can; any other user keeps its own.
     pub fn of(uid: u32, gid: u32) -> Self {
         // The group first: without root's file rights it could not be changed any more.
         let gid = setfsgid(Gid::from_raw(gid));
@@ -115,7 +115,7 @@ impl Drop for FileRights {
     }
 }
 
-/// Makes orphans of hooks children of this process, so that it can wait for all of a tree.
+/// Makes orphans of hooks children of this process. It can then wait for all of a tree.
 ///
 /// # Errors
 ///
@@ -124,8 +124,8 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(prctl::set_child_subreaper(true)?)
 }
 
-/// Has the kernel leave all memory out of core images of this process and of all that it starts: kept across an exec, so no
-/// hook's core image has anything in it, even where a piped handler ignores RLIMIT_CORE.
+/// Excludes all memory from core images of this process and of all that it starts. That is kept across an exec, so no hook's core
+/// image has anything in it, even where a piped handler ignores RLIMIT_CORE.
 ///
 /// # Errors
 ///
@@ -138,7 +138,7 @@ pub fn switch_off_core_images() -> io::Result<()> {
     })
 }
 
-/// Empties the calling thread's capability bounding set: nothing that it starts can gain a capability by an exec.
+/// Empties the calling thread's capability bounding set. Nothing that it starts can gain a capability by an exec.
 ///
 /// # Errors
 ///
@@ -171,8 +171,8 @@ pub fn block_all_signals() -> io::Result<()> {
     )?)
 }
 
-/// Gives up new privileges and loads seccomp filters, first to last, on the calling thread alone, for ever. The one of index
-/// `asking` leaves calls to the listener that is returned.
+/// Sets `no_new_privs` and loads seccomp filters, first to last, on the calling thread alone. Both are for ever. The one of index
+/// `asking` reports calls to the listener that is returned.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Opening without being led elsewhere.
+//! Opens paths under restrictions on links.
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use nix::{
 
 use crate::sys::Links;
 
-/// Opens without the right to do anything with it but name it.
+/// Opens without any right but to name the file.
 pub const BY_NAME: OFlag = OFlag::O_PATH;
 
 /// Opens a path by name, with further `O_*` flags. Links of `/proc` to descriptors count as links.
@@ -35,8 +35,7 @@ pub fn locate(path: &Path, flags: OFlag, links: Links) -> Result<OwnedFd, Errno>
     openat2(AT_FDCWD, path, how)
 }
 
-/// Opens what lies below a directory, with `O_*` flags and, for what is made, a mode. Links that lead out of it are never
-/// followed.
+/// Opens a path below a directory, with `O_*` flags and a mode for new files. Links that lead out of it are never followed.
 ///
 /// # Errors
 ///
@@ -60,7 +59,7 @@ pub fn open_beneath(
     openat2(directory, path, how)
 }
 
-/// Opens what an absolute path leads to where a directory is the root: links lead nowhere else. With further `O_*` flags.
+/// Opens an absolute path with a directory as the root: links lead nowhere else. With further `O_*` flags.
 ///
 /// # Errors
 ///

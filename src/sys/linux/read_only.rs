@@ -1,4 +1,4 @@
-//! What of a workspace a child makes read-only for the hook: binds in a mount namespace of its own.
+//! Makes paths of a workspace read-only for a hook: binds in a mount namespace.
 //!
 //! Landlock adds rights and subtracts none, so below a directory that a hook may write only a mount can keep something from it. A
 //! mount point can also be neither renamed nor removed, replaced or linked to from elsewhere in its namespace.
@@ -27,13 +27,13 @@ use super::{
 /// Paths of a workspace that are bound onto themselves.
 #[derive(Debug)]
 pub struct ReadOnly {
-    /// First to last: what lies in another comes after it.
+    /// In order: a path comes after the one that contains it.
     pub binds: Vec<Bind>,
-    /// Whose ids a user namespace maps; `None` where the daemon may mount without one.
+    /// Ids that a user namespace maps; `None` where the daemon may mount without one.
     pub ids: Option<OwnIds>,
-    /// Where the hook starts.
+    /// Working directory of the hook.
     pub working_dir: Found,
-    /// What the paths lie in.
+    /// The workspace.
     pub workspace: Found,
 }
 
@@ -46,8 +46,8 @@ pub struct Bind {
     pub read_only: bool,
 }
 
-/// A directory that was examined, and how it is found again: descriptors that were opened before lead to mounts of the daemon's own
-/// namespace, where nothing is read-only.
+/// An examined directory, and the path for finding it again. Descriptors that were opened before lead to mounts of the daemon's
+/// own namespace, where nothing is read-only.
 #[derive(Debug)]
 pub struct Found {
     device: u64,
@@ -55,7 +55,7 @@ pub struct Found {
     path: CString,
 }
 
-/// The daemon's own ids, as the files that map them take them.
+/// The daemon's own ids, in the form of the map files.
 #[derive(Debug)]
 pub struct OwnIds {
     gid: String,
@@ -63,7 +63,7 @@ pub struct OwnIds {
 }
 
 impl Found {
-    /// Notes what a path leads to.
+    /// Examines a path's target.
     ///
     /// # Errors
     ///
@@ -80,7 +80,7 @@ impl Found {
 }
 
 impl Bind {
-    /// Binds a path below the workspace; `None` if it holds a NUL byte.
+    /// Creates a bind of a path below the workspace. `None` if the path holds a NUL byte.
     pub fn new(below: &Path, read_only: bool) -> Option<Self> {
         Some(Self {
             below: CString::new(below.as_os_str().as_bytes()).ok()?,
@@ -90,7 +90,7 @@ impl Bind {
 }
 
 impl OwnIds {
-    /// Maps this process's effective ids to themselves, and no others: that is all that the kernel lets a user do.
+    /// Maps this process's effective ids to themselves, and no others. The kernel lets a user do no more.
     pub fn get() -> Self {
         let (uid, gid) = (geteuid(), getegid());
         Self {
@@ -118,9 +118,9 @@ struct MountAttributes {
     user_namespace: u64,
 }
 
-/// The namespaces, where the hook's user may not mount.
+/// Namespaces to make where the hook's user may not mount.
 pub const NAMESPACES_OF_A_USER: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
-/// The namespace, where the daemon has CAP_SYS_ADMIN.
+/// Namespace to make where the daemon has CAP_SYS_ADMIN.
 pub const NAMESPACE_OF_ROOT: i32 = libc::CLONE_NEWNS;
 
 const AT_RECURSIVE: usize = 0x8000;
@@ -130,7 +130,7 @@ const MOVE_MOUNT_T_EMPTY_PATH: usize = 0x40;
 const OPEN_TREE_CLONE: usize = 1;
 const OPEN_TREE_CLOEXEC: usize = libc::O_CLOEXEC as usize;
 
-/// Makes the namespace and the binds in it, and sees that they hold. Returns the working directory as it is found there.
+/// Makes the namespace and its binds, and verifies them. Returns the working directory as it is found there.
 ///
 /// Where that takes a user namespace, the child has every capability in it afterwards, and an empty bounding set.
 pub(super) fn make(read_only: &ReadOnly) -> Result<usize, i32> {
@@ -180,7 +180,7 @@ fn write(path: &CStr, text: &str) -> Result<(), i32> {
     written.map(drop)
 }
 
-/// Without it an exec as uid 0 of the namespace would have capabilities in it again.
+/// Empties the bounding set. Without it an exec as uid 0 of the namespace would have capabilities in it again.
 fn empty_bounding_set() -> Result<(), i32> {
     for capability in 0..=u64::BITS as usize {
         let drop = libc::PR_CAPBSET_DROP as usize;
@@ -194,7 +194,7 @@ fn empty_bounding_set() -> Result<(), i32> {
     Ok(())
 }
 
-/// Opens a directory by its path, as it is found in this task's own namespace.
+/// Opens a directory by its path in this task's own namespace.
 fn enter(place: &Found) -> Result<usize, i32> {
     let here = libc::AT_FDCWD as usize;
     // Links of `/proc` lead to other namespaces. Where other links lead, the inode tells.
@@ -229,7 +229,7 @@ fn locate(directory: usize, path: &CStr, resolve: u64) -> Result<usize, i32> {
     )
 }
 
-/// Binds what a path leads to without links onto itself.
+/// Binds a path's target, found without links, onto itself.
 fn make_bind(workspace: usize, bind: &Bind) -> Result<(), i32> {
     let beneath = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS;
     let target = locate(workspace, &bind.below, beneath)?;
@@ -259,7 +259,7 @@ fn make_bind(workspace: usize, bind: &Bind) -> Result<(), i32> {
     close(seen)
 }
 
-/// Whether the mount of a descriptor is read-only.
+/// Returns whether the mount of a descriptor is read-only.
 fn is_read_only(fd: usize) -> Result<bool, i32> {
     // `struct statfs`, whose flags the C library does not name: 15 words, of which they are the eleventh.
     let mut found = [0_u64; 15];

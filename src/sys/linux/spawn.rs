@@ -1,4 +1,4 @@
-//! The one clone.
+//! The only clone of hookjail.
 
 use std::{
     io,
@@ -16,18 +16,17 @@ use super::{
     wait::{ended, has_ended},
 };
 
-/// Memory for one child at a time, with a guard below: a child that overran it dies instead of writing into the
-/// daemon.
+/// Stack memory for one child at a time, with a guard below. A child that overran it dies instead of writing into the daemon.
 #[derive(Debug)]
 pub struct Stack {
     bottom: NonNull<libc::c_void>,
 }
 
-/// The flags and exit signal of the one clone; the spawners' filters let exactly these through.
+/// The flags and exit signal of the only clone. The spawners' filters let exactly these through.
 pub const CLONE_FLAGS: u32 =
     (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD) as u32;
 
-/// The largest page that kernels of these architectures come with: a smaller guard would be rounded up into the stack.
+/// Size of the guard: the largest page on kernels of these architectures. A smaller guard would be rounded up into the stack.
 const GUARD: usize = 64 * 1024;
 const SIZE: usize = 64 * 1024;
 
@@ -72,31 +71,31 @@ impl Drop for Stack {
     }
 }
 
-/// What came of a clone.
+/// Result of a clone.
 #[derive(Debug)]
 #[must_use]
 pub enum Launch {
     /// There is no child: the clone failed with this errno.
     NotCloned(i32),
-    /// There is, or was, a child; the job's report says how far it came. It must be reaped.
+    /// There is, or was, a child; the job's report has its last step. It must be reaped.
     Cloned {
-        /// The child's process id, which is also its process group once it took that step.
+        /// The child's process id, and its process group once it took that step.
         pid: i32,
-        /// The child.
+        /// The child's pidfd.
         pidfd: OwnedFd,
     },
     /// There is no child: [`Job::expire`] came before the clone.
     TooLate,
 }
 
-/// What [`Job::expire`] found.
+/// Result of [`Job::expire`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Overdue {
     /// The child lived and was killed with its process group.
     Killed,
     /// There is no child, or it had ended by itself; none is started any more.
     Over,
-    /// The kernel is making the child and has not named it yet.
+    /// The kernel is making the child and has not reported its id yet.
     Unnamed,
 }
 
@@ -141,8 +140,8 @@ pub fn launch(job: &Job, stack: &mut Stack) -> Launch {
 }
 
 impl Job {
-    /// Kills the child with its process group, or has it not started: for a deadline that passes, in particular while an open
-    /// or an exec hangs. Never blocks. Whoever was given the child must not have reaped it.
+    /// Kills the child with its process group, or prevents its start. For a deadline that passes, in particular while an open or
+    /// an exec hangs. Never blocks. The owner of the child must not have reaped it.
     pub fn expire(&self) -> Overdue {
         // While this lock is held, `launch` cannot give the descriptor away, so its number cannot be reused.
         let mut flight = self.flight();
@@ -195,7 +194,7 @@ fn kill(target: i32) {
     unsafe { raw::syscall(libc::SYS_kill, arguments) };
 }
 
-/// Kills and reaps a child that nobody took charge of, with its process group. Blocks until all of it has ended.
+/// Kills and reaps an unclaimed child with its process group. Blocks until all of it has ended.
 pub fn discard(launch: Launch) {
     let Launch::Cloned { pid, pidfd } = launch else {
         return;

@@ -1,4 +1,4 @@
-//! Waiting for children, with what they used.
+//! Waits for children, and returns their resource usage.
 
 use std::{
     fs,
@@ -16,10 +16,10 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{Reaped, WaitStatus};
 
-/// A child, whatever becomes of its number.
+/// A child's pidfd, unaffected by reuse of its number.
 pub type Process = OwnedFd;
 
-/// A child whose end the runtime tells.
+/// A child whose end the runtime reports.
 pub type Watched = AsyncFd<OwnedFd>;
 
 /// Reaps a child if it has ended; `None` if it still runs. Never blocks.
@@ -51,7 +51,7 @@ pub async fn exited(child: &Watched) {
     }
 }
 
-/// Reaps one ended child of a process group; `None` if those that are left still run. Never blocks.
+/// Reaps one ended child of a process group; `None` if the remaining ones still run. Never blocks.
 ///
 /// # Errors
 ///
@@ -60,7 +60,7 @@ pub fn reap_group(group: i32) -> io::Result<Option<Reaped>> {
     wait(libc::P_PGID, group.unsigned_abs())
 }
 
-/// Whether a child has ended; it stays a zombie. Never blocks.
+/// Returns whether a child has ended; it stays a zombie. Never blocks.
 ///
 /// # Errors
 ///
@@ -78,8 +78,8 @@ pub struct Stray {
     pub pid: i32,
 }
 
-/// Returns the children of this process, orphans that fell to it among them, that have ended and are in other process groups.
-/// They stay zombies: whoever knows one may still wait for it.
+/// Returns this process's ended children in other process groups, orphans among them. They stay zombies: a thread that knows one
+/// may still wait for it.
 ///
 /// # Errors
 ///
@@ -121,13 +121,13 @@ pub fn reap_stray(pid: i32) -> io::Result<Option<Reaped>> {
     wait(libc::P_PID, pid.unsigned_abs())
 }
 
-/// Whether any of the children that are meant has ended; it stays a zombie.
+/// Returns whether any of the given children has ended; it stays a zombie.
 pub(super) fn ended(kind: libc::idtype_t, id: libc::id_t) -> io::Result<bool> {
     let flags = libc::WNOHANG | libc::WNOWAIT;
     Ok(wait_with(kind, id, flags)?.is_some())
 }
 
-/// Waits until a child has ended and leaves it to be looked at; reaps every other that ends before: for the first process of a
+/// Waits until a child has ended and leaves it as a zombie. Reaps every other that ends before: for the first process of a
 /// container, which orphans fall to.
 ///
 /// # Errors
@@ -197,8 +197,8 @@ fn wait_with(
     Ok(Some((pid, reaped)))
 }
 
-/// Returns a child's highest resident set in bytes, or 0 where it says nothing about the child: until its exec it shared the
-/// memory of this process, which the kernel counts in.
+/// Returns a child's highest resident set in bytes; 0 where unknown. Until its exec it shared the memory of this process, which
+/// the kernel counts in.
 fn above_own(kib: libc::c_long) -> u64 {
     let own = getrusage(UsageWho::RUSAGE_SELF).map_or(libc::c_long::MAX, |usage| usage.max_rss());
     if kib > own {

@@ -1,4 +1,4 @@
-//! The system calls that a self-test's child tries.
+//! System calls that a self-test's child tries.
 
 use std::{
     ffi::{CString, OsStr},
@@ -58,13 +58,13 @@ enum Call {
 }
 
 impl Attempt {
-    /// Opens a path with `O_*` flags and a mode; `None` if the path holds a NUL byte.
+    /// Opens a path with `O_*` flags and a mode. `None` if the path holds a NUL byte.
     pub fn open(path: &OsStr, flags: i32, mode: libc::mode_t) -> Option<Self> {
         let path = plain(path)?;
         Some(Self(Call::Open { flags, mode, path }))
     }
 
-    /// Truncates a file by its path to zero; `None` if the path holds a NUL byte.
+    /// Truncates a file by its path to zero. `None` if the path holds a NUL byte.
     pub fn truncate(path: &OsStr) -> Option<Self> {
         plain(path).map(Call::Truncate).map(Self)
     }
@@ -75,7 +75,7 @@ impl Attempt {
         Some(Self(Call::ChangeMode { mode, path }))
     }
 
-    /// Asks whether a path leads to something; `None` if it holds a NUL byte.
+    /// Checks whether a path exists; `None` if it holds a NUL byte.
     pub fn exists(path: &OsStr) -> Option<Self> {
         plain(path).map(Call::Exists).map(Self)
     }
@@ -89,7 +89,7 @@ impl Attempt {
         })
     }
 
-    /// Makes a socket to the kernel itself. Says what that is here.
+    /// Makes a socket to the kernel itself. Returns the attempt's name on this system, too.
     pub const fn kernel_socket() -> (&'static str, Self) {
         let socket = Self::socket(libc::AF_ROUTE, libc::SOCK_RAW, 0);
         ("make a routing socket", socket)
@@ -100,22 +100,22 @@ impl Attempt {
         Self(Call::Fork)
     }
 
-    /// Sends a signal; 0 only asks whether it could be sent.
+    /// Sends a signal; 0 only checks whether it could be sent.
     pub const fn signal(pid: i32, signal: i32) -> Self {
         Self(Call::Signal { pid, signal })
     }
 
-    /// Asks a descriptor for its flags: succeeds if the child still has it.
+    /// Reads a descriptor's flags: succeeds if the child still has it.
     pub fn descriptor(fd: BorrowedFd<'_>) -> Self {
         Self(Call::Descriptor(fd.as_raw_fd()))
     }
 
-    /// Makes a process group of its own, which the child has already: harmless, and refused where leaving the group is.
+    /// Makes a new process group, which the child has already. Harmless, and refused where leaving the group is.
     pub const fn new_group() -> Self {
         Self(Call::NewGroup)
     }
 
-    /// Asks for a System V shared memory segment of no size: `EINVAL` where the call is reached.
+    /// Makes a System V shared memory segment of no size. `EINVAL` where the call is reached.
     pub const fn shared_memory() -> Self {
         Self(Call::SharedMemory)
     }
@@ -126,7 +126,7 @@ impl Attempt {
         plain(path).map(Call::Execute).map(Self)
     }
 
-    /// Takes this many bytes of memory, all of them at once, and gives them back.
+    /// Allocates this many bytes of memory, all of them at once, and frees them.
     pub const fn use_memory(bytes: usize) -> Self {
         Self(Call::UseMemory(bytes))
     }

@@ -11,8 +11,7 @@ use nix::{
     unistd::{Pid, SysconfVar, close, read, setsid, sysconf},
 };
 
-/// Starts the process that kills what the table names when nobody holds `alive` any more. Once it has ended it is a
-/// [stray](super::strays).
+/// Starts the process that kills the table's groups once `alive` is closed. Once it has ended it is a [stray](super::strays).
 ///
 /// # Errors
 ///
@@ -31,7 +30,7 @@ pub(in crate::sys) fn watch_over(
     }
 }
 
-/// The keeper itself. What of its own comfort cannot be had is no reason not to watch.
+/// Runs the keeper. Failures of its own set-up are no reason not to watch.
 fn keep(pipe: &OwnedFd, alive: &OwnedFd, table: &[AtomicI32]) -> ! {
     // Deaf to everything but SIGKILL, and in a session of its own, so that what ends the daemon does not end it first.
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None).ok();
@@ -59,5 +58,5 @@ fn keep(pipe: &OwnedFd, alive: &OwnedFd, table: &[AtomicI32]) -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// Where to stop closing: nothing is open above when the daemon has just begun.
+/// Limit up to which descriptors are closed: a daemon that starts has none above.
 const MAX_FDS: i32 = 4096;

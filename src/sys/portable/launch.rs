@@ -1,4 +1,4 @@
-//! Starting a program, in a process group of its own.
+//! Starts a program in a process group of its own.
 
 use std::{
     ffi::{CStr, CString, OsStr},
@@ -27,31 +27,31 @@ use nix::{
 
 use super::{Process, shared::PointerList};
 
-/// Descriptors above are looked for where the system says that there is no limit on their number.
+/// Limit up to which descriptors are closed where the system has none.
 const MAX_FDS: i32 = 1 << 16;
 
-/// What is started.
+/// Inputs of a program's start.
 #[derive(Debug)]
 pub struct Start {
     /// Arguments, the program's name among them.
     pub argv: Vec<CString>,
     /// Environment, `NAME=value`.
     pub environment: Vec<CString>,
-    /// Where the child writes its process group, for the keeper.
+    /// Entry into which the child writes its process group, for the keeper.
     pub group: &'static AtomicI32,
-    /// What the program has beside stdin, stdout and stderr, under the numbers that they have here.
+    /// Descriptors of the program beside stdin, stdout and stderr. They keep their numbers.
     pub kept: Vec<OwnedFd>,
     /// Hard and soft resource limits.
     pub limits: Vec<(Resource, libc::rlim_t)>,
-    /// The file that is executed, by its path: most of these systems have no way to execute a descriptor.
+    /// The executed file, by its path. Most of these systems have no way to execute a descriptor.
     pub program: CString,
     /// The child's ends of stdin, stdout and stderr.
     pub stdio: [OwnedFd; 3],
-    /// Where it starts.
+    /// Working directory.
     pub working_dir: Arc<OwnedFd>,
 }
 
-/// Starts a program; returns when it was executed.
+/// Starts a program; returns after its exec.
 ///
 /// # Errors
 ///
@@ -114,7 +114,7 @@ pub fn start(start: Start) -> io::Result<Process> {
     Ok(Process { pid })
 }
 
-/// Takes charge of a descriptor that this program was started with. What it executes does not have it.
+/// Takes ownership of a descriptor that this program was started with. The programs that it executes do not have it.
 ///
 /// # Errors
 ///

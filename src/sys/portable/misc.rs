@@ -1,11 +1,11 @@
-//! What these systems do not have, or have otherwise.
+//! Substitutes for calls that these systems lack, or have otherwise.
 
 use std::{fs::File, io};
 
 use nix::sys::resource::{Resource, setrlimit};
 
-/// On Linux, the rights of another user over files, which a root daemon takes for a while. No daemon is root here: what a
-/// caller may read is decided by modes alone.
+/// On Linux, the rights of another user over files, which a root daemon takes temporarily. No daemon is root here: modes alone
+/// decide which files a caller may read.
 #[derive(Debug)]
 pub struct FileRights(());
 
@@ -25,7 +25,7 @@ pub const fn drop_groups() -> io::Result<()> {
     Ok(())
 }
 
-/// Keeps no room: these systems have no one call for it.
+/// Reserves no space: these systems have no common call for it.
 ///
 /// # Errors
 ///
@@ -34,7 +34,7 @@ pub const fn reserve(_file: &File, _bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails: no file can be kept from being written here, so what is not root's is copied.
+/// Fails: no file can be kept from being written here. Files that are not root's are copied.
 ///
 /// # Errors
 ///
@@ -43,10 +43,10 @@ pub fn keep_writers_out(_file: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Gives memory back to the system that was freed: left to the allocator here.
+/// Leaves returning freed memory to the allocator.
 pub const fn give_memory_back() {}
 
-/// Whether the change time of a file tells of every store to it: not known here.
+/// Returns `false`: whether a file's change time follows every store is unknown here.
 pub const fn stores_change_times(_file: &File) -> bool {
     false
 }
@@ -60,7 +60,7 @@ pub const fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
-/// Allows no core images to this process and all that it starts.
+/// Disables core images of this process and all that it starts.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Systems other than Linux: hooks are started by the standard library's `Command` and found by their process group.
+//! Systems other than Linux. Hooks are started by the standard library's `Command` and found by their process group.
 //!
 //! What leaves its process group is not found: there is nothing here that gives orphans to this process, and nothing that
 //! ends a hook with the daemon but the keeper, which knows groups too.

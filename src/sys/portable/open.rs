@@ -1,4 +1,4 @@
-//! Opening without being led elsewhere, step by step: one directory after the other, each without following a link.
+//! Opens paths directory by directory, each without following a link.
 
 use std::{
     io,
@@ -15,8 +15,7 @@ use nix::{
 
 use super::Links;
 
-/// Opens what is only to be named: for reading, because nothing less is common to these systems. What cannot be read cannot be
-/// opened.
+/// Flags for files only to be named: for reading, the minimum on all these systems. Files that cannot be read cannot be opened.
 pub const BY_NAME: OFlag = OFlag::O_NONBLOCK.union(OFlag::O_NOCTTY);
 
 const DIRECTORY: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_CLOEXEC);
@@ -38,8 +37,8 @@ pub fn locate(path: &Path, flags: OFlag, links: Links) -> Result<OwnedFd, Errno>
     }
 }
 
-/// Opens what lies below a directory, with `O_*` flags and, for what is made, a mode. No link is ever followed, whatever is
-/// asked: which of them would lead out cannot be known here.
+/// Opens a path below a directory, with `O_*` flags and a mode for new files. No link is ever followed, whatever the flags: which
+/// of them would lead out cannot be known here.
 ///
 /// # Errors
 ///
@@ -90,8 +89,8 @@ pub fn open_in_root(_root: impl AsFd, _path: &Path, _flags: OFlag) -> Result<Own
     Err(Errno::ENOTSUP)
 }
 
-/// Makes a pipe that no program inherits: its read end and its write end. There is a moment in which one would that is started
-/// meanwhile; every child closes what it does not know before it executes anything.
+/// Makes a pipe that no program inherits: its read end and its write end. There is a moment in which a program would that is
+/// started meanwhile; every child closes the descriptors that it does not know before it executes anything.
 ///
 /// # Errors
 ///
@@ -104,7 +103,7 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((read, write))
 }
 
-/// Returns the path of an opened file as the kernel names it: without links, spelled as the file system keeps it.
+/// Returns the path of an opened file as the kernel names it. It is without links, and spelled as the file system keeps it.
 ///
 /// # Errors
 ///
@@ -116,7 +115,7 @@ pub fn name_of(fd: impl AsFd) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Fails: this system does not say it.
+/// Fails: this system does not provide it.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Waiting for children, with what they used, told by SIGCHLD.
+//! Waits for children on SIGCHLD, and returns their resource usage.
 
 use std::{future::pending, io, mem, time::Duration};
 
@@ -24,21 +24,21 @@ pub struct Process {
 }
 
 impl Process {
-    /// Returns its id.
+    /// Returns the child's id.
     pub const fn pid(&self) -> i32 {
         self.pid
     }
 }
 
-/// A child whose end the runtime tells.
+/// A child whose end the runtime reports.
 #[derive(Debug)]
 pub struct Watched {
-    /// The ends of all children.
+    /// Signals for the ends of all children.
     ends: Mutex<unix::Signal>,
     process: Process,
 }
 
-/// Has the runtime tell of a child's end.
+/// Registers a child with the runtime, to report its end.
 ///
 /// # Errors
 ///
@@ -63,7 +63,7 @@ pub async fn exited(child: &Watched) {
     }
 }
 
-/// Whether a child has ended; it stays a zombie. Never blocks.
+/// Returns whether a child has ended; it stays a zombie. Never blocks.
 ///
 /// # Errors
 ///
@@ -130,8 +130,8 @@ pub fn reap_watched(child: &Watched) -> io::Result<Option<Reaped>> {
     wait(child.process.pid)
 }
 
-/// Reaps one ended child of a process group; `None` if something of the group is left. Never blocks. What the hook's processes
-/// left behind is not this process's to reap: it is waited for until the system has no such group any more.
+/// Reaps one ended child of a process group; `None` if the group still exists. Never blocks. Processes that the hook's left
+/// behind are not this process's to reap: it waits until the system has no such group any more.
 ///
 /// # Errors
 ///
@@ -169,8 +169,8 @@ fn wait(which: i32) -> io::Result<Option<Reaped>> {
     }
 }
 
-/// Returns a child's highest resident set in bytes, or 0 where it says nothing about the child: until its exec it was a copy
-/// of this process, which the kernel counts in.
+/// Returns a child's highest resident set in bytes; 0 where unknown. Until its exec it was a copy of this process, which the
+/// kernel counts in.
 fn above_own(most: libc::c_long) -> u64 {
     /// macOS counts bytes, the others KiB.
     const UNIT: u64 = if cfg!(target_vendor = "apple") {

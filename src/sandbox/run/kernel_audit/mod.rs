@@ -1,5 +1,5 @@
-//! What the kernel writes into its audit log about hooks: what Landlock refused them, which no filter sees, and the calls
-//! that the closing filter refuses and for which hooks are killed.
+//! Reads the kernel's audit records about hooks. They have Landlock's refusals, which no filter sees, and the calls that the
+//! closing filter refuses or kills a hook for.
 //!
 //! Read from the log's multicast group, so that whoever else reads the log reads all of it. It is in use where the daemon may
 //! read it, somebody has switched auditing on, and process ids in it are the daemon's.
@@ -35,10 +35,10 @@ pub(in crate::sandbox) use self::record::Access;
 use self::record::{Call, Record};
 use crate::sandbox::run::denials::Denials;
 
-/// How long the end of a run may wait for what the kernel has not delivered yet.
+/// Time limit for the kernel to deliver outstanding records at the end of a run.
 const SETTLE_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// How long to wait between asking whether it has.
+/// Polling interval while records are outstanding.
 const BETWEEN_ASKING: Duration = Duration::from_micros(100);
 
 /// `AUDIT_GET`.
@@ -47,80 +47,80 @@ const GET: u16 = 1000;
 /// `AUDIT_LIST_RULES`.
 const LIST_RULES: u16 = 1013;
 
-/// `AUDIT_FILTER_EXCLUDE`: a list of rules by which records are not written.
+/// `AUDIT_FILTER_EXCLUDE`: the list of rules by which records are not written.
 const EXCLUDE: u32 = 5;
 
-/// `AUDIT_FAIL_PANIC`: what the kernel does where a record is lost.
+/// `AUDIT_FAIL_PANIC`: the kernel panics when a record is lost.
 const PANIC: u32 = 2;
 
-/// The multicast group of those who read along, as a mask.
+/// Multicast group of read-only listeners, as a mask.
 const READERS: u32 = 1;
 
-/// No message is longer.
+/// Limit on the size of a message, bytes.
 const MESSAGE: usize = 16 * 1024;
 
-/// What the kernel keeps for this daemon until it is read.
+/// Size of the socket's receive buffer, bytes.
 const BUFFER: usize = 4 * 1024 * 1024;
 
-/// How many records of one domain are kept until it is known whose it is.
+/// Limit on records of one domain kept until its run is known.
 const EARLY: usize = 64;
 
-/// Of how many domains.
+/// Limit on domains whose run is not known yet.
 const STRANGERS: usize = 256;
 
-/// The process id namespace that the kernel starts with.
+/// The initial process id namespace.
 const FIRST_PIDS: &str = "pid:[4026531836]";
 
 /// Why the log is not used.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::sandbox) enum Unused {
-    /// Nothing is written into it.
+    /// Auditing is off.
     #[error("auditing is switched off")]
     Off,
-    /// Process ids in it are not those that the daemon sees.
+    /// The log's process ids are not those of the daemon's namespace.
     #[error("this daemon is not in the first process id namespace")]
     Namespace,
-    /// A hook that is refused enough could end the host by it.
+    /// A hook with enough refusals could make the kernel panic.
     #[error("auditing is set to panic when records are lost")]
     Panics,
-    /// It cannot be read.
+    /// The log cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] io::Error),
 }
 
-/// The log, opened.
+/// The opened audit log.
 #[derive(Debug)]
 pub(in crate::sandbox) struct AuditLog {
     control: Mutex<Control>,
-    /// How often something happened that makes it uncertain whether all is seen.
+    /// Number of events after which records may be missing.
     doubts: AtomicU64,
     /// The kernel thread that delivers records.
     kauditd: Option<u32>,
     records: Mutex<Records>,
-    /// Up to which doubt and loss auditing is known to be on.
+    /// The doubt and loss counts up to which auditing is known to be on.
     seen_on: Mutex<Option<Mark>>,
 }
 
-/// A moment before which everything uncertain does not matter to a run.
+/// The moment from which doubts and losses count against a run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) struct Mark {
     doubts: u64,
     lost: u32,
 }
 
-/// The socket on which the kernel is asked about the log.
+/// The socket for requests about the log's state.
 #[derive(Debug)]
 struct Control {
     sequence: u32,
     socket: OwnedFd,
 }
 
-/// Records as they come, and whose they are.
+/// Received records, and the run of each.
 #[derive(Debug)]
 struct Records {
-    /// Process groups of domains of hooks.
+    /// Process groups by hooks' Landlock domains.
     domains: HashMap<u64, i32>,
-    /// What came before it is known whose it is: a domain is named after the first thing it refuses.
+    /// Records received before their run is known. A domain is announced only after its first refusal.
     early: VecDeque<(u64, Early)>,
     socket: OwnedFd,
 }
@@ -131,7 +131,7 @@ struct Early {
     refused: Vec<Access>,
 }
 
-/// How the log stands.
+/// State of the log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct State {
     backlog: u32,
@@ -185,7 +185,7 @@ impl AuditLog {
         })
     }
 
-    /// Reads the log on a thread of its own, as long as this process lives.
+    /// Reads the log on a dedicated thread for the lifetime of this process.
     ///
     /// # Errors
     ///
@@ -214,14 +214,13 @@ impl AuditLog {
             .map(drop)
     }
 
-    /// Returns from when on a run that starts now is seen whole; `None` where auditing may be off.
+    /// Returns the mark from which a run is recorded completely. `None` where auditing may be off.
     pub(in crate::sandbox) fn mark(&self) -> Option<Mark> {
         let seen_on = *lock(&self.seen_on);
         seen_on.filter(|mark| mark.doubts == self.doubts())
     }
 
-    /// Reads what there is of a run that has ended, and waits, not for long, for what there still might be. Returns whether
-    /// that is all of it.
+    /// Reads the records of an ended run and waits briefly for outstanding ones. Returns whether they are complete.
     ///
     /// It is, if all of this is true. Auditing was on before the run and is on now, and no record says that what is logged
     /// was changed; switching it off, and taking an excluding rule away, are written down before anything else is. No rule
@@ -254,12 +253,12 @@ impl AuditLog {
         enabled && delivered && mark.is_some() && mark == now && self.writes_all()
     }
 
-    /// Forgets a run's domains; records that still come are of nobody.
+    /// Forgets a run's domains; later records belong to no run.
     pub(in crate::sandbox) fn forget(&self, group: i32) {
         self.records().domains.retain(|_, of| *of != group);
     }
 
-    /// Asks until everything that was written before is delivered, or it takes too long. Returns the last answer.
+    /// Polls until all records written before are delivered, or the time limit is reached. Returns the last state.
     fn wait_until_delivered(&self) -> io::Result<Option<(State, bool)>> {
         let give_up = Instant::now() + SETTLE_TIMEOUT;
         loop {
@@ -273,8 +272,7 @@ impl AuditLog {
         }
     }
 
-    /// Whether the kernel writes down all that is asked of it: no rule excludes records, and the actions of filters are
-    /// logged.
+    /// Returns whether the kernel writes all records: no exclude rules, all filter actions logged.
     fn writes_all(&self) -> bool {
         let excludes = lock(&self.control).excludes();
         let actions = fs::read_to_string("/proc/sys/kernel/seccomp/actions_logged");
@@ -285,7 +283,7 @@ impl AuditLog {
         logged && matches!(excludes, Ok(false))
     }
 
-    /// Takes note of every record that has come.
+    /// Records every message that has arrived.
     fn drain(&self, denials: &Denials) {
         let mut records = self.records();
         let mut buffer = [0; MESSAGE];
@@ -372,7 +370,7 @@ impl AuditLog {
 }
 
 impl Records {
-    /// Keeps a refusal until it is known whose it is. Returns whether nothing was thrown away for that.
+    /// Keeps a refusal until its run is known. Returns whether nothing was discarded for that.
     fn keep(&mut self, domain: u64, access: Access) -> bool {
         if let Some((_, early)) = self.early.iter_mut().find(|(of, _)| *of == domain) {
             early.cut |= early.refused.len() >= EARLY;
@@ -393,7 +391,7 @@ impl Records {
         all_kept
     }
 
-    /// Returns what was kept of a domain.
+    /// Returns the records kept for a domain.
     fn known(&mut self, domain: u64) -> Option<Early> {
         let index = self.early.iter().position(|(of, _)| *of == domain)?;
         self.early.remove(index).map(|(_, early)| early)
@@ -401,7 +399,7 @@ impl Records {
 }
 
 impl Control {
-    /// Asks the kernel how the log stands.
+    /// Requests the log's state from the kernel.
     fn state(&mut self) -> io::Result<State> {
         let mut told = None;
         self.ask(GET, |kind, body| {
@@ -413,7 +411,7 @@ impl Control {
         told.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Asks the kernel whether a rule excludes records.
+    /// Requests whether a rule excludes records.
     fn excludes(&mut self) -> io::Result<bool> {
         let mut excludes = false;
         self.ask(LIST_RULES, |kind, body| {
@@ -426,7 +424,7 @@ impl Control {
         Ok(excludes)
     }
 
-    /// Asks one thing and hands over what comes back, until there is an end to it or `enough` says so.
+    /// Sends one request and passes on the replies until they end or `enough` returns true.
     fn ask(&mut self, what: u16, mut enough: impl FnMut(u16, &[u8]) -> bool) -> io::Result<()> {
         const REQUEST: u16 = 1;
         const ERROR: u16 = 2;
@@ -472,7 +470,7 @@ impl Control {
 }
 
 impl State {
-    /// Reads a `struct audit_status`.
+    /// Parses a `struct audit_status`.
     fn read(body: &[u8]) -> Option<Self> {
         Some(Self {
             enabled: word(body, 1)? != 0,
@@ -482,7 +480,7 @@ impl State {
         })
     }
 
-    /// Whether hooks may have what they are refused written down.
+    /// Checks whether denials of hooks may be written to the log.
     const fn is_for_use(self) -> Result<(), Unused> {
         match self {
             Self { enabled: false, .. } => Err(Unused::Off),
@@ -492,17 +490,17 @@ impl State {
     }
 }
 
-/// What comes from a socket.
+/// A message from a socket.
 enum Message<'a> {
-    /// It does not come from the kernel.
+    /// Not from the kernel.
     Foreign,
-    /// The kernel's.
+    /// From the kernel.
     Told {
         kind: u16,
         sequence: u32,
         body: &'a [u8],
     },
-    /// It is too short or too long.
+    /// Too short or too long.
     Unreadable,
 }
 
@@ -537,7 +535,7 @@ fn audit_socket(flags: SockFlag, groups: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Returns a number of a message that is an array of them.
+/// Returns one number of a message that is an array of them.
 fn word(body: &[u8], index: usize) -> Option<u32> {
     let (words, _) = body.as_chunks::<4>();
     words.get(index).map(|bytes| u32::from_ne_bytes(*bytes))
@@ -555,7 +553,7 @@ fn is_asleep(kauditd: u32) -> bool {
     state_of_kauditd(kauditd) == Some('S')
 }
 
-/// Returns the state of a process if it is that thread: anybody may have its name, but not its parent.
+/// Returns a process's state if it is that thread. Any process may have its name, but not its parent.
 fn state_of_kauditd(process: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, rest) = stat.split_once(' ')?;

@@ -1,4 +1,4 @@
-//! The texts of the kernel's audit records, as far as they are about what was refused.
+//! Parser for the kernel's audit records about refusals.
 //!
 //! A record is words with a space between them, each `key=value`. What others chose, such as a file's name, the kernel puts
 //! between quotation marks if it holds printable ASCII without quotation marks and spaces, and writes in hexadecimal if not:
@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// `AUDIT_CONFIG_CHANGE`: what is logged, or whether, was changed.
+/// `AUDIT_CONFIG_CHANGE`: the audit configuration was changed.
 const CONFIG_CHANGE: u16 = 1305;
 
 /// `AUDIT_SECCOMP`.
@@ -25,52 +25,52 @@ const LANDLOCK_DOMAIN: u16 = 1424;
 /// `AUDIT_ARCH_X86_64`.
 const X86_64: &str = "c000003e";
 
-/// How many kinds of access one record may name: more than any kernel knows.
+/// Limit on kinds of access in one record: more than any kernel knows.
 const KINDS: usize = 64;
 
-/// A record.
+/// An audit record.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) enum Record {
     /// Landlock refused an access.
     Access(u64, Access),
-    /// A domain that is named for the first time: its id, and the process that made it.
+    /// First record of a domain: its id, and the process that created it.
     Allocated { domain: u64, pid: i32 },
     /// A filter refused a system call, or killed for one.
     Call(Call),
-    /// What is logged, or whether, was changed.
+    /// The audit configuration was changed.
     Change,
-    /// A domain is gone.
+    /// A domain was freed.
     Deallocated { domain: u64 },
-    /// Something else.
+    /// Any other record.
     Other,
 }
 
-/// What Landlock refused.
+/// An access that Landlock refused.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) struct Access {
-    /// The kinds of access, by the kernel's names.
+    /// Kinds of access, by the kernel's names.
     pub(in crate::sandbox) kinds: Vec<String>,
-    /// The file or directory, where it was about one whose path is known.
+    /// The file or directory, if its path is known.
     pub(in crate::sandbox) path: Option<PathBuf>,
 }
 
-/// A system call that a filter did not let through.
+/// A system call that a filter refused.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) struct Call {
-    /// Whether it ended its process.
+    /// Whether it killed its process.
     pub(in crate::sandbox) killed: bool,
-    /// Its number; `None` where it was made in another architecture's way.
+    /// The system call's number; `None` if made by another architecture's convention.
     pub(in crate::sandbox) number: Option<u32>,
-    /// The process.
+    /// The process id.
     pub(in crate::sandbox) pid: i32,
 }
 
-/// A text that is not as the kernel writes records of its type.
+/// A text that is not in the kernel's form for its type.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("a record that is not understood")]
 pub(in crate::sandbox) struct Malformed;
 
-/// Reads the text of a record of a type.
+/// Parses the text of a record of a type.
 ///
 /// # Errors
 ///
@@ -141,7 +141,7 @@ fn call(words: &Words<'_>) -> Result<Record, Malformed> {
     }))
 }
 
-/// The words of a record.
+/// Key-value pairs of a record.
 struct Words<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Words<'a> {
@@ -174,12 +174,12 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Returns a value of the kernel's own.
+    /// Returns a value that the kernel chose.
     fn value(&self, key: &str) -> Result<&'a str, Malformed> {
         self.find(key)?.ok_or(Malformed)
     }
 
-    /// Returns a value that others chose.
+    /// Returns a value that a process may have chosen.
     fn untrusted(&self, key: &str) -> Result<Option<OsString>, Malformed> {
         let Some(value) = self.find(key)? else {
             return Ok(None);

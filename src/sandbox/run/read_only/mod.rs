@@ -1,4 +1,4 @@
-//! What stays read-only of a writable workspace, as it is found there before a run.
+//! Finds the paths of a writable workspace that stay read-only in a run.
 
 #[cfg(target_os = "linux")]
 use std::sync::Arc;
@@ -28,20 +28,20 @@ use crate::{
     sys::{BY_NAME, Links, open_beneath},
 };
 
-/// A workspace in which something stays read-only.
+/// A workspace with paths that stay read-only.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Kept {
-    /// Whether each path below the workspace becomes read-only, or only keeps its name. What lies in another comes after it.
+    /// Whether each path below the workspace becomes read-only, or only keeps its name. A path inside another comes after it.
     pub points: BTreeMap<PathBuf, bool>,
     /// The workspace.
     pub target: OwnedFd,
-    /// Where it is.
+    /// Path of the workspace.
     pub workspace: PathBuf,
 }
 
 impl Kept {
-    /// Looks at what is to stay read-only in a workspace; `None` where it has nothing of it. With the caller's rights: a directory
-    /// that is to be read-only is made where it is missing, or a hook could make it.
+    /// Finds the paths to keep read-only in a workspace; `None` if there are none. With the caller's rights: a directory that is
+    /// to be read-only is made where it is missing, or a hook could make it.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Kept {
 
 #[cfg(target_os = "linux")]
 impl Kept {
-    /// Returns what is mounted on top of the workspace's grants.
+    /// Returns the mounts on top of the workspace's grants.
     ///
     /// # Errors
     ///
@@ -130,10 +130,10 @@ impl Kept {
     }
 }
 
-/// What a path leads to.
+/// Target of a path.
 enum Found {
     Directory,
-    /// A file, and whether it has other names.
+    /// A file, and whether it has other hard links.
     Named(bool),
 }
 
@@ -178,7 +178,7 @@ const LINK: &str = "it is a symbolic link, and what that leads to could be repla
 const MISSING: &str = "it is missing, and a hook could make it; make it";
 const NAMES: &str = "it has another name too (a hard link), by which it could be written; replace it by a copy of itself";
 
-/// Refuses because of what cannot be kept read-only.
+/// Refuses because a path cannot be kept read-only.
 fn unkept(path: &Path, kept: &ReadOnly, why: &str) -> Refusal {
     let message = format!(
         "`{}` cannot be kept read-only (`files.read_only` has `{kept}`): {why}, or take a profile without `files.read_only`",

@@ -1,4 +1,4 @@
-//! What a hook may ask of the kernel: one table, from which every filter is computed.
+//! Rules on a hook's system calls: one table, from which every filter is computed.
 //!
 //! Default-deny. Which *files* a path call reaches is for Landlock to say; the table says which calls exist for a hook.
 
@@ -36,7 +36,7 @@ pub struct FilterSpec {
 }
 
 impl FilterSpec {
-    /// Returns what a policy comes to on a kernel.
+    /// Returns the inputs of a policy's filters on a kernel.
     pub const fn of(policy: &Policy, landlock_abi: u32) -> Self {
         Self {
             landlock_abi,
@@ -48,26 +48,26 @@ impl FilterSpec {
     }
 }
 
-/// What becomes of a system call.
+/// Rule for a system call.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use]
 pub enum Rule {
-    /// It goes through.
+    /// The call is allowed.
     Allow,
-    /// It goes through if all tests of any of these ways hold, and fails with EPERM otherwise.
+    /// Allowed if all tests of any of these ways hold; fails with EPERM otherwise.
     AllowWhen(Vec<Vec<ArgTest>>),
-    /// It fails with this errno.
+    /// The call fails with this errno.
     Errno(i32),
-    /// It ends the hook with SIGSYS.
+    /// The call kills the hook with SIGSYS.
     Kill,
 }
 
-/// Returns what a hook confined to `spec` may do with the system call `nr`.
+/// Returns the rule for the system call `nr` of a hook confined to `spec`.
 pub fn rule(spec: &FilterSpec, nr: u32) -> Rule {
     weakened(nr, specified(spec, nr))
 }
 
-/// Returns what is left of a rule where tests take elements out of it.
+/// Returns a rule without the elements that tests take out of it.
 fn weakened(nr: u32, specified: Rule) -> Rule {
     let name = syscalls::name(nr).unwrap_or_default();
     if mutants::lacks("seccomp", name) {
@@ -154,7 +154,7 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
     }
 }
 
-/// Whether a call names files by path, so that what it reaches is for the grants to say.
+/// Returns whether a call names files by path. The grants then decide what it reaches.
 pub fn is_about_paths(nr: u32) -> bool {
     let others = [
         nr::creat,
@@ -167,7 +167,7 @@ pub fn is_about_paths(nr: u32) -> bool {
     PATHS.contains(&nr) || others.contains(&nr)
 }
 
-/// Returns what a call that is denied is about, or `None` where no axis speaks of it.
+/// Returns the axis of a denied call. `None`: no axis covers it.
 pub fn axis(nr: u32) -> Option<Axis> {
     match nr {
         nr::accept
@@ -217,7 +217,7 @@ pub fn axis(nr: u32) -> Option<Axis> {
     }
 }
 
-/// Returns the rule that stands in for a right the kernel's Landlock lacks, if one is needed for `nr`.
+/// Returns the rule that stands in for a right that the kernel's Landlock lacks. `None`: none is needed for `nr`.
 ///
 /// An ABI below 5 needs none: the list of `ioctl` requests is always on. Nor does `creat` below 3: it opens for writing,
 /// for which Landlock asks the right to write.
@@ -238,7 +238,7 @@ fn stand_in(landlock_abi: u32, nr: u32) -> Option<Rule> {
     }
 }
 
-/// The bits in which the kernel looks for an open's access mode. Not `O_ACCMODE`: musl's has `O_PATH` among them.
+/// Bits that hold the access mode of an open in the kernel. Not `O_ACCMODE`: musl's has `O_PATH` among them.
 pub(in crate::sandbox) const ACCESS_MODE: libc::c_int =
     libc::O_RDONLY | libc::O_WRONLY | libc::O_RDWR;
 
@@ -251,7 +251,7 @@ fn opens_that_need_a_right(flags: u8) -> Vec<Vec<ArgTest>> {
     vec![without(libc::O_WRONLY), without(libc::O_RDWR)]
 }
 
-/// Returns the same ways without those that truncate a file without the right to write it.
+/// Returns the same ways, except truncating a file without the right to write it.
 ///
 /// With `O_TRUNC` the kernel truncates whatever the access mode, but without a right of its own for it Landlock asks only
 /// for what the mode says: nothing to write for `O_RDONLY`.
@@ -266,11 +266,11 @@ fn opens_that_keep_content(flags: u8) -> Vec<Vec<ArgTest>> {
     ]
 }
 
-/// Mode bits by which a file gives whoever executes it the rights of the hook's user or group, after the hook too.
+/// Mode bits that give a file's executor the rights of the hook's user or group. They outlast the hook.
 const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
 
-/// Returns these ways to open a file, each without making one whose mode has a bit of [`SET_ID`]. The mode stands behind the
-/// flags, and means something only where a file is made.
+/// Returns these ways to open a file, except making one with a bit of [`SET_ID`]. The mode follows the flags, and counts only
+/// where a file is made.
 fn opens(flags: u8, ways: &[Vec<ArgTest>]) -> Rule {
     // `O_TMPFILE` without `O_DIRECTORY`, which it has in it.
     const MAKES: u64 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u64;
@@ -282,13 +282,13 @@ fn opens(flags: u8, ways: &[Vec<ArgTest>]) -> Rule {
     Rule::AllowWhen(ways.iter().flat_map(with).collect())
 }
 
-/// Returns the rule for a call that sets the mode of a file, which the kernel takes from the argument at `index`.
+/// Returns the rule for a call that sets a file's mode. The kernel takes the mode from the argument at `index`.
 fn unprivileged_mode(index: u8) -> Rule {
     Rule::AllowWhen(vec![vec![ArgTest::bits(index, SET_ID, 0)]])
 }
 
-/// Returns the test on what `clone` may make. The exit signal, in the lowest byte, is free: it goes to the parent, which
-/// only `CLONE_PARENT` could make someone outside.
+/// Returns the test on the flags of `clone`. The exit signal, in the lowest byte, is free: it goes to the parent, which only
+/// `CLONE_PARENT` could make a process outside.
 const fn clone_flags(spawn: Spawn) -> ArgTest {
     match spawn {
         Spawn::Processes => ArgTest::bits(0, NAMESPACES | libc::CLONE_PARENT as u64, 0),
@@ -300,7 +300,7 @@ const fn clone_flags(spawn: Spawn) -> ArgTest {
     }
 }
 
-/// Returns the ways to make a socket that can only speak TCP or UDP: not MPTCP, which Landlock does not see, not ICMP.
+/// Returns the ways to make a socket for TCP or UDP only. Not MPTCP, which Landlock does not see, and not ICMP.
 fn internet_sockets() -> Vec<Vec<ArgTest>> {
     let kinds = [
         (libc::SOCK_STREAM, libc::IPPROTO_TCP),
@@ -346,7 +346,7 @@ const fn allow_if(allowed: bool) -> Rule {
     }
 }
 
-/// Every namespace a legacy `clone` can make. `CLONE_NEWTIME` it cannot: the bit belongs to the exit signal there.
+/// Namespaces that a legacy `clone` can make. Not `CLONE_NEWTIME`: the bit belongs to the exit signal there.
 const NAMESPACES: u64 = (libc::CLONE_NEWCGROUP
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWNET

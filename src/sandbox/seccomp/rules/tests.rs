@@ -582,18 +582,18 @@ fn read_only_open_that_truncates_is_refused_where_landlock_does_not_see_it() {
     }
 }
 
-/// Returns the rule expected of a call: this one, or that the call is missing where this architecture does not have it.
+/// Returns the rule expected of a call. It is this one, or that the call is missing where this architecture does not have it.
 fn unless_absent(nr: u32, rule: Rule) -> Rule {
     if name(nr).is_some() { rule } else { ENOSYS }
 }
 
-/// Returns those of the calls that this architecture has.
+/// Returns the calls that this architecture has.
 fn present(names: &[&'static str]) -> Vec<&'static str> {
     let is_here = |&name: &&str| TABLE.iter().any(|&(_, known)| known == name);
     names.iter().copied().filter(is_here).collect()
 }
 
-/// Returns the names of the calls about which two profiles differ, sorted.
+/// Returns the sorted names of the calls on which two profiles differ.
 fn differences(one: &FilterSpec, other: &FilterSpec) -> Vec<&'static str> {
     let differ = |&&(nr, _): &&(u32, &str)| rule(one, nr) != rule(other, nr);
     let mut names: Vec<_> = TABLE.iter().filter(differ).map(|&(_, name)| name).collect();
@@ -601,7 +601,7 @@ fn differences(one: &FilterSpec, other: &FilterSpec) -> Vec<&'static str> {
     names
 }
 
-/// Returns whether a call with these arguments goes through; arguments left out are 0.
+/// Returns whether a call with these arguments is allowed; arguments left out are 0.
 fn allows(spec: &FilterSpec, nr: u32, arguments: &[u64]) -> bool {
     use crate::sandbox::seccomp::arguments::Wanted;
 

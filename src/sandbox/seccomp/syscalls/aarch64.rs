@@ -1,15 +1,15 @@
-//! aarch64: its system calls, and what the kernel calls it.
+//! System calls and architecture names of aarch64.
 
 use seccompiler::TargetArch;
 
-/// What `linux/audit.h` calls this architecture: ELF machine 183, 64 bits, little endian. The 32-bit programs that such a
-/// processor may run as well have another.
+/// `AUDIT_ARCH_AARCH64` of `linux/audit.h`: ELF machine 183, 64 bits, little endian. The 32-bit programs that such a processor
+/// may run as well have another.
 pub const AUDIT_ARCH: u32 = 183 | 0x8000_0000 | 0x4000_0000;
 
-/// The lowest number of another ABI's calls: there is none, every call under this architecture's name is its own.
+/// The lowest number of another ABI's calls. There is none: every call under this architecture's name is its own.
 pub const FOREIGN: Option<u32> = None;
 
-/// What the filter compiler calls it.
+/// The filter compiler's name of the architecture.
 pub(in crate::sandbox) const TARGET: TargetArch = TargetArch::aarch64;
 
 // Source: `include/uapi/asm-generic/unistd.h` as `arch/arm64/include/uapi/asm/unistd.h` selects from it, from 451 on

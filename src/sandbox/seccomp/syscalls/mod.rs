@@ -1,4 +1,4 @@
-//! The system calls of this architecture, by number and name.
+//! System calls of this architecture, by number and name.
 //!
 //! A number that is not here does not exist for a hook: the filters answer ENOSYS, as a kernel without it would.
 
@@ -51,13 +51,13 @@ use self::x86_64 as here;
 pub(in crate::sandbox) use self::here::TARGET;
 pub use self::here::{AUDIT_ARCH, FOREIGN, TABLE, nr};
 
-/// Returns whether a number is of another ABI that goes by this architecture's name.
+/// Returns whether a number is of another ABI with this architecture's name.
 #[must_use]
 pub fn is_foreign(number: u32) -> bool {
     FOREIGN.is_some_and(|first| number >= first)
 }
 
-/// Returns the name of a system call, or `None` where the table has no call of that number.
+/// Returns the name of a system call; `None` if the table lacks its number.
 #[must_use]
 pub fn name(number: u32) -> Option<&'static str> {
     let index = TABLE
@@ -77,7 +77,7 @@ pub const fn newest() -> u32 {
     TABLE[TABLE.len() - 1].0
 }
 
-/// Iterates over the ranges of numbers below [`newest`] that the table leaves out, in ascending order.
+/// Iterates over the unassigned ranges of numbers below [`newest`], in ascending order.
 pub fn holes() -> impl Iterator<Item = RangeInclusive<u32>> {
     TABLE
         .windows(2)

@@ -1,15 +1,15 @@
-//! x86_64: its system calls, and what the kernel calls it.
+//! System calls and architecture names of x86_64.
 
 use seccompiler::TargetArch;
 
-/// What `linux/audit.h` calls this architecture: ELF machine 62, 64 bits, little endian.
+/// `AUDIT_ARCH_X86_64` of `linux/audit.h`: ELF machine 62, 64 bits, little endian.
 pub const AUDIT_ARCH: u32 = 62 | 0x8000_0000 | 0x4000_0000;
 
-/// The lowest number of another ABI's calls: the bit that marks x32, which reaches the same calls by other numbers and goes by
-/// the same architecture.
+/// The lowest number of another ABI's calls: the bit that marks x32. That reaches the same calls by other numbers under the same
+/// architecture.
 pub const FOREIGN: Option<u32> = Some(0x4000_0000);
 
-/// What the filter compiler calls it.
+/// The filter compiler's name of the architecture.
 pub(in crate::sandbox) const TARGET: TargetArch = TargetArch::x86_64;
 
 // Source: `arch/x86/entry/syscalls/syscall_64.tbl` up to Linux 7.0, entries `common` and `64`. Left out are 335 and 336

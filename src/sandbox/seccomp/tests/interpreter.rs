@@ -1,4 +1,4 @@
-//! Runs filters as the kernel does: one program at a time, then all of them on one call.
+//! Interpreter of filters that works like the kernel's. It runs one program at a time, then all of them on one call.
 
 use libc::sock_filter;
 
@@ -10,17 +10,17 @@ pub(in crate::sandbox) struct Call {
     pub(in crate::sandbox) nr: u32,
 }
 
-/// What the kernel does about a call.
+/// The kernel's action on a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::sandbox) enum Verdict {
     Allow,
-    /// It is left to a listener.
+    /// The call is reported to a listener.
     Ask,
     Errno(i32),
     Kill,
 }
 
-/// Returns what the kernel does about `call` with these programs loaded, the last of them most recently.
+/// Returns the kernel's action on `call` under these programs. The last of them was loaded most recently.
 pub(in crate::sandbox) fn verdict(programs: &[Vec<sock_filter>], call: &Call) -> Verdict {
     // `seccomp_run_filters`: from the newest to the oldest, the answer changes only to a stricter action.
     let action = |answer: u32| (answer & libc::SECCOMP_RET_ACTION_FULL).cast_signed();
@@ -63,7 +63,7 @@ pub(in crate::sandbox) fn run(program: &[sock_filter], call: &Call) -> u32 {
     }
 }
 
-/// Asserts what the kernel checks when a program is loaded.
+/// Asserts the kernel's conditions for loading a program.
 pub(in crate::sandbox) fn assert_loadable(program: &[sock_filter]) {
     assert!(program.len() <= 4096, "{} instructions", program.len());
     for (at, step) in program.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The filters against the table: for every number, the composed programs must say what `rule` says.
+//! Filters against the table: for every number, the composed programs must agree with `rule`.
 
 mod interpreter;
 mod model;
@@ -28,7 +28,7 @@ const I386: u32 = 0x4000_0003;
 const ARM: u32 = 0x4000_0028;
 const AARCH64: u32 = 0xc000_00b7;
 
-/// Numbers beyond 1023 around which a filter could change its mind.
+/// Numbers beyond 1023 around which a filter's verdict could change.
 const FAR: [u32; 9] = [
     1024,
     4096,
@@ -70,7 +70,7 @@ fn composed_filters_say_what_the_table_says() {
     });
 }
 
-/// Whatever is observed: no call goes on that the table refuses, and none that it allows goes on unseen.
+/// Checks observed calls: none continues that the table refuses. None that it allows continues unobserved.
 #[test]
 fn an_observed_call_goes_on_where_the_table_lets_it_and_nowhere_else() {
     let vectors = Vectors::new();
@@ -410,7 +410,7 @@ proptest! {
     }
 }
 
-/// Calls of which most have tested arguments, with values from the corners of their range.
+/// Returns calls, most of them with tested arguments. Values are from the corners of their range.
 fn calls() -> impl Strategy<Value = Vec<(u32, [u64; 6])>> {
     let tested = prop::sample::select(Vectors::new().tested().collect::<Vec<_>>());
     let number = prop_oneof![3 => tested, 1 => 0_u32..600, 1 => any::<u32>()];

@@ -1,4 +1,4 @@
-//! What the table says about one call, read off without any filter, and the calls worth asking about.
+//! Model of the table for one call, without any filter, and the calls worth testing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +16,11 @@ use crate::{
 /// The process id the hook has in these tests.
 pub(in crate::sandbox) const PID: u32 = 4242;
 
-/// The clone that makes a child.
+/// Flags of the `clone` that makes a child.
 pub(in crate::sandbox) const CLONE_FLAGS: u32 =
     (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD).cast_unsigned();
 
-/// Returns every combination of what filters depend on.
+/// Returns every combination of the filters' inputs.
 pub(in crate::sandbox) fn specs() -> Vec<FilterSpec> {
     let mut specs = Vec::new();
     for network in [Network::None, Network::Outbound] {
@@ -54,7 +54,7 @@ pub(in crate::sandbox) fn needs() -> [SetupNeeds; 4] {
     })
 }
 
-/// Returns what `rule` says about a call with these arguments by the hook of process id [`PID`].
+/// Returns the verdict of `rule` on a call by the hook of process id [`PID`].
 pub(in crate::sandbox) fn expected(rule: &Rule, args: &[u64; 6]) -> Verdict {
     match rule {
         Rule::Allow => Verdict::Allow,
@@ -81,7 +81,7 @@ fn holds(test: &ArgTest, args: &[u64; 6]) -> bool {
     (args[usize::from(test.index)] ^ value) & mask & test.width.mask() == 0
 }
 
-/// Returns arguments for which `tests` hold; those nobody tests are `rest`.
+/// Returns arguments for which `tests` hold; untested ones are `rest`.
 pub(in crate::sandbox) fn satisfying(tests: &[ArgTest], rest: u64) -> [u64; 6] {
     let mut args = [rest; 6];
     for test in tests {
@@ -90,13 +90,13 @@ pub(in crate::sandbox) fn satisfying(tests: &[ArgTest], rest: u64) -> [u64; 6] {
     args
 }
 
-/// Arguments of the calls whose verdict depends on them, by number: every combination of the values around which a test
-/// of any profile or of the set-up changes its mind.
+/// Arguments of the calls whose verdict depends on them, by number. They are every combination of values at the boundaries of
+/// tests in any profile or in the set-up.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Vectors(BTreeMap<u32, Vec<[u64; 6]>>);
 
 impl Vectors {
-    /// Collects them from all rules.
+    /// Collects the arguments from all rules.
     pub(in crate::sandbox) fn new() -> Self {
         let mut tests: BTreeMap<u32, Vec<ArgTest>> = BTreeMap::new();
         for nr in 0..1024 {
@@ -125,7 +125,7 @@ impl Vectors {
         self.0.get(&nr).map_or(&PLAIN, Vec::as_slice)
     }
 
-    /// Iterates over the calls whose verdict depends on their arguments in some profile or in the set-up.
+    /// Iterates over the calls whose verdict depends on their arguments. That is so in some profile or in the set-up.
     pub(in crate::sandbox) fn tested(&self) -> impl Iterator<Item = u32> {
         self.0.keys().copied()
     }
@@ -158,7 +158,7 @@ fn combinations(tests: &[ArgTest]) -> Vec<[u64; 6]> {
     vectors
 }
 
-/// Returns values for the tested argument: first one for which the test holds, then its neighbours.
+/// Returns values for the tested argument. First one for which the test holds, then its neighbours.
 fn values(test: &ArgTest) -> Vec<u64> {
     let own = u64::from(PID);
     let group = u64::from(PID.wrapping_neg());
@@ -192,7 +192,7 @@ fn values(test: &ArgTest) -> Vec<u64> {
     values
 }
 
-/// Names what the set-up calls that every hook may call too.
+/// Calls of the set-up that every hook may make too.
 pub(in crate::sandbox) const SHARED_WITH_HOOKS: [u32; 13] = [
     nr::close_range,
     nr::dup3,

@@ -1,8 +1,8 @@
-//! How aarch64 makes system calls.
+//! System calls on aarch64.
 
 use std::arch::asm;
 
-/// Makes one system call and returns what the kernel returned: `-errno` on failure.
+/// Makes one system call and returns its result: `-errno` on failure.
 ///
 /// # Safety
 ///
@@ -29,8 +29,8 @@ pub(in crate::sys) unsafe fn syscall(number: i64, args: [usize; 6]) -> isize {
     result
 }
 
-/// Makes a task that shares memory with the caller, runs `entry(argument)` on a stack of its own and never returns from
-/// it. Returns the task's id, or `-errno`.
+/// Clones a task that shares memory with the caller and runs `entry(argument)`. It has a stack of its own, and never returns from
+/// `entry`. Returns the task's id, or `-errno`.
 ///
 /// # Safety
 ///

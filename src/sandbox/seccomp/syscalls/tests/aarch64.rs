@@ -1,4 +1,4 @@
-//! What is known of aarch64's calls from elsewhere.
+//! Facts about aarch64's calls from other sources.
 
 use std::ops::RangeInclusive;
 
@@ -15,7 +15,7 @@ fn calls_of_another_architecture_have_numbers_that_no_call_has() {
 /// The ranges of numbers without a call.
 pub(in crate::sandbox) const HOLES: &[RangeInclusive<u32>] = &[244..=259, 295..=423];
 
-/// What the C library's constants lack, from the kernel's table.
+/// Calls missing from the C library's constants, from the kernel's table.
 pub(in crate::sandbox) const BEYOND_LIBC: &[(u32, &str)] = &[
     (38, "renameat"),
     (84, "sync_file_range"),

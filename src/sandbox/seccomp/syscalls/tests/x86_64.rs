@@ -1,11 +1,11 @@
-//! What is known of x86_64's calls from elsewhere.
+//! Facts about x86_64's calls from other sources.
 
 use std::ops::RangeInclusive;
 
 /// The ranges of numbers without a call.
 pub(in crate::sandbox) const HOLES: &[RangeInclusive<u32>] = &[335..=423];
 
-/// What the C library's constants lack, from the kernel's table.
+/// Calls missing from the C library's constants, from the kernel's table.
 pub(in crate::sandbox) const BEYOND_LIBC: &[(u32, &str)] = &[
     (174, "create_module"),
     (177, "get_kernel_syms"),
