@@ -10,7 +10,7 @@ use crate::{
     hooks::valve::OnLimit,
     journal::append::Settings,
     policy::units::{Size, Span},
-    sandbox::{BackendName, DEFAULT_UID_RANGE, RuntimeKind},
+    sandbox::{BackendName, DEFAULT_UID_RANGE, RunAs, RuntimeKind},
 };
 
 /// The configuration as the file spells it. Every key may be left out; unknown keys are errors.
@@ -334,6 +334,9 @@ pub(super) struct HooksEntry {
     pub(super) on_hook_turn_limit: String,
     /// Whether what Landlock refuses hooks is audited by the kernel and reported.
     pub(super) read_audit_log: bool,
+    /// As whom a root daemon's hooks run: `caller`, or `pool` for a uid of their own.
+    #[schemars(extend("enum" = ["caller", "pool"]))]
+    pub(super) run_as: String,
     /// Threads that start hooks, for each set of filters.
     #[schemars(range(min = 1, max = 64))]
     pub(super) spawners: usize,
@@ -353,6 +356,7 @@ impl Default for HooksEntry {
             max_queued: 1024,
             on_hook_turn_limit: OnLimit::default().as_str().to_owned(),
             read_audit_log: false,
+            run_as: RunAs::default().as_str().to_owned(),
             spawners: 4,
             uid_range: [*DEFAULT_UID_RANGE.start(), *DEFAULT_UID_RANGE.end()],
             workspace_roots: None,

@@ -29,7 +29,7 @@ use crate::{
     model::ProfileName,
     policy::{References, WorkspaceRoots},
     redact::secret::Registration,
-    sandbox::{Order, Runtime},
+    sandbox::{Order, RunAs, Runtime},
     util::trusted_file::{self, Untrusted},
 };
 
@@ -122,6 +122,8 @@ pub struct Config {
     pub registered: Vec<Registered>,
     /// The secrets that are taken out of texts.
     pub secrets: Vec<Registration>,
+    /// As whom a root daemon's hooks run.
+    pub run_as: RunAs,
     /// Where scratch directories are made.
     pub runtime: PathBuf,
     /// Where the socket is; `None` where neither the file nor the environment say.
@@ -270,6 +272,13 @@ impl Config {
                 format!("[{first}, {last}] is no range of uids without 0"),
             ));
         }
+        let run_as = RunAs::ALL
+            .into_iter()
+            .find(|run_as| run_as.as_str() == hooks.run_as)
+            .ok_or_else(|| {
+                let problem = format!("`{}` is neither `caller` nor `pool`", hooks.run_as);
+                key("hooks.run_as", problem)
+            })?;
         if hooks.max_concurrent == 0 || hooks.max_concurrent > 16 * 1024 {
             return Err(key("hooks.max_concurrent", "must be 1 to 16384".to_owned()));
         }
@@ -402,6 +411,7 @@ impl Config {
             read_audit_log: hooks.read_audit_log,
             references: environment.references(),
             registered,
+            run_as,
             runtime,
             secrets,
             socket,
@@ -446,6 +456,7 @@ impl Config {
             // Of the environment, which does not change.
             own_allowlists: _,
             references: _,
+            run_as,
             runtime,
             secrets: _,
             socket,
@@ -482,6 +493,7 @@ impl Config {
                 "hooks.read_audit_log",
                 *read_audit_log == other.read_audit_log,
             ),
+            ("hooks.run_as", *run_as == other.run_as),
             ("hooks.spawners", *spawners == other.spawners),
             ("hooks.uid_range", *uid_range == other.uid_range),
             ("paths.runtime", *runtime == other.runtime),
@@ -744,6 +756,7 @@ mod tests {
                 "[backends.profiles]\n\"A b\" = [\"noop\"]",
                 "backends.profiles",
             ),
+            ("[hooks]\nrun_as = \"root\"", "hooks.run_as"),
             ("[hooks]\nuid_range = [0, 10]", "hooks.uid_range"),
             ("[hooks]\nuid_range = [10, 9]", "hooks.uid_range"),
             (

@@ -41,7 +41,8 @@ pub use self::{
     noop::Noop,
     order::Order,
     run::{
-        End, EndedHook, Evidence, Released, Sandbox, SandboxParts, Setup, Started, StartedHook,
+        End, EndedHook, Evidence, Released, RunAs, Sandbox, SandboxParts, Setup, Started,
+        StartedHook,
         grants::{Asked, KnownPlaces, Opened},
         runner::Runner,
         scratch::InstanceDir,

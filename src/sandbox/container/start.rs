@@ -773,7 +773,7 @@ fn listen(home: &Path, identity: Option<Identity>) -> io::Result<(UnixListener, 
     let short = format!("/proc/self/fd/{}/socket", directory.as_raw_fd());
     let listener = UnixListener::bind(short)?;
     fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
-    if let Some(Identity { gid, uid }) = identity {
+    if let Some(Identity { gid, uid, .. }) = identity {
         chown(&socket, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
     }
     Ok((listener, socket))

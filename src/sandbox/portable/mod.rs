@@ -23,6 +23,7 @@ pub(in crate::sandbox) use self::{
     start::Until,
 };
 use crate::{
+    model::Peer,
     refusal::Stop,
     rootfs::RootSpec,
     sandbox::{Backend, BackendName, Noop, Runner, Started, Task},
@@ -140,6 +141,15 @@ impl Identities {
         match self.0 {}
     }
 
+    /// Checks that hooks can run as their callers.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    pub const fn suit_callers(&self) -> io::Result<()> {
+        match self.0 {}
+    }
+
     /// Leases an unused uid.
     ///
     /// # Errors
@@ -157,6 +167,11 @@ pub struct Lease(Infallible);
 impl Lease {
     /// Returns the lease's identity.
     pub const fn identity(&self) -> Identity {
+        match self.0 {}
+    }
+
+    /// Returns the identity of a hook that runs as its caller.
+    pub const fn of_caller(&self, _caller: &Peer) -> Identity {
         match self.0 {}
     }
 }

@@ -699,7 +699,8 @@ pub(in crate::sandbox) fn limits(limits: &Limits, identity: Option<Identity>) ->
             .map(|bytes| (Resource::RLIMIT_AS, bytes)),
     );
     // Counted for each uid: it means something only where the hook has one of its own.
-    set.extend(identity.map(|_| (Resource::RLIMIT_NPROC, limits.tasks)));
+    let has_own_uid = identity.is_some_and(|identity| identity.group.is_none());
+    set.extend(has_own_uid.then_some((Resource::RLIMIT_NPROC, limits.tasks)));
     set.into_iter()
         .filter(|(resource, _)| !mutants::lacks("limit", format_args!("{resource:?}")))
         .map(|(resource, value)| {

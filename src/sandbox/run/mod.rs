@@ -90,8 +90,33 @@ pub struct SandboxParts {
     pub read_audit_log: bool,
     /// Root file system of containers; `None` = the host's.
     pub root: Option<Root>,
+    /// User of hooks under a root daemon.
+    pub run_as: RunAs,
     /// Number of spawner threads for each different set of filters.
     pub spawners: usize,
+}
+
+/// User of hooks under a root daemon.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum RunAs {
+    /// The caller, except root: its hooks get a uid of the pool.
+    Caller,
+    /// A uid of the pool for each running hook.
+    #[default]
+    Pool,
+}
+
+impl RunAs {
+    /// All, in the order of their names.
+    pub const ALL: [Self; 2] = [Self::Caller, Self::Pool];
+
+    /// Returns the name in the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Caller => "caller",
+            Self::Pool => "pool",
+        }
+    }
 }
 
 /// Starts hooks confined.
@@ -348,7 +373,11 @@ impl Sandbox {
     async fn set_up(&self, hook: HookTask<'_>) -> Result<(Released, Arc<RunResources>), Stop> {
         let caller = hook.caller.uid;
         let lease = self.lease(caller)?;
-        let identity = lease.as_ref().map(Lease::identity);
+        let identity = lease.as_ref().map(|lease| match self.parts.run_as {
+            // Root's hooks would own what root owns, capabilities or not.
+            RunAs::Caller if caller != 0 => lease.of_caller(&hook.caller),
+            RunAs::Caller | RunAs::Pool => lease.identity(),
+        });
         let directory = self
             .parts
             .instance

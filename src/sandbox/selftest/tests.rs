@@ -19,8 +19,8 @@ use crate::{
     rootfs::View,
     sandbox::{
         Absent, Claims, DEFAULT_UID_RANGE, End, HookTask, Host, Identities, InstanceDir, Noop,
-        Opened, Order, Runner, SandboxParts, Starting, Unenforceable, landlock::Landlock, linux,
-        run::child::start, seccomp::FilterSpec,
+        Opened, Order, RunAs, Runner, SandboxParts, Starting, Unenforceable, landlock::Landlock,
+        linux, run::child::start, seccomp::FilterSpec,
     },
     sys::Keeper,
 };
@@ -183,6 +183,7 @@ fn sandbox(backend: impl Backend + 'static) -> (Sandbox, TempDir) {
         observer: None,
         own: Vec::new(),
         read_audit_log: false,
+        run_as: RunAs::Pool,
         spawners: 1,
     });
     (sandbox.unwrap(), directory)

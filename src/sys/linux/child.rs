@@ -300,7 +300,11 @@ fn write_down(note: &Note, group: i32) -> Result<(), i32> {
 
 fn change_identity(identity: Identity) -> Result<(), i32> {
     let (uid, gid) = (identity.uid as usize, identity.gid as usize);
-    call(libc::SYS_setgroups, [0; 6])?;
+    let group = identity.group.as_slice();
+    call(
+        libc::SYS_setgroups,
+        [group.len(), group.as_ptr().addr(), 0, 0, 0, 0],
+    )?;
     call(libc::SYS_setresgid, [gid, gid, gid, 0, 0, 0])?;
     call(libc::SYS_setresuid, [uid, uid, uid, 0, 0, 0])?;
     Ok(())
