@@ -2,7 +2,6 @@
 //! contract's order.
 
 use std::{
-    ffi::OsString,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -346,9 +345,7 @@ impl Dispatch {
     ) -> Request {
         let command = match &hook.action {
             Action::Command(command) => command.clone(),
-            Action::Git(question) => {
-                Command::Argv(question.argv().into_iter().map(OsString::from).collect())
-            }
+            Action::Query(query) => Command::Argv(query.command()),
             // Told in the record of its refusal.
             Action::Approve(_)
             | Action::Builtin(_)
@@ -382,7 +379,7 @@ impl Dispatch {
                 workspace: self.workspace.clone(),
             },
             id: self.id.clone(),
-            backing: if matches!(hook.action, Action::Git(_)) {
+            backing: if matches!(hook.action, Action::Query(_)) {
                 Backing::Own
             } else if hook.is_listed {
                 Backing::List
@@ -488,22 +485,19 @@ impl One {
                 }
                 Err(refusal) => pipeline.refuse(&call, &request, refusal).await,
             },
-            Action::Builtin(own) => match builtin::look(own, &pipeline, &call, &request) {
-                Ok(()) => {
-                    let verdict = builtin::run(own, hook.mode, &pipeline, &call, &request)
-                        .await
-                        .unwrap_or_else(|why| not_run(&why, None).0);
-                    return Reached::in_process(hook.name, verdict);
-                }
-                Err(refusal) => pipeline.refuse(&call, &request, refusal).await,
-            },
+            Action::Builtin(own) => {
+                let verdict = builtin::run(own, hook.mode, &pipeline, &call, &request)
+                    .await
+                    .unwrap_or_else(|why| not_run(&why, None).0);
+                return Reached::in_process(hook.name, verdict);
+            }
             Action::Command(_) if hook.entry.allowed == Some(false) => {
                 let message = "the command is on no list of the agent's mode";
                 let refusal = Refusal::new(Reason::NotAllowlisted, message);
                 pipeline.refuse(&call, &request, refusal).await
             }
             Action::Command(_) => pipeline.handle(call, request).await,
-            Action::Git(question) => match question.put(&mut request) {
+            Action::Query(query) => match query.put(&mut request) {
                 Ok(None) => pipeline.handle(call, request).await,
                 Ok(Some(verdict)) => return Reached::in_process(hook.name, verdict),
                 Err(error) => {

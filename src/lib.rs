@@ -34,7 +34,6 @@ pub mod schema;
 pub mod sys;
 pub mod util;
 pub mod wire;
-mod workspace;
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/compile-fail.md")]

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     contract::{CommandStyle, Entry, Mode, Stop, hook_file::contracts},
-    hooks::{Action, Matcher, Owner, Question, Registered, Template, load::HooksFile, rule::Rule},
+    hooks::{Action, Matcher, Owner, Registered, Template, load::HooksFile, rule::Rule},
     model::{Command, InvalidField, OnFailure, ProfileName, is_plain},
     policy::environment::settable,
 };
@@ -379,7 +379,7 @@ fn action(mode: Mode, point: &str, scheme: Scheme) -> Result<(Action, Option<Vec
     match scheme {
         Scheme::Builtin { args, name } => {
             let action = builtin(mode, point, &name, &args)?;
-            let argv = action.question().map(Question::argv);
+            let argv = action.query_argv();
             Ok((action, argv))
         }
         Scheme::Template(_) if !mode.has_templates() => {

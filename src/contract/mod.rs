@@ -42,7 +42,10 @@ mod words;
 
 pub use self::{
     claude_code::filter::Filter,
-    docker_agent::{builtin::Builtin, git::Question},
+    docker_agent::{
+        builtin::Builtin,
+        query::{Look, Query},
+    },
     end::{End, EndKind},
     entry::{AgentMode, Entry, OnError},
     envelope::{Budget, Envelope, Tool},
@@ -58,7 +61,7 @@ pub use self::{
     mode::display,
     post::{Allowed, Denied, Post, Standing, Url},
     reading::{Folded, Reading, Reminder, ReminderKind, read},
-    report::Report,
+    report::{Findings, Report},
     reyn::template::Template,
     runtime::{
         CommandStyle, Course, Defaults, Equality, Lifetime, OwnConsent, Point, Stop, Subject,

@@ -529,21 +529,6 @@ impl Gate {
         Ok(())
     }
 
-    /// Decides whether a request's workspace may be looked at without anything being started.
-    ///
-    /// # Errors
-    ///
-    /// Refuses callers and workspaces that [`Gate::admit`] refuses.
-    pub fn admit_look(
-        &self,
-        call: &Call,
-        request: &Request,
-        sandbox: &Sandbox,
-    ) -> Result<(), Refusal> {
-        self.admit_peer(&call.peer, sandbox)?;
-        self.rules().admit_bound(request, &call.peer)
-    }
-
     /// Rejects a queued request whose permission changed while it waited. It has not begun.
     fn as_before(
         &self,

@@ -78,11 +78,12 @@ impl BackendName {
     /// Returns the systems that have the backend, for display; `None` where this one does.
     pub fn elsewhere(self) -> Option<&'static str> {
         let (_, systems, _) = BACKENDS.into_iter().find(|(name, ..)| *name == self)?;
-        let is_here = match systems {
-            "Linux" => cfg!(target_os = "linux"),
-            "macOS" => cfg!(target_os = "macos"),
-            _ => true,
-        };
+        let is_here = [
+            ("Linux", cfg!(target_os = "linux")),
+            ("macOS", cfg!(target_os = "macos")),
+        ]
+        .into_iter()
+        .all(|(system, is_this)| system != systems || is_this);
         (!is_here).then_some(systems)
     }
 

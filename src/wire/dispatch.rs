@@ -446,7 +446,7 @@ fn listed(hook: &Registered) -> pb::ConfiguredHook {
     pb::ConfiguredHook {
         command: match &hook.action {
             Action::Command(_) => hook.action.line(),
-            Action::Builtin(_) | Action::Git(_) => {
+            Action::Builtin(_) | Action::Query(_) => {
                 hook.action.as_builtin().map(builtin).unwrap_or_default()
             }
             Action::Approve(_) => "approve".to_owned(),

@@ -19,9 +19,9 @@ use crate::model::{Event, InvalidField};
 mod adapter;
 pub(super) mod builtin;
 mod fold;
-pub(super) mod git;
 mod hook_file;
 mod output;
+pub(super) mod query;
 
 /// The two types of hook whose ends are read.
 pub(super) enum DockerAgent {
@@ -282,7 +282,9 @@ impl DockerAgent {
             ));
         }
         if let (Some(report), EndKind::Exited(code)) = (end.entry.report, end.kind) {
-            return Ok(report.verdict(code, end.stdout));
+            return report
+                .verdict(code, end.stdout)
+                .ok_or_else(|| Fault::new(Skip::InvalidJson, how(end)));
         }
         match (self, end.kind, end.kind.failure()) {
             (Self::Command, EndKind::Exited(2), _) => Ok(exit_2(end)),

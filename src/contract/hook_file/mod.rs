@@ -311,7 +311,7 @@ impl Gathered<'_> {
             Action::Approve(_)
             | Action::Builtin(_)
             | Action::Command(_)
-            | Action::Git(_)
+            | Action::Query(_)
             | Action::Http(_)
             | Action::Log(_)
             | Action::Save(_)
