@@ -182,7 +182,6 @@ fn sandbox(backend: impl Backend + 'static) -> (Sandbox, TempDir) {
         #[cfg(target_os = "linux")]
         observer: None,
         own: Vec::new(),
-        read_audit_log: false,
         spawners: 1,
     });
     (sandbox.unwrap(), directory)
