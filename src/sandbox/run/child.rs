@@ -132,10 +132,11 @@ pub(in crate::sandbox) async fn start(
         pid: launched.pid,
         until,
     };
+    // Of a self-test too, which is denied much: what it was denied goes with them.
+    let notes = runner.launcher.pools.denials.of(child.pid);
     if is_probe {
         return child.results(launched, pipes).await.map(Started::Probed);
     }
-    let notes = runner.launcher.pools.denials.of(child.pid);
     let (start, evidence, released) = child.released(launched, pipes).await?;
     Ok(Started::Hook(Released {
         notes,

@@ -166,6 +166,12 @@ impl Denials {
         }
     }
 
+    /// Returns whether no denials are kept.
+    #[cfg(test)]
+    pub(in crate::sandbox) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     fn note(&self, group: i32, asked: &Asked) {
         // With the lock held: a run that ends now is forgotten after this, not before.
         let mut runs = self.lock();

@@ -230,6 +230,14 @@ async fn a_backend_that_claims_an_axis_and_does_nothing_is_caught_on_that_axis()
     assert!(standing.serves() && standing.confines(), "{standing:?}");
 }
 
+/// Or a hook with the process id of a dead child would be said to have been denied it.
+#[tokio::test]
+async fn what_a_self_test_was_denied_is_forgotten_with_it() {
+    let (sandbox, _directory) = sandbox(Landlock::new(own_uids()));
+    assert!(sandbox.survey(&wanting("strict")).await[0].serves());
+    assert!(sandbox.runner.launcher.pools.denials.is_empty());
+}
+
 #[tokio::test]
 async fn a_backend_that_leaves_one_axis_open_is_caught_on_it() {
     let lax = |open| Lax {
