@@ -582,7 +582,7 @@ impl Bench {
     ) -> Result<Vec<Unmet>, Failure> {
         let mut refused: Vec<Unmet> = Vec::new();
         let denials = trial.ends.iter().flat_map(|end| &end.denials);
-        let of_calls = denials.filter(|it| !it.incidental && it.source != "audit_log");
+        let of_calls = denials.filter(|it| !it.incidental);
         for denial in of_calls {
             let is_network =
                 denial.suggestion.contains("network =") && widest.policy.network == Network::None;

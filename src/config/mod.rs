@@ -114,8 +114,6 @@ pub struct Config {
     pub profile_dirs: Vec<PathBuf>,
     /// Names and texts of profiles that are tried, and that no file has. No configuration has any.
     pub proposed_profiles: Vec<(String, String)>,
-    /// Whether what Landlock refuses hooks is written to the kernel's audit log and read there.
-    pub read_audit_log: bool,
     /// What profiles mean by places of the user's.
     pub references: References,
     /// The hooks that run whenever their points come.
@@ -265,6 +263,10 @@ impl Config {
 
         let backends = self::backends::read(backends)?;
         let container = self::container::read(container, &backends)?;
+        if hooks.read_audit_log.is_some() {
+            let problem = "is gone: take it out; `hookjail learn` shows what files a hook is refused, and `hookjail explain` answers for one path";
+            return Err(key("hooks.read_audit_log", problem.to_owned()));
+        }
         let [first, last] = hooks.uid_range;
         if first == 0 || last < first || last == u32::MAX {
             return Err(key(
@@ -408,7 +410,6 @@ impl Config {
             own_allowlists: environment.own_allowlists(),
             profile_dirs: dirs.collect::<Result<_, _>>()?,
             proposed_profiles: Vec::new(),
-            read_audit_log: hooks.read_audit_log,
             references: environment.references(),
             registered,
             run_as,
@@ -451,7 +452,6 @@ impl Config {
             on_hook_turn_limit,
             profile_dirs: _,
             proposed_profiles: _,
-            read_audit_log,
             registered: _,
             // Of the environment, which does not change.
             own_allowlists: _,
@@ -488,10 +488,6 @@ impl Config {
             (
                 "hooks.on_hook_turn_limit",
                 *on_hook_turn_limit == other.on_hook_turn_limit,
-            ),
-            (
-                "hooks.read_audit_log",
-                *read_audit_log == other.read_audit_log,
             ),
             ("hooks.run_as", *run_as == other.run_as),
             ("hooks.spawners", *spawners == other.spawners),
@@ -898,6 +894,16 @@ mod tests {
         ] {
             let message = problem(text);
             assert!(message.contains(expected), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_gone_is_refused_with_what_to_use_instead() {
+        for value in ["true", "false"] {
+            let message = problem(&format!("[hooks]\nread_audit_log = {value}"));
+            assert!(message.contains("`hooks.read_audit_log`"), "{message}");
+            assert!(message.contains("is gone: take it out"), "{message}");
+            assert!(message.contains("`hookjail explain`"), "{message}");
         }
     }
 

@@ -217,7 +217,6 @@ impl Assembly {
             observer: self.observer.clone(),
             order: config.backends.clone(),
             own: own(config),
-            read_audit_log: config.read_audit_log,
             root: root
                 .transpose()
                 .map_err(AssemblyError::new("use `container.root`"))?,

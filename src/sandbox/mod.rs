@@ -55,7 +55,7 @@ pub use self::{
     container::{Container, Runtime, RuntimeKind},
     linux::backend,
     run::{
-        denials::{Blocked, Denied, Known},
+        denials::{Denied, Known},
         identity::Identities,
         observe::{Observer, Seen},
         proc_status::Status,

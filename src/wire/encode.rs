@@ -10,22 +10,20 @@ use crate::{
     model::axis::{Axis, Coverage, Demand},
     pb,
     pipeline::{Answer, Ended, Interpreted, Recorded, Redacted, usage},
-    policy::forbidden::Forbidden,
     process::Captured,
     sandbox,
 };
 
-/// Encodes an answer: an outcome is a response, a refusal or fault a status. `forbidden` is what no grant may reach.
+/// Encodes an answer: an outcome is a response, a refusal or fault a status.
 ///
 /// # Errors
 ///
 /// Returns the status of a refusal or fault.
-pub fn encode(recorded: &Recorded, forbidden: &Forbidden) -> Result<pb::ExecuteResponse, Status> {
+pub fn encode(recorded: &Recorded) -> Result<pb::ExecuteResponse, Status> {
     match recorded.answer() {
         Answer::Fault => Err(status::fault(recorded.request_id())),
         Answer::Refusal(refusal) => Err(status::status(refusal, recorded.request_id())),
         Answer::Outcome { at, interpreted } => {
-            let refusals = denials(interpreted, forbidden);
             let audit = pb::AuditReference {
                 hash: at.hash.clone(),
                 run_id: interpreted
@@ -38,22 +36,12 @@ pub fn encode(recorded: &Recorded, forbidden: &Forbidden) -> Result<pb::ExecuteR
                     .clone(),
                 sequence: at.sequence,
             };
-            Ok(response(interpreted, refusals, audit))
+            Ok(response(interpreted, audit))
         }
     }
 }
 
-/// Denials, as far as a reply has room for them.
-pub(super) struct ReportedDenials {
-    pub(super) cut: bool,
-    pub(super) told: Vec<pb::Denial>,
-}
-
-fn response(
-    interpreted: &Interpreted,
-    denials: ReportedDenials,
-    audit: pb::AuditReference,
-) -> pb::ExecuteResponse {
+fn response(interpreted: &Interpreted, audit: pb::AuditReference) -> pb::ExecuteResponse {
     let ended = &interpreted.ended;
     let request = &ended.announced.plan().admitted.request;
     let nothing = Captured::default();
@@ -77,8 +65,7 @@ fn response(
         contract_version: request.contract.version().to_owned(),
         cut_for_reply: cut.happened,
         denial_sources: denial_sources(ended),
-        denials: denials.told,
-        denials_observable: ended.denied.whole && !denials.cut,
+        denials: denials(interpreted),
         events: interpreted.event.iter().map(event_message).collect(),
         exec_problem: match ended.end {
             sandbox::End::ExecFailed(errno) => {
@@ -120,8 +107,7 @@ fn denial_sources(ended: &Ended) -> Vec<String> {
     let calls = ended.setup.asks.then_some("seccomp");
     let plan = ended.announced.plan();
     let killed = plan.prepared.filters.map(|_| "sigsys");
-    let logged = ended.setup.logged.then_some("audit_log");
-    let sources = calls.into_iter().chain(killed).chain(logged);
+    let sources = calls.into_iter().chain(killed);
     sources.map(str::to_owned).collect()
 }
 

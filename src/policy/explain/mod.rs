@@ -605,29 +605,6 @@ impl Reach {
         (place(from) != place(beside)).then_some((beside, How::OtherMount))
     }
 
-    /// Explains why rights on a path were refused, and what would allow them. Returns `None` where grants allow them all.
-    pub fn refused(
-        &self,
-        rights: FileRights,
-        path: &Path,
-        forbidden: &Forbidden,
-    ) -> Option<GrantRefusal> {
-        let place = Located::find(path).unwrap_or_else(|_| Located::imagined(path));
-        let lacking = rights.without(self.rights_on(&place));
-        if lacking.is_empty() {
-            return None;
-        }
-        let remedy = match self.grants_for(vec![(&place, lacking)], &place, forbidden) {
-            Ok((_, grants)) => Remedy::Grants(grants),
-            Err(remedy) => remedy,
-        };
-        Some(GrantRefusal {
-            at: place.path().to_owned(),
-            how: How::NotGranted(lacking),
-            remedy,
-        })
-    }
-
     fn remedy(
         &self,
         operation: Operation,

@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 pub use self::backend::Seatbelt;
 pub(in crate::sandbox) use self::{
-    launcher::{Launcher, Observed},
+    launcher::{Launcher, Notes},
     start::Until,
 };
 use crate::{
@@ -178,10 +178,7 @@ impl Lease {
 
 /// Known denials of a run: none, because none of these systems reports them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Known {
-    /// Whether the record is complete.
-    pub whole: bool,
-}
+pub struct Known;
 
 impl Known {
     /// Returns whether a denial concerns the hook itself.

@@ -9,8 +9,6 @@ pub(in crate::sandbox) mod grants;
 #[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod identity;
 #[cfg(target_os = "linux")]
-pub(in crate::sandbox) mod kernel_audit;
-#[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod left_running;
 pub(in crate::sandbox) mod litter;
 #[cfg(target_os = "linux")]
@@ -44,7 +42,7 @@ use crate::{
     rootfs::{Root, View},
     sandbox::{
         Backend, BackendName, InstanceDir, Order,
-        host::{Identities, Known, Lease, Observed, Until},
+        host::{Identities, Known, Lease, Notes, Until},
         run::{
             child_spec::Execution,
             grants::KnownPlaces,
@@ -86,8 +84,6 @@ pub struct SandboxParts {
     pub order: Order,
     /// The daemon's own paths, which no hook reaches, for backends that need a list.
     pub own: Vec<PathBuf>,
-    /// Whether Landlock's refusals are written to the kernel's audit log and read there.
-    pub read_audit_log: bool,
     /// Root file system of containers; `None` = the host's.
     pub root: Option<Root>,
     /// User of hooks under a root daemon.
@@ -146,8 +142,6 @@ pub struct Evidence {
 pub struct Setup {
     /// Whether the filters report refused calls to the daemon.
     pub asks: bool,
-    /// Whether the kernel's audit log records Landlock's refusals.
-    pub logged: bool,
     /// Whether a self-test on this host and this run's evidence agree.
     pub confirmed: bool,
     /// The evidence.
@@ -164,7 +158,7 @@ pub struct Setup {
 #[must_use]
 pub struct StartedHook {
     end: Start,
-    observed: Observed,
+    notes: Notes,
     run: Arc<RunResources>,
     setup: Setup,
     turn: Turn,
@@ -182,7 +176,7 @@ pub enum Started {
 /// A hook that was released under the confinement of its task.
 #[derive(Debug)]
 pub struct Released {
-    pub(in crate::sandbox) observed: Observed,
+    pub(in crate::sandbox) notes: Notes,
     pub(in crate::sandbox) setup: Setup,
     pub(in crate::sandbox) start: Start,
 }
@@ -249,7 +243,7 @@ impl StartedHook {
     ) -> impl Future<Output = Result<EndedHook, Stop>> + Send {
         let Self {
             end,
-            observed,
+            notes,
             run,
             setup,
             mut turn,
@@ -265,9 +259,8 @@ impl StartedHook {
             };
             // The tree is dead: what it left is removed on the side, and another may be started.
             drop((run, turn));
-            let denied = observed.known(setup.asks).await;
             Ok(EndedHook {
-                denied,
+                denied: notes.take(),
                 end: end?,
                 setup,
             })
@@ -356,13 +349,13 @@ impl Sandbox {
         // Boxed, and not made before: thousands may wait for their turn.
         let (released, run) = turn.spend(SETUP_TURN, Box::pin(self.set_up(task))).await?;
         let Released {
-            observed,
+            notes,
             setup,
             start,
         } = released;
         Ok(StartedHook {
             end: start,
-            observed,
+            notes,
             run,
             setup,
             turn,
