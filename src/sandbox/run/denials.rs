@@ -3,7 +3,7 @@
 //! It is the daemon's own knowledge, not the hook's word.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     io,
     os::fd::AsFd,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -175,9 +175,12 @@ impl Denials {
     fn note(&self, group: i32, asked: &Asked) {
         // With the lock held: a run that ends now is forgotten after this, not before.
         let mut runs = self.lock();
-        if self.keeper.watches(group) {
-            count(&mut runs.entry(group).or_default().calls, asked);
-        }
+        let known = match runs.entry(group) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(none) if self.keeper.watches(group) => none.insert(Known::default()),
+            Entry::Vacant(_) => return,
+        };
+        count(&mut known.calls, asked);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<i32, Known>> {
