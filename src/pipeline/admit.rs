@@ -55,6 +55,7 @@ pub struct Admitted {
     pub consent: Consent,
     /// The deadline of the run.
     pub deadline: Instant,
+    pub(super) place: Place,
     /// The profile as configured.
     pub policy: Arc<Policy>,
     /// The program, opened.
@@ -65,7 +66,6 @@ pub struct Admitted {
     pub request: Box<Request>,
     /// The wall time from arrival to `deadline`.
     pub timeout: Duration,
-    _place: Place,
 }
 
 /// The operator's configuration of one command.
@@ -433,12 +433,12 @@ impl Gate {
                 ConsentDecision::Ask(asking) => *asking,
                 ConsentDecision::Run(consent) => {
                     return Ok(Admitted {
-                        _place: place,
                         answered_by: answer.map(|(_, decided)| decided.by),
                         call,
                         command,
                         consent,
                         deadline,
+                        place,
                         policy: Arc::clone(policy),
                         program,
                         queued,

@@ -15,7 +15,7 @@ pub use self::{
     announce::Announced,
     call::{Call, Purpose},
     interpret::{Interpreted, Redacted},
-    plan::Plan,
+    plan::{Plan, Run},
     preview::{Admission, Preview},
     record::{About, Answer, Audit, Recorded, usage},
     run::{Confined, Ended},
@@ -102,7 +102,7 @@ impl Pipeline {
         let confined = Box::pin(self.confine(call, request));
         async {
             let ended = confined.await?.run().await?;
-            let (bytes, uid) = (ended.output_bytes(), ended.uid());
+            let (bytes, uid) = (ended.hook.end.output_bytes(), ended.run.peer.uid);
             let redaction = self.audit.redaction().get();
             let read = move || Box::new(Interpreted::of(ended, redaction));
             Ok(Box::pin(heavy::sized(uid, bytes, read)).await)

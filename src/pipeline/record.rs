@@ -4,7 +4,7 @@ use std::{io, path::Path, time::Duration};
 
 use tokio::{sync::watch, time::timeout};
 
-use super::{Call, Ended, Interpreted};
+use super::{Call, Interpreted, Run};
 use crate::{
     consent::allowlist::typed,
     contract::Json,
@@ -20,7 +20,7 @@ use crate::{
     process::Captured,
     refusal::{Fact, Reason, Refusal, Stop, chain},
     request::Request,
-    sandbox::End,
+    sandbox::{End, EndedHook},
     util::heavy,
 };
 
@@ -206,16 +206,10 @@ impl Audit {
 
     /// Writes the end record of a run.
     pub async fn end(&self, interpreted: Box<Interpreted>) -> Recorded {
-        let request_id = interpreted
-            .ended
-            .announced
-            .plan()
-            .admitted
-            .request
-            .id
-            .clone();
+        let request_id = interpreted.run.request.id.clone();
         let redaction = self.redaction.get();
-        let (bytes, uid) = (interpreted.output_bytes(), interpreted.ended.uid());
+        let Interpreted { hook, run, .. } = &*interpreted;
+        let (bytes, uid) = (hook.end.output_bytes(), run.peer.uid);
         let (interpreted, record) = heavy::sized(uid, bytes, move || {
             let mut record = Record::Ended(Box::new(ended(&interpreted, &redaction)));
             redaction.clean(&mut record);
@@ -337,13 +331,8 @@ pub(super) const fn known(peer: &Peer) -> record::PeerLine {
 }
 
 fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
-    let Ended {
-        announced,
-        denied,
-        end,
-        setup,
-    } = &interpreted.ended;
-    let plan = announced.plan();
+    let Interpreted { hook, run, .. } = interpreted;
+    let EndedHook { denied, end, setup } = hook;
     let nothing = Captured::default();
     let (stdout, stderr) = match end {
         End::Ran(ran) => (&ran.stdout, &ran.stderr),
@@ -359,19 +348,19 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
             .iter()
             .map(|e| format!("{}={}", e.check, e.observed))
             .collect(),
-        exit_code: interpreted.ended.exit_code(),
+        exit_code: end.exit_code(),
         outcome: interpreted.outcome,
         released: true,
-        run_id: plan.admitted.call.run_id.clone(),
-        signal: interpreted.ended.signal(),
+        run_id: run.id.clone(),
+        signal: end.signal(),
         stderr: stream(stderr, redaction.output(capture.stderr, stderr)),
         stdout: stream(stdout, redaction.output(capture.stdout, stdout)),
         measures: {
-            let request = &plan.admitted.request;
+            let request = &run.request;
             request.contract.measures(&request.event.point, verdict)
         },
-        unconfined: !plan.prepared.confines(),
-        usage: usage(&interpreted.ended),
+        unconfined: !run.prepared.confines(),
+        usage: usage(run, hook),
         event: interpreted.event.as_ref().map(|event| record::EventLine {
             fields: event.unquoted(),
             name: event.name.to_owned(),
@@ -381,7 +370,7 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
             contexts: verdict.additional_context.len(),
             decision: verdict.decision.as_str().to_owned(),
             failed: verdict.failed,
-            only_looked_on: plan.admitted.request.only_looks_on,
+            only_looked_on: run.request.only_looks_on,
             skip_reason: verdict.skip.map(|skip| skip.as_string()),
             summary_sha256: verdict.summary.as_ref().map(|text| sha256(text.as_bytes())),
             updated_input_sha256: digest(verdict.updated_input.as_ref()),
@@ -393,25 +382,21 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
 }
 
 /// Returns the resource usage of a run.
-pub fn usage(ended: &Ended) -> record::Usage {
+pub fn usage(run: &Run, hook: &EndedHook) -> record::Usage {
     let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-    let admitted = &ended.announced.plan().admitted;
-    let before_release = ended
-        .setup
-        .released
-        .saturating_duration_since(admitted.call.arrived);
-    let (run, leader) = match &ended.end {
+    let before_release = hook.setup.released.saturating_duration_since(run.arrived);
+    let (wall, leader) = match &hook.end {
         End::Ran(ran) => (ran.wall, ran.leader),
         End::ExecFailed(_) => (Duration::ZERO, None),
     };
     record::Usage {
         max_rss_bytes: leader.map_or(0, |leader| leader.max_rss_bytes),
-        queue_us: micros(admitted.queued),
-        run_us: micros(run),
-        setup_us: micros(before_release.saturating_sub(admitted.queued)),
+        queue_us: micros(run.queued),
+        run_us: micros(wall),
+        setup_us: micros(before_release.saturating_sub(run.queued)),
         system_us: leader.map_or(0, |leader| micros(leader.system)),
         user_us: leader.map_or(0, |leader| micros(leader.user)),
-        wall_us: micros(before_release + run),
+        wall_us: micros(before_release + wall),
     }
 }
 

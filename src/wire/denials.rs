@@ -6,7 +6,7 @@ use super::encode::{ReplyBudget, ReportedDenials, axis_message};
 use crate::{
     journal::record::OutcomeKind,
     pb,
-    pipeline::{Interpreted, Plan},
+    pipeline::{Interpreted, Run},
     policy::{explain::Reach, forbidden::Forbidden, rights::FileRight},
     sandbox::{
         self, BackendName, explain,
@@ -19,11 +19,10 @@ use crate::{
 const MAX_DENIALS_BYTES: usize = ReplyBudget::ENVELOPE / 2;
 
 pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> ReportedDenials {
-    let ended = &interpreted.ended;
-    let plan = ended.announced.plan();
+    let run = &interpreted.run;
     // In a container nobody asks about calls, and there is no Landlock to refuse anything.
-    let filters = plan.prepared.filters;
-    let filters = filters.filter(|_| plan.prepared.backend == BackendName::LANDLOCK);
+    let filters = run.prepared.filters;
+    let filters = filters.filter(|_| run.prepared.backend == BackendName::LANDLOCK);
     let Some(spec) = filters else {
         return ReportedDenials {
             cut: false,
@@ -31,9 +30,9 @@ pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Repor
         };
     };
     // What is looked at here are paths of the hook's choosing: its caller is told nothing that it could not see by itself.
-    let peer = plan.admitted.call.peer;
+    let peer = run.peer;
     let _as_caller = FileRights::of(peer.uid, peer.gid);
-    let known = &ended.denied;
+    let known = &interpreted.hook.denied;
     // The log says for which call; where it is not in use, the end of the hook says that it was one.
     let unnamed = interpreted.outcome == OutcomeKind::EscapeAttempt && known.killed.is_empty();
     let killed = unnamed.then(|| pb::Denial {
@@ -46,7 +45,7 @@ pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Repor
     // What ended the hook first, so that it is told whatever else there was.
     let named = known.killed.iter().map(|denied| of_call(&spec, denied));
     let calls = known.calls.iter().map(|denied| of_call(&spec, denied));
-    let reach = (!known.blocked.is_empty()).then(|| reach(plan, &spec));
+    let reach = (!known.blocked.is_empty()).then(|| reach(run, &spec));
     let of_access = |blocked| {
         let reach = reach.as_ref().and_then(Option::as_ref);
         of_access(blocked, known, reach, forbidden)
@@ -114,11 +113,11 @@ fn of_call(spec: &FilterSpec, denied: &sandbox::Denied) -> pb::Denial {
 }
 
 /// Returns all that a run reached by its path; `None` where that cannot be examined.
-fn reach(plan: &Plan, spec: &FilterSpec) -> Option<Reach> {
-    let workspace = plan.admitted.request.hook.workspace.as_deref();
+fn reach(run: &Run, spec: &FilterSpec) -> Option<Reach> {
+    let workspace = run.request.hook.workspace.as_deref();
     let handled = explain::handled(spec.landlock_abi);
-    let mut reach = Reach::locate(&plan.policy.files, workspace, handled).ok()?;
-    for digest in &plan.admitted.program.digests {
+    let mut reach = Reach::locate(&run.policy.files, workspace, handled).ok()?;
+    for digest in &run.program.digests {
         reach = reach.with_program(Path::new(&digest.path)).ok()?;
     }
     Some(reach)

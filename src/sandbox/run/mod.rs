@@ -54,7 +54,7 @@ use crate::{
         },
         selftest::Confirmations,
     },
-    sys::Keeper,
+    sys::{Keeper, WaitStatus},
     util::{
         presence::Presence,
         turns::{Turn, Turns},
@@ -210,6 +210,39 @@ pub enum End {
     ExecFailed(i32),
     /// The program ran.
     Ran(process::Ended),
+}
+
+impl End {
+    /// Returns the exit code, if the hook exited.
+    pub fn exit_code(&self) -> Option<i32> {
+        match self.status() {
+            Some(WaitStatus::Exited(code)) => Some(code),
+            Some(WaitStatus::Signaled(_)) | None => None,
+        }
+    }
+
+    /// Returns the signal, if one ended the hook.
+    pub fn signal(&self) -> Option<i32> {
+        match self.status() {
+            Some(WaitStatus::Signaled(signal)) => Some(signal),
+            Some(WaitStatus::Exited(_)) | None => None,
+        }
+    }
+
+    /// Returns the size of the kept output, bytes.
+    pub fn output_bytes(&self) -> usize {
+        match self {
+            Self::ExecFailed(_) => 0,
+            Self::Ran(ran) => ran.stdout.head.len() + ran.stderr.head.len(),
+        }
+    }
+
+    fn status(&self) -> Option<WaitStatus> {
+        match self {
+            Self::ExecFailed(_) => None,
+            Self::Ran(ran) => ran.leader.map(|leader| leader.status),
+        }
+    }
 }
 
 impl StartedHook {
