@@ -8,27 +8,26 @@ use crate::{
     model::{Command, InvalidField},
 };
 
-pub mod builtin;
-pub mod http;
-pub mod lists;
-pub mod load;
+pub(crate) mod builtin;
+pub(crate) mod http;
+pub(crate) mod lists;
+pub(crate) mod load;
 mod log;
-pub mod lookup;
-pub mod redirection;
-pub mod results;
-pub mod rule;
+pub(crate) mod lookup;
+pub(crate) mod redirection;
+pub(crate) mod results;
+pub(crate) mod rule;
 mod save;
-pub mod show;
-pub mod valve;
+pub(crate) mod show;
+pub(crate) mod valve;
 pub(crate) mod variables;
 
-pub use self::{
+pub(crate) use self::{
     builtin::Scene,
     results::{Results, ResultsOf},
 };
-pub use crate::contract::{
-    Action, Builtin, Filter, Lists, Log, Matcher, Owner, Payload, Question, Registered, Save,
-    Template,
+pub(crate) use crate::contract::{
+    Action, Builtin, Lists, Log, Matcher, Owner, Payload, Question, Registered, Save, Template,
 };
 
 impl Action {
@@ -37,7 +36,7 @@ impl Action {
     /// # Errors
     ///
     /// Names one that is not served and says why, and arguments that it does not take.
-    pub fn builtin(name: &str, args: &[String]) -> Result<Self, InvalidField> {
+    pub(crate) fn builtin(name: &str, args: &[String]) -> Result<Self, InvalidField> {
         match Question::parse(name, args) {
             Some(question) => question.map(Self::Git),
             None => Builtin::parse(name, args).map(Self::Builtin),
@@ -45,7 +44,7 @@ impl Action {
     }
 
     /// Returns name and arguments of a built-in hook, with its points.
-    pub fn as_builtin(&self) -> Option<(&'static str, Vec<String>, Vec<&'static str>)> {
+    pub(crate) fn as_builtin(&self) -> Option<(&'static str, Vec<String>, Vec<&'static str>)> {
         match self {
             Self::Builtin(own) => Some((own.name(), own.args(), own.points().to_vec())),
             Self::Git(own) => Some((own.name(), own.args(), vec![own.point()])),
@@ -60,7 +59,7 @@ impl Action {
     }
 
     /// Returns its query to git.
-    pub const fn question(&self) -> Option<Question> {
+    pub(crate) const fn question(&self) -> Option<Question> {
         match self {
             Self::Git(question) => Some(*question),
             Self::Approve(_)
@@ -75,7 +74,7 @@ impl Action {
     }
 
     /// Returns the command as a line, quoted where needed. It is empty where there is none, or it is no text.
-    pub fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         match self {
             Self::Command(Command::Argv(argv)) => command_line(argv).unwrap_or_default(),
             Self::Command(Command::Line { text, .. }) => text.clone(),
@@ -96,7 +95,7 @@ impl Action {
 
 /// Selection of hooks by owner. Without any owner, all are selected, but with an agent those of no other.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Scope {
+pub(crate) struct Scope {
     /// Agents by name.
     pub agents: Vec<String>,
     /// The operator's own.
@@ -151,12 +150,12 @@ pub struct Configured {
 
 impl Configured {
     /// Registers hooks in this order; `lists` is the command lists of runtimes that have them.
-    pub const fn new(all: Vec<Registered>, lists: Lists) -> Self {
+    pub(crate) const fn new(all: Vec<Registered>, lists: Lists) -> Self {
         Self { all, lists }
     }
 
     /// Returns which commands run where their runtime has lists.
-    pub const fn lists(&self) -> &Lists {
+    pub(crate) const fn lists(&self) -> &Lists {
         &self.lists
     }
 
@@ -169,7 +168,7 @@ impl Configured {
     }
 
     /// Returns all, in the order in which they would run at their points.
-    pub fn iter(&self) -> impl Iterator<Item = &Registered> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Registered> {
         self.all.iter()
     }
 }
@@ -179,7 +178,7 @@ impl Registered {
     /// difference.
     ///
     /// What a flag stands for is the same hook as an entry for it, which has another name.
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         let timeout = match self.mode.equality() {
             Equality::ButForTime => self.entry.timeout,
             Equality::Never => return false,
@@ -197,13 +196,13 @@ impl Registered {
     }
 
     /// Returns whether its command is split without a shell.
-    pub fn is_of_words(&self) -> bool {
+    pub(crate) fn is_of_words(&self) -> bool {
         let style = self.mode.defaults(&self.point).command;
         matches!(self.action, Action::Command(_)) && style == CommandStyle::Argv
     }
 
     /// Returns the name of the profile that it runs under.
-    pub fn runs_under(&self) -> &str {
+    pub(crate) fn runs_under(&self) -> &str {
         match (&self.profile, &self.action) {
             (Some(profile), _) => profile.as_str(),
             (None, Action::Git(_)) => builtin::git::PROFILE,

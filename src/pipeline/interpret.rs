@@ -19,48 +19,48 @@ use crate::{
 
 /// A run's end and its verdict.
 ///
-/// Only [`Interpreted::of`] makes one.
+/// Only `Interpreted::of` makes one.
 #[derive(Debug)]
-#[expect(
-    clippy::manual_non_exhaustive,
-    reason = "the rest of this crate makes none either"
-)]
 pub struct Interpreted {
     /// The contract's own event.
-    pub event: Option<ContractEvent>,
+    pub(crate) event: Option<ContractEvent>,
     /// The end of the hook.
-    pub hook: EndedHook,
+    pub(crate) hook: EndedHook,
     /// The outcome, in the terms of the reply.
-    pub outcome: record::OutcomeKind,
+    pub(crate) outcome: record::OutcomeKind,
     /// The redacted reply, where the profile redacts secrets.
-    pub redacted: Option<Redacted>,
+    pub(crate) redacted: Option<Redacted>,
     /// The run.
-    pub run: Box<Run>,
+    pub(crate) run: Box<Run>,
     /// The verdict.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
     _ended: (),
 }
 
 /// Redacted output and verdict for a reply.
 #[derive(Debug)]
-pub struct Redacted {
+pub(crate) struct Redacted {
     redaction: Arc<Redaction>,
     /// The hook's redacted stderr.
-    pub stderr: RedactedOutput,
+    pub(crate) stderr: RedactedOutput,
     /// The hook's redacted stdout.
-    pub stdout: RedactedOutput,
+    pub(crate) stdout: RedactedOutput,
 }
 
 impl Redacted {
     /// Returns the redactor.
-    pub fn redactor(&self) -> &Redactor {
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "denials are known on Linux alone")
+    )]
+    pub(crate) fn redactor(&self) -> &Redactor {
         &self.redaction.redactor
     }
 }
 
 impl Interpreted {
     /// Reads a run's end under its contract. What the hook wrote is read as it is; secrets are taken out of what came of it.
-    pub fn of(ended: Ended, redaction: Arc<Redaction>) -> Self {
+    pub(crate) fn of(ended: Ended, redaction: Arc<Redaction>) -> Self {
         let Ended { hook, run, .. } = ended;
         let request = &run.request;
         let nothing = Captured::default();

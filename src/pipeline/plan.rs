@@ -29,35 +29,35 @@ use crate::{
 ///
 /// Only [`Plan::resolve`] makes one. Every stage value from the plan on carries it beside what that stage adds.
 #[derive(Debug)]
-pub struct Run {
+pub(crate) struct Run {
     /// The time of the request's arrival.
-    pub arrived: Instant,
+    pub(crate) arrived: Instant,
     /// Ends the run when cancelled.
-    pub cancel: CancellationToken,
+    pub(crate) cancel: CancellationToken,
     /// The command as the allowlist spells it.
-    pub command: String,
+    pub(crate) command: String,
     /// The deadline of the run.
-    pub deadline: Instant,
+    pub(crate) deadline: Instant,
     /// The request's share of the memory for all requests in work.
-    pub held: Arc<Share>,
+    pub(crate) held: Arc<Share>,
     /// The run's id.
-    pub id: String,
+    pub(crate) id: String,
     /// The backends before its own in the operator's order, each with its reason.
-    pub passed_over: Vec<PassedOver>,
+    pub(crate) passed_over: Vec<PassedOver>,
     /// The caller.
-    pub peer: Peer,
+    pub(crate) peer: Peer,
     /// The profile, narrowed by the request, with the workspace and the source bound.
-    pub policy: Policy,
+    pub(crate) policy: Policy,
     /// The backend's instructions.
-    pub prepared: Prepared,
+    pub(crate) prepared: Prepared,
     /// The program.
-    pub program: Program,
+    pub(crate) program: Program,
     /// The time in the queue.
-    pub queued: Duration,
+    pub(crate) queued: Duration,
     /// The request.
-    pub request: Box<Request>,
+    pub(crate) request: Box<Request>,
     /// The wall time from arrival to `deadline`.
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
     _place: Place,
 }
 
@@ -65,23 +65,23 @@ pub struct Run {
 #[derive(Debug)]
 pub struct Plan {
     /// The peer that approved it, if any.
-    pub answered_by: Option<Peer>,
+    pub(crate) answered_by: Option<Peer>,
     /// The sender of output chunks.
-    pub chunks: Option<mpsc::Sender<Chunk>>,
+    pub(crate) chunks: Option<mpsc::Sender<Chunk>>,
     /// The proof of the policy on this host.
-    pub confirmation: Arc<Confirmation>,
+    pub(crate) confirmation: Arc<Confirmation>,
     /// The consent by which it may run.
-    pub consent: Consent,
+    pub(crate) consent: Consent,
     /// The hook's environment.
-    pub environment: Variables,
+    pub(crate) environment: Variables,
     /// SHA-256 of the request without environment values, if it has an idempotency key.
-    pub named: Option<[u8; 32]>,
+    pub(crate) named: Option<[u8; 32]>,
     /// The files it reaches.
-    pub opened: Opened,
+    pub(crate) opened: Opened,
     /// The run. Boxed: it is held for as long as the hook runs, and moved often.
-    pub run: Box<Run>,
+    pub(crate) run: Box<Run>,
     /// The hook's stdin.
-    pub stdin: Bytes,
+    pub(crate) stdin: Bytes,
 }
 
 impl Plan {
@@ -91,7 +91,7 @@ impl Plan {
     ///
     /// Refuses what widens the profile, what no backend enforces or has proved, confinement that is not confirmed where the
     /// request requires it, and paths that cannot be opened.
-    pub async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Box<Self>, Stop> {
+    pub(crate) async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Box<Self>, Stop> {
         let request = &admitted.request;
         let base = &admitted.policy;
         let bound = Bindings {

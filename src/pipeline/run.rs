@@ -26,15 +26,11 @@ pub struct Confined {
 ///
 /// Only [`Confined::run`] makes one.
 #[derive(Debug)]
-#[expect(
-    clippy::manual_non_exhaustive,
-    reason = "the rest of this crate makes none either"
-)]
 pub struct Ended {
     /// The end of its hook.
-    pub hook: EndedHook,
+    pub(crate) hook: EndedHook,
     /// The run.
-    pub run: Box<Run>,
+    pub(crate) run: Box<Run>,
     _ran: (),
 }
 

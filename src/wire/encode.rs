@@ -195,7 +195,7 @@ pub(super) fn passed_over_message(passed_over: &sandbox::PassedOver) -> pb::Pass
 }
 
 /// Encodes one axis.
-pub fn axis_report(axis: Axis, coverage: &Coverage, demand: Demand) -> pb::AxisReport {
+pub(crate) fn axis_report(axis: Axis, coverage: &Coverage, demand: Demand) -> pb::AxisReport {
     let (kind, by, gap) = match *coverage {
         Coverage::Degraded { by, gap } => (pb::Coverage::Degraded, by, gap),
         Coverage::Enforced { by } => (pb::Coverage::Enforced, by, ""),

@@ -219,7 +219,7 @@ impl Auditing {
             Path::new("pid:[4026531836]"),
             "this test needs the first process id namespace, whose ids are in the audit log"
         );
-        let abi = hookjail::sys::landlock_abi().unwrap();
+        let abi = hookjail::testing::sys::landlock_abi().unwrap();
         assert!(abi >= 7, "this test needs Landlock ABI 7: this is {abi}");
         let alone = alone();
         let auditing = Self {

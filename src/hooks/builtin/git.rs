@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The default profile of these hooks. It allows reading the workspace, and no new process.
-pub const PROFILE: &str = "strict";
+pub(crate) const PROFILE: &str = "strict";
 
 /// The maximum length of git's output in the model's context, bytes.
 const BYTES: usize = 4096;
@@ -25,7 +25,7 @@ impl Question {
     /// # Errors
     ///
     /// The event is not one JSON object.
-    pub fn put(self, request: &mut Request) -> Result<Option<Verdict>, InvalidField> {
+    pub(crate) fn put(self, request: &mut Request) -> Result<Option<Verdict>, InvalidField> {
         let event = request.contract.stdin(&request.event, &request.envelope)?;
         let event = Members::of_event(&event)?;
         if request.event.point != self.point() {

@@ -20,7 +20,7 @@ mod add_environment_info;
 mod add_prompt_files;
 mod add_user_info;
 mod commands;
-pub mod git;
+pub(crate) mod git;
 mod limit_large_tool_results;
 mod max_iterations;
 mod redact_secrets;
@@ -29,7 +29,7 @@ mod secrets;
 
 /// Context of a built-in hook beside the event.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene<'a> {
+pub(crate) struct Scene<'a> {
     /// The store of tool results; `None` = there is none.
     pub results: Option<ResultsOf<'a>>,
     /// The time.
@@ -51,7 +51,7 @@ impl Builtin {
     /// # Errors
     ///
     /// The event is not one JSON object.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         point: &str,
         event: &[u8],

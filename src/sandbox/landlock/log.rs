@@ -16,7 +16,7 @@ const LOG: u32 = 1 << 1;
 
 /// Returns whether the kernel writes Landlock's refusals into its audit log.
 #[must_use]
-pub const fn can_log(spec: &FilterSpec) -> bool {
+pub(crate) const fn can_log(spec: &FilterSpec) -> bool {
     spec.landlock_abi >= LOGGING_ABI
 }
 
@@ -25,7 +25,7 @@ pub const fn can_log(spec: &FilterSpec) -> bool {
 /// The canary of every run is refused, on purpose and before the hook is executed: an operator's log has no use for that.
 /// What the hook itself is refused is written down for the daemon alone, which tells whoever asked for the run.
 #[must_use]
-pub const fn log_flags(spec: &FilterSpec, read: bool) -> LogFlags {
+pub(crate) const fn log_flags(spec: &FilterSpec, read: bool) -> LogFlags {
     let mut flags = LogFlags {
         closing: 0,
         landlock: 0,

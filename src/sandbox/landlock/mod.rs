@@ -28,21 +28,21 @@ use crate::{
     sys,
 };
 
-pub use self::log::{can_log, log_flags};
+pub(crate) use self::log::{can_log, log_flags};
 
 /// The newest ABI whose rights the landlock crate can name. A newer kernel is used up to this one.
-pub const NEWEST_ABI: u32 = 9;
+pub(crate) const NEWEST_ABI: u32 = 9;
 
 /// Confines by Landlock and seccomp.
 #[derive(Clone, Copy, Debug)]
-pub struct Landlock {
+pub(crate) struct Landlock {
     abi: Result<u32, i32>,
     own_uid_for_hooks: bool,
 }
 
 impl Landlock {
     /// Reads the kernel's Landlock ABI. `own_uid_for_hooks` says whether each hook gets a uid of its own.
-    pub fn new(own_uid_for_hooks: bool) -> Self {
+    pub(crate) fn new(own_uid_for_hooks: bool) -> Self {
         Self {
             abi: sys::landlock_abi().map(|abi| abi.min(NEWEST_ABI)),
             own_uid_for_hooks,
@@ -163,7 +163,7 @@ fn absent(errno: i32) -> Absent {
 
 /// An opened path and its rights.
 #[derive(Debug)]
-pub struct Grant<'a> {
+pub(crate) struct Grant<'a> {
     /// Rights that are granted.
     pub rights: Rights,
     /// The inode, independent of its current name.
@@ -207,7 +207,7 @@ pub(in crate::sandbox) const fn pids(policy: &Policy, own_uid_for_hooks: bool) -
 /// # Errors
 ///
 /// Returns the landlock crate's error; nothing is ever left out silently.
-pub fn ruleset(spec: &FilterSpec, grants: &[Grant<'_>]) -> Result<OwnedFd, RulesetProblem> {
+pub(crate) fn ruleset(spec: &FilterSpec, grants: &[Grant<'_>]) -> Result<OwnedFd, RulesetProblem> {
     let abi = abi(spec.landlock_abi);
     let files: BitFlags<AccessFs> = kept(AccessFs::from_all(abi).iter());
     let mut ruleset = Ruleset::default()
@@ -246,7 +246,7 @@ fn kept<T: fmt::Debug, Set: FromIterator<T>>(rights: impl Iterator<Item = T>) ->
 
 /// Cause of a missing ruleset.
 #[derive(Debug, thiserror::Error)]
-pub enum RulesetProblem {
+pub(crate) enum RulesetProblem {
     /// The kernel created none.
     #[error("the kernel made no ruleset")]
     Missing,
@@ -299,7 +299,7 @@ const fn flag(right: FileRight) -> AccessFs {
 }
 
 /// Returns the right for a name in the kernel's audit log.
-pub fn right_named(name: &str) -> Option<FileRight> {
+pub(crate) fn right_named(name: &str) -> Option<FileRight> {
     FileRight::ALL
         .into_iter()
         .find(|&right| kernel_name(right) == name)

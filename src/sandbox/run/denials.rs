@@ -37,7 +37,7 @@ const BLOCKED: usize = 64;
 
 /// Known denials of a run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Known {
+pub(crate) struct Known {
     /// Accesses that Landlock refused.
     pub blocked: Vec<Blocked>,
     /// System calls that were refused.
@@ -51,7 +51,7 @@ pub struct Known {
 impl Known {
     /// Returns whether a denial concerns the hook itself, not its C library.
     #[must_use]
-    pub fn is_denied(&self) -> bool {
+    pub(crate) fn is_denied(&self) -> bool {
         !self.killed.is_empty()
             || self.calls.iter().any(|denied| !denied.is_incidental())
             || self
@@ -62,14 +62,14 @@ impl Known {
 
     /// Returns whether creating a process was denied.
     #[must_use]
-    pub fn is_denied_a_process(&self) -> bool {
+    pub(crate) fn is_denied_a_process(&self) -> bool {
         let is_new = |denied: &Denied| [nr::clone, nr::fork, nr::vfork].contains(&denied.number);
         self.calls.iter().any(is_new)
     }
 
     /// Returns whether libraries and shells try an access on their own.
     #[must_use]
-    pub fn is_incidental(&self, blocked: &Blocked) -> bool {
+    pub(crate) fn is_incidental(&self, blocked: &Blocked) -> bool {
         blocked.is_incidental() || self.is_lookup_of_a_name(blocked)
     }
 
@@ -88,7 +88,7 @@ impl Known {
 
     /// Returns the names of all denials.
     #[must_use]
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let calls = self.calls.iter().chain(&self.killed).map(Denied::name);
         calls
             .chain(self.blocked.iter().map(Blocked::name))
@@ -98,7 +98,7 @@ impl Known {
 
 /// An access that Landlock refused.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Blocked {
+pub(crate) struct Blocked {
     kinds: Vec<String>,
     /// The file or directory, if its path is known.
     pub path: Option<PathBuf>,
@@ -109,7 +109,7 @@ pub struct Blocked {
 impl Blocked {
     /// Returns the access by the kernel's names.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let names: Vec<_> = self
             .kinds
             .iter()
@@ -120,7 +120,7 @@ impl Blocked {
 
     /// Returns the missing rights on files, as far as their names are known.
     #[must_use]
-    pub fn rights(&self) -> FileRights {
+    pub(crate) fn rights(&self) -> FileRights {
         let rights: Vec<_> = self
             .kinds
             .iter()
@@ -131,7 +131,7 @@ impl Blocked {
 
     /// Returns the access's axis.
     #[must_use]
-    pub fn axis(&self) -> Option<Axis> {
+    pub(crate) fn axis(&self) -> Option<Axis> {
         let first = self.kinds.first()?;
         if let Some(right) = right_named(first) {
             return Some(match right {
@@ -196,7 +196,7 @@ impl Blocked {
 
 /// A system call that a hook was denied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Denied {
+pub(crate) struct Denied {
     /// Arguments of the first call; `None` from the audit log, which does not have them.
     pub arguments: Option<[u64; 6]>,
     /// The system call's number.
@@ -208,14 +208,14 @@ pub struct Denied {
 impl Denied {
     /// Returns the system call's name.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         syscalls::name(self.number).map_or_else(|| self.number.to_string(), str::to_owned)
     }
 
     /// Returns whether C libraries, shells and basic tools make the call on their own. They do without it; if it counted, every
     /// hook that copies a file would seem to have been refused something.
     #[must_use]
-    pub fn is_incidental(&self) -> bool {
+    pub(crate) fn is_incidental(&self) -> bool {
         let Some(arguments) = self.arguments else {
             return false;
         };

@@ -29,7 +29,7 @@ use crate::{
 /// Pool of uids for hooks. Several root daemons share a range: each uid in use is locked by a file, which also says which
 /// caller's hooks have had it. Another caller's hooks get it only where the range has no other left.
 #[derive(Debug)]
-pub struct Identities {
+pub(crate) struct Identities {
     free: Mutex<Free>,
     locks: PathBuf,
     range: RangeInclusive<u32>,
@@ -58,7 +58,7 @@ struct Idle {
 
 /// A uid in use by one run; given back when the last copy is dropped.
 #[derive(Clone, Debug)]
-pub struct Lease(Arc<Leased>);
+pub(crate) struct Lease(Arc<Leased>);
 
 #[derive(Debug)]
 struct Leased {
@@ -105,7 +105,7 @@ impl Identities {
     ///
     /// Returns the error of making the lock directory, or says which capabilities are missing, or that the range means
     /// nothing in this user namespace.
-    pub fn new(range: RangeInclusive<u32>) -> io::Result<Self> {
+    pub(crate) fn new(range: RangeInclusive<u32>) -> io::Result<Self> {
         let lacking = lacking(Status::own()?.effective_capabilities);
         if !lacking.is_empty() {
             let message = format!(
@@ -155,7 +155,7 @@ impl Identities {
     /// # Errors
     ///
     /// Returns the error of looking at processes or at a lock file.
-    pub fn clear(&self) -> io::Result<()> {
+    pub(crate) fn clear(&self) -> io::Result<()> {
         let own = fs::read_link("/proc/self/ns/user")?;
         let begun = Instant::now();
         loop {
@@ -210,7 +210,7 @@ impl Identities {
     }
 
     /// Returns whether a uid is a hook's.
-    pub fn is_hook(&self, uid: u32) -> bool {
+    pub(crate) fn is_hook(&self, uid: u32) -> bool {
         self.range.contains(&uid)
     }
 
@@ -221,7 +221,7 @@ impl Identities {
     /// # Errors
     ///
     /// Returns the error of opening, reading or writing a lock file.
-    pub fn lease(self: &Arc<Self>, caller: u32) -> io::Result<Option<Lease>> {
+    pub(crate) fn lease(self: &Arc<Self>, caller: u32) -> io::Result<Option<Lease>> {
         let mut free = self.free();
         for uid in free.had_by(caller) {
             if let Some(lock) = self.lock_again(&mut free, caller, uid)? {
@@ -396,7 +396,7 @@ fn maps(map: &str, range: &RangeInclusive<u32>) -> bool {
 
 impl Lease {
     /// Returns the lease's identity.
-    pub fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> Identity {
         let uid = self.0.uid;
         Identity { gid: uid, uid }
     }
