@@ -37,12 +37,14 @@ use std::{
 };
 
 use hookjail::{
-    config::{Config, ProcessEnv},
-    consent::{ConsentRule, Operator},
-    daemon::Assembly,
-    hooks::valve::{OnLimit, Valve},
     pb::{self, hook_service_client::HookServiceClient},
-    wire::{Incoming, Server, WireLimits},
+    testing::{
+        config::{Config, ProcessEnv},
+        consent::{ConsentRule, Operator},
+        daemon::Assembly,
+        hooks::valve::{OnLimit, Valve},
+        wire::{Incoming, Server, WireLimits},
+    },
 };
 use hyper_util::rt::TokioIo;
 use nix::{fcntl::OFlag, unistd::pipe2};

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hookjail::journal::{
+use hookjail::testing::journal::{
     append::{Fsync, Journal, Settings},
     record::{PeerLine, Record, Refused},
 };

@@ -37,7 +37,7 @@ mod builtin;
 
 /// A lifecycle point that has come.
 #[derive(Clone, Debug)]
-pub struct Dispatch {
+pub(crate) struct Dispatch {
     /// The agent's mode, where that decides which commands may run.
     pub agent_mode: AgentMode,
     /// The contract, in any of its modes; `None` = that of all due hooks.
@@ -77,7 +77,7 @@ pub struct Dispatch {
 /// Result of a dispatch.
 #[derive(Debug)]
 #[must_use]
-pub struct Dispatched {
+pub(crate) struct Dispatched {
     /// The contract's own events, in order.
     pub events: Vec<ContractEvent>,
     /// The merged verdict of all hooks.
@@ -96,7 +96,7 @@ pub struct Dispatched {
 
 /// A hook that its turn came to.
 #[derive(Debug)]
-pub struct Reached {
+pub(crate) struct Reached {
     /// The contract's own event.
     pub event: Option<ContractEvent>,
     /// The hook's name.
@@ -143,7 +143,7 @@ impl Dispatch {
     ///
     /// Refuses where the due hooks speak different contracts and none is named, a point that the contract does not have, and an
     /// event that is no object.
-    pub async fn run(
+    pub(crate) async fn run(
         self,
         pipeline: &Arc<Pipeline>,
         hooks: Arc<Configured>,

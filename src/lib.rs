@@ -7,33 +7,40 @@
 //!  Request        Admitted      Plan            Announced      Confined          Ended           Interpreted       Recorded     reply
 //! ```
 //!
-//! The stages are the files of [`pipeline`], which alone sees all the libraries below it. A hook can be started only through
-//! [`pipeline::Confined`]; a reply can be encoded only from [`pipeline::Recorded`].
+//! The stages are the files of `pipeline`, which alone sees all the libraries below it. A hook can be started only through
+//! `pipeline::Confined`; a reply can be encoded only from `pipeline::Recorded`.
 //! "Ran unannounced", "ran unconfined" and "answered unaudited" do not compile (`tests/compile-fail.md`).
+//!
+//! Public are the two programs' [`main`] and [`stand_in`], the messages of the protocol ([`pb`]), and what is pure: [`contract`], which
+//! says what the end of a hook means, [`policy`] with its profiles, and the values of both, [`model`].
 
-pub mod cli;
-pub mod config;
-pub mod consent;
+mod cli;
+mod config;
+mod consent;
 pub mod contract;
-pub mod daemon;
-pub mod dispatch;
-pub mod hooks;
-pub mod journal;
+mod daemon;
+mod dispatch;
+mod hooks;
+mod journal;
 pub mod model;
 mod mutants;
 pub mod pb;
-pub mod pipeline;
+mod pipeline;
 pub mod policy;
-pub mod process;
-pub mod redact;
-pub mod refusal;
-pub mod request;
-pub mod rootfs;
-pub mod sandbox;
-pub mod schema;
-pub mod sys;
-pub mod util;
-pub mod wire;
+mod process;
+mod redact;
+mod refusal;
+mod request;
+mod rootfs;
+mod sandbox;
+mod schema;
+mod sys;
+#[doc(hidden)]
+pub mod testing;
+mod util;
+mod wire;
+
+pub use cli::{main, stand_in};
 
 #[cfg(doctest)]
 #[doc = include_str!("../tests/compile-fail.md")]

@@ -3,5 +3,5 @@
 use std::{env, process::ExitCode};
 
 fn main() -> ExitCode {
-    hookjail::cli::main(env::args_os())
+    hookjail::main(env::args_os())
 }

@@ -12,11 +12,7 @@ use crate::{
 
 /// The reason of a refusal. The strings are API: never rename one.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "each variant is the reason of its name; see docs/specification.md"
-)]
-pub enum Reason {
+pub(crate) enum Reason {
     AlreadyRan,
     AuditUnavailable,
     BackendUnconfirmed,
@@ -45,7 +41,8 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 24] = [
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 24] = [
         Self::AlreadyRan,
         Self::AuditUnavailable,
         Self::BackendUnconfirmed,
@@ -73,7 +70,7 @@ impl Reason {
     ];
 
     /// Returns the stable name, as in `ErrorInfo.reason`.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::AlreadyRan => "ALREADY_RAN",
             Self::AuditUnavailable => "AUDIT_UNAVAILABLE",
@@ -110,7 +107,7 @@ impl fmt::Display for Reason {
 }
 
 /// Refuses to start a hook whose caller is gone.
-pub fn canceled() -> Refusal {
+pub(crate) fn canceled() -> Refusal {
     let message =
         "the caller is gone, or the daemon's drain time is over; the hook was not started";
     Refusal::new(Reason::Canceled, message)
@@ -118,11 +115,7 @@ pub fn canceled() -> Refusal {
 
 /// A fact about a refusal, beside its reason and message. `wire` gives it its name and text.
 #[derive(Clone, Debug, Eq, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "each variant is the fact of its name; see docs/api.md"
-)]
-pub enum Fact {
+pub(crate) enum Fact {
     Allowlist(String),
     /// The command that allows it.
     Approve(String),
@@ -192,15 +185,15 @@ impl Fact {
 #[error("{message}")]
 pub struct Refusal {
     /// The field at fault, where it is one.
-    pub field: Option<InvalidField>,
+    pub(crate) field: Option<InvalidField>,
     /// The message, with what the caller or an operator can act on.
-    pub message: String,
+    pub(crate) message: String,
     /// More about it, each fact once.
-    pub facts: Vec<Fact>,
+    pub(crate) facts: Vec<Fact>,
     /// The stable reason.
-    pub reason: Reason,
+    pub(crate) reason: Reason,
     /// The retry delay, where it is known better than from the reason.
-    pub retry: Option<Duration>,
+    pub(crate) retry: Option<Duration>,
 }
 
 impl Refusal {
@@ -216,7 +209,7 @@ impl Refusal {
     }
 
     /// Builds a refusal from a reason and a message.
-    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+    pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self {
             field: None,
             message: message.into(),
@@ -247,14 +240,14 @@ impl Refusal {
 
     /// Sets the retry delay.
     #[must_use]
-    pub const fn after(mut self, delay: Duration) -> Self {
+    pub(crate) const fn after(mut self, delay: Duration) -> Self {
         self.retry = Some(delay);
         self
     }
 
     /// Adds a fact, in the place of another of its kind.
     #[must_use]
-    pub fn with(mut self, fact: Fact) -> Self {
+    pub(crate) fn with(mut self, fact: Fact) -> Self {
         self.facts
             .retain(|known| discriminant(known) != discriminant(&fact));
         self.facts.push(fact);
@@ -263,17 +256,17 @@ impl Refusal {
 
     /// Marks that the hook ran all the same.
     #[must_use]
-    pub fn released(self) -> Self {
+    pub(crate) fn released(self) -> Self {
         self.with(Fact::Released)
     }
 
     /// Returns whether the hook ran all the same.
-    pub fn is_released(&self) -> bool {
+    pub(crate) fn is_released(&self) -> bool {
         self.facts.contains(&Fact::Released)
     }
 
     /// Returns the axis that it is about.
-    pub fn axis(&self) -> Option<Axis> {
+    pub(crate) fn axis(&self) -> Option<Axis> {
         self.facts.iter().find_map(|fact| {
             if let Fact::Axis(axis) = fact {
                 Some(*axis)
@@ -284,7 +277,7 @@ impl Refusal {
     }
 
     /// Returns the operator's fix.
-    pub fn fix(&self) -> Option<&str> {
+    pub(crate) fn fix(&self) -> Option<&str> {
         self.facts.iter().find_map(|fact| {
             if let Fact::Fix(fix) = fact {
                 Some(fix.as_str())
@@ -295,7 +288,7 @@ impl Refusal {
     }
 
     /// Returns the command that allows it.
-    pub fn approve(&self) -> Option<&str> {
+    pub(crate) fn approve(&self) -> Option<&str> {
         self.facts.iter().find_map(|fact| {
             if let Fact::Approve(approve) = fact {
                 Some(approve.as_str())
@@ -306,7 +299,7 @@ impl Refusal {
     }
 
     /// Refuses because of one field.
-    pub fn field(reason: Reason, field: InvalidField) -> Self {
+    pub(crate) fn field(reason: Reason, field: InvalidField) -> Self {
         Self {
             message: field.to_string(),
             field: Some(field),
@@ -334,7 +327,7 @@ pub struct Fault {
 
 impl Fault {
     /// Builds a fault from the failed operation and its cause.
-    pub fn new(
+    pub(crate) fn new(
         doing: impl Into<String>,
         cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
@@ -444,7 +437,7 @@ pub(crate) fn floor_char_boundary(text: &str, index: usize) -> usize {
 }
 
 /// Renders an error with its causes, once, for a log or a terminal.
-pub fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -12,7 +12,7 @@ use std::{
 
 use hookjail::{
     contract::hook_file::{Origin, Switches, contracts, read},
-    hooks::show,
+    testing::hooks::show,
 };
 use serde::Deserialize;
 use serde_json::Value;

@@ -80,7 +80,7 @@ fn graph() -> Graph {
         let below = path.strip_prefix(&root).unwrap().to_string_lossy();
         let module = below.split('/').next().unwrap().trim_end_matches(".rs");
         // Generated; or of the whole crate; or what only tests import.
-        if ["pb", "lib", "main", "bin"].contains(&module) || below.contains("tests") {
+        if ["pb", "lib", "main", "bin", "testing"].contains(&module) || below.contains("tests") {
             continue;
         }
         let text = fs::read_to_string(&path).unwrap();
@@ -120,6 +120,38 @@ fn no_module_is_known_by_those_it_knows() {
         .collect();
 
     assert_eq!(in_rings, BTreeSet::new());
+}
+
+/// What is public of the crate, beside its two entry points.
+const PUBLIC: [&str; 5] = ["contract", "model", "pb", "policy", "testing"];
+
+#[test]
+fn the_crate_shows_its_pure_modules_and_its_messages_alone() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let text = fs::read_to_string(root.join("lib.rs")).unwrap();
+    let public = Regex::new(r"(?m)^pub (mod|use) (.*);$").unwrap();
+    let public = public.captures_iter(&text).map(|found| found[2].to_owned());
+
+    let public: BTreeSet<_> = public.collect();
+
+    let expected = PUBLIC.into_iter().chain(["cli::{main, stand_in}"]);
+    assert_eq!(public, expected.map(str::to_owned).collect());
+}
+
+/// What tests reach is for tests: where the crate used it, its modules would be known past their parents.
+#[test]
+fn only_tests_use_what_is_shown_to_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    let uses = |path: &&PathBuf| {
+        let text = fs::read_to_string(path).unwrap();
+        imported(&text).contains("testing") || text.contains("testing::")
+    };
+
+    let users: Vec<_> = files.iter().filter(uses).collect();
+
+    assert_eq!(users, Vec::<&PathBuf>::new());
 }
 
 /// That a start is in the journal is shown by the types of `pipeline`, and a sandbox starts what it is ordered to.

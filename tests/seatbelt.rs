@@ -25,9 +25,11 @@ use hookjail::{
     policy::{
         Access, GrantPlace, GrantSpec, Metadata, Network, Policy, Registry, Spawn,
         narrow::{Bindings, narrow},
-        rights::Rights,
     },
-    sandbox::seatbelt::{Generated, Granted, Kept, Places, profile},
+    testing::{
+        policy::rights::Rights,
+        sandbox::seatbelt::{Generated, Granted, Kept, Places, profile},
+    },
 };
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use serde_json::Value;

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use hookjail::{
-    config::{Config, ProcessEnv},
     contract::{
         End, EndKind, Mode,
         hook_file::{Origin, Switches, contracts, read},
@@ -10,7 +9,10 @@ use hookjail::{
     model::{OnFailure, event::parse_event},
     pb::ExecuteRequest,
     policy::profile::ProfileFile,
-    wire,
+    testing::{
+        config::{Config, ProcessEnv},
+        wire,
+    },
 };
 use prost::Message;
 

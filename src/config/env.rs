@@ -93,7 +93,7 @@ impl ProcessEnv {
     }
 
     /// Returns where the configuration is looked for.
-    pub fn config_file(&self) -> Option<PathBuf> {
+    pub(crate) fn config_file(&self) -> Option<PathBuf> {
         if self.root {
             return Some(PathBuf::from("/etc/hookjail/hookjail.toml"));
         }
@@ -106,7 +106,7 @@ impl ProcessEnv {
 
     /// Returns where a daemon listens by default: `HOOKJAIL_ADDR`, else the user's, else the system's. Root has no other than
     /// the system's: `XDG_RUNTIME_DIR` may be that of the user it was before.
-    pub fn sockets(&self) -> Vec<PathBuf> {
+    pub(crate) fn sockets(&self) -> Vec<PathBuf> {
         if let Some(address) = &self.address {
             let text = address.to_string_lossy();
             return vec![PathBuf::from(text.strip_prefix("unix:").unwrap_or(&text))];
@@ -131,7 +131,7 @@ impl ProcessEnv {
     }
 
     /// Returns the state directory of a user's daemon; `None` for root.
-    pub fn users_state(&self) -> Option<PathBuf> {
+    pub(crate) fn users_state(&self) -> Option<PathBuf> {
         self.state().ok().filter(|_| !self.root)
     }
 

@@ -11,12 +11,13 @@ use std::{
 
 use schemars::{Schema, SchemaGenerator};
 
+pub use self::env::ProcessEnv;
+pub(crate) use self::source::ConfigSource;
 use self::{
     audit::capture,
     file::{ConfigFile, ConsentEntry, HooksEntry, LISTED, LISTS_FILE, ListsEntry, ServerEntry},
     places::Places,
 };
-pub use self::{env::ProcessEnv, source::ConfigSource};
 use crate::{
     contract::{WrittenLists, hook_file::Switches},
     hooks::{
@@ -52,7 +53,7 @@ pub(crate) fn schema(generator: SchemaGenerator) -> Schema {
 
 /// A command with operator's settings.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ConfiguredHook {
+pub(crate) struct ConfiguredHook {
     /// Program and arguments.
     pub command: Vec<String>,
     /// Profiles that only an operator can grant.
@@ -65,79 +66,79 @@ pub struct ConfiguredHook {
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where the operator steers the daemon; `None` where there is no socket either.
-    pub admin_socket: Option<PathBuf>,
+    pub(crate) admin_socket: Option<PathBuf>,
     /// Uids that may request runs, besides the daemon's own.
-    pub allowed_uids: Vec<u32>,
+    pub(crate) allowed_uids: Vec<u32>,
     /// How the journal is kept.
-    pub audit: Settings,
+    pub(crate) audit: Settings,
     /// Uids that may read the records of everybody's requests, besides the daemon's own.
-    pub audit_uids: Vec<u32>,
+    pub(crate) audit_uids: Vec<u32>,
     /// What of events and output the journal keeps.
-    pub capture: Capture,
+    pub(crate) capture: Capture,
     /// Which backends a profile may run on.
-    pub backends: Order,
+    pub(crate) backends: Order,
     /// What makes containers.
-    pub container: Option<Runtime>,
+    pub(crate) container: Option<Runtime>,
     /// Uids that may answer for the operator, besides the daemon's own.
-    pub consent_uids: Vec<u32>,
+    pub(crate) consent_uids: Vec<u32>,
     /// How long a question to the operator may stay open.
     pub consent_wait: Duration,
     /// The most memory for requests in work: messages and kept output, bytes.
-    pub bytes_in_flight: usize,
+    pub(crate) bytes_in_flight: usize,
     /// The most connections of authorised uids in all.
-    pub connections: usize,
+    pub(crate) connections: usize,
     /// How long running hooks get at shutdown.
     pub drain: Duration,
     /// The largest event, bytes.
     pub event_bytes: usize,
     /// The file it was read from.
-    pub file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
     /// Operator's settings of commands.
-    pub hooks: Vec<ConfiguredHook>,
+    pub(crate) hooks: Vec<ConfiguredHook>,
     /// Whether hooks at lifecycle points are disabled, those of files included.
-    pub hooks_disabled: bool,
+    pub(crate) hooks_disabled: bool,
     /// The files with more hooks, in the order in which they register.
-    pub hooks_files: Vec<HooksFile>,
+    pub(crate) hooks_files: Vec<HooksFile>,
     /// Which hooks may be posted to a URL.
-    pub http: Egress,
+    pub(crate) http: Egress,
     /// Which commands of hooks run, by the agent's mode, where their runtime has lists of them.
-    pub lists: Listing,
+    pub(crate) lists: Listing,
     /// How many hooks run at once.
-    pub max_concurrent: usize,
+    pub(crate) max_concurrent: usize,
     /// How many turns in a row hooks may open; 0 = any number.
-    pub max_hook_driven_turns: u32,
+    pub(crate) max_hook_driven_turns: u32,
     /// How many requests wait.
-    pub max_queued: usize,
+    pub(crate) max_queued: usize,
     /// The action of runtimes when hooks have opened that many turns.
-    pub on_hook_turn_limit: OnLimit,
+    pub(crate) on_hook_turn_limit: OnLimit,
     /// The runtimes' own lists of what is allowed, by contract, each of which counts for hooks of that.
-    pub own_allowlists: BTreeMap<&'static str, PathBuf>,
+    pub(crate) own_allowlists: BTreeMap<&'static str, PathBuf>,
     /// Directories with profiles of the operator's.
-    pub profile_dirs: Vec<PathBuf>,
+    pub(crate) profile_dirs: Vec<PathBuf>,
     /// Names and texts of profiles that are tried, and that no file has. No configuration has any.
     pub proposed_profiles: Vec<(String, String)>,
     /// What profiles mean by places of the user's.
-    pub references: References,
+    pub(crate) references: References,
     /// The hooks that run whenever their points come.
-    pub registered: Vec<Registered>,
+    pub(crate) registered: Vec<Registered>,
     /// The secrets that are taken out of texts.
-    pub secrets: Vec<Registration>,
+    pub(crate) secrets: Vec<Registration>,
     /// As whom a root daemon's hooks run.
     pub run_as: RunAs,
     /// Where scratch directories are made.
-    pub runtime: PathBuf,
+    pub(crate) runtime: PathBuf,
     /// Where the socket is; `None` where neither the file nor the environment say.
-    pub socket: Option<PathBuf>,
+    pub(crate) socket: Option<PathBuf>,
     /// The socket's mode.
-    pub socket_mode: u32,
+    pub(crate) socket_mode: u32,
     /// Threads that start hooks, for each set of filters.
-    pub spawners: usize,
+    pub(crate) spawners: usize,
     /// Where allowlist and journal are.
-    pub state: PathBuf,
+    pub(crate) state: PathBuf,
     /// The uids of a root daemon's hooks.
-    pub uid_range: RangeInclusive<u32>,
+    pub(crate) uid_range: RangeInclusive<u32>,
     /// Below which directories a workspace may lie.
-    pub workspace_roots: WorkspaceRoots,
+    pub(crate) workspace_roots: WorkspaceRoots,
 }
 
 /// The longest that a question to the operator may stay open.
@@ -155,7 +156,7 @@ const EVENTS_IN_FLIGHT: usize = 4;
 /// Loading the configuration failed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot load the configuration `{path}`")]
-pub struct ConfigError {
+pub(crate) struct ConfigError {
     path: PathBuf,
     #[source]
     cause: ConfigProblem,
@@ -211,7 +212,7 @@ impl Config {
     /// # Errors
     ///
     /// A file cannot be read; the error names it, its entry and the field.
-    pub fn all_hooks(&self, switches: &Switches) -> Result<Loaded, LoadError> {
+    pub(crate) fn all_hooks(&self, switches: &Switches) -> Result<Loaded, LoadError> {
         if self.hooks_disabled {
             return Ok(Loaded {
                 disabled: vec!["`hooks.disabled` is true".to_owned()],
@@ -229,7 +230,7 @@ impl Config {
     /// # Errors
     ///
     /// Fails whole: a file that others can write, an unknown key, a value out of range.
-    pub fn load(path: Option<&Path>, environment: &ProcessEnv) -> Result<Self, ConfigError> {
+    pub(crate) fn load(path: Option<&Path>, environment: &ProcessEnv) -> Result<Self, ConfigError> {
         let shown = path.unwrap_or_else(|| Path::new("(defaults)")).to_owned();
         let read = || -> Result<Self, ConfigProblem> {
             let text = path.map(read).transpose()?.unwrap_or_default();
@@ -349,7 +350,7 @@ impl Config {
     }
 
     /// Names the keys in which another configuration differs that a running daemon cannot follow.
-    pub fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
+    pub(crate) fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         let Self {
             admin_socket,
             allowed_uids: _,
@@ -438,7 +439,7 @@ impl Config {
     }
 
     /// Returns the journal's directory.
-    pub fn journal(&self) -> PathBuf {
+    pub(crate) fn journal(&self) -> PathBuf {
         self.state.join("audit")
     }
 }
@@ -517,7 +518,7 @@ fn bytes_in_flight(written: Option<Size>, event_bytes: usize) -> Result<usize, C
 }
 
 /// Returns where the admin socket of a daemon is by default: beside its socket.
-pub fn admin_beside(socket: &Path) -> PathBuf {
+pub(crate) fn admin_beside(socket: &Path) -> PathBuf {
     let mut name = socket.file_stem().unwrap_or_default().to_owned();
     name.push("-admin");
     let beside = socket.with_file_name(name);

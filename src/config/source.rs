@@ -6,7 +6,7 @@ use super::{Config, ConfigError, ProcessEnv};
 
 /// The source of the configuration, kept for reloads.
 #[derive(Clone, Debug)]
-pub struct ConfigSource {
+pub(crate) struct ConfigSource {
     /// The process's environment.
     pub environment: ProcessEnv,
     /// The file that was named.
@@ -19,7 +19,7 @@ impl ConfigSource {
     /// # Errors
     ///
     /// The file cannot be used; nothing of it is.
-    pub fn load(&self) -> Result<Config, ConfigError> {
+    pub(crate) fn load(&self) -> Result<Config, ConfigError> {
         let default = || {
             self.environment
                 .config_file()

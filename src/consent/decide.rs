@@ -87,7 +87,7 @@ impl Operator {
 
 /// Decides about commands by allowlist and environment, else by a question to the operator.
 #[derive(Debug)]
-pub struct Consents {
+pub(crate) struct Consents {
     allowlist: allowlist::AllowlistReader,
     approved: Option<Approved>,
     /// Of the runtimes' own allowlists, by contract.
@@ -238,7 +238,7 @@ impl Consents {
     }
 
     /// Returns the questions that are open.
-    pub const fn pending(&self) -> &Pending {
+    pub(crate) const fn pending(&self) -> &Pending {
         &self.pending
     }
 
@@ -247,7 +247,7 @@ impl Consents {
     /// # Errors
     ///
     /// Refuses where a list cannot be used, and where commands are typed and not allowed.
-    pub fn allowed(&self) -> Result<Vec<Entry>, Refusal> {
+    pub(crate) fn allowed(&self) -> Result<Vec<Entry>, Refusal> {
         let operator = self.operator()?;
         let mut entries = load(&self.allowlist, &operator.allowlist)?
             .entries()
@@ -265,7 +265,7 @@ impl Consents {
     /// # Errors
     ///
     /// As [`Consents::allowed`], and where the list cannot be written.
-    pub async fn allow(&self, entry: Entry) -> Result<(), Stop> {
+    pub(crate) async fn allow(&self, entry: Entry) -> Result<(), Stop> {
         self.write(self.operator()?, entry, |_| ()).await
     }
 
@@ -274,7 +274,7 @@ impl Consents {
     /// # Errors
     ///
     /// As [`Consents::allow`].
-    pub async fn revoke(&self, command: String) -> Result<usize, Stop> {
+    pub(crate) async fn revoke(&self, command: String) -> Result<usize, Stop> {
         let operator = self.operator()?.clone();
         let revoke = move || {
             let own = operator.own_allowlists().map(|(_, path)| path);
@@ -458,7 +458,7 @@ impl Consents {
     /// # Errors
     ///
     /// Refuses where the answer is no, or none came, or there is nobody to ask.
-    pub async fn approve(
+    pub(crate) async fn approve(
         &self,
         question: Question,
         wait: Duration,
@@ -730,7 +730,7 @@ async fn beside<T: Send + 'static>(
 /// # Errors
 ///
 /// As [`Allowlist::revoke`].
-pub fn revoke<'a>(
+pub(crate) fn revoke<'a>(
     allowlist: &Path,
     own: impl IntoIterator<Item = &'a Path>,
     command: &str,

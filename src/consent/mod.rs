@@ -2,18 +2,19 @@
 //!
 //! A consent is bound to bytes: [`digest`] says what the bytes are, [`allowlist`] keeps what was consented to.
 
-pub mod allowlist;
+pub(crate) mod allowlist;
 mod approved;
 pub(crate) mod decide;
-pub mod digest;
+pub(crate) mod digest;
 pub(crate) mod hashing;
 pub(crate) mod interpreter;
-pub mod pending;
+pub(crate) mod pending;
 mod program;
 
-pub use self::{
-    decide::{ConsentRule, Consents, Operator, OwnSettings, revoke},
-    program::{ContentGuard, Opened, OpenedFor, Program, Script},
+pub use self::decide::{ConsentRule, Operator};
+pub(crate) use self::{
+    decide::{Consents, OwnSettings, revoke},
+    program::{ContentGuard, Opened, OpenedFor, Program},
 };
 
 pub(crate) use self::{

@@ -41,7 +41,7 @@ const MAX_SHEBANG_BYTES: usize = 255;
 
 /// A hook's program and scripts, opened, with the digests of their content.
 #[derive(Debug)]
-pub struct Program {
+pub(crate) struct Program {
     /// What is executed, and the arguments it gets; the first is its own name.
     pub argv: Vec<OsString>,
     /// Arguments that name data, as the consent says, whatever the files contain.
@@ -66,7 +66,7 @@ pub struct Program {
 
 /// A script that an interpreter reads.
 #[derive(Debug)]
-pub struct Script {
+pub(crate) struct Script {
     /// The file.
     pub file: File,
     /// Its absolute path.
@@ -83,7 +83,7 @@ pub struct Script {
 
 /// A program that is opened and not yet hashed.
 #[derive(Debug)]
-pub struct Opened {
+pub(crate) struct Opened {
     argv: Vec<OsString>,
     data: Vec<OsString>,
     /// The program itself, or its interpreter.
@@ -105,18 +105,18 @@ struct OpenedFile {
 
 /// How a file's content is kept as hashed until it has been run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ContentGuard {
+pub(crate) enum ContentGuard {
     /// Nothing: a copy is run, which is hashed once more.
-    ByCopy,
+    Copy,
     /// Writers are kept out by a lease on this descriptor.
-    ByLease,
+    Lease,
     /// Only root can write it.
-    ByRoot,
+    Root,
 }
 
 /// Whether files of the caller's choice are opened with more rights than the caller has.
 #[derive(Clone, Copy, Debug)]
-pub enum OpenedFor<'a> {
+pub(crate) enum OpenedFor<'a> {
     /// The daemon has the rights of hooks and callers.
     Oneself,
     /// The daemon is root: only what this peer could read is opened.
@@ -130,7 +130,11 @@ impl Program {
     ///
     /// Refuses what is neither, and what is not there: `INVALID_REQUEST` on `hook.argv[0]`. `OVERLOADED` where the system lacks
     /// what it takes to look.
-    pub fn find(argv: &[OsString], search: &[PathBuf], view: View<'_>) -> Result<PathBuf, Refusal> {
+    pub(crate) fn find(
+        argv: &[OsString],
+        search: &[PathBuf],
+        view: View<'_>,
+    ) -> Result<PathBuf, Refusal> {
         let (name, _) = program_and_arguments(argv)?;
         let field = |problem: String| Refusal::from(InvalidField::new("hook.argv[0]", problem));
         let path = Path::new(name);
@@ -166,7 +170,7 @@ impl Program {
     /// Refuses a program that is not there, not a regular file, not executable or not readable by the caller, and a script
     /// that its interpreter would look for and that cannot be opened: `INVALID_REQUEST`. `OVERLOADED` where the system lacks what
     /// it takes to open any of these.
-    pub fn open(
+    pub(crate) fn open(
         path: PathBuf,
         argv: &[OsString],
         data: &[OsString],
@@ -260,7 +264,7 @@ impl Program {
     }
 
     /// Returns program and arguments with other files in the places of scripts, by index.
-    pub fn argv_with(&self, mut others: Vec<(usize, PathBuf)>) -> Vec<OsString> {
+    pub(crate) fn argv_with(&self, mut others: Vec<(usize, PathBuf)>) -> Vec<OsString> {
         let mut argv = self.argv.clone();
         // From the end of a line to its beginning: what comes before keeps its place.
         let start = |index: usize| self.scripts[index].spot.line.as_ref().map(|it| it.start);
@@ -289,7 +293,7 @@ impl Program {
     }
 
     /// Returns the path of what is executed: the program, or its interpreter.
-    pub fn executable_path(&self) -> &Path {
+    pub(crate) fn executable_path(&self) -> &Path {
         let is_interpreted = self.digests.iter().any(|it| it.role == Role::Interpreter);
         match self.argv.first() {
             Some(interpreter) if is_interpreted => Path::new(interpreter),
@@ -298,7 +302,7 @@ impl Program {
     }
 
     /// Explains why the kernel did not execute it: mostly its first line is the reason.
-    pub fn why_not_executed(&self, errno: i32) -> String {
+    pub(crate) fn why_not_executed(&self, errno: i32) -> String {
         let errno = Errno::from_raw(errno);
         let mut start = [0; MAX_SHEBANG_BYTES];
         let read = read_up_to(&self.executable, &mut start).unwrap_or(0);
@@ -306,7 +310,7 @@ impl Program {
     }
 
     /// Returns the SHA-256 of what is executed, lower-case hex.
-    pub fn executable_sha256(&self) -> &str {
+    pub(crate) fn executable_sha256(&self) -> &str {
         let is_executed = |digest: &&Digest| digest.role == Role::Interpreter;
         let executed = self.digests.iter().find(is_executed);
         executed.map_or(&self.digests[0].sha256, |digest| &digest.sha256)
@@ -315,10 +319,10 @@ impl Program {
 
 impl Opened {
     /// Returns how many bytes have to be read to hash it.
-    pub fn unknown_bytes(&self, cache: &DigestCache) -> u64 {
+    pub(crate) fn unknown_bytes(&self, cache: &DigestCache) -> u64 {
         let unknown = self.files.iter();
         let unknown =
-            unknown.map(|it| cache.unknown_bytes(&it.file, it.kept == ContentGuard::ByLease));
+            unknown.map(|it| cache.unknown_bytes(&it.file, it.kept == ContentGuard::Lease));
         unknown.fold(0, u64::saturating_add)
     }
 
@@ -328,7 +332,7 @@ impl Opened {
     ///
     /// Refuses a file that is too large (`INVALID_REQUEST`) or was changed or renamed meanwhile (`DIGEST_MISMATCH`), and all
     /// of it where `stop` is set (`DEADLINE`). A file that cannot be read is a fault.
-    pub fn hash(self, cache: &DigestCache, stop: &AtomicBool) -> Result<Program, Stop> {
+    pub(crate) fn hash(self, cache: &DigestCache, stop: &AtomicBool) -> Result<Program, Stop> {
         let Self {
             argv,
             data,
@@ -349,7 +353,7 @@ impl Opened {
                 script,
             } = opened;
             let sha256 = cache
-                .digest(&file, kept == ContentGuard::ByLease, stop)
+                .digest(&file, kept == ContentGuard::Lease, stop)
                 .map_err(|error| not_hashed(&path, error))?;
             let digest = Digest {
                 path: path.display().to_string(),
@@ -644,13 +648,13 @@ fn shell_quoted(word: &OsStr) -> Vec<u8> {
 /// Sees to it that a file is not changed between its hash and its run.
 fn keep(file: &File, metadata: &Metadata) -> ContentGuard {
     if metadata.uid() == 0 && metadata.mode() & 0o022 == 0 {
-        return ContentGuard::ByRoot;
+        return ContentGuard::Root;
     }
     // Why no error is told from another: `EAGAIN` is a file that somebody has open for writing, and on file systems of other
     // machines one that the server has not delegated. A copy will do for both.
     match keep_writers_out(file) {
-        Ok(()) => ContentGuard::ByLease,
-        Err(_) => ContentGuard::ByCopy,
+        Ok(()) => ContentGuard::Lease,
+        Err(_) => ContentGuard::Copy,
     }
 }
 

@@ -165,7 +165,7 @@ impl Assembly {
     /// # Errors
     ///
     /// Names the step that failed.
-    pub fn sandbox(&self, config: &Config) -> Result<Sandbox, AssemblyError> {
+    pub(crate) fn sandbox(&self, config: &Config) -> Result<Sandbox, AssemblyError> {
         let root = nix::unistd::geteuid().is_root();
         let identities = root
             .then(|| Identities::new(config.uid_range.clone()).map(Arc::new))
@@ -231,7 +231,7 @@ impl Assembly {
     /// # Errors
     ///
     /// It cannot be opened.
-    pub fn root(config: &Config) -> Result<Option<Root>, AssemblyError> {
+    pub(crate) fn root(config: &Config) -> Result<Option<Root>, AssemblyError> {
         let spec = config.container.as_ref();
         let spec = spec.and_then(|runtime| runtime.root.as_ref());
         let root = spec.map(Root::open).transpose();
@@ -243,7 +243,7 @@ impl Assembly {
     /// # Errors
     ///
     /// Names the profile that cannot be loaded, or that the configuration names and is not there.
-    pub fn registry(config: &Config) -> Result<Registry, AssemblyError> {
+    pub(crate) fn registry(config: &Config) -> Result<Registry, AssemblyError> {
         let registry = Registry::load_with(
             &config.profile_dirs,
             &config.proposed_profiles,
@@ -280,7 +280,7 @@ impl Assembly {
     /// # Errors
     ///
     /// Names the secret that cannot be used.
-    pub fn redaction(config: &Config) -> Result<Redaction, AssemblyError> {
+    pub(crate) fn redaction(config: &Config) -> Result<Redaction, AssemblyError> {
         let read = |registration: &Registration| registration.read(|name| std::env::var_os(name));
         let secrets = config.secrets.iter().map(read).collect::<Result<_, _>>();
         let secrets = secrets.map_err(AssemblyError::new("read the registered secrets"))?;
@@ -298,7 +298,7 @@ impl Assembly {
     /// # Errors
     ///
     /// Names the step that failed.
-    pub fn rules(config: &Config) -> Result<Rules, AssemblyError> {
+    pub(crate) fn rules(config: &Config) -> Result<Rules, AssemblyError> {
         let hooks = config.hooks.iter().map(|hook| {
             let argv: Vec<_> = hook.command.iter().map(Into::into).collect();
             let command = command_line(&argv).ok_or_else(|| {

@@ -6,10 +6,7 @@ mod log;
 mod reload;
 mod serve;
 
+pub use self::build::Assembly;
 #[cfg(target_os = "linux")]
 pub(crate) use self::build::own;
-pub(crate) use self::{build::operator, reload::noteworthy};
-pub use self::{
-    build::{Assembly, AssemblyError},
-    serve::{DaemonError, serve},
-};
+pub(crate) use self::{build::operator, reload::noteworthy, serve::serve};

@@ -47,7 +47,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The daemon did not start, or ended early.
 #[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
+pub(crate) enum DaemonError {
     /// The allowlist cannot be used.
     #[error(transparent)]
     Allowlist(#[from] AllowlistError),
@@ -103,7 +103,7 @@ pub enum DaemonError {
 /// # Errors
 ///
 /// The daemon cannot start, or cannot go on.
-pub fn serve(source: &ConfigSource) -> Result<(), DaemonError> {
+pub(crate) fn serve(source: &ConfigSource) -> Result<(), DaemonError> {
     let config = source.load()?;
     let assembly = Assembly::begin()?;
     let log = RedactedLog::default();

@@ -11,7 +11,7 @@ use crate::{
 /// The operator's configuration of the lists. A list that is absent is that of the runtime's own configuration, or the
 /// default.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Listing {
+pub(crate) struct Listing {
     /// Further entries for every mode, separated by commas or line breaks.
     pub append: String,
     /// Whether entries count as consent.
@@ -28,7 +28,7 @@ impl Listing {
     /// # Errors
     ///
     /// That file cannot be opened, others could have changed it, or it has lists that are none.
-    pub fn load(&self) -> Result<Lists, LoadError> {
+    pub(crate) fn load(&self) -> Result<Lists, LoadError> {
         let of_file = match &self.file {
             Some(path) => {
                 let opened = trusted_file::open(path, File::options().read(true));

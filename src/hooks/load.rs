@@ -21,7 +21,7 @@ use crate::{
 
 /// A file of hooks that the operator names.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct HooksFile {
+pub(crate) struct HooksFile {
     /// The base of its relative paths; absolute. `None` = directories where it lies, commands in the workspace.
     pub base: Option<PathBuf>,
     /// The command that judges in the place of a model; `None` = none does.
@@ -40,7 +40,7 @@ pub struct HooksFile {
 
 /// Loading a file of hooks failed.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub(crate) enum LoadError {
     /// The content is invalid.
     #[error(transparent)]
     Content(#[from] ReadError),
@@ -58,7 +58,7 @@ pub enum LoadError {
 /// Result of loading hook files.
 #[derive(Clone, Debug, Default)]
 #[must_use]
-pub struct Loaded {
+pub(crate) struct Loaded {
     /// The files with disabled hooks, each with the reason.
     pub disabled: Vec<String>,
     /// The hooks that run, in the order of the files.
@@ -72,7 +72,7 @@ pub struct Loaded {
 /// # Errors
 ///
 /// Fails whole, at the first file that cannot be read.
-pub fn load(files: &[HooksFile], switches: &Switches) -> Result<Loaded, LoadError> {
+pub(crate) fn load(files: &[HooksFile], switches: &Switches) -> Result<Loaded, LoadError> {
     let mut all = Loaded::default();
     for file in files {
         let Some(text) = text(file)? else {
@@ -102,7 +102,7 @@ pub fn load(files: &[HooksFile], switches: &Switches) -> Result<Loaded, LoadErro
 /// # Errors
 ///
 /// It is not there, or no text.
-pub fn peek(path: &Path) -> io::Result<String> {
+pub(crate) fn peek(path: &Path) -> io::Result<String> {
     bounded(File::open(path)?)
 }
 

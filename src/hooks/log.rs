@@ -7,7 +7,7 @@ use crate::contract::{Decision, Verdict, log_line};
 
 impl Log {
     /// Writes the line and returns an observer's verdict.
-    pub fn write(self, hook: &str, point: &str, event: &Map<String, Value>) -> Verdict {
+    pub(crate) fn write(self, hook: &str, point: &str, event: &Map<String, Value>) -> Verdict {
         let event = log_line(point, event);
         match self {
             Self::Error => tracing::error!(event, hook, "a hook logs"),

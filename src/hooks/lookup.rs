@@ -9,7 +9,11 @@ use crate::{
 };
 
 /// Warns of hooks without a shell whose program is missing. A relative path starts at `base`, if it is known.
-pub fn missing(hooks: &[Registered], profiles: &Registry, base: Option<&Path>) -> Vec<String> {
+pub(crate) fn missing(
+    hooks: &[Registered],
+    profiles: &Registry,
+    base: Option<&Path>,
+) -> Vec<String> {
     let of_hook = |hook: &Registered| {
         if matches!(hook.action, Action::Http(_)) && !Path::new(CURL).is_file() {
             return Some(format!(

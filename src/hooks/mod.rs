@@ -8,26 +8,26 @@ use crate::{
     model::Command,
 };
 
-pub mod builtin;
-pub mod http;
-pub mod lists;
-pub mod load;
+pub(crate) mod builtin;
+pub(crate) mod http;
+pub(crate) mod lists;
+pub(crate) mod load;
 mod log;
-pub mod lookup;
-pub mod redirection;
-pub mod results;
-pub mod rule;
+pub(crate) mod lookup;
+pub(crate) mod redirection;
+pub(crate) mod results;
+pub(crate) mod rule;
 mod save;
-pub mod show;
-pub mod valve;
+pub(crate) mod show;
+pub(crate) mod valve;
 pub(crate) mod variables;
 
-pub use self::{
+pub(crate) use self::{
     builtin::Scene,
     results::{Results, ResultsOf},
 };
-pub use crate::contract::{
-    Action, Builtin, Filter, Lists, Log, Matcher, Owner, Payload, Query, Registered, Save, Template,
+pub(crate) use crate::contract::{
+    Action, Builtin, Lists, Log, Matcher, Owner, Payload, Registered, Save, Template,
 };
 
 impl Action {
@@ -51,7 +51,7 @@ impl Action {
 
 /// Selection of hooks by owner. Without any owner, all are selected, but with an agent those of no other.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Scope {
+pub(crate) struct Scope {
     /// Agents by name.
     pub agents: Vec<String>,
     /// The operator's own.
@@ -106,12 +106,12 @@ pub struct Configured {
 
 impl Configured {
     /// Registers hooks in this order; `lists` is the command lists of runtimes that have them.
-    pub const fn new(all: Vec<Registered>, lists: Lists) -> Self {
+    pub(crate) const fn new(all: Vec<Registered>, lists: Lists) -> Self {
         Self { all, lists }
     }
 
     /// Returns which commands run where their runtime has lists.
-    pub const fn lists(&self) -> &Lists {
+    pub(crate) const fn lists(&self) -> &Lists {
         &self.lists
     }
 
@@ -124,7 +124,7 @@ impl Configured {
     }
 
     /// Returns all, in the order in which they would run at their points.
-    pub fn iter(&self) -> impl Iterator<Item = &Registered> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Registered> {
         self.all.iter()
     }
 }
@@ -134,7 +134,7 @@ impl Registered {
     /// difference.
     ///
     /// What a flag stands for is the same hook as an entry for it, which has another name.
-    pub fn is_same(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         let timeout = match self.mode.equality() {
             Equality::ButForTime => self.entry.timeout,
             Equality::Never => return false,
@@ -152,13 +152,13 @@ impl Registered {
     }
 
     /// Returns whether its command is split without a shell.
-    pub fn is_of_words(&self) -> bool {
+    pub(crate) fn is_of_words(&self) -> bool {
         let style = self.mode.defaults(&self.point).command;
         matches!(self.action, Action::Command(_)) && style == CommandStyle::Argv
     }
 
     /// Returns the name of the profile that it runs under.
-    pub fn runs_under(&self) -> &str {
+    pub(crate) fn runs_under(&self) -> &str {
         match (&self.profile, &self.action) {
             (Some(profile), _) => profile.as_str(),
             (None, Action::Query(_)) => builtin::query::PROFILE,

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Warns of redirections to files that the hook's profile does not let it write.
-pub fn warnings(hooks: &[Registered], profiles: &Registry) -> Vec<String> {
+pub(crate) fn warnings(hooks: &[Registered], profiles: &Registry) -> Vec<String> {
     let of_hook = |hook: &Registered| {
         let line = line(hook)?;
         let policy = profiles.find(&ProfileName::parse(hook.runs_under())?)?;

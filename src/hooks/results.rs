@@ -51,13 +51,13 @@ const AMONG_OTHERS: &str = "hookjail-results";
 
 /// The store of tool results.
 #[derive(Clone, Debug)]
-pub struct Results {
+pub(crate) struct Results {
     runtime: PathBuf,
 }
 
 /// The store with a user's rights, and the secrets to redact.
 #[derive(Clone, Copy, Debug)]
-pub struct ResultsOf<'a> {
+pub(crate) struct ResultsOf<'a> {
     /// The agent's user.
     pub peer: Peer,
     /// Redacts registered secrets in written results.
@@ -72,7 +72,7 @@ impl ResultsOf<'_> {
     /// # Errors
     ///
     /// There is no place for this user, or it is no directory of that user's alone, or the system's error.
-    pub fn keep(&self, session: &str, text: &str) -> io::Result<PathBuf> {
+    pub(crate) fn keep(&self, session: &str, text: &str) -> io::Result<PathBuf> {
         let text = self.redactor.text(text);
         let shelf = self.results.shelf(self.peer)?;
         shelf.make_room(text.len() as u64)?;
@@ -98,7 +98,7 @@ impl ResultsOf<'_> {
     /// # Errors
     ///
     /// As [`Self::keep`].
-    pub fn forget(&self, session: &str) -> io::Result<()> {
+    pub(crate) fn forget(&self, session: &str) -> io::Result<()> {
         let shelf = match self.results.shelf(self.peer) {
             // Where there is no place for this user, nothing is kept.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -121,7 +121,7 @@ impl Results {
     /// # Errors
     ///
     /// Returns the error of the system.
-    pub fn below(runtime: &Path) -> io::Result<Self> {
+    pub(crate) fn below(runtime: &Path) -> io::Result<Self> {
         let results = Self {
             runtime: runtime.canonicalize()?,
         };

@@ -7,7 +7,7 @@ use crate::model::{OnFailure, ProfileName};
 
 /// A rule about hooks of a file: selection and settings.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Rule {
+pub(crate) struct Rule {
     /// Whether it is excluded from decisions; `None` = its verdict counts.
     pub advisory: Option<bool>,
     /// The command line, verbatim, quoted where needed; `None` = any.
@@ -26,7 +26,7 @@ pub struct Rule {
 
 impl Rule {
     /// Returns whether the rule selects a hook.
-    pub fn means(&self, hook: &Registered) -> bool {
+    pub(crate) fn means(&self, hook: &Registered) -> bool {
         let is = |wanted: &Option<String>, found: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted == found)
         };
@@ -37,7 +37,7 @@ impl Rule {
 }
 
 /// Applies matching rules to a hook: for each setting, the first that has it.
-pub fn apply(rules: &[Rule], hook: &mut Registered) {
+pub(crate) fn apply(rules: &[Rule], hook: &mut Registered) {
     let meant: Vec<_> = rules.iter().filter(|rule| rule.means(hook)).collect();
     if let Some(profile) = meant.iter().find_map(|rule| rule.profile.clone()) {
         hook.profile = Some(profile);

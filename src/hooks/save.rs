@@ -24,7 +24,7 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 impl Save {
     /// Appends an event with a caller's rights, and returns an observer's verdict. For `None` it uses the daemon's own
     /// rights. Where that fails, a warning has the cause.
-    pub fn write(&self, event: &str, writer: Option<Peer>) -> Verdict {
+    pub(crate) fn write(&self, event: &str, writer: Option<Peer>) -> Verdict {
         let saved = self.append(event, writer);
         self.verdict(saved.err().map(|error| error.to_string()))
     }

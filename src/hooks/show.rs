@@ -19,7 +19,7 @@ pub fn file(read: &ReadFile) -> Value {
 }
 
 /// Returns a hook as one JSON object, without default members. Of its environment it has the names alone.
-pub fn object(hook: &Registered) -> Value {
+pub(crate) fn object(hook: &Registered) -> Value {
     let defaults = hook.mode.defaults(&hook.point);
     let timeout = hook.entry.timeout.or(defaults.timeout);
     let names: Vec<_> = hook.configured_env.keys().collect();
@@ -126,7 +126,7 @@ fn reading(entry: &Entry) -> [(&'static str, Option<Value>); 8] {
 }
 
 /// Returns a hook as lines for people, the first with its name.
-pub fn lines(hook: &Registered) -> String {
+pub(crate) fn lines(hook: &Registered) -> String {
     let mut lines = vec![format!("{} ({})", hook.name, hook.mode.contract_name())];
     match &hook.action {
         Action::Command(command) => lines.push(format!("runs     {}", shown(command))),

@@ -21,7 +21,7 @@ pub struct Valve {
 }
 
 /// A session: the caller's uid, and the session's id.
-pub type Session = (u32, String);
+pub(crate) type Session = (u32, String);
 
 /// The configured action at the cap. It is reported; the runtime carries it out.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -55,17 +55,17 @@ impl OnLimit {
 
 /// State of a session after a dispatch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct State {
+pub(crate) struct State {
     /// Whether hooks may open no further turn.
-    pub capped: bool,
+    pub(crate) capped: bool,
     /// Turns opened by hooks since the last human one.
-    pub count: u32,
+    pub(crate) count: u32,
     /// Whether this dispatch would have opened a turn beyond the cap.
-    pub exceeded: bool,
+    pub(crate) exceeded: bool,
     /// The cap; 0 = none.
-    pub limit: u32,
+    pub(crate) limit: u32,
     /// The action at the cap.
-    pub on_limit: OnLimit,
+    pub(crate) on_limit: OnLimit,
 }
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Valve {
 
     /// Counts a dispatch. One in a human's turn starts anew, one whose pushes wake opens one turn, however many they
     /// are. With `ends` the session is forgotten.
-    pub fn count(&self, session: Session, human: bool, wakes: bool, ends: bool) -> State {
+    pub(crate) fn count(&self, session: Session, human: bool, wakes: bool, ends: bool) -> State {
         self.count_at(Instant::now(), session, human, wakes, ends)
     }
 

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// How long an id stands for its run, counted from the last record or reply.
-pub const RETENTION: Duration = Duration::from_secs(600);
+pub(crate) const RETENTION: Duration = Duration::from_secs(600);
 
 /// The longest run time that is searched for, the longest of shipped profiles.
 const MAX_RUN_TIME: Duration = Duration::from_secs(1800);
@@ -311,7 +311,7 @@ impl EarlierRun {
 }
 
 /// Builds the refusal of an id that was used for a different request.
-pub fn conflict() -> Refusal {
+pub(crate) fn conflict() -> Refusal {
     let message = "another request was made under this `request_id`";
     Refusal::new(Reason::RequestIdConflict, message)
 }

@@ -41,21 +41,21 @@
 //! writer holds an `flock` on `instances/<instance>.lock` while it lives. A mark that nobody holds belonged to a writer
 //! that died: the next one to start writes an `interrupted` record for each run it left open, and removes the mark.
 
-pub mod append;
+pub(crate) mod append;
 pub(crate) mod chain;
 pub(crate) mod earlier;
 mod files;
 mod head;
-pub mod query;
-pub mod read;
-pub mod record;
+pub(crate) mod query;
+pub(crate) mod read;
+pub(crate) mod record;
 mod redaction;
-pub mod stats;
-pub mod verify;
+pub(crate) mod stats;
+pub(crate) mod verify;
 pub(crate) mod writer;
 mod writer_lock;
 
-pub use self::{
+pub(crate) use self::{
     earlier::{RETENTION, conflict},
     redaction::{Capture, CurrentRedaction, RedactedOutput, Redaction},
     writer::Problem,

@@ -9,7 +9,7 @@ use super::record::OutcomeKind;
 
 /// A filter of records.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct RecordFilter {
+pub(crate) struct RecordFilter {
     /// Only this kind of end.
     pub end: Option<RequestEnd>,
     /// Only this hook.
@@ -30,7 +30,7 @@ pub struct RecordFilter {
 
 impl RecordFilter {
     /// Returns whether the filter uses fields of a run's start record.
-    pub const fn asks_for_runs(&self) -> bool {
+    pub(crate) const fn asks_for_runs(&self) -> bool {
         self.hook.is_some()
             || self.peer_uid.is_some()
             || self.profile.is_some()
@@ -41,7 +41,7 @@ impl RecordFilter {
 
 /// The end of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum RequestEnd {
+pub(crate) enum RequestEnd {
     /// Its writer died.
     Interrupted,
     /// The hook ran.
@@ -52,7 +52,7 @@ pub enum RequestEnd {
 
 impl RequestEnd {
     /// Reads the name of an end, as records spell it.
-    pub fn parse(name: &str) -> Option<Self> {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
         match name {
             "interrupted" => Some(Self::Interrupted),
             "refused" => Some(Self::Refused),
@@ -66,7 +66,7 @@ impl RequestEnd {
 /// The fields of a record for filters and one-line output; empty where absent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct RecordFields<'a> {
+pub(crate) struct RecordFields<'a> {
     /// Its sequence number.
     pub sequence: u64,
     /// When it was written.
@@ -128,20 +128,20 @@ pub struct RecordFields<'a> {
 
 /// The caller.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-pub struct Asker {
+pub(crate) struct Asker {
     /// Its user id.
     pub uid: u32,
 }
 
 impl<'a> RecordFields<'a> {
     /// Reads a line; `None` if it is no record.
-    pub fn read(line: &'a [u8]) -> Option<Self> {
+    pub(crate) fn read(line: &'a [u8]) -> Option<Self> {
         let told: Self = serde_json::from_slice(line).ok()?;
         (told.sequence > 0).then_some(told)
     }
 
     /// Returns how the request ended, if this record has its end.
-    pub fn end(&self) -> Option<RequestEnd> {
+    pub(crate) fn end(&self) -> Option<RequestEnd> {
         match &*self.record {
             "ended" => self.outcome.map(RequestEnd::Outcome),
             "interrupted" => Some(RequestEnd::Interrupted),
@@ -153,7 +153,7 @@ impl<'a> RecordFields<'a> {
 
 /// Selects records of a journal, read in order.
 #[derive(Debug)]
-pub struct RecordMatcher {
+pub(crate) struct RecordMatcher {
     filter: RecordFilter,
     /// The selected runs that have started and not ended.
     runs: BTreeSet<String>,
@@ -161,7 +161,7 @@ pub struct RecordMatcher {
 
 impl RecordMatcher {
     /// Begins with the first record.
-    pub const fn new(filter: RecordFilter) -> Self {
+    pub(crate) const fn new(filter: RecordFilter) -> Self {
         Self {
             filter,
             runs: BTreeSet::new(),
@@ -169,7 +169,7 @@ impl RecordMatcher {
     }
 
     /// Returns whether the next record is selected.
-    pub fn takes(&mut self, told: &RecordFields<'_>) -> bool {
+    pub(crate) fn takes(&mut self, told: &RecordFields<'_>) -> bool {
         let run = self.takes_run(told);
         let RecordFilter {
             end, since, until, ..

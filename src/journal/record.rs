@@ -431,7 +431,6 @@ pub enum CoverageLine {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "each is the outcome of its name in the reply")]
 pub enum OutcomeKind {
     Canceled,
     EscapeAttempt,

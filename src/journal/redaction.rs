@@ -13,7 +13,7 @@ use crate::{
 
 /// The registered secrets, and what of events and output the journal keeps.
 #[derive(Debug, Default)]
-pub struct Redaction {
+pub(crate) struct Redaction {
     /// What is kept.
     pub capture: Capture,
     /// Takes the secrets out.
@@ -22,7 +22,7 @@ pub struct Redaction {
 
 /// Which of a run's texts are written into its records. By default none.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Capture {
+pub(crate) struct Capture {
     /// Whether the event is.
     pub event: bool,
     /// How many bytes of each are.
@@ -34,7 +34,7 @@ pub struct Capture {
 }
 
 /// The redaction that holds now: all who have it see a new one at once.
-pub type CurrentRedaction = Arc<Current<Redaction>>;
+pub(crate) type CurrentRedaction = Arc<Current<Redaction>>;
 
 impl Redaction {
     /// Removes secrets from all parts of a record that hookjail did not make itself.
@@ -80,7 +80,7 @@ impl Redaction {
 
 /// The redacted ends of an output that is not shown itself.
 #[derive(Debug)]
-pub struct RedactedOutput {
+pub(crate) struct RedactedOutput {
     /// The first bytes, without secrets.
     pub head: Vec<u8>,
     /// The last bytes, without secrets.

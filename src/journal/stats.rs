@@ -15,7 +15,7 @@ use super::{
 
 /// The key by which records are grouped.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum GroupBy {
+pub(crate) enum GroupBy {
     /// The contract.
     Contract,
     /// The hook's name.
@@ -28,10 +28,10 @@ pub enum GroupBy {
 
 impl GroupBy {
     /// Every one.
-    pub const ALL: [Self; 4] = [Self::Contract, Self::Hook, Self::Point, Self::Profile];
+    pub(crate) const ALL: [Self; 4] = [Self::Contract, Self::Hook, Self::Point, Self::Profile];
 
     /// Returns its name.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Contract => "contract",
             Self::Hook => "hook",
@@ -41,7 +41,7 @@ impl GroupBy {
     }
 
     /// Returns the one with a name.
-    pub fn parse(name: &str) -> Option<Self> {
+    pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|by| by.name() == name)
     }
 
@@ -69,7 +69,7 @@ const MAX_WORDS: usize = 64;
 
 /// Statistics of a journal's records.
 #[derive(Debug)]
-pub struct Stats {
+pub(crate) struct Stats {
     by: Vec<GroupBy>,
     groups: BTreeMap<Vec<String>, StatsGroup>,
     /// The groups of runs that have started and not ended.
@@ -82,7 +82,7 @@ pub struct Stats {
 
 impl Stats {
     /// Counts nothing yet.
-    pub const fn new(by: Vec<GroupBy>) -> Self {
+    pub(crate) const fn new(by: Vec<GroupBy>) -> Self {
         Self {
             by,
             groups: BTreeMap::new(),
@@ -93,7 +93,7 @@ impl Stats {
     }
 
     /// Counts the next record. One outside the `asked` range only tells its run's group, and is not counted.
-    pub fn take(&mut self, told: &RecordFields<'_>, asked: bool) {
+    pub(crate) fn take(&mut self, told: &RecordFields<'_>, asked: bool) {
         let own = || self.by.iter().map(|by| by.of(told).to_owned()).collect();
         let key = match &*told.record {
             "started" => {
@@ -125,12 +125,12 @@ impl Stats {
     }
 
     /// Returns the groups, each by what it is grouped by, in their order.
-    pub fn groups(&self) -> impl Iterator<Item = (&[String], &StatsGroup)> {
+    pub(crate) fn groups(&self) -> impl Iterator<Item = (&[String], &StatsGroup)> {
         self.groups.iter().map(|(key, group)| (&**key, group))
     }
 
     /// Returns a group as JSON.
-    pub fn json(&self, key: &[String], group: &StatsGroup) -> Map<String, Value> {
+    pub(crate) fn json(&self, key: &[String], group: &StatsGroup) -> Map<String, Value> {
         let names = self.by.iter().map(|by| by.name().to_owned());
         let mut members: Map<_, _> = names.zip(key.iter().cloned().map(Value::from)).collect();
         members.extend(
@@ -157,7 +157,7 @@ impl Stats {
 
 /// Statistics of a group's records.
 #[derive(Debug, Default)]
-pub struct StatsGroup {
+pub(crate) struct StatsGroup {
     blocked: u64,
     contexts: u64,
     failed: u64,
@@ -177,7 +177,7 @@ pub struct StatsGroup {
 
 impl StatsGroup {
     /// Returns what is counted, by name.
-    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [
             ("runs", self.runs),
             ("blocked", self.blocked),
@@ -246,7 +246,7 @@ impl StatsGroup {
 
 /// Durations of something: the maximum exactly, quantiles to 2 %.
 #[derive(Debug, Default)]
-pub struct Latency {
+pub(crate) struct Latency {
     count: u64,
     /// The largest.
     pub max: u64,
@@ -265,7 +265,7 @@ impl Latency {
     }
 
     /// Returns what so many of a hundred did not exceed.
-    pub fn quantile(&self, percent: u64) -> u64 {
+    pub(crate) fn quantile(&self, percent: u64) -> u64 {
         let wanted = self.count.saturating_mul(percent).div_ceil(100);
         let mut seen = 0;
         for (step, count) in &self.steps {
@@ -294,7 +294,7 @@ const fn most(step: u64) -> u64 {
 
 /// The values of one measure of hooks.
 #[derive(Debug, Default, Serialize)]
-pub struct Measure {
+pub(crate) struct Measure {
     #[serde(flatten)]
     numbers: Option<Numbers>,
     /// How often each word was said.
@@ -335,7 +335,7 @@ impl Measure {
     }
 
     /// Returns it in words.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let numbers = self.numbers.map(|it| {
             let (times, min, max, mean) = (it.count, it.min, it.max, it.mean);
             format!("{times} times, {min} to {max}, mean {mean:.3}")

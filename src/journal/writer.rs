@@ -48,7 +48,7 @@ pub(crate) struct Writer {
 
 /// The error that keeps records from being written, so that nothing runs.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Problem {
+pub(crate) struct Problem {
     /// Whether this process writes no record any more. Otherwise it tries again every second, and goes on once all are written.
     pub is_final: bool,
     /// What it is.

@@ -44,7 +44,7 @@ const MAX_DEPTH: u32 = 4;
 /// Only [`Gate::admit`] makes one.
 #[derive(Debug)]
 #[must_use]
-pub struct Admitted {
+pub(crate) struct Admitted {
     /// The peer that approved it, if any.
     pub answered_by: Option<Peer>,
     /// The call of the request.
@@ -55,6 +55,7 @@ pub struct Admitted {
     pub consent: Consent,
     /// The deadline of the run.
     pub deadline: Instant,
+    pub(super) place: Place,
     /// The profile as configured.
     pub policy: Arc<Policy>,
     /// The program, opened.
@@ -65,12 +66,11 @@ pub struct Admitted {
     pub request: Box<Request>,
     /// The wall time from arrival to `deadline`.
     pub timeout: Duration,
-    _place: Place,
 }
 
 /// The operator's configuration of one command.
 #[derive(Clone, Debug)]
-pub struct OperatorHook {
+pub(crate) struct OperatorHook {
     /// The command, as the allowlist spells it.
     pub command: String,
     /// Profiles that only an operator can grant.
@@ -81,7 +81,7 @@ pub struct OperatorHook {
 
 /// Parts of a [`Gate`].
 #[derive(Debug)]
-pub struct GateParts {
+pub(crate) struct GateParts {
     /// The rule of consent.
     pub consent: ConsentRule,
     /// The memory limit of requests in work, bytes. It is for their messages and the kept output of their hooks.
@@ -96,7 +96,7 @@ pub struct GateParts {
 
 /// The operator's configuration file, present or not.
 #[derive(Clone, Debug, Default)]
-pub struct Configuration {
+pub(crate) struct Configuration {
     /// Whether the command line had to name it. A command that uses it has to name it too.
     pub is_named: bool,
     /// Its path; `None` if it has no default place.
@@ -135,7 +135,7 @@ impl Configuration {
 
 /// The reloadable configuration of a [`Gate`].
 #[derive(Debug)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// Allowed uids of callers, besides the daemon's own.
     pub allowed_uids: Vec<u32>,
     /// Uids that may read the records of all requests, besides the daemon's own.
@@ -222,7 +222,7 @@ impl Rules {
 
     /// Returns whether a directory that the request does not name may be bound. An event names it; where it may not be
     /// bound, it is left alone and not refused.
-    pub fn may_bind(&self, directory: &Path, peer: &Peer) -> bool {
+    pub(crate) fn may_bind(&self, directory: &Path, peer: &Peer) -> bool {
         if !is_plain(directory) || self.workspace_roots.admit(directory).is_err() {
             return false;
         }
@@ -233,7 +233,7 @@ impl Rules {
 
 /// Decides about requests.
 #[derive(Debug)]
-pub struct Gate {
+pub(crate) struct Gate {
     consents: Consents,
     draining: AtomicBool,
     hashing: Hashing,
@@ -244,7 +244,7 @@ pub struct Gate {
 
 impl Gate {
     /// Builds a gate.
-    pub fn new(parts: GateParts) -> Self {
+    pub(crate) fn new(parts: GateParts) -> Self {
         let GateParts {
             consent,
             max_bytes,
@@ -265,24 +265,24 @@ impl Gate {
     }
 
     /// Returns the current rules.
-    pub fn rules(&self) -> Arc<Rules> {
+    pub(crate) fn rules(&self) -> Arc<Rules> {
         self.rules.get()
     }
 
     /// Replaces the rules. What was admitted before runs under the old ones.
-    pub fn go_by(&self, rules: Rules) {
+    pub(crate) fn go_by(&self, rules: Rules) {
         self.places.entitle(rules.may_ask());
         self.rules.replace(rules);
     }
 
     /// Refuses all requests from now on, those that wait for an operator's answer too.
-    pub fn drain(&self) {
+    pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Release);
         self.consents.pending.close();
     }
 
     /// Returns the store of consents.
-    pub const fn consents(&self) -> &Consents {
+    pub(crate) const fn consents(&self) -> &Consents {
         &self.consents
     }
 
@@ -291,18 +291,23 @@ impl Gate {
     /// # Errors
     ///
     /// As [`Opened::hash`].
-    pub async fn hash(&self, opened: Opened, uid: u32, deadline: Instant) -> Result<Program, Stop> {
+    pub(crate) async fn hash(
+        &self,
+        opened: Opened,
+        uid: u32,
+        deadline: Instant,
+    ) -> Result<Program, Stop> {
         let never_gone = CancellationToken::new();
         self.hashing.hash(opened, uid, deadline, &never_gone).await
     }
 
     /// Returns the memory that requests in work share.
-    pub const fn memory(&self) -> &Arc<Shares> {
+    pub(crate) const fn memory(&self) -> &Arc<Shares> {
         &self.memory
     }
 
     /// Returns how many hooks run.
-    pub fn running(&self) -> usize {
+    pub(crate) fn running(&self) -> usize {
         self.places.taken()
     }
 
@@ -311,7 +316,7 @@ impl Gate {
     /// # Errors
     ///
     /// Refuses callers, profiles, time limits, programs and commands that may not; see [`Reason`].
-    pub async fn admit(
+    pub(crate) async fn admit(
         &self,
         call: Call,
         request: Box<Request>,
@@ -433,12 +438,12 @@ impl Gate {
                 ConsentDecision::Ask(asking) => *asking,
                 ConsentDecision::Run(consent) => {
                     return Ok(Admitted {
-                        _place: place,
                         answered_by: answer.map(|(_, decided)| decided.by),
                         call,
                         command,
                         consent,
                         deadline,
+                        place,
                         policy: Arc::clone(policy),
                         program,
                         queued,
@@ -463,14 +468,14 @@ impl Gate {
     }
 
     /// Returns whether a peer may read the records of all requests. A hook may read none.
-    pub fn reads_all(&self, peer: &Peer, sandbox: &Sandbox) -> bool {
+    pub(crate) fn reads_all(&self, peer: &Peer, sandbox: &Sandbox) -> bool {
         let own = nix::unistd::geteuid().as_raw();
         let listed = peer.uid == own || self.rules().audit_uids.contains(&peer.uid);
         listed && !sandbox.is_hook(peer)
     }
 
     /// Returns whether a peer has no permission at all. It is neither the daemon's own user nor listed for anything.
-    pub fn is_stranger(&self, peer: &Peer) -> bool {
+    pub(crate) fn is_stranger(&self, peer: &Peer) -> bool {
         let rules = self.rules();
         let mut listed = [&rules.allowed_uids, &rules.audit_uids, &rules.consent_uids].into_iter();
         peer.uid != nix::unistd::geteuid().as_raw() && !listed.any(|uids| uids.contains(&peer.uid))
@@ -481,7 +486,7 @@ impl Gate {
     /// # Errors
     ///
     /// Refuses hooks, and users that are neither the daemon's own nor listed for it.
-    pub fn admit_operator(&self, peer: &Peer, sandbox: &Sandbox) -> Result<(), Refusal> {
+    pub(crate) fn admit_operator(&self, peer: &Peer, sandbox: &Sandbox) -> Result<(), Refusal> {
         if sandbox.is_hook(peer) {
             let message = "a hook may not answer for the operator";
             return Err(Refusal::new(Reason::CallerIsAHook, message));
@@ -510,7 +515,7 @@ impl Gate {
     /// # Errors
     ///
     /// Refuses hooks, and users that are neither the daemon's own nor listed.
-    pub fn admit_peer(&self, peer: &Peer, sandbox: &Sandbox) -> Result<(), Refusal> {
+    pub(crate) fn admit_peer(&self, peer: &Peer, sandbox: &Sandbox) -> Result<(), Refusal> {
         if sandbox.is_hook(peer) {
             return Err(Refusal::new(
                 Reason::CallerIsAHook,

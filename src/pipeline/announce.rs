@@ -3,7 +3,7 @@
 use tokio::{sync::mpsc, time::sleep_until};
 
 use super::{
-    Plan,
+    Plan, Run,
     record::{Audit, hex, known, unavailable},
 };
 use crate::{
@@ -25,31 +25,25 @@ use crate::{
 #[derive(Debug)]
 #[must_use]
 pub struct Announced {
-    /// Boxed because it is moved often. Each future would hold a copy for as long as the hook runs.
     plan: Box<Plan>,
 }
 
 impl Announced {
-    /// Returns the plan.
-    pub const fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
     /// Returns the task for a sandbox to start.
     pub(super) fn task(&self) -> HookTask<'_> {
         self.plan.task()
     }
 
-    /// Releases the resources for the hook's start.
-    pub(super) fn started(&mut self) {
-        self.plan.started();
-    }
-
-    /// Takes the sender of output chunks. There is none under a profile that redacts replies: a secret may begin in one
-    /// piece and end in the next, and all of the output is in the response.
-    pub fn take_chunks(&mut self) -> Option<mpsc::Sender<Chunk>> {
-        let chunks = self.plan.admitted.call.chunks.take();
-        chunks.filter(|_| !self.plan.policy.redact_output)
+    /// Returns the run and the sender of its output chunks, and releases the rest of the plan. The grants of a started hook
+    /// are in its ruleset or container, and its variables are its own: neither descriptors nor memory are held for them while
+    /// it runs.
+    ///
+    /// There is no sender under a profile that redacts replies: a secret may begin in one piece and end in the next, and all of
+    /// the output is in the response.
+    pub(super) fn started(self) -> (Box<Run>, Option<mpsc::Sender<Chunk>>) {
+        let Plan { chunks, run, .. } = *self.plan;
+        let chunks = chunks.filter(|_| !run.policy.redact_output);
+        (run, chunks)
     }
 }
 
@@ -62,11 +56,11 @@ impl Audit {
     /// not start.
     pub async fn start(&self, plan: Box<Plan>) -> Result<Announced, Stop> {
         self.ready()?;
-        let (cancel, deadline) = (plan.admitted.call.cancel.clone(), plan.deadline);
-        let uid = plan.admitted.call.peer.uid;
+        let Run { deadline, peer, .. } = *plan.run;
+        let cancel = plan.run.cancel.clone();
         let redaction = self.redaction().get();
         let written = async {
-            let (plan, record) = heavy::sized(uid, plan.stdin.len(), move || {
+            let (plan, record) = heavy::sized(peer.uid, plan.stdin.len(), move || {
                 let mut record = Record::Started(Box::new(started(&plan, &redaction)));
                 redaction.clean(&mut record);
                 (plan, record)
@@ -85,8 +79,9 @@ impl Audit {
             }
             written = written => written.map_err(|why| unavailable(&why.to_string()))?,
         };
-        if !plan.prepared.confines() {
-            let (hook, request) = (&plan.admitted.request.hook.name, &plan.admitted.request.id);
+        if !plan.run.prepared.confines() {
+            let request = &plan.run.request;
+            let (hook, request) = (&request.hook.name, &request.id);
             tracing::warn!(hook, request, "a hook runs UNCONFINED");
         }
         Ok(Announced { plan })
@@ -94,40 +89,39 @@ impl Audit {
 }
 
 fn started(plan: &Plan, redaction: &Redaction) -> record::Started {
-    let admitted = &plan.admitted;
-    let request = &admitted.request;
-    let call = &admitted.call;
+    let run = &*plan.run;
+    let request = &run.request;
     let digest = |d: &Digest| record::FileDigest {
         path: d.path.clone(),
         role: d.role.name().to_owned(),
         sha256: d.sha256.clone(),
     };
     record::Started {
-        axes: axes(plan),
-        backend: plan.prepared.backend.as_str().to_owned(),
-        command: record::CommandLine::new(&admitted.program.argv),
-        answered_by: admitted.answered_by.as_ref().map(known),
-        consent: admitted.consent,
+        axes: axes(run),
+        backend: run.prepared.backend.as_str().to_owned(),
+        command: record::CommandLine::new(&run.program.argv),
+        answered_by: plan.answered_by.as_ref().map(known),
+        consent: plan.consent,
         contract: request.contract.contract_name().to_owned(),
-        digests: admitted.program.digests.iter().map(digest).collect(),
+        digests: run.program.digests.iter().map(digest).collect(),
         environment: request.hook.variables(),
         event: redaction.event(&plan.stdin),
         event_bytes: plan.stdin.len() as u64,
         event_sha256: sha256(&plan.stdin),
         hook: request.hook.name.clone(),
         mode: request.contract.mode_name().to_owned(),
-        passed_over: plan.passed_over.iter().map(passed_over).collect(),
-        peer: known(&call.peer),
+        passed_over: run.passed_over.iter().map(passed_over).collect(),
+        peer: known(&run.peer),
         point: request.event.point.clone(),
-        profile: plan.policy.name.to_string(),
-        profile_digest: admitted.policy.digest.clone(),
-        program: admitted.program.path.display().to_string(),
+        profile: run.policy.name.to_string(),
+        profile_digest: run.policy.digest.clone(),
+        program: run.program.path.display().to_string(),
         request_id: request.id.clone(),
-        request_sha256: call.named.map(hex),
-        run_id: call.run_id.clone(),
+        request_sha256: plan.named.map(hex),
+        run_id: run.id.clone(),
         session: request.session.clone(),
-        timeout_ms: u64::try_from(plan.timeout.as_millis()).unwrap_or(u64::MAX),
-        unconfined: !plan.prepared.confines(),
+        timeout_ms: u64::try_from(run.timeout.as_millis()).unwrap_or(u64::MAX),
+        unconfined: !run.prepared.confines(),
         working_dir: request
             .hook
             .working_dir
@@ -144,10 +138,10 @@ fn passed_over(passed_over: &PassedOver) -> record::PassedOverLine {
     }
 }
 
-fn axes(plan: &Plan) -> Vec<AxisLine> {
-    plan.prepared
+fn axes(run: &Run) -> Vec<AxisLine> {
+    run.prepared
         .axes()
         .iter()
-        .map(|(axis, coverage)| AxisLine::new(axis, *plan.policy.demands.of(axis), coverage))
+        .map(|(axis, coverage)| AxisLine::new(axis, *run.policy.demands.of(axis), coverage))
         .collect()
 }

@@ -17,7 +17,7 @@ const ANSWER_EARLY: Duration = Duration::from_millis(250);
 
 /// Purpose of an admission.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Purpose {
+pub(crate) enum Purpose {
     /// A preview, without any record.
     Preview,
     /// A run of the hook.
@@ -26,7 +26,7 @@ pub enum Purpose {
 
 /// Context of a request's call.
 #[derive(Debug)]
-pub struct Call {
+pub(crate) struct Call {
     /// The time of its arrival.
     pub arrived: Instant,
     /// Ends the run when cancelled.
@@ -49,7 +49,7 @@ pub struct Call {
 
 impl Call {
     /// Returns the usable part of a wait, so that its end is still reported.
-    pub fn left(&self, wait: Duration) -> Duration {
+    pub(crate) fn left(&self, wait: Duration) -> Duration {
         let left = |caller| early(caller).saturating_sub(self.arrived.elapsed());
         self.caller_timeout
             .map_or(wait, |caller| wait.min(left(caller)))

@@ -5,7 +5,7 @@ use std::{borrow::Cow, sync::Arc};
 use jiff::Timestamp;
 use nix::errno::Errno;
 
-use super::Ended;
+use super::{Ended, Run};
 use crate::{
     consent::allowlist::command_line,
     contract::{Bearing, ContractEvent, End as ContractEnd, EndKind, Entry, Verdict},
@@ -13,54 +13,58 @@ use crate::{
     model::Command,
     process::{Captured, Cause},
     redact::{MARKER_BYTES, Redactor},
-    sandbox::End,
+    sandbox::{End, EndedHook},
     sys::WaitStatus,
 };
 
 /// A run's end and its verdict.
+///
+/// Only `Interpreted::of` makes one.
 #[derive(Debug)]
 pub struct Interpreted {
-    /// The end.
-    pub ended: Ended,
     /// The contract's own event.
-    pub event: Option<ContractEvent>,
+    pub(crate) event: Option<ContractEvent>,
+    /// The end of the hook.
+    pub(crate) hook: EndedHook,
     /// The outcome, in the terms of the reply.
-    pub outcome: record::OutcomeKind,
+    pub(crate) outcome: record::OutcomeKind,
     /// The redacted reply, where the profile redacts secrets.
-    pub redacted: Option<Redacted>,
+    pub(crate) redacted: Option<Redacted>,
+    /// The run.
+    pub(crate) run: Box<Run>,
     /// The verdict.
-    pub verdict: Verdict,
+    pub(crate) verdict: Verdict,
+    _ended: (),
 }
 
 /// Redacted output and verdict for a reply.
 #[derive(Debug)]
-pub struct Redacted {
+pub(crate) struct Redacted {
     redaction: Arc<Redaction>,
     /// The hook's redacted stderr.
-    pub stderr: RedactedOutput,
+    pub(crate) stderr: RedactedOutput,
     /// The hook's redacted stdout.
-    pub stdout: RedactedOutput,
+    pub(crate) stdout: RedactedOutput,
 }
 
 impl Redacted {
     /// Returns the redactor.
-    pub fn redactor(&self) -> &Redactor {
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "denials are known on Linux alone")
+    )]
+    pub(crate) fn redactor(&self) -> &Redactor {
         &self.redaction.redactor
     }
 }
 
 impl Interpreted {
-    /// Returns the size of the kept output, bytes.
-    pub(super) fn output_bytes(&self) -> usize {
-        self.ended.output_bytes()
-    }
-
     /// Reads a run's end under its contract. What the hook wrote is read as it is; secrets are taken out of what came of it.
-    pub fn of(ended: Ended, redaction: Arc<Redaction>) -> Self {
-        let admitted = &ended.announced.plan().admitted;
-        let request = &admitted.request;
+    pub(crate) fn of(ended: Ended, redaction: Arc<Redaction>) -> Self {
+        let Ended { hook, run, .. } = ended;
+        let request = &run.request;
         let nothing = Captured::default();
-        let (outcome, kind, stdout, stderr) = match &ended.end {
+        let (outcome, kind, stdout, stderr) = match &hook.end {
             End::ExecFailed(_) => (
                 record::OutcomeKind::ExecFailed,
                 EndKind::ExecFailed,
@@ -72,25 +76,25 @@ impl Interpreted {
                 (outcome, kind, &ran.stdout, &ran.stderr)
             }
         };
-        let (error, took) = match &ended.end {
+        let (error, took) = match &hook.end {
             End::ExecFailed(errno) => (Errno::from_raw(*errno).desc(), None),
             End::Ran(ran) => ("", Some(ran.wall)),
         };
         // As it is written, not as it was found.
         let command = match &request.hook.command {
             Command::Argv(argv) => {
-                command_line(argv).map_or_else(|| (&*admitted.command).into(), Cow::from)
+                command_line(argv).map_or_else(|| (&*run.command).into(), Cow::from)
             }
             Command::Line { text, .. } => Cow::from(text),
         };
         let moment = request.moment();
         let mut end = ContractEnd {
             at: Some(Timestamp::now()),
-            bearing: bearing(&ended, outcome),
+            bearing: bearing(&run, &hook, outcome),
             command: &command,
             duration: took,
             entry: Entry {
-                timeout: Some(admitted.timeout),
+                timeout: Some(run.timeout),
                 ..request.entry
             },
             error,
@@ -113,8 +117,7 @@ impl Interpreted {
         };
         let mut verdict = judge(room);
         let mut event = request.contract.event(&end);
-        let redacts = ended.announced.plan().policy.redact_output;
-        let redacted = redacts.then(|| {
+        let redacted = run.policy.redact_output.then(|| {
             let redactor = &redaction.redactor;
             verdict.redact(redactor);
             if verdict.text_bytes() > room {
@@ -131,22 +134,24 @@ impl Interpreted {
             }
         });
         Self {
+            _ended: (),
             event,
+            hook,
             outcome,
             redacted,
+            run,
             verdict,
-            ended,
         }
     }
 }
 
 /// Returns the known effect of confinement on an end.
-fn bearing(ended: &Ended, outcome: record::OutcomeKind) -> Bearing {
-    if !ended.announced.plan().prepared.confines() {
+fn bearing(run: &Run, hook: &EndedHook, outcome: record::OutcomeKind) -> Bearing {
+    if !run.prepared.confines() {
         Bearing::Unknown
-    } else if ended.denied.is_denied_a_process() {
+    } else if hook.denied.is_denied_a_process() {
         Bearing::ProcessDenied
-    } else if ended.denied.is_denied() || outcome == record::OutcomeKind::EscapeAttempt {
+    } else if hook.denied.is_denied() || outcome == record::OutcomeKind::EscapeAttempt {
         Bearing::Denied
     } else {
         Bearing::Confined

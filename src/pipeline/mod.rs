@@ -10,15 +10,21 @@ mod preview;
 mod record;
 mod run;
 
-pub use self::{
+pub(crate) use self::run::Ended;
+pub(crate) use self::{
     admit::{Admitted, Configuration, Gate, GateParts, OperatorHook, Rules},
-    announce::Announced,
     call::{Call, Purpose},
-    interpret::{Interpreted, Redacted},
-    plan::Plan,
+    interpret::Redacted,
+    plan::Run,
     preview::{Admission, Preview},
-    record::{About, Answer, Audit, Recorded, usage},
-    run::{Confined, Ended},
+    record::{About, Answer, usage},
+};
+pub use self::{
+    announce::Announced,
+    interpret::Interpreted,
+    plan::Plan,
+    record::{Audit, Recorded},
+    run::Confined,
 };
 
 use crate::{
@@ -33,19 +39,19 @@ use crate::{
 #[derive(Debug)]
 pub struct Pipeline {
     /// The admission stage.
-    pub gate: Gate,
+    pub(crate) gate: Gate,
     /// The audit journal.
-    pub audit: Audit,
+    pub(crate) audit: Audit,
     /// The store of tool results.
-    pub results: Results,
+    pub(crate) results: Results,
     /// The confinement backends.
-    pub sandbox: Sandbox,
+    pub(crate) sandbox: Sandbox,
 }
 
 impl Pipeline {
     /// Processes one request up to an audited answer.
     // Not `async` themselves, this and what it calls: such a function keeps what it was given until its end.
-    pub fn handle(
+    pub(crate) fn handle(
         &self,
         call: Call,
         request: Box<Request>,
@@ -61,7 +67,7 @@ impl Pipeline {
     }
 
     /// Previews one request: nothing is announced, started or recorded.
-    pub async fn preview(&self, call: Call, request: Box<Request>) -> Preview {
+    pub(crate) async fn preview(&self, call: Call, request: Box<Request>) -> Preview {
         let (id, version) = (request.id.clone(), request.contract.version());
         let mut admission = None;
         let outlook = self.plan(call, request, &mut admission).await;
@@ -82,12 +88,17 @@ impl Pipeline {
     }
 
     /// Answers a request that could not be understood.
-    pub async fn malformed(&self, about: About, refusal: Refusal) -> Recorded {
+    pub(crate) async fn malformed(&self, about: About, refusal: Refusal) -> Recorded {
         self.audit.refuse(about, refusal.into()).await
     }
 
     /// Answers a request that is not run for a reason that lies outside of it.
-    pub async fn refuse(&self, call: &Call, request: &Request, refusal: Refusal) -> Recorded {
+    pub(crate) async fn refuse(
+        &self,
+        call: &Call,
+        request: &Request,
+        refusal: Refusal,
+    ) -> Recorded {
         self.audit
             .refuse(About::request(call, request), refusal.into())
             .await
@@ -102,7 +113,7 @@ impl Pipeline {
         let confined = Box::pin(self.confine(call, request));
         async {
             let ended = confined.await?.run().await?;
-            let (bytes, uid) = (ended.output_bytes(), ended.uid());
+            let (bytes, uid) = (ended.hook.end.output_bytes(), ended.run.peer.uid);
             let redaction = self.audit.redaction().get();
             let read = move || Box::new(Interpreted::of(ended, redaction));
             Ok(Box::pin(heavy::sized(uid, bytes, read)).await)

@@ -6,42 +6,82 @@ use std::{
 };
 
 use bytes::Bytes;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
-use super::{Admitted, Purpose};
+use super::{Admitted, Call, Purpose, places::Place};
 use crate::{
-    model::InvalidField,
+    consent::Program,
+    model::{Consent, InvalidField, Peer},
     policy::{
         Policy,
         environment::Variables,
         narrow::{Bindings, narrow},
     },
+    process::Chunk,
     refusal::{Fact, Reason, Refusal, Stop},
+    request::Request,
     sandbox::{Asked, Confirmation, HookTask, Opened, PassedOver, Prepared, Sandbox, Selected},
+    util::shares::Share,
 };
 
-/// Everything that is decided about a run before it is announced.
+/// A run as planned: what each later stage and the reply read.
+///
+/// Only [`Plan::resolve`] makes one. Every stage value from the plan on carries it beside what that stage adds.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// The time of the request's arrival.
+    pub(crate) arrived: Instant,
+    /// Ends the run when cancelled.
+    pub(crate) cancel: CancellationToken,
+    /// The command as the allowlist spells it.
+    pub(crate) command: String,
+    /// The deadline of the run.
+    pub(crate) deadline: Instant,
+    /// The request's share of the memory for all requests in work.
+    pub(crate) held: Arc<Share>,
+    /// The run's id.
+    pub(crate) id: String,
+    /// The backends before its own in the operator's order, each with its reason.
+    pub(crate) passed_over: Vec<PassedOver>,
+    /// The caller.
+    pub(crate) peer: Peer,
+    /// The profile, narrowed by the request, with the workspace and the source bound.
+    pub(crate) policy: Policy,
+    /// The backend's instructions.
+    pub(crate) prepared: Prepared,
+    /// The program.
+    pub(crate) program: Program,
+    /// The time in the queue.
+    pub(crate) queued: Duration,
+    /// The request.
+    pub(crate) request: Box<Request>,
+    /// The wall time from arrival to `deadline`.
+    pub(crate) timeout: Duration,
+    _place: Place,
+}
+
+/// A run, with what its announcement and its start take.
 #[derive(Debug)]
 pub struct Plan {
-    /// The request, as admitted.
-    pub admitted: Admitted,
+    /// The peer that approved it, if any.
+    pub(crate) answered_by: Option<Peer>,
+    /// The sender of output chunks.
+    pub(crate) chunks: Option<mpsc::Sender<Chunk>>,
     /// The proof of the policy on this host.
-    pub confirmation: Arc<Confirmation>,
-    /// The deadline of the run.
-    pub deadline: Instant,
+    pub(crate) confirmation: Arc<Confirmation>,
+    /// The consent by which it may run.
+    pub(crate) consent: Consent,
     /// The hook's environment.
-    pub environment: Variables,
+    pub(crate) environment: Variables,
+    /// SHA-256 of the request without environment values, if it has an idempotency key.
+    pub(crate) named: Option<[u8; 32]>,
     /// The files it reaches.
-    pub opened: Opened,
-    /// The backends before its own in the operator's order, each with its reason.
-    pub passed_over: Vec<PassedOver>,
-    /// The profile, narrowed by the request, with the workspace and the source bound.
-    pub policy: Policy,
-    /// The backend's instructions.
-    pub prepared: Prepared,
+    pub(crate) opened: Opened,
+    /// The run. Boxed: it is held for as long as the hook runs, and moved often.
+    pub(crate) run: Box<Run>,
     /// The hook's stdin.
-    pub stdin: Bytes,
-    /// The wall time from arrival to `deadline`.
-    pub timeout: Duration,
+    pub(crate) stdin: Bytes,
 }
 
 impl Plan {
@@ -51,7 +91,7 @@ impl Plan {
     ///
     /// Refuses what widens the profile, what no backend enforces or has proved, confinement that is not confirmed where the
     /// request requires it, and paths that cannot be opened.
-    pub async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Box<Self>, Stop> {
+    pub(crate) async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Box<Self>, Stop> {
         let request = &admitted.request;
         let base = &admitted.policy;
         let bound = Bindings {
@@ -97,41 +137,73 @@ impl Plan {
             },
         )?;
         let stdin = request.contract.stdin(&request.event, &request.envelope)?;
-        let (deadline, timeout) = (admitted.deadline, admitted.timeout);
-        Ok(Box::new(Self {
-            confirmation,
+        let Admitted {
+            answered_by,
+            call,
+            command,
+            consent,
             deadline,
-            environment,
-            opened,
+            place,
+            policy: _,
+            program,
+            queued,
+            request,
+            timeout,
+        } = admitted;
+        let Call {
+            arrived,
+            cancel,
+            caller_timeout: _,
+            chunks,
+            held,
+            named,
+            peer,
+            purpose: _,
+            run_id: id,
+        } = call;
+        let run = Box::new(Run {
+            _place: place,
+            arrived,
+            cancel,
+            command,
+            deadline,
+            held,
+            id,
             passed_over,
+            peer,
             policy,
             prepared,
-            stdin,
+            program,
+            queued,
+            request,
             timeout,
-            admitted,
+        });
+        Ok(Box::new(Self {
+            answered_by,
+            chunks,
+            confirmation,
+            consent,
+            environment,
+            named,
+            opened,
+            run,
+            stdin,
         }))
     }
 
     /// Returns the task for a sandbox to start.
     pub(super) fn task(&self) -> HookTask<'_> {
-        let call = &self.admitted.call;
+        let run = &*self.run;
         HookTask {
-            caller: call.peer,
-            cancel: &call.cancel,
-            deadline: self.deadline,
+            caller: run.peer,
+            cancel: &run.cancel,
+            deadline: run.deadline,
             environment: &self.environment,
             opened: &self.opened,
-            policy: &self.policy,
-            prepared: &self.prepared,
-            program: &self.admitted.program,
+            policy: &run.policy,
+            prepared: &run.prepared,
+            program: &run.program,
             stdin: &self.stdin,
         }
-    }
-
-    /// Releases the resources for its hook's start. Its grants are in its ruleset or container, and its variables are
-    /// its own: neither descriptors nor memory are held for them while it runs.
-    pub(super) fn started(&mut self) {
-        self.environment = Variables::default();
-        self.opened = Opened::default();
     }
 }

@@ -9,7 +9,7 @@ use crate::{consent::allowlist::Digest, model::Consent, refusal::Stop};
 ///
 /// It can be told and nothing else: there is no way from it to a run.
 #[derive(Debug)]
-pub struct Preview {
+pub(crate) struct Preview {
     /// The admission; `None` where it was refused.
     pub admission: Option<Admission>,
     /// The contract's version.
@@ -21,7 +21,7 @@ pub struct Preview {
 
 /// Admission of a request that may run.
 #[derive(Clone, Debug)]
-pub struct Admission {
+pub(crate) struct Admission {
     /// The program as resolved, and its arguments.
     pub argv: Vec<OsString>,
     /// The consent by which it may run.
@@ -52,7 +52,7 @@ impl Preview {
     }
 
     /// Returns the plan by which it would run, or why it would not.
-    pub fn outlook(&self) -> Result<&Plan, &Stop> {
+    pub(crate) fn outlook(&self) -> Result<&Plan, &Stop> {
         self.outlook.as_deref()
     }
 }

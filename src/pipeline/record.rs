@@ -4,7 +4,7 @@ use std::{io, path::Path, time::Duration};
 
 use tokio::{sync::watch, time::timeout};
 
-use super::{Call, Ended, Interpreted};
+use super::{Call, Interpreted, Run};
 use crate::{
     consent::allowlist::typed,
     contract::Json,
@@ -20,7 +20,7 @@ use crate::{
     process::Captured,
     refusal::{Fact, Reason, Refusal, Stop, chain},
     request::Request,
-    sandbox::End,
+    sandbox::{End, EndedHook},
     util::heavy,
 };
 
@@ -38,7 +38,7 @@ const RECORD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An answer whose record is written.
 ///
-/// Only [`Audit::end`] and [`Audit::refuse`] make one, so an answer cannot be given unaudited.
+/// Only `Audit::end` and `Audit::refuse` make one, so an answer cannot be given unaudited.
 #[derive(Debug)]
 #[must_use]
 pub struct Recorded {
@@ -48,7 +48,7 @@ pub struct Recorded {
 
 /// The answer to a request.
 #[derive(Debug)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// Something broke on our side.
     Fault,
     /// The hook ran to an end.
@@ -64,19 +64,19 @@ pub enum Answer {
 
 impl Recorded {
     /// Returns the answer.
-    pub const fn answer(&self) -> &Answer {
+    pub(crate) const fn answer(&self) -> &Answer {
         &self.answer
     }
 
     /// Returns the request's id.
-    pub fn request_id(&self) -> &str {
+    pub(crate) fn request_id(&self) -> &str {
         &self.request_id
     }
 }
 
 /// Caller and command of a refused request, as far as known.
 #[derive(Clone, Debug)]
-pub struct About {
+pub(crate) struct About {
     command: Option<record::CommandLine>,
     contract: &'static str,
     count: Option<u64>,
@@ -91,7 +91,7 @@ pub struct About {
 
 impl About {
     /// Describes a decoded request and its caller.
-    pub fn request(call: &Call, request: &Request) -> Self {
+    pub(crate) fn request(call: &Call, request: &Request) -> Self {
         let command = match &request.hook.command {
             Command::Argv(argv) => record::CommandLine::new(argv),
             Command::Line { shell: _, text } => record::CommandLine::new(&[text.into()]),
@@ -108,7 +108,7 @@ impl About {
     }
 
     /// Describes the caller of a request that could not be decoded.
-    pub fn malformed(call: &Call, request_id: &str) -> Self {
+    pub(crate) fn malformed(call: &Call, request_id: &str) -> Self {
         Self {
             command: None,
             contract: "",
@@ -125,7 +125,7 @@ impl About {
 
     /// Notes which contract and point were named.
     #[must_use]
-    pub fn at(self, contract: &'static str, point: String) -> Self {
+    pub(crate) fn at(self, contract: &'static str, point: String) -> Self {
         Self {
             contract,
             point,
@@ -135,7 +135,7 @@ impl About {
 
     /// Sets the number of refusals of the same caller in one record.
     #[must_use]
-    pub fn counting(self, count: u64) -> Self {
+    pub(crate) fn counting(self, count: u64) -> Self {
         Self {
             count: Some(count),
             ..self
@@ -149,7 +149,7 @@ impl Audit {
     /// # Errors
     ///
     /// Returns the error of starting it.
-    pub fn new(journal: Journal, redaction: Redaction) -> io::Result<Self> {
+    pub(crate) fn new(journal: Journal, redaction: Redaction) -> io::Result<Self> {
         let current = CurrentRedaction::default();
         current.replace(redaction);
         Ok(Self {
@@ -160,17 +160,17 @@ impl Audit {
     }
 
     /// Returns where the journal is.
-    pub fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         self.writer.directory()
     }
 
     /// Returns the redaction that holds now, and will hold when it is replaced.
-    pub const fn redaction(&self) -> &CurrentRedaction {
+    pub(crate) const fn redaction(&self) -> &CurrentRedaction {
         &self.redaction
     }
 
     /// Returns the current problem of the journal and its changes.
-    pub const fn problem(&self) -> &watch::Receiver<Option<Problem>> {
+    pub(crate) const fn problem(&self) -> &watch::Receiver<Option<Problem>> {
         self.writer.problem()
     }
 
@@ -179,7 +179,7 @@ impl Audit {
     /// # Errors
     ///
     /// Refuses while an end could not be written.
-    pub fn ready(&self) -> Result<(), Refusal> {
+    pub(crate) fn ready(&self) -> Result<(), Refusal> {
         match &*self.problem().borrow() {
             Some(problem) => Err(unavailable(&problem.why)),
             None => Ok(()),
@@ -191,7 +191,7 @@ impl Audit {
     /// # Errors
     ///
     /// Refuses what was started, an id under which something else was, and where the journal cannot be read.
-    pub async fn is_new(&self, call: &Call, request_id: &str) -> Result<(), Refusal> {
+    pub(crate) async fn is_new(&self, call: &Call, request_id: &str) -> Result<(), Refusal> {
         let Some(named) = call.named else {
             return Ok(());
         };
@@ -205,17 +205,11 @@ impl Audit {
     }
 
     /// Writes the end record of a run.
-    pub async fn end(&self, interpreted: Box<Interpreted>) -> Recorded {
-        let request_id = interpreted
-            .ended
-            .announced
-            .plan()
-            .admitted
-            .request
-            .id
-            .clone();
+    pub(crate) async fn end(&self, interpreted: Box<Interpreted>) -> Recorded {
+        let request_id = interpreted.run.request.id.clone();
         let redaction = self.redaction.get();
-        let (bytes, uid) = (interpreted.output_bytes(), interpreted.ended.uid());
+        let Interpreted { hook, run, .. } = &*interpreted;
+        let (bytes, uid) = (hook.end.output_bytes(), run.peer.uid);
         let (interpreted, record) = heavy::sized(uid, bytes, move || {
             let mut record = Record::Ended(Box::new(ended(&interpreted, &redaction)));
             redaction.clean(&mut record);
@@ -236,7 +230,7 @@ impl Audit {
     }
 
     /// Writes down that a request was not run, and why.
-    pub async fn refuse(&self, about: About, stop: Stop) -> Recorded {
+    pub(crate) async fn refuse(&self, about: About, stop: Stop) -> Recorded {
         let redaction = self.redaction.get();
         let released = matches!(&stop, Stop::Refusal(refusal) if refusal.is_released());
         let (reason, message, answer) = match stop {
@@ -337,13 +331,8 @@ pub(super) const fn known(peer: &Peer) -> record::PeerLine {
 }
 
 fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
-    let Ended {
-        announced,
-        denied,
-        end,
-        setup,
-    } = &interpreted.ended;
-    let plan = announced.plan();
+    let Interpreted { hook, run, .. } = interpreted;
+    let EndedHook { denied, end, setup } = hook;
     let nothing = Captured::default();
     let (stdout, stderr) = match end {
         End::Ran(ran) => (&ran.stdout, &ran.stderr),
@@ -359,19 +348,19 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
             .iter()
             .map(|e| format!("{}={}", e.check, e.observed))
             .collect(),
-        exit_code: interpreted.ended.exit_code(),
+        exit_code: end.exit_code(),
         outcome: interpreted.outcome,
         released: true,
-        run_id: plan.admitted.call.run_id.clone(),
-        signal: interpreted.ended.signal(),
+        run_id: run.id.clone(),
+        signal: end.signal(),
         stderr: stream(stderr, redaction.output(capture.stderr, stderr)),
         stdout: stream(stdout, redaction.output(capture.stdout, stdout)),
         measures: {
-            let request = &plan.admitted.request;
+            let request = &run.request;
             request.contract.measures(&request.event.point, verdict)
         },
-        unconfined: !plan.prepared.confines(),
-        usage: usage(&interpreted.ended),
+        unconfined: !run.prepared.confines(),
+        usage: usage(run, hook),
         event: interpreted.event.as_ref().map(|event| record::EventLine {
             fields: event.unquoted(),
             name: event.name.to_owned(),
@@ -381,7 +370,7 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
             contexts: verdict.additional_context.len(),
             decision: verdict.decision.as_str().to_owned(),
             failed: verdict.failed,
-            only_looked_on: plan.admitted.request.only_looks_on,
+            only_looked_on: run.request.only_looks_on,
             skip_reason: verdict.skip.map(|skip| skip.as_string()),
             summary_sha256: verdict.summary.as_ref().map(|text| sha256(text.as_bytes())),
             updated_input_sha256: digest(verdict.updated_input.as_ref()),
@@ -393,25 +382,21 @@ fn ended(interpreted: &Interpreted, redaction: &Redaction) -> record::Ended {
 }
 
 /// Returns the resource usage of a run.
-pub fn usage(ended: &Ended) -> record::Usage {
+pub(crate) fn usage(run: &Run, hook: &EndedHook) -> record::Usage {
     let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-    let admitted = &ended.announced.plan().admitted;
-    let before_release = ended
-        .setup
-        .released
-        .saturating_duration_since(admitted.call.arrived);
-    let (run, leader) = match &ended.end {
+    let before_release = hook.setup.released.saturating_duration_since(run.arrived);
+    let (wall, leader) = match &hook.end {
         End::Ran(ran) => (ran.wall, ran.leader),
         End::ExecFailed(_) => (Duration::ZERO, None),
     };
     record::Usage {
         max_rss_bytes: leader.map_or(0, |leader| leader.max_rss_bytes),
-        queue_us: micros(admitted.queued),
-        run_us: micros(run),
-        setup_us: micros(before_release.saturating_sub(admitted.queued)),
+        queue_us: micros(run.queued),
+        run_us: micros(wall),
+        setup_us: micros(before_release.saturating_sub(run.queued)),
         system_us: leader.map_or(0, |leader| micros(leader.system)),
         user_us: leader.map_or(0, |leader| micros(leader.user)),
-        wall_us: micros(before_release + run),
+        wall_us: micros(before_release + wall),
     }
 }
 

@@ -13,11 +13,11 @@ use super::{Access, GrantPlace, Policy};
 use crate::model::{Hook, InvalidField, is_plain};
 
 /// The nesting depth: how many hooks led to this process. A runtime that a hook starts passes it on with its own requests.
-pub const DEPTH: &str = "HOOKJAIL_DEPTH";
+pub(crate) const DEPTH: &str = "HOOKJAIL_DEPTH";
 
 /// The variables of a run but for those that name its scratch directory.
 #[derive(Clone, Debug, Default)]
-pub struct Variables(BTreeMap<OsString, OsString>);
+pub(crate) struct Variables(BTreeMap<OsString, OsString>);
 
 impl Variables {
     /// Merges the variables of profile, hook and request, and sets the nesting depth. What the operator configured for the hook
@@ -27,7 +27,7 @@ impl Variables {
     ///
     /// A variable of the request is not on the profile's list or is one that no list can open, one of the configuration
     /// is one that not even a profile can set, or one of either contains a NUL byte.
-    pub fn resolve(policy: &Policy, hook: &Hook, depth: u32) -> Result<Self, InvalidField> {
+    pub(crate) fn resolve(policy: &Policy, hook: &Hook, depth: u32) -> Result<Self, InvalidField> {
         let mut all: BTreeMap<OsString, OsString> = policy
             .environment
             .set
@@ -93,12 +93,12 @@ impl Variables {
     }
 
     /// Returns the names of the whole environment, sorted.
-    pub fn names(&self) -> Vec<OsString> {
+    pub(crate) fn names(&self) -> Vec<OsString> {
         self.with_scratch(Path::new("")).into_keys().collect()
     }
 
     /// Returns the whole environment, sorted by name. `TMPDIR` is `scratch`, and so is `HOME` where the profile has no other.
-    pub fn with_scratch(&self, scratch: &Path) -> BTreeMap<OsString, OsString> {
+    pub(crate) fn with_scratch(&self, scratch: &Path) -> BTreeMap<OsString, OsString> {
         let mut all = self.0.clone();
         all.entry("HOME".into()).or_insert_with(|| scratch.into());
         all.insert("TMPDIR".into(), scratch.into());
@@ -140,7 +140,7 @@ fn executable<'a>(policy: &Policy, path: &'a OsStr) -> Vec<&'a Path> {
 }
 
 /// Returns whether a request under a profile can set a variable.
-pub fn admits(policy: &Policy, name: &str) -> bool {
+pub(crate) fn admits(policy: &Policy, name: &str) -> bool {
     if name == "PATH" && policy.environment.caller_path {
         return true;
     }

@@ -1,14 +1,15 @@
 //! Profiles and what they become: profile files → [`Policy`] → plan. Pure: knows neither tokio nor tonic nor the kernel.
 
-pub mod environment;
-pub mod explain;
-pub mod forbidden;
-pub mod learned;
-pub mod located;
+pub(crate) mod environment;
+pub(crate) mod explain;
+pub(crate) mod forbidden;
+#[cfg(target_os = "linux")]
+pub(crate) mod learned;
+pub(crate) mod located;
 pub mod narrow;
 pub mod profile;
 pub mod registry;
-pub mod rights;
+pub(crate) mod rights;
 mod start;
 pub(crate) mod units;
 mod workspace_roots;

@@ -202,7 +202,7 @@ const CHANGE: FileRights = READ.and(FileRights::of(&[
 ]));
 
 /// Rights that mean something on a file itself; the others are rights of directories.
-pub const OF_FILES: FileRights = FileRights::of(&[
+pub(crate) const OF_FILES: FileRights = FileRights::of(&[
     FileRight::Execute,
     FileRight::IoctlDevice,
     FileRight::ReadFile,

@@ -17,7 +17,7 @@ const TAIL: usize = 64 * 1024;
 
 /// An output stream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Stream {
+pub(crate) enum Stream {
     /// Standard error.
     Stderr,
     /// Standard output.
@@ -25,11 +25,11 @@ pub enum Stream {
 }
 
 /// A chunk of output, for callers that watch a run.
-pub type Chunk = (Stream, Bytes);
+pub(crate) type Chunk = (Stream, Bytes);
 
 /// Captured output of one stream. It has the first bytes, the last bytes beyond the cap, and the total.
 #[derive(Debug, Default)]
-pub struct Captured {
+pub(crate) struct Captured {
     /// The first bytes, up to the cap.
     pub head: Vec<u8>,
     /// The last bytes, up to 64 KiB, if the output was longer than the cap. They overlap nothing of `head`.
@@ -40,7 +40,7 @@ pub struct Captured {
 
 impl Captured {
     /// Returns whether the output was longer than `head`.
-    pub fn truncated(&self) -> bool {
+    pub(crate) fn truncated(&self) -> bool {
         self.total > self.head.len() as u64
     }
 }

@@ -29,7 +29,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 
 /// The thread that kills at deadlines. It ends when this is dropped.
 #[derive(Debug)]
-pub struct Deadlines {
+pub(crate) struct Deadlines {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -54,12 +54,16 @@ struct State {
 
 /// Result of a kill at a deadline.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Kill {
+pub(crate) enum Kill {
     /// Nothing to kill, or it had ended by itself.
     NotNeeded,
     /// The signal was sent to a live process.
     Sent,
     /// A process exists, but the kernel has not reported its id yet.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "elsewhere a start returns the id")
+    )]
     TooSoon,
 }
 
@@ -84,7 +88,7 @@ struct Left {
 /// Resources of a process group. It has a place in the keeper's table, and whatever must not be used again while anything of the
 /// group lives.
 #[derive(Debug)]
-pub struct Hold {
+pub(crate) struct Hold {
     _kept: Option<Arc<dyn fmt::Debug + Send + Sync>>,
     place: Place,
     shared: Arc<Shared>,
@@ -93,7 +97,7 @@ pub struct Hold {
 /// A kill scheduled for a deadline. Dropping it cancels the kill.
 #[derive(Debug)]
 #[must_use]
-pub struct Armed {
+pub(crate) struct Armed {
     fired: Arc<AtomicBool>,
     key: (Instant, u64),
     shared: Arc<Shared>,
@@ -105,7 +109,7 @@ impl Deadlines {
     /// # Errors
     ///
     /// Returns the error of starting it.
-    pub fn start(keeper: Arc<Keeper>) -> io::Result<Self> {
+    pub(crate) fn start(keeper: Arc<Keeper>) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             changed: Condvar::new(),
             keeper,
@@ -122,7 +126,7 @@ impl Deadlines {
     }
 
     /// Reserves a process group's resources until all of it is dead. `None` if the keeper can watch no more groups.
-    pub fn hold(&self, kept: Option<Arc<dyn fmt::Debug + Send + Sync>>) -> Option<Hold> {
+    pub(crate) fn hold(&self, kept: Option<Arc<dyn fmt::Debug + Send + Sync>>) -> Option<Hold> {
         Some(Hold {
             _kept: kept,
             place: self.shared.keeper.place()?,
@@ -145,18 +149,22 @@ impl Drop for Deadlines {
 
 impl Hold {
     /// Returns the keeper's entry, into which the group is written.
-    pub fn entry(&self) -> &'static AtomicI32 {
+    pub(crate) fn entry(&self) -> &'static AtomicI32 {
         self.place.entry()
     }
 
     /// Returns where and how the group is recorded for the next daemon. The record has the group's uid, and whether filters
     /// decide about its calls.
-    pub fn note(&self, uid: u32, filtered: bool) -> Option<Note> {
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "groups that are left are found on Linux alone")
+    )]
+    pub(crate) fn note(&self, uid: u32, filtered: bool) -> Option<Note> {
         self.place.note(uid, filtered)
     }
 
     /// Schedules `kill` for a deadline. It runs on a thread on which it must not block.
-    pub fn arm(&self, at: Instant, kill: impl Fn() -> Kill + Send + 'static) -> Armed {
+    pub(crate) fn arm(&self, at: Instant, kill: impl Fn() -> Kill + Send + 'static) -> Armed {
         let fired = Arc::new(AtomicBool::new(false));
         let mut state = self.shared.lock();
         state.next += 1;
@@ -180,7 +188,7 @@ impl Hold {
     }
 
     /// Leaves a killed group to be reaped whenever it ends. Its resources stay occupied until then.
-    pub fn leave(self, group: Pid) {
+    pub(crate) fn leave(self, group: Pid) {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
         if !state.closed {
@@ -192,7 +200,7 @@ impl Hold {
 
 impl Armed {
     /// Cancels the kill; returns whether it was sent before. From then on the group may be reaped: no signal follows.
-    pub fn disarm(self) -> bool {
+    pub(crate) fn disarm(self) -> bool {
         // The lock is held while a signal is sent.
         self.shared.lock().alarms.remove(&self.key);
         self.fired.load(Ordering::Acquire)

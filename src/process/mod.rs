@@ -6,8 +6,10 @@ mod capture;
 mod deadlines;
 mod running;
 
-pub use self::{
+#[cfg(target_os = "linux")]
+pub(crate) use self::deadlines::Armed;
+pub(crate) use self::{
     capture::{Captured, Chunk, Stream},
-    deadlines::{Armed, Deadlines, Hold, Kill},
+    deadlines::{Deadlines, Hold, Kill},
     running::{Cause, Ended, Pipes, Running, Supervision},
 };

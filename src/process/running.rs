@@ -34,7 +34,7 @@ const REAP: Duration = Duration::from_secs(5);
 
 /// The daemon's ends of a child's pipes.
 #[derive(Debug)]
-pub struct Pipes {
+pub(crate) struct Pipes {
     /// Read end of its standard error.
     pub stderr: pipe::Receiver,
     /// Write end of its standard input, and the rest of the event. `None` where all of it went into the pipe already.
@@ -45,7 +45,7 @@ pub struct Pipes {
 
 /// Conditions that end a run besides the child's own end.
 #[derive(Debug)]
-pub struct Supervision {
+pub(crate) struct Supervision {
     /// Ends the run when cancelled.
     pub cancel: CancellationToken,
     /// Receiver of output as it comes, if any.
@@ -62,7 +62,7 @@ pub struct Supervision {
 
 /// Cause of a run's end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Cause {
+pub(crate) enum Cause {
     /// The caller's cancellation.
     Canceled,
     /// Our deadline.
@@ -70,6 +70,10 @@ pub enum Cause {
     /// The child's own end.
     Itself,
     /// The kernel's out-of-memory killer: the run needed more than its limit.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "memory is limited in containers alone")
+    )]
     OutOfMemory,
     /// Too much output, under a profile that then ends the run.
     OutputLimit,
@@ -77,7 +81,7 @@ pub enum Cause {
 
 /// A run's end: facts only.
 #[derive(Debug)]
-pub struct Ended {
+pub(crate) struct Ended {
     /// Cause of the end.
     pub cause: Cause,
     /// End and resource usage of the first process. `None` if it could not be waited for within bounds.
@@ -88,15 +92,13 @@ pub struct Ended {
     pub stderr: Captured,
     /// Captured stdout.
     pub stdout: Captured,
-    /// Whether every process of the tree is known to be dead and reaped.
-    pub tree_reaped: bool,
     /// Time from release to the death of the tree.
     pub wall: Duration,
 }
 
 /// A started child with its process group. Dropping it kills the tree.
 #[derive(Debug)]
-pub struct Running {
+pub(crate) struct Running {
     /// The kill armed at its launch. Declared before the group, which may be reaped once it is dropped.
     launch: Option<Armed>,
     group: Group,
@@ -124,7 +126,7 @@ impl Running {
     /// # Errors
     ///
     /// Returns the error of having the runtime watch the child; the tree is then killed.
-    pub fn new(
+    pub(crate) fn new(
         pid: i32,
         child: Process,
         pipes: Pipes,
@@ -156,27 +158,24 @@ impl Running {
     }
 
     /// Sets the cause for which it was killed already.
+    #[cfg(target_os = "linux")]
     #[must_use]
-    pub fn killed_for(mut self, cause: Cause) -> Self {
+    pub(crate) fn killed_for(mut self, cause: Cause) -> Self {
         self.killed = Some(cause);
         self
     }
 
     /// Kills the first process of a container instead of the child. The child is the container's runtime, which cleans up after
     /// the container, and ends.
+    #[cfg(target_os = "linux")]
     #[must_use]
-    pub fn of_container(mut self, first: Process) -> Self {
+    pub(crate) fn of_container(mut self, first: Process) -> Self {
         self.group.first = Some(Arc::new(first));
         self
     }
 
-    /// Returns the first process's id. It stays valid until the run has ended: the process is reaped nowhere else.
-    pub fn pid(&self) -> i32 {
-        self.group.id.as_raw()
-    }
-
     /// Writes the rest of the event and waits for the end of the whole tree.
-    pub async fn finish(self, supervision: Supervision) -> Ended {
+    pub(crate) async fn finish(self, supervision: Supervision) -> Ended {
         let Supervision {
             cancel,
             chunks,
@@ -248,7 +247,7 @@ impl Running {
         };
         group.kill();
         let leader = group.reap_leader(&watched).await;
-        let tree_reaped = group.reap().await && leader.is_some();
+        group.reap().await;
         let wall = released.elapsed();
         let mut output_held_open = false;
         if reading {
@@ -291,13 +290,13 @@ impl Running {
             output_held_open,
             stderr: stderr.finish(),
             stdout: stdout.finish(),
-            tree_reaped,
             wall,
         }
     }
 
     /// Waits for the child's end, ignoring its output, and kills it at a deadline. Reaps the tree; returns how the child ended.
-    pub async fn wait(mut self, deadline: Instant) -> Option<Reaped> {
+    #[cfg(target_os = "linux")]
+    pub(crate) async fn wait(mut self, deadline: Instant) -> Option<Reaped> {
         let armed = self.group.arm(deadline);
         drop(self.launch.take());
         // Too late is killed, too.
@@ -310,7 +309,7 @@ impl Running {
 
     /// Kills and reaps the tree of a child that must not run on. Returns whether it had been killed before, for its deadline or
     /// cancellation.
-    pub async fn abort(mut self) -> bool {
+    pub(crate) async fn abort(mut self) -> bool {
         let late = self.launch.take().is_some_and(Armed::disarm);
         let killed = late || self.killed.is_some();
         self.end().await;

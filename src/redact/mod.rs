@@ -5,7 +5,7 @@
 
 mod forms;
 mod json;
-pub mod secret;
+pub(crate) mod secret;
 
 use std::{borrow::Cow, fmt, ops::Range};
 
@@ -19,11 +19,11 @@ use self::secret::{Needle, Secret};
 const PATTERN_REACH: usize = 4096;
 
 /// The longest marker for a secret, of which one byte may have been found.
-pub const MARKER_BYTES: usize = secret::MAX_NAME + "[redacted:]".len();
+pub(crate) const MARKER_BYTES: usize = secret::MAX_NAME + "[redacted:]".len();
 
 /// Replaces every occurrence of the registered secrets by `[redacted:NAME]`.
 #[derive(Default)]
-pub struct Redactor {
+pub(crate) struct Redactor {
     literals: Option<AhoCorasick>,
     markers: Vec<String>,
     /// The secret of each literal.
@@ -44,7 +44,7 @@ impl fmt::Debug for Redactor {
 
 /// The ends at which a text was cut.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Cut {
+pub(crate) struct Cut {
     /// Something stood before it.
     pub before: bool,
     /// Something followed.
@@ -53,7 +53,7 @@ pub struct Cut {
 
 /// Making a redactor failed.
 #[derive(Debug, thiserror::Error)]
-pub enum RedactorError {
+pub(crate) enum RedactorError {
     /// A secret would stand in the texts that it is taken out of.
     #[error(
         "the secret `{secret}` is part of `{marker}`, which stands where a secret was; change its value or that name"
@@ -75,7 +75,7 @@ impl Redactor {
     /// # Errors
     ///
     /// A secret is part of what stands in the place of one, or all are too large.
-    pub fn new(secrets: Vec<Secret>) -> Result<Self, RedactorError> {
+    pub(crate) fn new(secrets: Vec<Secret>) -> Result<Self, RedactorError> {
         let markers: Vec<_> = secrets.iter().map(Secret::marker).collect();
         let (mut literals, mut owners, mut patterns) = (Vec::new(), Vec::new(), Vec::new());
         for (owner, secret) in secrets.into_iter().enumerate() {
@@ -120,19 +120,19 @@ impl Redactor {
     }
 
     /// Returns whether nothing is registered.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.markers.is_empty()
     }
 
     /// Returns how much of a text at most is dropped at a cut end.
-    pub const fn reach(&self) -> usize {
+    pub(crate) const fn reach(&self) -> usize {
         self.reach
     }
 
     /// Returns bytes without secrets.
     ///
     /// At a cut end, as much is dropped as the part of a secret could be long that lies on this side of the cut.
-    pub fn bytes<'a>(&self, bytes: &'a [u8], cut: Cut) -> Cow<'a, [u8]> {
+    pub(crate) fn bytes<'a>(&self, bytes: &'a [u8], cut: Cut) -> Cow<'a, [u8]> {
         if self.is_empty() {
             return Cow::Borrowed(bytes);
         }
@@ -169,7 +169,7 @@ impl Redactor {
     }
 
     /// Returns a text without secrets.
-    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+    pub(crate) fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.bytes(text.as_bytes(), Cut::default()) {
             Cow::Borrowed(_) => Cow::Borrowed(text),
             // Of a secret that is no UTF-8, a part could be; what is left of its neighbours need not be any more.
@@ -178,7 +178,7 @@ impl Redactor {
     }
 
     /// Takes secrets out of a text.
-    pub fn clean(&self, text: &mut String) {
+    pub(crate) fn clean(&self, text: &mut String) {
         if let Cow::Owned(clean) = self.text(text) {
             *text = clean;
         }
@@ -188,7 +188,7 @@ impl Redactor {
     ///
     /// Strings are searched as they read. Where a secret is left in a key, a number or across several values, a string
     /// with its marker takes the place of the whole.
-    pub fn json(&self, json: &str) -> Option<String> {
+    pub(crate) fn json(&self, json: &str) -> Option<String> {
         if self.is_empty() {
             return None;
         }

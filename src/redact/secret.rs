@@ -14,20 +14,20 @@ use regex::bytes::Regex;
 use crate::util::trusted_file::{self, Untrusted};
 
 /// The shortest value: shorter ones would be found in unrelated texts.
-pub const MIN_BYTES: usize = 8;
+pub(crate) const MIN_BYTES: usize = 8;
 
 /// The longest value.
-pub const MAX_BYTES: usize = 4096;
+pub(crate) const MAX_BYTES: usize = 4096;
 
 /// The longest name.
-pub const MAX_NAME: usize = 32;
+pub(crate) const MAX_NAME: usize = 32;
 
 /// The most secrets.
-pub const MAX_SECRETS: usize = 64;
+pub(crate) const MAX_SECRETS: usize = 64;
 
 /// A secret as the configuration names it: never its value.
 #[derive(Clone, Debug)]
-pub struct Registration {
+pub(crate) struct Registration {
     /// What stands for it in texts.
     pub name: String,
     /// Where it comes from.
@@ -36,7 +36,7 @@ pub struct Registration {
 
 /// The source of a secret.
 #[derive(Clone, Debug)]
-pub enum SecretSource {
+pub(crate) enum SecretSource {
     /// A file of this name in `$CREDENTIALS_DIRECTORY`, where systemd puts credentials.
     Credential(String),
     /// A variable of the daemon's environment.
@@ -48,7 +48,7 @@ pub enum SecretSource {
 }
 
 /// A secret with its value. It shows its name and nothing else.
-pub struct Secret {
+pub(crate) struct Secret {
     pub(super) name: String,
     pub(super) what: Needle,
 }
@@ -73,7 +73,7 @@ impl Secret {
     /// # Errors
     ///
     /// It is too short or too long.
-    pub fn new(name: &str, value: Vec<u8>) -> Result<Self, SecretProblem> {
+    pub(crate) fn new(name: &str, value: Vec<u8>) -> Result<Self, SecretProblem> {
         match value.len() {
             bytes @ ..MIN_BYTES => Err(SecretProblem::TooShort { bytes }),
             MIN_BYTES..=MAX_BYTES => Ok(Self {
@@ -101,7 +101,7 @@ impl Secret {
 /// Reading a secret failed. Nothing of its value is in it.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use the secret `{name}`")]
-pub struct SecretError {
+pub(crate) struct SecretError {
     name: String,
     #[source]
     cause: SecretProblem,
@@ -109,7 +109,7 @@ pub struct SecretError {
 
 /// The problem with a secret.
 #[derive(Debug, thiserror::Error)]
-pub enum SecretProblem {
+pub(crate) enum SecretProblem {
     /// systemd passed no credentials.
     #[error(
         "`CREDENTIALS_DIRECTORY` is not set; a unit gets it with `LoadCredential=`, elsewhere give `file` or `env`"
@@ -158,7 +158,10 @@ impl Registration {
     /// # Errors
     ///
     /// It is not there, others could have changed it, or it is too short or too long.
-    pub fn read(&self, env: impl Fn(&str) -> Option<OsString>) -> Result<Secret, SecretError> {
+    pub(crate) fn read(
+        &self,
+        env: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Secret, SecretError> {
         let value = |value: Result<Vec<u8>, _>| Secret::new(&self.name, value?);
         let secret = match &self.source {
             SecretSource::Credential(name) => value(match env("CREDENTIALS_DIRECTORY") {

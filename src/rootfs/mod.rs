@@ -14,7 +14,7 @@ use std::{
 
 use nix::{errno::Errno, fcntl::OFlag};
 
-pub use self::tree::{TreeDigest, TreeError, digest};
+pub(crate) use self::tree::{TreeDigest, TreeError, digest};
 use crate::{
     policy::{Files, GrantPlace, GrantSpec},
     sys::{BY_NAME, Links, locate, open_in_root},
@@ -25,7 +25,7 @@ const SHELL: &str = "/bin/sh";
 
 /// A root, as the operator names it.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct RootSpec {
+pub(crate) struct RootSpec {
     /// Of all that is in it.
     pub digest: TreeDigest,
     /// Where it lies: absolute.
@@ -34,7 +34,7 @@ pub struct RootSpec {
 
 /// A root that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum RootError {
+pub(crate) enum RootError {
     /// Its content is not what the operator named.
     #[error(
         "it has the digest `{found}`, and `container.root_digest` is `{expected}`: find out who changed it, or write the new digest"
@@ -60,7 +60,7 @@ pub enum RootError {
 
 /// A root, opened.
 #[derive(Debug)]
-pub struct Root {
+pub(crate) struct Root {
     directory: OwnedFd,
     path: PathBuf,
 }
@@ -71,7 +71,7 @@ impl Root {
     /// # Errors
     ///
     /// It is not there, or is no directory.
-    pub fn open(spec: &RootSpec) -> Result<Self, RootError> {
+    pub(crate) fn open(spec: &RootSpec) -> Result<Self, RootError> {
         let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
         let directory = locate(&spec.path, flags, Links::Followed)
             .map_err(|errno| RootError::Open(errno.into()))?;
@@ -86,7 +86,7 @@ impl Root {
     /// # Errors
     ///
     /// Names what is not as it must be.
-    pub fn verify(&self, spec: &RootSpec) -> Result<(), RootError> {
+    pub(crate) fn verify(&self, spec: &RootSpec) -> Result<(), RootError> {
         let found = digest(&self.path)?;
         if found != spec.digest {
             let expected = spec.digest.clone();
@@ -101,12 +101,13 @@ impl Root {
     }
 
     /// Returns where it lies.
-    pub fn path(&self) -> &Path {
+    #[cfg(target_os = "linux")]
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Returns whether the root provides a path. Devices and processes are the host's and the container's.
-    pub fn has(path: &Path) -> bool {
+    pub(crate) fn has(path: &Path) -> bool {
         !["/dev", "/proc"].iter().any(|own| path.starts_with(own))
     }
 
@@ -115,21 +116,21 @@ impl Root {
     /// # Errors
     ///
     /// Returns the system's error.
-    pub fn open_in(&self, path: &Path, flags: OFlag) -> Result<File, Errno> {
+    pub(crate) fn open_in(&self, path: &Path, flags: OFlag) -> Result<File, Errno> {
         open_in_root(&self.directory, path, flags).map(File::from)
     }
 }
 
 /// Resolves a hook's paths: system grants in the root, anything else on the host.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a>(Option<(&'a Root, &'a Files)>);
+pub(crate) struct View<'a>(Option<(&'a Root, &'a Files)>);
 
 impl<'a> View<'a> {
     /// Every path is the host's.
-    pub const HOST: View<'static> = View(None);
+    pub(crate) const HOST: View<'static> = View(None);
 
     /// Returns the view of hooks under a profile that grants these files.
-    pub fn of(root: Option<&'a Root>, files: &'a Files) -> Self {
+    pub(crate) fn of(root: Option<&'a Root>, files: &'a Files) -> Self {
         Self(root.map(|root| (root, files)))
     }
 
@@ -138,7 +139,7 @@ impl<'a> View<'a> {
     /// # Errors
     ///
     /// Returns the system's error.
-    pub fn open(&self, path: &Path, flags: OFlag) -> io::Result<File> {
+    pub(crate) fn open(&self, path: &Path, flags: OFlag) -> io::Result<File> {
         match self.root_of(path) {
             Some(root) => Ok(root.open_in(path, flags)?),
             None => File::options()
@@ -153,12 +154,12 @@ impl<'a> View<'a> {
     /// # Errors
     ///
     /// Returns the system's error.
-    pub fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+    pub(crate) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
         self.open(path, BY_NAME)?.metadata()
     }
 
     /// Returns the root, if it is there that a path leads to. Of two grants, one below the other, the nearer one decides.
-    pub fn root_of(&self, path: &Path) -> Option<&'a Root> {
+    pub(crate) fn root_of(&self, path: &Path) -> Option<&'a Root> {
         let (root, files) = self.0?;
         let nearest = |grants: &[GrantSpec]| {
             let granted = grants.iter().filter_map(|grant| match &grant.place {

@@ -17,11 +17,11 @@ const PREFIX: &str = "sha256:";
 
 /// The SHA-256 of a tree: sorted paths with kind, mode, and content or target.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct TreeDigest(String);
+pub(crate) struct TreeDigest(String);
 
 impl TreeDigest {
     /// Parses a digest.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix(PREFIX)?;
         crate::model::is_sha256(digits).then(|| Self(digits.to_owned()))
     }
@@ -36,7 +36,7 @@ impl fmt::Display for TreeDigest {
 /// A tree that has no digest.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}`: {cause}", path.display())]
-pub struct TreeError {
+pub(crate) struct TreeError {
     /// Why.
     #[source]
     pub cause: TreeCause,
@@ -46,7 +46,7 @@ pub struct TreeError {
 
 /// The problem with a file of a tree.
 #[derive(Debug, thiserror::Error)]
-pub enum TreeCause {
+pub(crate) enum TreeCause {
     /// It is neither file, directory nor link.
     #[error("it is a device, a socket or a pipe; remove it: devices come from the host")]
     Kind,
@@ -64,7 +64,7 @@ pub enum TreeCause {
 ///
 /// Names the first thing in it that cannot be read, that others than root and this process's user can change, or that is
 /// neither file, directory nor link.
-pub fn digest(tree: &Path) -> Result<TreeDigest, TreeError> {
+pub(crate) fn digest(tree: &Path) -> Result<TreeDigest, TreeError> {
     let mut hasher = Sha256::new();
     let mut waiting = vec![tree.to_owned()];
     while let Some(path) = waiting.pop() {

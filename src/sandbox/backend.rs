@@ -41,16 +41,16 @@ const BACKENDS: [(BackendName, &str, &str); 4] = [
 
 impl BackendName {
     /// Containers, made by an OCI runtime.
-    pub const CONTAINER: Self = Self("container");
+    pub(crate) const CONTAINER: Self = Self("container");
     /// Landlock and seccomp.
     pub const LANDLOCK: Self = Self("landlock");
     /// No confinement at all.
-    pub const NOOP: Self = Self("noop");
+    pub(crate) const NOOP: Self = Self("noop");
     /// Seatbelt profiles.
-    pub const SEATBELT: Self = Self("seatbelt");
+    pub(crate) const SEATBELT: Self = Self("seatbelt");
 
     /// Default order of backends. None where nothing confines: the operator has to name an unconfining one.
-    pub const DEFAULT_ORDER: &[Self] = if cfg!(target_os = "linux") {
+    pub(crate) const DEFAULT_ORDER: &[Self] = if cfg!(target_os = "linux") {
         &[Self::LANDLOCK]
     } else if cfg!(target_os = "macos") {
         &[Self::SEATBELT]
@@ -65,18 +65,18 @@ impl BackendName {
     }
 
     /// Parses a name as configuration spells it.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let names = BACKENDS.map(|(name, ..)| name);
         names.into_iter().find(|name| name.0 == text)
     }
 
     /// Returns whether the backend confines at all.
-    pub fn confines(self) -> bool {
+    pub(crate) fn confines(self) -> bool {
         self != Self::NOOP
     }
 
     /// Returns the systems that have the backend, for display; `None` where this one does.
-    pub fn elsewhere(self) -> Option<&'static str> {
+    pub(crate) fn elsewhere(self) -> Option<&'static str> {
         let (_, systems, _) = BACKENDS.into_iter().find(|(name, ..)| *name == self)?;
         let is_here = [
             ("Linux", cfg!(target_os = "linux")),
@@ -88,7 +88,7 @@ impl BackendName {
     }
 
     /// Returns the name as configuration, replies and records spell it.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         self.0
     }
 }
@@ -131,7 +131,7 @@ impl fmt::Display for BackendName {
 /// Why a backend is missing on this host.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{why}")]
-pub struct Absent {
+pub(crate) struct Absent {
     /// Remedy for the operator.
     pub fix: String,
     /// What is missing.
@@ -152,7 +152,7 @@ pub struct Unenforceable {
 
 /// Abilities of a backend on this host, whatever the policy.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Host {
+pub(crate) struct Host {
     /// The kernel's Landlock ABI; 0 where the backend does not use Landlock.
     pub landlock_abi: u32,
 }
@@ -257,11 +257,11 @@ pub struct Prepared {
     /// Set by [`Prepared::covering`] only, so that no backend claims an axis of the runner.
     axes: Axes<Coverage>,
     /// The backend.
-    pub backend: BackendName,
+    pub(crate) backend: BackendName,
     /// Filters of its hooks; `None` = none.
-    pub filters: Option<FilterSpec>,
+    pub(crate) filters: Option<FilterSpec>,
     /// The Landlock ABI in use; 0 where the backend does not use Landlock.
-    pub landlock_abi: u32,
+    pub(crate) landlock_abi: u32,
 }
 
 impl Prepared {
@@ -296,20 +296,21 @@ impl Prepared {
     }
 
     /// Sets its hooks' filters and their Landlock ABI; 0 = without Landlock.
+    #[cfg(target_os = "linux")]
     #[must_use]
-    pub const fn with_filters(mut self, filters: FilterSpec, landlock_abi: u32) -> Self {
+    pub(crate) const fn with_filters(mut self, filters: FilterSpec, landlock_abi: u32) -> Self {
         self.filters = Some(filters);
         self.landlock_abi = landlock_abi;
         self
     }
 
     /// Returns the coverage of each axis.
-    pub const fn axes(&self) -> &Axes<Coverage> {
+    pub(crate) const fn axes(&self) -> &Axes<Coverage> {
         &self.axes
     }
 
     /// Returns whether any axis is enforced. A backend that claims to confine has to prove it.
-    pub fn confines(&self) -> bool {
+    pub(crate) fn confines(&self) -> bool {
         self.axes
             .iter()
             .any(|(_, coverage)| *coverage != Coverage::Ignored)
@@ -317,12 +318,12 @@ impl Prepared {
 }
 
 /// Future of [`Backend::start`].
-pub type Starting<'a> = Pin<Box<dyn Future<Output = Result<Started, Stop>> + Send + 'a>>;
+pub(crate) type Starting<'a> = Pin<Box<dyn Future<Output = Result<Started, Stop>> + Send + 'a>>;
 
 /// A confinement mechanism: probes the host once, translates policies, starts children.
 ///
 /// `docs/backends.md` says what it takes to write one.
-pub trait Backend: fmt::Debug + Send + Sync {
+pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// Returns the backend's name.
     fn name(&self) -> BackendName;
 

@@ -42,7 +42,7 @@ pub(in crate::sandbox) async fn start_unconfined(
 
 /// Returns a backend, if Linux has it. `own_uid` says whether each hook gets a uid of its own; a container runtime exists if the
 /// configuration names it.
-pub fn backend(
+pub(crate) fn backend(
     name: BackendName,
     runtime: Option<Runtime>,
     own_uid: bool,

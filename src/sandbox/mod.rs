@@ -8,22 +8,22 @@
 
 mod backend;
 #[cfg(target_os = "linux")]
-pub mod container;
+pub(crate) mod container;
 #[cfg(target_os = "linux")]
-pub mod explain;
+pub(crate) mod explain;
 #[cfg(target_os = "linux")]
-pub mod landlock;
+pub(crate) mod landlock;
 #[cfg(target_os = "linux")]
 mod linux;
 mod nesting;
 mod noop;
 mod order;
 #[cfg(not(target_os = "linux"))]
-pub mod portable;
+pub(crate) mod portable;
 mod run;
-pub mod seatbelt;
+pub(crate) mod seatbelt;
 #[cfg(target_os = "linux")]
-pub mod seccomp;
+pub(crate) mod seccomp;
 mod selftest;
 #[cfg(test)]
 mod tests;
@@ -35,27 +35,30 @@ use self::linux as host;
 #[cfg(not(target_os = "linux"))]
 use self::portable as host;
 #[cfg(not(target_os = "linux"))]
-pub use self::portable::{Identities, Known, Runtime, RuntimeKind, backend};
-pub use self::{
-    backend::{Absent, Backend, BackendName, Claims, Host, Prepared, Starting, Unenforceable},
+pub(crate) use self::portable::{Identities, Runtime, RuntimeKind, backend};
+pub(crate) use self::{
+    backend::{Absent, Backend, Host, Starting, Unenforceable},
     noop::Noop,
     order::Order,
     run::{
-        End, EndedHook, Evidence, Released, RunAs, Sandbox, SandboxParts, Setup, Started,
-        StartedHook,
-        grants::{Asked, KnownPlaces, Opened},
+        End, EndedHook, Evidence, Released, RunAs, SandboxParts, Setup, Started, StartedHook,
+        grants::{Asked, Opened},
         runner::Runner,
         scratch::InstanceDir,
-        task::{HookTask, Task},
+        task::HookTask,
     },
-    selftest::{AxisProof, Confirmation, Leg, PassedOver, Selected, Standing, Unconfirmed},
+    selftest::{AxisProof, Confirmation, Leg, PassedOver, Selected, Standing},
+};
+pub use self::{
+    backend::{BackendName, Claims, Prepared},
+    run::{Sandbox, task::Task},
 };
 #[cfg(target_os = "linux")]
-pub use self::{
-    container::{Container, Runtime, RuntimeKind},
+pub(crate) use self::{
+    container::{Runtime, RuntimeKind},
     linux::backend,
     run::{
-        denials::{Denied, Known},
+        denials::Denied,
         identity::Identities,
         observe::{Observer, Seen},
         proc_status::Status,
@@ -64,4 +67,4 @@ pub use self::{
 
 /// The range used unless the configuration names one. Distributions give out 0 to 65535 to people and services, systemd 524288 to
 /// 1879048191 to containers and 2147352576 upwards to foreign images; between the last two nothing is assigned.
-pub const DEFAULT_UID_RANGE: RangeInclusive<u32> = 1_879_100_000..=1_879_104_095;
+pub(crate) const DEFAULT_UID_RANGE: RangeInclusive<u32> = 1_879_100_000..=1_879_104_095;

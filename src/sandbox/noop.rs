@@ -12,7 +12,7 @@ use crate::{
 
 /// The backend that confines nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct Noop;
+pub(crate) struct Noop;
 
 impl Backend for Noop {
     fn name(&self) -> BackendName {

@@ -6,7 +6,7 @@ use crate::{model::ProfileName, sandbox::BackendName};
 
 /// The operator's lists of backends, in order of preference and without duplicates.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Order {
+pub(crate) struct Order {
     /// For every profile without a list of its own.
     pub default: Vec<BackendName>,
     /// For a profile, and for those that extend it.
@@ -16,14 +16,14 @@ pub struct Order {
 impl Order {
     /// Returns the list of a profile. It is that of the nearest in its line, which is the profile itself and then those it
     /// extends.
-    pub fn of(&self, line: &[ProfileName]) -> &[BackendName] {
+    pub(crate) fn of(&self, line: &[ProfileName]) -> &[BackendName] {
         line.iter()
             .find_map(|name| self.profiles.get(name))
             .unwrap_or(&self.default)
     }
 
     /// Returns every listed backend once: those of the default first.
-    pub fn named(&self) -> Vec<BackendName> {
+    pub(crate) fn named(&self) -> Vec<BackendName> {
         let lists = std::iter::once(&self.default).chain(self.profiles.values());
         let mut named = Vec::new();
         for &name in lists.flatten() {

@@ -9,7 +9,8 @@ use crate::{
     },
     policy::{Policy, Registry},
     sandbox::{
-        Backend, Container, Noop, Runtime, RuntimeKind,
+        Backend, Noop, Runtime, RuntimeKind,
+        container::Container,
         landlock::{Landlock, NEWEST_ABI},
         seatbelt,
     },

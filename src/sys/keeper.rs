@@ -36,7 +36,7 @@ const PLACES: usize = 16 * 1024;
 
 /// The daemon's handle on its keeper.
 #[derive(Debug)]
-pub struct Keeper {
+pub(crate) struct Keeper {
     notes: OnceLock<Arc<File>>,
     places: Mutex<Places>,
     process: Mutex<KeeperProcess>,
@@ -76,7 +76,7 @@ impl Keeper {
     /// # Errors
     ///
     /// Returns the error of making the pipe, the memory or the process.
-    pub fn start() -> io::Result<Self> {
+    pub(crate) fn start() -> io::Result<Self> {
         let size = NonZeroUsize::new(PLACES * size_of::<AtomicI32>())
             .ok_or(io::ErrorKind::InvalidInput)?;
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
@@ -94,7 +94,7 @@ impl Keeper {
     }
 
     /// Records groups in a file too, from `begin` on. The first file that is given stays.
-    pub fn note_in(&self, file: Arc<File>) {
+    pub(crate) fn note_in(&self, file: Arc<File>) {
         self.notes.get_or_init(|| file);
     }
 
@@ -103,7 +103,7 @@ impl Keeper {
     /// # Errors
     ///
     /// Returns the error of looking, or of making the pipe or the process.
-    pub fn replace_if_dead(&self) -> io::Result<bool> {
+    pub(crate) fn replace_if_dead(&self) -> io::Result<bool> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         if !process.has_ended()? {
             return Ok(false);
@@ -113,7 +113,7 @@ impl Keeper {
     }
 
     /// Takes a place for one process group; `None` if all are taken.
-    pub fn place(self: &Arc<Self>) -> Option<Place> {
+    pub(crate) fn place(self: &Arc<Self>) -> Option<Place> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let index = match places.free.pop() {
             Some(index) => index,
@@ -131,7 +131,7 @@ impl Keeper {
 
     /// Returns whether a process group is that of a running hook. 0, which is what the kernel calls a group that was made in
     /// another process id namespace, is none: in the table it means a free place.
-    pub fn watches(&self, group: i32) -> bool {
+    pub(crate) fn watches(&self, group: i32) -> bool {
         if group == 0 {
             return false;
         }
@@ -144,7 +144,7 @@ impl Keeper {
 
 /// A place in the keeper's table. Dropping it ends the keeper's watch: the group must be dead and reaped by then.
 #[derive(Debug)]
-pub struct Place {
+pub(crate) struct Place {
     index: usize,
     keeper: Arc<Keeper>,
 }
@@ -152,13 +152,13 @@ pub struct Place {
 impl Place {
     /// Returns the entry into which the child writes its group. It does so before it executes anything, so that it never has
     /// children that the keeper does not watch.
-    pub fn entry(&self) -> &'static AtomicI32 {
+    pub(crate) fn entry(&self) -> &'static AtomicI32 {
         &self.keeper.table[self.index]
     }
 
     /// Returns where and how the child records its group for the next daemon; `None` without a file. The record has the hook's
     /// uid, and whether filters decide about its calls.
-    pub fn note(&self, uid: u32, filtered: bool) -> Option<Note> {
+    pub(crate) fn note(&self, uid: u32, filtered: bool) -> Option<Note> {
         let file = Arc::clone(self.keeper.notes.get()?);
         Some(Note {
             file,
@@ -174,7 +174,7 @@ impl Place {
 }
 
 /// Offset at which groups begin in their file. Before it is room for a header of the file's creator.
-pub const NOTES_BEGIN: usize = 256;
+pub(crate) const NOTES_BEGIN: usize = 256;
 
 /// Where and how a child records its group.
 #[derive(Clone, Debug)]
@@ -185,7 +185,7 @@ pub const NOTES_BEGIN: usize = 256;
         reason = "only on Linux does anybody look for groups that are left"
     )
 )]
-pub struct Note {
+pub(crate) struct Note {
     pub(in crate::sys) file: Arc<File>,
     pub(in crate::sys) filtered: bool,
     pub(in crate::sys) offset: u64,
@@ -195,7 +195,7 @@ pub struct Note {
 /// A recorded process group.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(C)]
-pub struct NotedGroup {
+pub(crate) struct NotedGroup {
     /// Time in the first process's life before its exec, nanoseconds since boot.
     pub since: u64,
     /// The group's id; 0: there is none.
@@ -210,10 +210,11 @@ pub struct NotedGroup {
 
 impl NotedGroup {
     /// Size of a record in the file.
-    pub const BYTES: usize = size_of::<Self>();
+    pub(crate) const BYTES: usize = size_of::<Self>();
 
     /// Parses a record.
-    pub fn read(bytes: &[u8; Self::BYTES]) -> Self {
+    #[cfg(target_os = "linux")]
+    pub(crate) fn read(bytes: &[u8; Self::BYTES]) -> Self {
         let [a, b, c, d, e, f, g, h, rest @ ..] = *bytes;
         let mut words = [0; 4];
         for (word, bytes) in words.iter_mut().zip(rest.as_chunks().0) {

@@ -12,7 +12,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 
 /// Exit code and last output of this process.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct LastAnswer {
+pub(crate) struct LastAnswer {
     /// The exit code.
     pub code: i32,
     /// Output to stderr.
@@ -62,12 +62,12 @@ const HIGHEST: c_int = if cfg!(target_os = "linux") { 64 } else { 31 };
 
 /// Sets the answer for when this process has to end at once. It replaces any earlier one. Meant to be called a few times in the
 /// life of a process: none is freed.
-pub fn keep_last_answer(answer: LastAnswer) {
+pub(crate) fn keep_last_answer(answer: LastAnswer) {
     LAST.store(Box::into_raw(Box::new(answer)), Ordering::Release);
 }
 
 /// Writes the kept answer and ends this process. Neither allocates nor locks, and runs no other code.
-pub fn give_last_answer() -> ! {
+pub(crate) fn give_last_answer() -> ! {
     let last = LAST.load(Ordering::Acquire);
     // SAFETY: it is null, or a pointer that `keep_last_answer` made of a box that is never freed nor changed.
     let code = match unsafe { last.as_ref() } {
@@ -84,7 +84,7 @@ pub fn give_last_answer() -> ! {
 
 /// Schedules the kept answer for when a time is over, whatever this process does then. It replaces any earlier time; `None` = at
 /// no time. Meant for a process that answers signals.
-pub fn give_last_answer_after(time: Option<Duration>) {
+pub(crate) fn give_last_answer_after(time: Option<Duration>) {
     let micros = time.map_or(0, |time| {
         // Nothing at all would be no timer, and nobody waits for a century.
         let time = time.clamp(
@@ -106,7 +106,7 @@ pub fn give_last_answer_after(time: Option<Duration>) {
 /// a process, all of them by one call. Meant for a process that has not started threads yet.
 ///
 /// Those that are ignored stay so, but for SIGALRM: whoever started this process may have had it ignored or held back.
-pub fn answer_signals() {
+pub(crate) fn answer_signals() {
     let all = signals(|_| true);
     // Nothing comes in between.
     let mut mask = change_mask(libc::SIG_BLOCK, &all);
@@ -126,7 +126,7 @@ pub fn answer_signals() {
 }
 
 /// Unblocks the signals that [`answer_signals`] blocks. For a process that starts others: they would inherit the mask.
-pub fn hold_no_signals() {
+pub(crate) fn hold_no_signals() {
     change_mask(libc::SIG_UNBLOCK, &signals(is_held_back));
 }
 

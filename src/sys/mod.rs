@@ -22,15 +22,17 @@ mod portable;
 mod shared;
 
 #[cfg(target_os = "linux")]
+pub(crate) use self::keeper::{NOTES_BEGIN, NotedGroup};
+#[cfg(target_os = "linux")]
 use self::linux as host;
 #[cfg(target_os = "linux")]
 pub use self::linux::*;
 #[cfg(not(target_os = "linux"))]
 use self::portable as host;
 #[cfg(not(target_os = "linux"))]
-pub use self::portable::*;
-pub use self::{
-    keeper::{Keeper, NOTES_BEGIN, Note, NotedGroup, Place},
+pub(crate) use self::portable::*;
+pub(crate) use self::{
+    keeper::{Keeper, Note, Place},
     last_answer::{
         LastAnswer, answer_signals, give_last_answer, give_last_answer_after, hold_no_signals,
         keep_last_answer,

@@ -17,7 +17,7 @@ const DESCRIPTORS: libc::rlim_t = 512 * 1024;
 
 /// Identity of the hook, where the daemon can choose.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// Group id.
     pub gid: u32,
     /// A group that only this run has; `None` where its uid and gid are its own already.
@@ -28,7 +28,7 @@ pub struct Identity {
 
 /// Treatment of symbolic links in a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Links {
+pub(crate) enum Links {
     /// Links are followed.
     Followed,
     /// Links with a target path are followed; links to descriptors are not.
@@ -39,7 +39,7 @@ pub enum Links {
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub enum WaitStatus {
+pub(crate) enum WaitStatus {
     /// It exited with this code.
     Exited(i32),
     /// This signal ended it.
@@ -48,7 +48,7 @@ pub enum WaitStatus {
 
 /// A reaped process and what it and the children it waited for used.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Reaped {
+pub(crate) struct Reaped {
     /// Highest resident set, bytes; 0 where it is not above this process's own.
     pub max_rss_bytes: u64,
     /// How it ended.
@@ -90,7 +90,7 @@ impl PointerList {
 /// # Errors
 ///
 /// Returns the error of `open`.
-pub fn occupy_standard_fds() -> io::Result<()> {
+pub(crate) fn occupy_standard_fds() -> io::Result<()> {
     loop {
         let fd = open("/dev/null", OFlag::O_RDWR, Mode::empty())?;
         if fd.as_raw_fd() > 2 {
@@ -107,7 +107,7 @@ pub fn occupy_standard_fds() -> io::Result<()> {
 /// # Errors
 ///
 /// Returns the error of `getrlimit`.
-pub fn raise_descriptor_limit() -> io::Result<usize> {
+pub(crate) fn raise_descriptor_limit() -> io::Result<usize> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     // What is more is of no use, and some systems refuse "no limit".
     let wanted = hard.min(DESCRIPTORS).max(soft);
@@ -125,7 +125,7 @@ pub fn raise_descriptor_limit() -> io::Result<usize> {
 /// # Errors
 ///
 /// Returns the error of `sigaction`.
-pub fn ignore_file_size_signal() -> io::Result<()> {
+pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
     // SAFETY: no handler is installed, so nothing of ours runs in a signal's context.
     unsafe { signal(Signal::SIGXFSZ, SigHandler::SigIgn) }?;
     Ok(())

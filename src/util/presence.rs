@@ -19,7 +19,7 @@ impl Presence {
     /// # Errors
     ///
     /// There is nothing, or it cannot be looked at.
-    pub fn of(path: &Path) -> io::Result<Self> {
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let found = fs::symlink_metadata(path)?;
         Ok(Self {
             identity: (found.dev(), found.ino()),
@@ -28,7 +28,7 @@ impl Presence {
     }
 
     /// Returns the path.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -37,7 +37,7 @@ impl Presence {
     /// # Errors
     ///
     /// It cannot be looked at.
-    pub fn is_there(&self) -> io::Result<bool> {
+    pub(crate) fn is_there(&self) -> io::Result<bool> {
         match Self::of(&self.path) {
             Ok(found) => Ok(found.identity == self.identity),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -50,7 +50,7 @@ impl Presence {
     /// # Errors
     ///
     /// It cannot be looked at or removed.
-    pub fn remove_file(&self) -> io::Result<()> {
+    pub(crate) fn remove_file(&self) -> io::Result<()> {
         if self.is_there()? {
             fs::remove_file(&self.path)?;
         }

@@ -15,7 +15,7 @@ const TIMES_WHAT_IS_LEFT: usize = 3;
 
 /// An amount that uids share.
 #[derive(Debug)]
-pub struct Shares {
+pub(crate) struct Shares {
     most: usize,
     taken: Mutex<Taken>,
 }
@@ -31,7 +31,7 @@ struct Taken {
 
 /// A holder's share. Given back when dropped.
 #[derive(Debug)]
-pub struct Share {
+pub(crate) struct Share {
     of: Arc<Shares>,
     held: Mutex<usize>,
     uid: u32,
@@ -39,7 +39,7 @@ pub struct Share {
 
 impl Shares {
     /// Divides so much.
-    pub fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self {
             most,
             taken: Mutex::default(),
@@ -47,7 +47,7 @@ impl Shares {
     }
 
     /// Returns a share of a uid's, which has nothing yet.
-    pub fn share(self: &Arc<Self>, uid: u32) -> Share {
+    pub(crate) fn share(self: &Arc<Self>, uid: u32) -> Share {
         Share {
             held: Mutex::new(0),
             of: Arc::clone(self),
@@ -56,12 +56,12 @@ impl Shares {
     }
 
     /// Returns how much there is in all.
-    pub const fn most(&self) -> usize {
+    pub(crate) const fn most(&self) -> usize {
         self.most
     }
 
     /// Returns the peak since the last call, if nothing is in use now.
-    pub fn peak_when_idle(&self) -> Option<usize> {
+    pub(crate) fn peak_when_idle(&self) -> Option<usize> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         (taken.all == 0).then(|| mem::take(&mut taken.peak))
     }
@@ -100,13 +100,13 @@ impl Shares {
 impl Share {
     /// Takes so much more, all or nothing. Returns whether it was available.
     #[must_use]
-    pub fn grow(&self, more: usize) -> bool {
+    pub(crate) fn grow(&self, more: usize) -> bool {
         let all_of_it = |may| if more <= may { more } else { 0 };
         self.add(self.of.take(self.uid, all_of_it)) == more
     }
 
     /// Takes up to so much more, as far as it is available. It counts what exists already, whether there is room for it or not.
-    pub fn grow_up_to(&self, more: usize) {
+    pub(crate) fn grow_up_to(&self, more: usize) {
         self.add(self.of.take(self.uid, |may| more.min(may)));
     }
 
@@ -116,18 +116,18 @@ impl Share {
     }
 
     /// Returns how much it has.
-    pub fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         *self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns another share of the same uid, which has nothing yet.
     #[must_use]
-    pub fn another(&self) -> Self {
+    pub(crate) fn another(&self) -> Self {
         self.of.share(self.uid)
     }
 
     /// Returns how much there is for all uids.
-    pub fn most(&self) -> usize {
+    pub(crate) fn most(&self) -> usize {
         self.of.most()
     }
 }

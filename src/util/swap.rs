@@ -8,17 +8,17 @@ pub struct Current<T>(RwLock<Arc<T>>);
 
 impl<T> Current<T> {
     /// Begins with a value.
-    pub fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Self(RwLock::new(Arc::new(value)))
     }
 
     /// Returns the value of the moment.
-    pub fn get(&self) -> Arc<T> {
+    pub(crate) fn get(&self) -> Arc<T> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Puts another in its place.
-    pub fn replace(&self, value: T) {
+    pub(crate) fn replace(&self, value: T) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
     }
 }

@@ -20,7 +20,7 @@ use crate::{
 
 /// Reads again what the operator can change while the daemon runs.
 #[tonic::async_trait]
-pub trait Reload: fmt::Debug + Send + Sync {
+pub(crate) trait Reload: fmt::Debug + Send + Sync {
     /// Puts what is configured now in force, as a whole.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ pub trait Reload: fmt::Debug + Send + Sync {
 
 /// The result of a reload.
 #[derive(Clone, Debug)]
-pub struct Reloaded {
+pub(crate) struct Reloaded {
     /// How many hooks run when their points come.
     pub hooks: usize,
     /// The profiles that are served.
@@ -44,11 +44,11 @@ pub struct Reloaded {
 #[derive(Debug)]
 pub struct Steering {
     /// Triggers a reload, as the service does.
-    pub hangup: Arc<Notify>,
+    pub(crate) hangup: Arc<Notify>,
     /// Where the service is served; `None` = nowhere.
-    pub incoming: Option<Incoming>,
+    pub(crate) incoming: Option<Incoming>,
     /// How a reload is made.
-    pub reload: Arc<dyn Reload>,
+    pub(crate) reload: Arc<dyn Reload>,
 }
 
 /// A shutdown that a signal or the service began.

@@ -43,9 +43,9 @@ pub(super) const DEFAULT_REPLY_BYTES: u64 = 4 * 1024 * 1024 - 64 * 1024;
 #[derive(Debug)]
 pub struct MalformedRequest {
     /// Why.
-    pub refusal: Refusal,
+    pub(crate) refusal: Refusal,
     /// The caller's id, or one made here where that is unusable.
-    pub request_id: String,
+    pub(crate) request_id: String,
 }
 
 /// Decodes a request.

@@ -15,11 +15,10 @@ use crate::{
 const MAX_DENIALS_BYTES: usize = ReplyBudget::ENVELOPE / 2;
 
 pub(super) fn denials(interpreted: &Interpreted) -> Vec<pb::Denial> {
-    let ended = &interpreted.ended;
-    let plan = ended.announced.plan();
     // In a container nobody asks about calls.
-    let filters = plan.prepared.filters;
-    let filters = filters.filter(|_| plan.prepared.backend == BackendName::LANDLOCK);
+    let prepared = &interpreted.run.prepared;
+    let filters = prepared.filters;
+    let filters = filters.filter(|_| prepared.backend == BackendName::LANDLOCK);
     let Some(spec) = filters else {
         return Vec::new();
     };
@@ -33,7 +32,7 @@ pub(super) fn denials(interpreted: &Interpreted) -> Vec<pb::Denial> {
         ..pb::Denial::default()
     });
     // What ended the hook first, so that it is told whatever else there was.
-    let calls = ended.denied.calls.iter();
+    let calls = interpreted.hook.denied.calls.iter();
     let all = killed
         .into_iter()
         .chain(calls.map(|denied| of_call(&spec, denied)));

@@ -9,9 +9,9 @@ use crate::{
     journal::record::OutcomeKind,
     model::axis::{Axis, Coverage, Demand},
     pb,
-    pipeline::{Answer, Ended, Interpreted, Recorded, Redacted, usage},
+    pipeline::{Answer, Interpreted, Recorded, Redacted, Run, usage},
     process::Captured,
-    sandbox,
+    sandbox::{self, EndedHook},
 };
 
 /// Encodes an answer: an outcome is a response, a refusal or fault a status.
@@ -26,14 +26,7 @@ pub fn encode(recorded: &Recorded) -> Result<pb::ExecuteResponse, Status> {
         Answer::Outcome { at, interpreted } => {
             let audit = pb::AuditReference {
                 hash: at.hash.clone(),
-                run_id: interpreted
-                    .ended
-                    .announced
-                    .plan()
-                    .admitted
-                    .call
-                    .run_id
-                    .clone(),
+                run_id: interpreted.run.id.clone(),
                 sequence: at.sequence,
             };
             Ok(response(interpreted, audit))
@@ -42,10 +35,10 @@ pub fn encode(recorded: &Recorded) -> Result<pb::ExecuteResponse, Status> {
 }
 
 fn response(interpreted: &Interpreted, audit: pb::AuditReference) -> pb::ExecuteResponse {
-    let ended = &interpreted.ended;
-    let request = &ended.announced.plan().admitted.request;
+    let Interpreted { hook, run, .. } = interpreted;
+    let request = &run.request;
     let nothing = Captured::default();
-    let (stdout, stderr, held_open) = match &ended.end {
+    let (stdout, stderr, held_open) = match &hook.end {
         sandbox::End::ExecFailed(_) => (&nothing, &nothing, false),
         sandbox::End::Ran(ran) => (&ran.stdout, &ran.stderr, ran.output_held_open),
     };
@@ -61,28 +54,25 @@ fn response(interpreted: &Interpreted, audit: pb::AuditReference) -> pb::Execute
     let (stdout_head, stderr_head) = (cut.take(out.0), cut.take(err.0));
     pb::ExecuteResponse {
         audit: Some(audit),
-        confinement: Some(confinement(ended)),
+        confinement: Some(confinement(run, hook)),
         contract_version: request.contract.version().to_owned(),
         cut_for_reply: cut.happened,
-        denial_sources: denial_sources(ended),
+        denial_sources: denial_sources(run, hook),
         denials: denials(interpreted),
         events: interpreted.event.iter().map(event_message).collect(),
-        exec_problem: match ended.end {
-            sandbox::End::ExecFailed(errno) => {
-                let admitted = &ended.announced.plan().admitted;
-                admitted.program.why_not_executed(errno)
-            }
+        exec_problem: match hook.end {
+            sandbox::End::ExecFailed(errno) => run.program.why_not_executed(errno),
             sandbox::End::Ran(_) => String::new(),
         },
         outcome: Some(pb::Outcome {
-            exec_errno: match ended.end {
+            exec_errno: match hook.end {
                 sandbox::End::ExecFailed(errno) => Some(errno),
                 sandbox::End::Ran(_) => None,
             },
-            exit_code: ended.exit_code(),
+            exit_code: hook.end.exit_code(),
             kind: outcome_kind(interpreted.outcome).into(),
             output_held_open: held_open,
-            signal: ended.signal(),
+            signal: hook.end.signal(),
         }),
         request_id: request.id.clone(),
         stderr: stderr_head,
@@ -93,20 +83,19 @@ fn response(interpreted: &Interpreted, audit: pb::AuditReference) -> pb::Execute
         stdout_tail,
         stdout_total_bytes: stdout.total,
         stdout_truncated: stdout.truncated(),
-        usage: Some(usage_message(ended)),
+        usage: Some(usage_message(run, hook)),
         verdict: Some(verdict_message(
             verdict,
-            ended.denied.is_denied() || interpreted.outcome == OutcomeKind::EscapeAttempt,
+            hook.denied.is_denied() || interpreted.outcome == OutcomeKind::EscapeAttempt,
             request.contract.context_lifetime(&request.event.point),
         )),
     }
 }
 
 /// Returns the sources of a run's denials.
-fn denial_sources(ended: &Ended) -> Vec<String> {
-    let calls = ended.setup.asks.then_some("seccomp");
-    let plan = ended.announced.plan();
-    let killed = plan.prepared.filters.map(|_| "sigsys");
+fn denial_sources(run: &Run, hook: &EndedHook) -> Vec<String> {
+    let calls = hook.setup.asks.then_some("seccomp");
+    let killed = run.prepared.filters.map(|_| "sigsys");
     let sources = calls.into_iter().chain(killed);
     sources.map(str::to_owned).collect()
 }
@@ -138,8 +127,8 @@ impl ReplyBudget {
     }
 }
 
-fn usage_message(ended: &Ended) -> pb::Usage {
-    let usage = usage(ended);
+fn usage_message(run: &Run, hook: &EndedHook) -> pb::Usage {
+    let usage = usage(run, hook);
     let micros = |micros: u64| {
         let nanos = i32::try_from(micros % 1_000_000).unwrap_or(0) * 1_000;
         Some(prost_types::Duration {
@@ -158,28 +147,27 @@ fn usage_message(ended: &Ended) -> pb::Usage {
     }
 }
 
-fn confinement(ended: &Ended) -> pb::Confinement {
-    let plan = ended.announced.plan();
+fn confinement(run: &Run, hook: &EndedHook) -> pb::Confinement {
     let evidence = |evidence: &sandbox::Evidence| pb::Evidence {
         axis: pb::Axis::Unspecified.into(),
         check: evidence.check.to_owned(),
         observed: evidence.observed.clone(),
     };
     pb::Confinement {
-        axes: plan
+        axes: run
             .prepared
             .axes()
             .iter()
-            .map(|(axis, coverage)| axis_report(axis, coverage, *plan.policy.demands.of(axis)))
+            .map(|(axis, coverage)| axis_report(axis, coverage, *run.policy.demands.of(axis)))
             .collect(),
-        backend: plan.prepared.backend.as_str().to_owned(),
-        confirmed: ended.setup.confirmed,
-        evidence: ended.setup.evidence.iter().map(evidence).collect(),
-        landlock_abi: plan.prepared.landlock_abi,
-        passed_over: plan.passed_over.iter().map(passed_over_message).collect(),
-        profile: plan.policy.name.to_string(),
-        profile_digest: plan.admitted.policy.digest.clone(),
-        unconfined: !plan.prepared.confines(),
+        backend: run.prepared.backend.as_str().to_owned(),
+        confirmed: hook.setup.confirmed,
+        evidence: hook.setup.evidence.iter().map(evidence).collect(),
+        landlock_abi: run.prepared.landlock_abi,
+        passed_over: run.passed_over.iter().map(passed_over_message).collect(),
+        profile: run.policy.name.to_string(),
+        profile_digest: run.policy.digest.clone(),
+        unconfined: !run.prepared.confines(),
     }
 }
 
@@ -193,7 +181,7 @@ pub(super) fn passed_over_message(passed_over: &sandbox::PassedOver) -> pb::Pass
 }
 
 /// Encodes one axis.
-pub fn axis_report(axis: Axis, coverage: &Coverage, demand: Demand) -> pb::AxisReport {
+pub(crate) fn axis_report(axis: Axis, coverage: &Coverage, demand: Demand) -> pb::AxisReport {
     let (kind, by, gap) = match *coverage {
         Coverage::Degraded { by, gap } => (pb::Coverage::Degraded, by, gap),
         Coverage::Enforced { by } => (pb::Coverage::Enforced, by, ""),

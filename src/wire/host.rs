@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Returns every backend that the operator names, and whether this host has it.
-pub fn backend_statuses(sandbox: &Sandbox) -> Vec<pb::BackendStatus> {
+pub(crate) fn backend_statuses(sandbox: &Sandbox) -> Vec<pb::BackendStatus> {
     let probed = sandbox.probe().into_iter();
     let status = probed.map(|(name, probed)| {
         let (landlock_abi, reason, fix) = match &probed {
@@ -31,7 +31,7 @@ pub fn backend_statuses(sandbox: &Sandbox) -> Vec<pb::BackendStatus> {
 }
 
 /// Returns a profile's status on this host, with the evidence. Runs its self-tests on each of its backends that has none behind it.
-pub async fn profile_status(sandbox: &Sandbox, policy: &Policy) -> pb::ProfileStatus {
+pub(crate) async fn profile_status(sandbox: &Sandbox, policy: &Policy) -> pb::ProfileStatus {
     let standings = sandbox.survey(policy).await;
     let chosen = standings.iter().position(Standing::serves);
     // Where none serves it, the first is the one that the operator wants.

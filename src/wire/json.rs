@@ -9,7 +9,7 @@ use crate::pb;
 
 /// A message has no JSON form: the build is broken.
 #[derive(Debug, thiserror::Error)]
-pub enum JsonError {
+pub(crate) enum JsonError {
     /// The descriptors in this program cannot be read.
     #[error("the protocol's descriptors cannot be read: {0}")]
     Descriptors(String),
@@ -26,7 +26,7 @@ pub enum JsonError {
 /// # Errors
 ///
 /// Fails only where the program was built wrongly.
-pub fn render(
+pub(crate) fn render(
     message: &impl Message,
     type_name: &'static str,
 ) -> Result<serde_json::Value, JsonError> {

@@ -14,7 +14,7 @@ impl WireLimits {
     const REQUEST_MARGIN_BYTES: usize = 3 * 1024 * 1024;
 
     /// Returns the largest message, bytes.
-    pub const fn message_bytes(self) -> usize {
+    pub(crate) const fn message_bytes(self) -> usize {
         self.event_bytes.saturating_add(Self::REQUEST_MARGIN_BYTES)
     }
 }

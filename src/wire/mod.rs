@@ -14,7 +14,7 @@ mod facts;
 mod health;
 mod host;
 mod interpret;
-pub mod json;
+pub(crate) mod json;
 mod limits;
 mod offer;
 mod preview;
@@ -25,14 +25,19 @@ mod service;
 mod status;
 mod unreadable;
 
-pub use self::{
+pub(crate) use self::{
     admin::{Reload, Reloaded, Steering},
-    decode::{MalformedRequest, decode},
-    encode::{axis_report, encode},
+    decode::MalformedRequest,
+    encode::axis_report,
     host::{backend_statuses, profile_status},
-    limits::WireLimits,
     profiles::Profiles,
-    server::{Incoming, ServeError, Server, ServerError},
+    server::{ServeError, ServerError},
     service::HookServer,
-    status::{domain, status},
+    status::status,
+};
+pub use self::{
+    decode::decode,
+    encode::encode,
+    limits::WireLimits,
+    server::{Incoming, Server},
 };

@@ -12,7 +12,7 @@ use crate::{
         axis::{Axes, Axis, Coverage},
     },
     pb,
-    pipeline::{Admission, Plan, Preview},
+    pipeline::{Admission, Plan, Preview, Run},
     policy::{
         Access, Limits,
         explain::{Grantor, Reach},
@@ -125,21 +125,22 @@ fn admitted(admission: &Admission, response: &mut pb::PreviewResponse) {
 }
 
 fn planned(plan: &Plan) -> Result<pb::PreviewResponse, Fault> {
-    let policy = &plan.policy;
-    let hook = &plan.admitted.request.hook;
+    let run = &*plan.run;
+    let policy = &run.policy;
+    let hook = &run.request.hook;
     let names = plan.environment.names().into_iter();
-    let confines = plan.prepared.confines();
-    let grants = if confines { grants(plan)? } else { Vec::new() };
-    let axes = plan.prepared.axes().iter();
+    let confines = run.prepared.confines();
+    let grants = if confines { grants(run)? } else { Vec::new() };
+    let axes = run.prepared.axes().iter();
     Ok(pb::PreviewResponse {
         confinement: Some(pb::Confinement {
             axes: axes
                 .map(|(axis, coverage)| axis_report(axis, coverage, *policy.demands.of(axis)))
                 .collect(),
-            backend: plan.prepared.backend.as_str().to_owned(),
+            backend: run.prepared.backend.as_str().to_owned(),
             confirmed: confines,
-            landlock_abi: plan.prepared.landlock_abi,
-            passed_over: plan.passed_over.iter().map(passed_over_message).collect(),
+            landlock_abi: run.prepared.landlock_abi,
+            passed_over: run.passed_over.iter().map(passed_over_message).collect(),
             unconfined: !confines,
             ..pb::Confinement::default()
         }),
@@ -147,7 +148,7 @@ fn planned(plan: &Plan) -> Result<pb::PreviewResponse, Fault> {
             .map(|name| name.to_string_lossy().into_owned())
             .collect(),
         grants,
-        limits: Some(limits(&policy.limits, plan.prepared.axes())),
+        limits: Some(limits(&policy.limits, run.prepared.axes())),
         metadata: policy.metadata.name().to_owned(),
         network: policy.network.name().to_owned(),
         spawn: policy.spawn.name().to_owned(),
@@ -174,15 +175,15 @@ fn limits(limits: &Limits, axes: &Axes<Coverage>) -> pb::Limits {
 }
 
 /// Returns all that the run would reach by its path.
-fn grants(plan: &Plan) -> Result<Vec<pb::Grant>, Fault> {
+fn grants(run: &Run) -> Result<Vec<pb::Grant>, Fault> {
     let examine = |error| Fault::new("cannot examine what is granted", error);
     // The paths are wanted, not what a kernel makes of them.
     let all = FileRights::of(&FileRight::ALL);
-    let files = &plan.policy.files;
+    let files = &run.policy.files;
     let mut reach = Reach::locate(files, None, all)
         .map_err(examine)?
         .with_scratch(Path::new(""));
-    for digest in &plan.admitted.program.digests {
+    for digest in &run.program.digests {
         reach = reach
             .with_program(Path::new(&digest.path))
             .map_err(examine)?;

@@ -16,7 +16,7 @@ use crate::{
 
 /// `hookjail.v1.SandboxService` over a pipeline.
 #[derive(Clone, Debug)]
-pub struct Profiles {
+pub(crate) struct Profiles {
     health: Health,
     pipeline: Arc<Pipeline>,
     /// Serialises self-tests. Each starts dozens of processes, and runs wait for it.

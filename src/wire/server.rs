@@ -138,7 +138,7 @@ impl Incoming {
     /// # Errors
     ///
     /// Returns the error of registering it with the runtime.
-    pub fn inherited(listener: StdListener) -> io::Result<Self> {
+    pub(crate) fn inherited(listener: StdListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self::Listener(UnixListener::from_std(listener)?))
     }

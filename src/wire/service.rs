@@ -46,7 +46,7 @@ const MAX_CHUNKS: usize = 16;
 
 /// `hookjail.v1.HookService` over a pipeline.
 #[derive(Clone, Debug)]
-pub struct HookServer {
+pub(crate) struct HookServer {
     pub(super) limits: WireLimits,
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) configured: Arc<Current<Configured>>,
@@ -60,7 +60,7 @@ pub struct HookServer {
 
 impl HookServer {
     /// Serves a pipeline. Runs are tasks of `tasks`, so that an end record is written whatever becomes of the client.
-    pub fn new(
+    pub(crate) fn new(
         pipeline: Arc<Pipeline>,
         configured: Arc<Current<Configured>>,
         valve: Arc<Valve>,

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Returns the domain of every `ErrorInfo`.
-pub const fn domain() -> &'static str {
+pub(crate) const fn domain() -> &'static str {
     "hookjail"
 }
 
@@ -33,7 +33,7 @@ const TEXT_BYTES: [usize; 4] = [1024, 512, 256, 128];
 const COMMAND_FACTS: [&str; 3] = ["approve", "configure", "fix"];
 
 /// Builds a status with details from a refusal, cut to what every client takes. Whatever it quotes, its reason arrives.
-pub fn status(refusal: &Refusal, request_id: &str) -> Status {
+pub(crate) fn status(refusal: &Refusal, request_id: &str) -> Status {
     let message = message(&refusal.message);
     let within = |most| details(refusal, request_id, &message, most);
     let mut fitted = within(TEXT_BYTES[0]);

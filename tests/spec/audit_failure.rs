@@ -19,8 +19,8 @@ use std::{
 };
 
 use hookjail::{
-    journal::verify::verify_journal,
     pb::{self, sandbox_service_client::SandboxServiceClient},
+    testing::journal::verify::verify_journal,
 };
 use serde_json::Value;
 use tonic_health::pb::{

@@ -3,8 +3,8 @@
 use std::fs;
 
 use hookjail::{
-    journal::verify::{ChainBreak, VerifyError, verify_file},
     pb,
+    testing::journal::verify::{ChainBreak, VerifyError, verify_file},
 };
 use serde_json::json;
 use sha2::{Digest, Sha256};

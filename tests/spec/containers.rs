@@ -19,7 +19,7 @@ use std::{
     process::Command,
 };
 
-use hookjail::{consent::digest::hash_file, pb};
+use hookjail::{pb, testing::consent::digest::hash_file};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 use hookjail::{
     pb,
     policy::{Metadata, Network, Spawn},
-    sandbox::seccomp::{
+    testing::sandbox::seccomp::{
         FilterSpec,
         rules::{Rule, rule},
         syscalls,

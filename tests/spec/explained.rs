@@ -22,15 +22,20 @@ use hookjail::{
     pb,
     policy::{
         Policy, References, Registry,
-        explain::{FileKind, Operation, Reach, Remedy, Target},
-        forbidden::Forbidden,
         narrow::{Bindings, narrow},
     },
-    sandbox::{
-        explain::{
-            self, Arguments, Explanation, Transport, Verdict, call, called, number, parse_arguments,
+    testing::{
+        policy::{
+            explain::{FileKind, Operation, Reach, Remedy, Target},
+            forbidden::Forbidden,
         },
-        seccomp::{FilterSpec, syscalls},
+        sandbox::{
+            explain::{
+                self, Arguments, Explanation, Transport, Verdict, call, called, number,
+                parse_arguments,
+            },
+            seccomp::{FilterSpec, syscalls},
+        },
     },
 };
 use nix::errno::Errno;

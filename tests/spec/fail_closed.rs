@@ -12,7 +12,7 @@ use std::{
 
 use hookjail::{
     pb::{self, sandbox_service_client::SandboxServiceClient},
-    sys,
+    testing::sys,
 };
 use tempfile::TempDir;
 use tonic_health::pb::{

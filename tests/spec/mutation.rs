@@ -9,12 +9,14 @@ use std::collections::BTreeMap;
 
 use hookjail::{
     policy::{Metadata, Network, Spawn},
-    sandbox::seccomp::{
-        FilterSpec,
-        rules::{Rule, rule},
-        syscalls,
+    testing::{
+        sandbox::seccomp::{
+            FilterSpec,
+            rules::{Rule, rule},
+            syscalls,
+        },
+        sys,
     },
-    sys,
 };
 use landlock::{ABI, Access as _, AccessFs, AccessNet, Scope};
 use tonic_types::StatusExt;

@@ -3,11 +3,13 @@
 use std::{fs, path::Path, process::Command};
 
 use hookjail::{
-    config::{Config, ConfigProblem, ProcessEnv},
-    journal::record::Line,
     pb,
     policy::profile::{ProfileCause, ProfileFile},
-    schema::Form,
+    testing::{
+        config::{Config, ConfigProblem, ProcessEnv},
+        journal::record::Line,
+        schema::Form,
+    },
 };
 use jsonschema::Validator;
 use proptest::prelude::*;
@@ -395,8 +397,9 @@ fn an_allowlist_as_it_is_written_has_its_form_and_the_command_line_prints_every_
         json!([{ "command": "x", "approved_at": "x", "digests": [{ "path": "/x", "sha256": "x", "role": "y" }] }]),
     ] {
         assert!(!validator.is_valid(&wrong), "{wrong}");
-        let read =
-            serde_json::from_value::<Vec<hookjail::consent::allowlist::Entry>>(wrong.clone());
+        let read = serde_json::from_value::<Vec<hookjail::testing::consent::allowlist::Entry>>(
+            wrong.clone(),
+        );
         assert!(read.is_err(), "{wrong}");
     }
 

@@ -19,8 +19,8 @@ use std::{
 };
 
 use hookjail::{
-    journal::{read::JournalReader, verify::verify_journal},
     pb,
+    testing::journal::{read::JournalReader, verify::verify_journal},
 };
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use tempfile::TempDir;

@@ -29,7 +29,7 @@ use crate::{
 
 /// The consents as the file held them when it was read.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Allowlist {
+pub(crate) struct Allowlist {
     entries: Vec<Entry>,
 }
 
@@ -47,7 +47,7 @@ impl Allowlist {
     ///
     /// Fails if somebody else could write the file, or if it is not a list of entries. (A runtime may take a broken file for an
     /// empty one; here the operator gets to know.)
-    pub fn load(path: &Path) -> Result<Self, AllowlistError> {
+    pub(crate) fn load(path: &Path) -> Result<Self, AllowlistError> {
         let mut file = match trusted_file::open(path, OpenOptions::new().read(true)) {
             Ok(file) => file,
             Err(Untrusted::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
@@ -79,7 +79,7 @@ impl Allowlist {
     /// # Errors
     ///
     /// As [`Allowlist::load`], and if the file cannot be written; it is then as it was.
-    pub fn record(path: &Path, entry: Entry) -> Result<Self, AllowlistError> {
+    pub(crate) fn record(path: &Path, entry: Entry) -> Result<Self, AllowlistError> {
         let (_held, mut list) = Self::load_to_change(path)?;
         list.put(entry);
         list.store(path)?;
@@ -91,7 +91,7 @@ impl Allowlist {
     /// # Errors
     ///
     /// As [`Allowlist::record`].
-    pub fn record_all(path: &Path, entries: Vec<Entry>) -> Result<Self, AllowlistError> {
+    pub(crate) fn record_all(path: &Path, entries: Vec<Entry>) -> Result<Self, AllowlistError> {
         let (_held, mut list) = Self::load_to_change(path)?;
         for entry in entries {
             list.put(entry);
@@ -116,7 +116,7 @@ impl Allowlist {
     /// # Errors
     ///
     /// As [`Allowlist::record`].
-    pub fn revoke(path: &Path, command: &str) -> Result<usize, AllowlistError> {
+    pub(crate) fn revoke(path: &Path, command: &str) -> Result<usize, AllowlistError> {
         let (_held, mut list) = Self::load_to_change(path)?;
         let before = list.entries.len();
         list.entries.retain(|old| old.command != command);
@@ -128,7 +128,7 @@ impl Allowlist {
     }
 
     /// Looks a command up.
-    pub fn check(&self, asked: &Lookup<'_>) -> Check {
+    pub(crate) fn check(&self, asked: &Lookup<'_>) -> Check {
         self.entries
             .iter()
             .filter(|entry| !entry.is_unbound() && entry.command == asked.command)
@@ -146,7 +146,7 @@ impl Allowlist {
     }
 
     /// Returns the arguments that consents for a command under a profile call data.
-    pub fn data(&self, command: &str, profile: &str, now: Timestamp) -> Vec<OsString> {
+    pub(crate) fn data(&self, command: &str, profile: &str, now: Timestamp) -> Vec<OsString> {
         let entries = self.entries.iter().filter(|entry| {
             !entry.is_unbound()
                 && entry.command == command
@@ -159,13 +159,13 @@ impl Allowlist {
     }
 
     /// Returns whether any consent, under whatever profile, binds this command to content.
-    pub fn binds(&self, command: &str) -> bool {
+    pub(crate) fn binds(&self, command: &str) -> bool {
         let bound = |entry: &Entry| !entry.is_unbound() && entry.command == command;
         self.entries.iter().any(bound)
     }
 
     /// Returns whether any consent names this command, whatever its files and profile contain.
-    pub fn names(&self, command: &str, profile: &str) -> bool {
+    pub(crate) fn names(&self, command: &str, profile: &str) -> bool {
         self.entries.iter().any(|entry| {
             let of_profile = entry.profile.as_deref();
             entry.command == command && of_profile.is_none_or(|name| name == profile)
@@ -173,13 +173,13 @@ impl Allowlist {
     }
 
     /// Returns the entries that a runtime made for a command, which is spelled as its configuration spells it.
-    pub fn unbound<'a>(&'a self, spelled: &'a str) -> impl Iterator<Item = &'a Entry> {
+    pub(crate) fn unbound<'a>(&'a self, spelled: &'a str) -> impl Iterator<Item = &'a Entry> {
         let entries = self.entries.iter();
         entries.filter(move |entry| entry.is_unbound() && entry.command == spelled)
     }
 
     /// Returns the entries in the order of the file.
-    pub fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
@@ -226,7 +226,7 @@ impl Allowlist {
 
 /// A command to look up.
 #[derive(Clone, Copy, Debug)]
-pub struct Lookup<'a> {
+pub(crate) struct Lookup<'a> {
     /// The command, as [`command_line`] writes it, its program by absolute path.
     pub command: &'a str,
     /// What its files contain.
@@ -249,44 +249,44 @@ pub struct Lookup<'a> {
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 pub struct Entry {
     /// The command, as [`command_line`] writes it.
-    pub command: String,
+    pub(crate) command: String,
     /// When it was given: ISO 8601, in UTC.
-    pub approved_at: String,
+    pub(crate) approved_at: String,
     /// When the script was last modified, in seconds since 1970; a runtime goes by it.
     #[serde(default)]
-    pub script_mtime: Option<f64>,
+    pub(crate) script_mtime: Option<f64>,
     /// The files the consent is bound to. Only a runtime's own entries have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub digests: Vec<Digest>,
+    pub(crate) digests: Vec<Digest>,
     /// Which of its arguments name data to its program: the consent is for whatever these files contain. What the program is known
     /// to execute is never among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub data: Vec<String>,
+    pub(crate) data: Vec<String>,
     /// The profile the consent is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile: Option<String>,
+    pub(crate) profile: Option<String>,
     /// SHA-256 of that profile as it was then, resolved. An entry with a profile and without this one counts no more: what it
     /// was given for is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profile_digest: Option<String>,
+    pub(crate) profile_digest: Option<String>,
     /// Who gave it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub approved_by: Option<String>,
+    pub(crate) approved_by: Option<String>,
     /// When it ends.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "timestamp")]
     #[schemars(with = "Option<String>")]
-    pub expires_at: Option<Timestamp>,
+    pub(crate) expires_at: Option<Timestamp>,
     /// Below which directory its working directory and its workspace must lie; anywhere where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub working_dir_scope: Option<PathBuf>,
+    pub(crate) working_dir_scope: Option<PathBuf>,
     /// Keys that mean nothing here.
     #[serde(flatten)]
-    pub other: Map<String, Value>,
+    pub(crate) other: Map<String, Value>,
 }
 
 impl Entry {
     /// Makes a consent that begins now and has no end.
-    pub fn new(
+    pub(crate) fn new(
         command: String,
         digests: Vec<Digest>,
         policy: Option<&Policy>,
@@ -319,7 +319,7 @@ impl Entry {
     }
 
     /// Says whether it is bound to no content, as only a runtime's own is.
-    pub const fn is_unbound(&self) -> bool {
+    pub(crate) const fn is_unbound(&self) -> bool {
         self.digests.is_empty()
     }
 
@@ -383,7 +383,7 @@ pub(super) fn difference<'a>(old: &'a [Digest], new: &'a [Digest]) -> Option<&'a
 
 /// What a file contained when the consent was given.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-pub struct Digest {
+pub(crate) struct Digest {
     /// Its absolute path, resolved.
     pub path: String,
     /// SHA-256 of its content, lower-case hex.
@@ -395,7 +395,7 @@ pub struct Digest {
 /// What a file is to a command.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
+pub(crate) enum Role {
     /// An argument that is a file.
     Argument,
     /// What the first line of the program names.
@@ -406,13 +406,13 @@ pub enum Role {
 
 impl Role {
     /// Reads a role as the file spells it.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let all = [Self::Argument, Self::Interpreter, Self::Program];
         all.into_iter().find(|role| role.name() == text)
     }
 
     /// Returns the role's name as the file spells it.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Argument => "argument",
             Self::Interpreter => "interpreter",
@@ -424,7 +424,7 @@ impl Role {
 /// The result of looking up a command.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
-pub enum Check {
+pub(crate) enum Check {
     /// There is a consent, but this file is not what it was given for.
     Changed {
         /// The file.
@@ -449,7 +449,7 @@ pub enum Check {
 
 /// Reads the list anew only when its file has changed.
 #[derive(Debug, Default)]
-pub struct AllowlistReader {
+pub(crate) struct AllowlistReader {
     seen: Mutex<Option<(Stamp, Arc<Allowlist>)>>,
 }
 
@@ -459,7 +459,7 @@ impl AllowlistReader {
     /// # Errors
     ///
     /// As [`Allowlist::load`].
-    pub fn load(&self, path: &Path) -> Result<Arc<Allowlist>, AllowlistError> {
+    pub(crate) fn load(&self, path: &Path) -> Result<Arc<Allowlist>, AllowlistError> {
         // Where there is no file, `load` says what that means.
         let found = fs::symlink_metadata(path).ok();
         // Taken before the list is read: a change in between makes the next stamp another one.
@@ -480,7 +480,7 @@ impl AllowlistReader {
 
 /// Reading or changing the allowlist failed.
 #[derive(Debug, thiserror::Error)]
-pub enum AllowlistError {
+pub(crate) enum AllowlistError {
     /// It is not a list of entries.
     #[error("the allowlist `{path}` is not a list of entries; mend it or move it away")]
     Malformed {
@@ -527,7 +527,7 @@ impl AllowlistError {
 /// The quoting is that of Python's `shlex.join`, character by character: a runtime compares these texts.
 /// Why not render what is not UTF-8 with replacement characters: two commands would share one consent.
 #[must_use]
-pub fn command_line(argv: &[OsString]) -> Option<String> {
+pub(crate) fn command_line(argv: &[OsString]) -> Option<String> {
     let words: Option<Vec<_>> = argv.iter().map(|word| word.to_str().map(quote)).collect();
     Some(words?.join(" "))
 }
@@ -535,7 +535,7 @@ pub fn command_line(argv: &[OsString]) -> Option<String> {
 /// Quotes a command as [`command_line`] does, printable in one line and typeable as it stands. Characters that are not seen become
 /// escapes in `$'…'`, which shells read back.
 #[must_use]
-pub fn typed(command: &str) -> String {
+pub(crate) fn typed(command: &str) -> String {
     let mut out = String::with_capacity(command.len());
     let mut rest = command;
     while let Some(start) = rest.find(['\'', '"']) {

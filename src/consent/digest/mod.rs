@@ -19,13 +19,13 @@ use sha2::{Digest, Sha256};
 use crate::sys::stores_change_times;
 
 /// The largest file that is hashed, 512 MiB. A sparse file of a terabyte would otherwise cost its owner nothing and us hours.
-pub const MAX_FILE_BYTES: u64 = 512 << 20;
+pub(crate) const MAX_FILE_BYTES: u64 = 512 << 20;
 
 /// Hashes a regular file from its first byte, whatever its offset. Returns lower-case hex.
 ///
 /// # Errors
 ///
-/// Fails if the file is no regular file, is larger than [`MAX_FILE_BYTES`], or was changed while it was read.
+/// Fails if the file is no regular file, is larger than `MAX_FILE_BYTES`, or was changed while it was read.
 pub fn hash_file(file: &File) -> Result<String, HashError> {
     hash_unless(file, &AtomicBool::new(false))
 }
@@ -102,7 +102,7 @@ pub enum HashError {
 ///
 /// Every other file is read every time.
 #[derive(Debug, Default)]
-pub struct DigestCache {
+pub(crate) struct DigestCache {
     known: Mutex<KnownDigests>,
 }
 
@@ -112,7 +112,7 @@ impl DigestCache {
     /// # Errors
     ///
     /// As [`hash_file`], and soon after `stop` is set.
-    pub fn digest(
+    pub(crate) fn digest(
         &self,
         file: &File,
         leased: bool,
@@ -135,7 +135,7 @@ impl DigestCache {
     }
 
     /// Returns how many bytes have to be read for a file's digest; none if cached.
-    pub fn unknown_bytes(&self, file: &File, leased: bool) -> u64 {
+    pub(crate) fn unknown_bytes(&self, file: &File, leased: bool) -> u64 {
         // One that cannot be examined is not read either.
         let Ok(metadata) = file.metadata() else {
             return 0;

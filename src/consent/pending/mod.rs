@@ -25,7 +25,7 @@ const MAX_NEWS: usize = 2 * MAX_OPEN;
 
 /// A question for an operator.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub(crate) struct Question {
     /// The hook's name; may be empty.
     pub hook: String,
     /// The caller.
@@ -42,7 +42,7 @@ pub struct Question {
 
 /// The subject of a question.
 #[derive(Clone, Debug)]
-pub enum Subject {
+pub(crate) enum Subject {
     /// Whether a command may run.
     Command {
         /// The command, as the allowlist spells it.
@@ -82,7 +82,7 @@ impl Subject {
 
 /// A question that is open.
 #[derive(Clone, Debug)]
-pub struct OpenQuestion {
+pub(crate) struct OpenQuestion {
     /// When silence becomes a no.
     pub expires_at: Timestamp,
     /// Its id.
@@ -93,7 +93,7 @@ pub struct OpenQuestion {
 
 /// An operator's answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum OperatorAnswer {
+pub(crate) enum OperatorAnswer {
     /// Run it and remember.
     Always,
     /// Do not run it.
@@ -104,7 +104,7 @@ pub enum OperatorAnswer {
 
 /// An answer, and whose it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Decided {
+pub(crate) struct Decided {
     /// Who answered.
     pub by: Peer,
     /// The answer.
@@ -113,7 +113,7 @@ pub struct Decided {
 
 /// News for listeners.
 #[derive(Clone, Debug)]
-pub enum News {
+pub(crate) enum News {
     /// There is a new question.
     Asked(Arc<OpenQuestion>),
     /// A question is over.
@@ -129,7 +129,7 @@ pub enum News {
 
 /// Why a question is not opened.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum NotAsked {
+pub(crate) enum NotAsked {
     /// Nobody listens.
     NobodyListens,
     /// Too many are open.
@@ -138,7 +138,7 @@ pub enum NotAsked {
 
 /// The questions that are open and those who listen.
 #[derive(Clone, Debug, Default)]
-pub struct Pending(Arc<Mutex<PendingState>>);
+pub(crate) struct Pending(Arc<Mutex<PendingState>>);
 
 #[derive(Debug, Default)]
 struct PendingState {
@@ -205,18 +205,18 @@ impl Pending {
     }
 
     /// Returns whether a listener would get a question about a request.
-    pub fn is_listened_to(&self, request_id: &str) -> bool {
+    pub(crate) fn is_listened_to(&self, request_id: &str) -> bool {
         let state = self.state();
         state.listeners.values().any(|l| l.hears(request_id))
     }
 
     /// Returns what is open, about one request only if it is named.
-    pub fn open(&self, request_id: &str) -> Vec<Arc<OpenQuestion>> {
+    pub(crate) fn open(&self, request_id: &str) -> Vec<Arc<OpenQuestion>> {
         self.state().open_about(request_id)
     }
 
     /// Subscribes to questions from now on, about one request only if it is named. Returns those that are open already, too.
-    pub fn listen(&self, request_id: &str) -> (Listening, Vec<Arc<OpenQuestion>>) {
+    pub(crate) fn listen(&self, request_id: &str) -> (Listening, Vec<Arc<OpenQuestion>>) {
         let (news, heard) = mpsc::channel(MAX_NEWS);
         let mut state = self.state();
         let id = state.next_listener;
@@ -282,7 +282,7 @@ impl Pending {
     }
 
     /// Answers a question; the first answer counts. An answer for good settles every open question that is the same.
-    pub fn decide(&self, id: &str, decided: Decided) -> bool {
+    pub(crate) fn decide(&self, id: &str, decided: Decided) -> bool {
         let mut state = self.state();
         let Some(asked) = state.open.get(id).map(|open| Arc::clone(&open.asked)) else {
             return false;
@@ -318,7 +318,7 @@ impl Pending {
 
 /// One who listens; lets go when dropped.
 #[derive(Debug)]
-pub struct Listening {
+pub(crate) struct Listening {
     heard: mpsc::Receiver<News>,
     id: u64,
     pending: Pending,
@@ -326,12 +326,12 @@ pub struct Listening {
 
 impl Listening {
     /// Waits for news. Returns `None` at shutdown, or when dropped for being too slow.
-    pub async fn next(&mut self) -> Option<News> {
+    pub(crate) async fn next(&mut self) -> Option<News> {
         self.heard.recv().await
     }
 
     /// Returns whether the news ended because of shutdown.
-    pub fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.pending.state().closed
     }
 }

@@ -49,7 +49,7 @@ pub(super) enum Content {
 /// # Errors
 ///
 /// There is none of that name that hookjail itself is, its arguments are others, or the current directory is unknown.
-pub fn findings(name: &str, args: &[String]) -> Result<Findings, InvalidField> {
+pub(crate) fn findings(name: &str, args: &[String]) -> Result<Findings, InvalidField> {
     let look = Look::parse(name, args).unwrap_or_else(|| {
         let problem = format!("`{name}` is none that looks at a workspace");
         Err(InvalidField::new("builtin", problem))

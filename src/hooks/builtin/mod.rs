@@ -20,16 +20,16 @@ mod commands;
 mod findings;
 mod limit_large_tool_results;
 mod max_iterations;
-pub mod query;
+pub(crate) mod query;
 mod redact_secrets;
 mod safer_shell;
 mod secrets;
 
-pub use self::findings::findings;
+pub(crate) use self::findings::findings;
 
 /// Context of a built-in hook beside the event.
 #[derive(Clone, Copy, Debug)]
-pub struct Scene<'a> {
+pub(crate) struct Scene<'a> {
     /// The store of tool results; `None` = there is none.
     pub results: Option<ResultsOf<'a>>,
     /// The time.
@@ -45,7 +45,7 @@ impl Builtin {
     /// # Errors
     ///
     /// The event is not one JSON object.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         point: &str,
         event: &[u8],

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The default profile of these hooks. It allows reading the workspace, and no new process.
-pub const PROFILE: &str = "strict";
+pub(crate) const PROFILE: &str = "strict";
 
 /// The variable that names the workspace to hookjail as such a hook.
 pub(super) const WORKSPACE: &str = "HOOK_WORKSPACE";

@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, ffi::OsString, fs::File, os::unix::ffi::OsStringExt, path::Path};
 
 use super::{Action, Registered, load::Loaded};
-pub use crate::contract::{Allowed, Denied, Post, Standing, Url};
+pub(crate) use crate::contract::{Allowed, Denied, Post, Standing, Url};
 use crate::{
     consent::only_roots,
     contract::{Piece, pieces},
@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The profile that all of them run under: the smallest with outbound network.
-pub const PROFILE: &str = "network";
+pub(crate) const PROFILE: &str = "network";
 
 /// The program that posts.
 pub(super) const CURL: &str = "/usr/bin/curl";
@@ -53,7 +53,7 @@ cat reply || exit 1"#;
 
 /// The operator's allowlist of URLs and of variables in headers.
 #[derive(Clone, Debug, Default)]
-pub struct Egress {
+pub(crate) struct Egress {
     /// The URLs; each allows those below it.
     pub allow: Vec<Url>,
     /// Names of variables, each with its secret.
@@ -67,7 +67,7 @@ impl Post {
     /// # Errors
     ///
     /// The operator does not let it through.
-    pub fn put(&self, request: &mut Request) -> Result<(), Denied> {
+    pub(crate) fn put(&self, request: &mut Request) -> Result<(), Denied> {
         let allowed = match &self.standing {
             Standing::Allowed(allowed) => allowed,
             Standing::Denied(denied) => return Err(denied.clone()),

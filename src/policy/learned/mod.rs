@@ -16,7 +16,7 @@ use super::{
 };
 
 /// The parts that a draft can have, in the order in which `develop` has them.
-pub const PARTS: [&str; 5] = [
+pub(crate) const PARTS: [&str; 5] = [
     "toolchains",
     "caches",
     "git-identity",
@@ -26,7 +26,7 @@ pub const PARTS: [&str; 5] = [
 
 /// An observed access to a path.
 #[derive(Clone, Debug)]
-pub struct Use {
+pub(crate) struct Use {
     /// The second path of those operations that have one.
     pub destination: Option<Target>,
     /// The path as it was given, absolute.
@@ -49,14 +49,14 @@ impl Use {
 
     /// Returns whether grants let a hook do it.
     #[must_use]
-    pub fn is_allowed(&self, reach: &Reach) -> bool {
+    pub(crate) fn is_allowed(&self, reach: &Reach) -> bool {
         reach.allows(self.operation, &self.target, self.destination.as_ref())
     }
 }
 
 /// A hook's needs, beside the paths that its own files are.
 #[derive(Clone, Debug, Default)]
-pub struct Needs {
+pub(crate) struct Needs {
     /// Whether it changed modes, owners or times.
     pub metadata: bool,
     /// Whether it spoke to other hosts.
@@ -69,7 +69,7 @@ pub struct Needs {
 
 /// The directories in which hooks run.
 #[derive(Clone, Copy, Debug)]
-pub struct Site<'a> {
+pub(crate) struct Site<'a> {
     /// The directories of the caller's `PATH`.
     pub path: &'a [PathBuf],
     /// What profiles mean by places of the user's.
@@ -80,7 +80,7 @@ pub struct Site<'a> {
 
 /// A profile's meaning on this host.
 #[derive(Clone, Debug)]
-pub struct Under {
+pub(crate) struct Under {
     /// The profile.
     pub policy: Arc<Policy>,
     /// What a hook reaches under it.
@@ -97,7 +97,7 @@ enum Workspace {
 
 /// A profile that is not written down yet.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Draft {
+pub(crate) struct Draft {
     caller_path: bool,
     description: String,
     /// Grants that no part has, those that follow links last.
@@ -122,7 +122,7 @@ impl Draft {
     /// # Errors
     ///
     /// Returns the error of `under`.
-    pub fn compose<E>(
+    pub(crate) fn compose<E>(
         description: &str,
         needs: &Needs,
         widest: &Under,

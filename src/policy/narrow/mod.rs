@@ -173,7 +173,7 @@ pub enum Widened {
 
 impl Widened {
     /// Returns the stable reason: a directory that is missing or wrong is not a widening.
-    pub const fn reason(&self) -> Reason {
+    pub(crate) const fn reason(&self) -> Reason {
         match self {
             Self::BelowWritable { .. } | Self::Output { .. } | Self::Path { .. } => {
                 Reason::ProfileWidened

@@ -72,6 +72,10 @@ impl References {
     }
 
     /// Returns how a profile names a place: by a reference where there is one for it and the rules allow that.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "hooks are observed on Linux alone")
+    )]
     pub(in crate::policy) fn spelled(&self, place: &GrantPlace, access: Access) -> String {
         let GrantPlace::Path(path) = place else {
             return place.to_string();

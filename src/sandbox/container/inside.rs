@@ -51,7 +51,7 @@ pub(in crate::sandbox) const TASKS: u64 = 3;
 const UNHEARD: u8 = 125;
 
 /// Executes a daemon's order from the socket. Meant for the first process of a container, and harmless anywhere else.
-pub fn run() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
         // The daemon sees the socket close, and what the runtime has to say.

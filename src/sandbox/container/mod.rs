@@ -7,7 +7,7 @@
 mod bundle;
 mod channel;
 mod group;
-pub mod inside;
+pub(crate) mod inside;
 mod mounts;
 mod start;
 
@@ -36,7 +36,7 @@ use crate::{
 /// Which command line a runtime understands.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, PartialEq)]
 #[serde(rename_all = "lowercase")]
-pub enum RuntimeKind {
+pub(crate) enum RuntimeKind {
     /// crun.
     Crun,
     /// runc.
@@ -47,13 +47,13 @@ impl RuntimeKind {
     const ALL: [Self; 2] = [Self::Crun, Self::Runc];
 
     /// Returns the runtime's kind by its program's name.
-    pub fn of(program: &Path) -> Option<Self> {
+    pub(crate) fn of(program: &Path) -> Option<Self> {
         let name = program.file_name()?;
         Self::ALL.into_iter().find(|kind| name == kind.name())
     }
 
     /// Returns the name as configuration and replies spell it.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Crun => "crun",
             Self::Runc => "runc",
@@ -63,7 +63,7 @@ impl RuntimeKind {
 
 /// An OCI runtime of this host.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Runtime {
+pub(crate) struct Runtime {
     /// The cgroup (version 2) below which each container gets its own; `None` = none does.
     pub control_group: Option<PathBuf>,
     /// Its command-line interface.
@@ -98,7 +98,7 @@ impl Runtime {
 
 /// The runtime of a container, and its filters.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct ContainerSpec {
+pub(crate) struct ContainerSpec {
     /// Inputs of the filters.
     pub filters: FilterSpec,
     /// The runtime.
@@ -107,7 +107,7 @@ pub struct ContainerSpec {
 
 /// Confines by containers.
 #[derive(Clone, Debug)]
-pub struct Container {
+pub(crate) struct Container {
     own_uid_for_hooks: bool,
     runtime: Arc<Runtime>,
 }
@@ -115,7 +115,7 @@ pub struct Container {
 impl Container {
     /// Creates a backend and removes the cgroups that killed daemons left. `own_uid_for_hooks` says whether each hook gets a uid
     /// of its own.
-    pub fn new(runtime: Runtime, own_uid_for_hooks: bool) -> Self {
+    pub(crate) fn new(runtime: Runtime, own_uid_for_hooks: bool) -> Self {
         if let Some(parent) = &runtime.control_group {
             group::sweep(parent);
         }

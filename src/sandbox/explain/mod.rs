@@ -406,7 +406,7 @@ fn parameter(number: u32, index: u8) -> String {
 
 /// Renders a call's arguments, as far as their values have names.
 #[must_use]
-pub fn about(number: u32, arguments: &[u64; 6]) -> String {
+pub(crate) fn about(number: u32, arguments: &[u64; 6]) -> String {
     let named = (0_u8..).zip(arguments).filter_map(|(index, &argument)| {
         // The kernel takes the lower half of what has names.
         let value = argument & Width::Dword.mask();

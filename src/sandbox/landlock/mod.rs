@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// The newest ABI whose rights the landlock crate can name. A newer kernel is used up to this one.
-pub const NEWEST_ABI: u32 = 9;
+pub(crate) const NEWEST_ABI: u32 = 9;
 
 /// The first ABI that writes refusals into the kernel's audit log, and takes flags about that.
 const LOGGING_ABI: u32 = 7;
@@ -48,14 +48,14 @@ pub(in crate::sandbox) const fn without_log(spec: &FilterSpec) -> u32 {
 
 /// Confines by Landlock and seccomp.
 #[derive(Clone, Copy, Debug)]
-pub struct Landlock {
+pub(crate) struct Landlock {
     abi: Result<u32, i32>,
     own_uid_for_hooks: bool,
 }
 
 impl Landlock {
     /// Reads the kernel's Landlock ABI. `own_uid_for_hooks` says whether each hook gets a uid of its own.
-    pub fn new(own_uid_for_hooks: bool) -> Self {
+    pub(crate) fn new(own_uid_for_hooks: bool) -> Self {
         Self {
             abi: sys::landlock_abi().map(|abi| abi.min(NEWEST_ABI)),
             own_uid_for_hooks,
@@ -176,7 +176,7 @@ fn absent(errno: i32) -> Absent {
 
 /// An opened path and its rights.
 #[derive(Debug)]
-pub struct Grant<'a> {
+pub(crate) struct Grant<'a> {
     /// Rights that are granted.
     pub rights: Rights,
     /// The inode, independent of its current name.
@@ -220,7 +220,7 @@ pub(in crate::sandbox) const fn pids(policy: &Policy, own_uid_for_hooks: bool) -
 /// # Errors
 ///
 /// Returns the landlock crate's error; nothing is ever left out silently.
-pub fn ruleset(spec: &FilterSpec, grants: &[Grant<'_>]) -> Result<OwnedFd, RulesetProblem> {
+pub(crate) fn ruleset(spec: &FilterSpec, grants: &[Grant<'_>]) -> Result<OwnedFd, RulesetProblem> {
     let abi = abi(spec.landlock_abi);
     let files: BitFlags<AccessFs> = kept(AccessFs::from_all(abi).iter());
     let mut ruleset = Ruleset::default()
@@ -259,7 +259,7 @@ fn kept<T: fmt::Debug, Set: FromIterator<T>>(rights: impl Iterator<Item = T>) ->
 
 /// Cause of a missing ruleset.
 #[derive(Debug, thiserror::Error)]
-pub enum RulesetProblem {
+pub(crate) enum RulesetProblem {
     /// The kernel created none.
     #[error("the kernel made no ruleset")]
     Missing,

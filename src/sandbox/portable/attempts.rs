@@ -11,7 +11,7 @@ use crate::sys::Attempt;
 pub(in crate::sandbox) const COMMAND: &str = "make-attempts";
 
 /// Makes the attempts that stdin describes and writes their results to stdout.
-pub fn run() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     match make() {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever asked sees that there are no results.

@@ -15,7 +15,7 @@ use crate::{
 
 /// Confines by `sandbox-exec`.
 #[derive(Clone, Copy, Debug)]
-pub struct Seatbelt;
+pub(crate) struct Seatbelt;
 
 impl Backend for Seatbelt {
     fn name(&self) -> BackendName {

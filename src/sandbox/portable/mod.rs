@@ -1,10 +1,10 @@
 //! Systems other than Linux. Hooks are children of the daemon, and found by their process group.
 
-pub mod attempts;
+pub(crate) mod attempts;
 mod backend;
 mod launcher;
 mod start;
-pub mod witness;
+pub(crate) mod witness;
 
 use std::{
     convert::Infallible,
@@ -17,7 +17,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub use self::backend::Seatbelt;
+pub(crate) use self::backend::Seatbelt;
 pub(in crate::sandbox) use self::{
     launcher::{Launcher, Notes},
     start::Until,
@@ -32,7 +32,7 @@ use crate::{
 
 /// Filters of a hook; none on these systems.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum FilterSpec {}
+pub(crate) enum FilterSpec {}
 
 /// Starts an unconfined child.
 ///
@@ -61,7 +61,7 @@ pub(in crate::sandbox) const LACKING: &[&str] = if cfg!(target_os = "macos") {
 };
 
 /// Returns a backend, if this system has it.
-pub fn backend(
+pub(crate) fn backend(
     name: BackendName,
     _runtime: Option<Runtime>,
     _own_uid: bool,
@@ -76,7 +76,7 @@ pub fn backend(
 
 /// An OCI runtime; none on these systems.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Runtime {
+pub(crate) struct Runtime {
     /// The cgroup below which each container gets its own.
     pub control_group: Option<PathBuf>,
     /// Its command-line interface.
@@ -89,11 +89,11 @@ pub struct Runtime {
 
 /// Which command line a runtime understands: of those that make containers of this system, none.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
-pub enum RuntimeKind {}
+pub(crate) enum RuntimeKind {}
 
 impl RuntimeKind {
     /// Returns the runtime's kind by its program's name.
-    pub const fn of(_program: &Path) -> Option<Self> {
+    pub(crate) const fn of(_program: &Path) -> Option<Self> {
         None
     }
 }
@@ -114,7 +114,7 @@ pub(in crate::sandbox) const fn kill_left(_directory: &Path, _groups: &Path) -> 
 
 /// Uids for hooks of a root daemon, which these systems do not have.
 #[derive(Clone, Copy, Debug)]
-pub struct Identities(Infallible);
+pub(crate) struct Identities(Infallible);
 
 impl Identities {
     /// Refuses. Only Linux shows whether a uid is free, and which of root's rights a process keeps.
@@ -122,13 +122,13 @@ impl Identities {
     /// # Errors
     ///
     /// Always.
-    pub fn new(_range: RangeInclusive<u32>) -> io::Result<Self> {
+    pub(crate) fn new(_range: RangeInclusive<u32>) -> io::Result<Self> {
         let message = "only on Linux hookjail can be root; run it as an ordinary user";
         Err(io::Error::new(io::ErrorKind::Unsupported, message))
     }
 
     /// Returns whether a uid is a hook's.
-    pub const fn is_hook(&self, _uid: u32) -> bool {
+    pub(crate) const fn is_hook(&self, _uid: u32) -> bool {
         match self.0 {}
     }
 
@@ -137,7 +137,7 @@ impl Identities {
     /// # Errors
     ///
     /// Never.
-    pub const fn clear(&self) -> io::Result<()> {
+    pub(crate) const fn clear(&self) -> io::Result<()> {
         match self.0 {}
     }
 
@@ -146,7 +146,7 @@ impl Identities {
     /// # Errors
     ///
     /// Never.
-    pub const fn suit_callers(&self) -> io::Result<()> {
+    pub(crate) const fn suit_callers(&self) -> io::Result<()> {
         match self.0 {}
     }
 
@@ -155,44 +155,44 @@ impl Identities {
     /// # Errors
     ///
     /// Never.
-    pub fn lease(self: &Arc<Self>, _caller: u32) -> io::Result<Option<Lease>> {
+    pub(crate) fn lease(self: &Arc<Self>, _caller: u32) -> io::Result<Option<Lease>> {
         match self.0 {}
     }
 }
 
 /// A uid in use by one run; never exists here.
 #[derive(Clone, Debug)]
-pub struct Lease(Infallible);
+pub(crate) struct Lease(Infallible);
 
 impl Lease {
     /// Returns the lease's identity.
-    pub const fn identity(&self) -> Identity {
+    pub(crate) const fn identity(&self) -> Identity {
         match self.0 {}
     }
 
     /// Returns the identity of a hook that runs as its caller.
-    pub const fn of_caller(&self, _caller: &Peer) -> Identity {
+    pub(crate) const fn of_caller(&self, _caller: &Peer) -> Identity {
         match self.0 {}
     }
 }
 
 /// Known denials of a run: none, because none of these systems reports them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Known;
+pub(crate) struct Known;
 
 impl Known {
     /// Returns whether a denial concerns the hook itself.
-    pub const fn is_denied(&self) -> bool {
+    pub(crate) const fn is_denied(&self) -> bool {
         false
     }
 
     /// Returns whether creating a process was denied.
-    pub const fn is_denied_a_process(&self) -> bool {
+    pub(crate) const fn is_denied_a_process(&self) -> bool {
         false
     }
 
     /// Returns the names of all denials.
-    pub const fn names(&self) -> Vec<String> {
+    pub(crate) const fn names(&self) -> Vec<String> {
         Vec::new()
     }
 }

@@ -13,7 +13,7 @@ pub(in crate::sandbox) const COMMAND: &str = "witness";
 
 /// What it needs to know before it may know what the hook is.
 #[derive(Debug, clap::Args)]
-pub struct Witness {
+pub(crate) struct Witness {
     /// The descriptor to read the order from
     order: RawFd,
     /// The descriptor to report by
@@ -26,7 +26,7 @@ pub struct Witness {
 
 impl Witness {
     /// Executes the order; returns only if that failed.
-    pub fn run(&self) -> ExitCode {
+    pub(crate) fn run(&self) -> ExitCode {
         // The daemon hears the end of the pipe, which says that nothing was executed, and whatever was said before.
         drop(self.attend());
         ExitCode::FAILURE

@@ -76,7 +76,7 @@ impl Execution {
             // or what a link leads to. So the path is a copy's, unless root alone decides what it leads to. Another uid may not
             // reach the script where it lies.
             let stays = identity.is_none()
-                && script.kept != ContentGuard::ByCopy
+                && script.kept != ContentGuard::Copy
                 && only_roots(&script.path, &script.file).as_ref() == Some(&script.path);
             if stays {
                 own.push(of_its_own(
@@ -113,7 +113,7 @@ impl Execution {
             own.push(of_its_own(copied.path, file));
         }
         let argv = program.argv_with(copies);
-        let (path, executable) = if program.kept == ContentGuard::ByCopy {
+        let (path, executable) = if program.kept == ContentGuard::Copy {
             let sha256 = program.executable_sha256();
             let (copied, executable) = copy(
                 directory,
@@ -130,7 +130,7 @@ impl Execution {
         };
         own.push(of_its_own(path.clone(), keep(&executable, "program")?));
         // Other systems execute no descriptor.
-        let path = if cfg!(target_os = "linux") || program.kept == ContentGuard::ByCopy {
+        let path = if cfg!(target_os = "linux") || program.kept == ContentGuard::Copy {
             path
         } else {
             by_path(program, &executable, directory)?

@@ -29,7 +29,7 @@ use crate::{
 
 /// Known denials of a run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Known {
+pub(crate) struct Known {
     /// System calls that were refused.
     pub calls: Vec<Denied>,
 }
@@ -37,27 +37,27 @@ pub struct Known {
 impl Known {
     /// Returns whether a denial concerns the hook itself, not its C library.
     #[must_use]
-    pub fn is_denied(&self) -> bool {
+    pub(crate) fn is_denied(&self) -> bool {
         self.calls.iter().any(|denied| !denied.is_incidental())
     }
 
     /// Returns whether creating a process was denied.
     #[must_use]
-    pub fn is_denied_a_process(&self) -> bool {
+    pub(crate) fn is_denied_a_process(&self) -> bool {
         let is_new = |denied: &Denied| [nr::clone, nr::fork, nr::vfork].contains(&denied.number);
         self.calls.iter().any(is_new)
     }
 
     /// Returns the names of all denials.
     #[must_use]
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.calls.iter().map(Denied::name).collect()
     }
 }
 
 /// A system call that a hook was denied.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Denied {
+pub(crate) struct Denied {
     /// Arguments of the first call.
     pub arguments: [u64; 6],
     /// The system call's number.
@@ -69,14 +69,14 @@ pub struct Denied {
 impl Denied {
     /// Returns the system call's name.
     #[must_use]
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         syscalls::name(self.number).map_or_else(|| self.number.to_string(), str::to_owned)
     }
 
     /// Returns whether C libraries, shells and basic tools make the call on their own. They do without it; if it counted, every
     /// hook that copies a file would seem to have been refused something.
     #[must_use]
-    pub fn is_incidental(&self) -> bool {
+    pub(crate) fn is_incidental(&self) -> bool {
         match self.number {
             nr::socket => is_socket_of_libc(self.arguments),
             // `cp` asks whether the file system can have both files share their blocks, and copies them where it cannot.

@@ -31,7 +31,7 @@ use crate::{
 /// Files of a run beside its scratch directory and its program. They are opened before the run is announced, so that a path that
 /// cannot be opened is refused early.
 #[derive(Debug, Default)]
-pub struct Opened {
+pub(crate) struct Opened {
     pub(in crate::sandbox) grants: Vec<OpenGrant>,
     /// The paths among them that stay read-only.
     pub(in crate::sandbox) kept: Option<Kept>,
@@ -50,7 +50,7 @@ impl Opened {
     ///
     /// Refuses where a path cannot be opened, a named one leads through a symbolic link (`GRANT_MISSING`), or the working
     /// directory lies in no grant (`INVALID_REQUEST`).
-    pub fn of(
+    pub(crate) fn of(
         known: &KnownPlaces,
         prepared: &Prepared,
         policy: &Policy,
@@ -88,7 +88,7 @@ impl Opened {
 
 /// The request that files are opened for.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     /// The hook.
     pub hook: &'a Hook,
     /// The profile's grants as the operator wrote them.
@@ -119,7 +119,7 @@ pub(in crate::sandbox) struct OpenGrant {
 /// What is kept is used again only while its path still leads to the same inode, which cannot be another one under its number:
 /// it is held open.
 #[derive(Debug, Default)]
-pub struct KnownPlaces {
+pub(crate) struct KnownPlaces {
     root: Option<Root>,
     open: Mutex<HashMap<PathBuf, Known>>,
 }
@@ -136,7 +136,7 @@ struct Known {
 
 impl KnownPlaces {
     /// Resolves system paths in a root; `None` = the host's.
-    pub fn new(root: Option<Root>) -> Self {
+    pub(crate) fn new(root: Option<Root>) -> Self {
         Self {
             root,
             ..Self::default()
@@ -144,7 +144,7 @@ impl KnownPlaces {
     }
 
     /// Returns the root of system paths, if it is not the host's.
-    pub const fn root(&self) -> Option<&Root> {
+    pub(crate) const fn root(&self) -> Option<&Root> {
         self.root.as_ref()
     }
 

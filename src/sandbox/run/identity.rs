@@ -30,7 +30,7 @@ use crate::{
 /// Pool of uids for hooks. Several root daemons share a range: each uid in use is locked by a file, which also says which
 /// caller's hooks have had it. Another caller's hooks get it only where the range has no other left.
 #[derive(Debug)]
-pub struct Identities {
+pub(crate) struct Identities {
     free: Mutex<Free>,
     locks: PathBuf,
     range: RangeInclusive<u32>,
@@ -59,7 +59,7 @@ struct Idle {
 
 /// A uid in use by one run; given back when the last copy is dropped.
 #[derive(Clone, Debug)]
-pub struct Lease(Arc<Leased>);
+pub(crate) struct Lease(Arc<Leased>);
 
 #[derive(Debug)]
 struct Leased {
@@ -106,7 +106,7 @@ impl Identities {
     ///
     /// Returns the error of making the lock directory, or says which capabilities are missing, or that the range means
     /// nothing in this user namespace.
-    pub fn new(range: RangeInclusive<u32>) -> io::Result<Self> {
+    pub(crate) fn new(range: RangeInclusive<u32>) -> io::Result<Self> {
         let lacking = lacking(Status::own()?.effective_capabilities);
         if !lacking.is_empty() {
             let message = format!(
@@ -156,7 +156,7 @@ impl Identities {
     /// # Errors
     ///
     /// Returns the error of looking at processes or at a lock file.
-    pub fn clear(&self) -> io::Result<()> {
+    pub(crate) fn clear(&self) -> io::Result<()> {
         let own = fs::read_link("/proc/self/ns/user")?;
         let begun = Instant::now();
         loop {
@@ -217,7 +217,7 @@ impl Identities {
     /// # Errors
     ///
     /// `fs.suid_dumpable` is 1, or cannot be read.
-    pub fn suit_callers(&self) -> io::Result<()> {
+    pub(crate) fn suit_callers(&self) -> io::Result<()> {
         const DUMPABLE: &str = "/proc/sys/fs/suid_dumpable";
         if may_be_traced(&fs::read_to_string(DUMPABLE)?) {
             let message = format!(
@@ -229,7 +229,7 @@ impl Identities {
     }
 
     /// Returns whether a uid is a hook's.
-    pub fn is_hook(&self, uid: u32) -> bool {
+    pub(crate) fn is_hook(&self, uid: u32) -> bool {
         self.range.contains(&uid)
     }
 
@@ -240,7 +240,7 @@ impl Identities {
     /// # Errors
     ///
     /// Returns the error of opening, reading or writing a lock file.
-    pub fn lease(self: &Arc<Self>, caller: u32) -> io::Result<Option<Lease>> {
+    pub(crate) fn lease(self: &Arc<Self>, caller: u32) -> io::Result<Option<Lease>> {
         let mut free = self.free();
         for uid in free.had_by(caller) {
             if let Some(lock) = self.lock_again(&mut free, caller, uid)? {
@@ -420,7 +420,7 @@ fn maps(map: &str, range: &RangeInclusive<u32>) -> bool {
 
 impl Lease {
     /// Returns the identity of a hook with a uid and gid of its own.
-    pub fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> Identity {
         let uid = self.0.uid;
         Identity {
             gid: uid,
@@ -431,7 +431,7 @@ impl Lease {
 
     /// Returns the identity of a hook that runs as its caller. The leased number is its group: no other process of the caller's
     /// has it, so none reaches the run's directory.
-    pub fn of_caller(&self, caller: &Peer) -> Identity {
+    pub(crate) fn of_caller(&self, caller: &Peer) -> Identity {
         Identity {
             gid: caller.gid,
             group: Some(self.0.uid),

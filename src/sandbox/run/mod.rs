@@ -52,7 +52,7 @@ use crate::{
         },
         selftest::Confirmations,
     },
-    sys::Keeper,
+    sys::{Keeper, WaitStatus},
     util::{
         presence::Presence,
         turns::{Turn, Turns},
@@ -68,28 +68,32 @@ const LOADING_TURN: Duration = Duration::from_millis(5);
 
 /// Parts of a [`Sandbox`].
 #[derive(Debug)]
-pub struct SandboxParts {
+pub(crate) struct SandboxParts {
     /// Every backend that `order` names.
-    pub backends: Vec<Box<dyn Backend>>,
+    pub(crate) backends: Vec<Box<dyn Backend>>,
     /// Uids for hooks; `None` where hooks run as the daemon's own user.
-    pub identities: Option<Arc<Identities>>,
+    pub(crate) identities: Option<Arc<Identities>>,
     /// This daemon's directory.
-    pub instance: InstanceDir,
+    pub(crate) instance: InstanceDir,
     /// Kills the processes that a killed daemon leaves.
-    pub keeper: Arc<Keeper>,
+    pub(crate) keeper: Arc<Keeper>,
     /// Observes hooks; `None` unless one is run to learn its needs.
     #[cfg(target_os = "linux")]
-    pub observer: Option<Arc<Observer>>,
+    pub(crate) observer: Option<Arc<Observer>>,
     /// Backends that a profile may run on, in order.
-    pub order: Order,
+    pub(crate) order: Order,
     /// The daemon's own paths, which no hook reaches, for backends that need a list.
+    #[cfg_attr(
+        target_os = "linux",
+        expect(dead_code, reason = "Seatbelt alone needs the list")
+    )]
     pub own: Vec<PathBuf>,
     /// Root file system of containers; `None` = the host's.
     pub root: Option<Root>,
     /// User of hooks under a root daemon.
     pub run_as: RunAs,
     /// Number of spawner threads for each different set of filters.
-    pub spawners: usize,
+    pub(crate) spawners: usize,
 }
 
 /// User of hooks under a root daemon.
@@ -130,7 +134,7 @@ pub struct Sandbox {
 
 /// An observation made in one run.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Evidence {
+pub(crate) struct Evidence {
     /// The property that was checked.
     pub check: &'static str,
     /// The observed value.
@@ -139,7 +143,7 @@ pub struct Evidence {
 
 /// Times and evidence of a set-up.
 #[derive(Clone, Debug)]
-pub struct Setup {
+pub(crate) struct Setup {
     /// Whether the filters report refused calls to the daemon.
     pub asks: bool,
     /// Whether a self-test on this host and this run's evidence agree.
@@ -156,7 +160,7 @@ pub struct Setup {
 /// tree.
 #[derive(Debug)]
 #[must_use]
-pub struct StartedHook {
+pub(crate) struct StartedHook {
     end: Start,
     notes: Notes,
     run: Arc<RunResources>,
@@ -166,7 +170,7 @@ pub struct StartedHook {
 
 /// Result of starting a task.
 #[derive(Debug)]
-pub enum Started {
+pub(crate) enum Started {
     /// A released hook.
     Hook(Released),
     /// A self-test's child: the result of each attempt. The child is gone.
@@ -175,7 +179,7 @@ pub enum Started {
 
 /// A hook that was released under the confinement of its task.
 #[derive(Debug)]
-pub struct Released {
+pub(crate) struct Released {
     pub(in crate::sandbox) notes: Notes,
     pub(in crate::sandbox) setup: Setup,
     pub(in crate::sandbox) start: Start,
@@ -213,7 +217,7 @@ impl RunningHook for process::Running {
 
 /// The end of a hook.
 #[derive(Debug)]
-pub struct EndedHook {
+pub(crate) struct EndedHook {
     /// Denials, as far as they are known.
     pub denied: Known,
     /// How it ended.
@@ -224,11 +228,44 @@ pub struct EndedHook {
 
 /// How a released hook ended.
 #[derive(Debug)]
-pub enum End {
+pub(crate) enum End {
     /// The program could not be executed; the errno.
     ExecFailed(i32),
     /// The program ran.
     Ran(process::Ended),
+}
+
+impl End {
+    /// Returns the exit code, if the hook exited.
+    pub(crate) fn exit_code(&self) -> Option<i32> {
+        match self.status() {
+            Some(WaitStatus::Exited(code)) => Some(code),
+            Some(WaitStatus::Signaled(_)) | None => None,
+        }
+    }
+
+    /// Returns the signal, if one ended the hook.
+    pub(crate) fn signal(&self) -> Option<i32> {
+        match self.status() {
+            Some(WaitStatus::Signaled(signal)) => Some(signal),
+            Some(WaitStatus::Exited(_)) | None => None,
+        }
+    }
+
+    /// Returns the size of the kept output, bytes.
+    pub(crate) fn output_bytes(&self) -> usize {
+        match self {
+            Self::ExecFailed(_) => 0,
+            Self::Ran(ran) => ran.stdout.head.len() + ran.stderr.head.len(),
+        }
+    }
+
+    fn status(&self) -> Option<WaitStatus> {
+        match self {
+            Self::ExecFailed(_) => None,
+            Self::Ran(ran) => ran.leader.map(|leader| leader.status),
+        }
+    }
 }
 
 impl StartedHook {
@@ -274,7 +311,7 @@ impl Sandbox {
     /// # Errors
     ///
     /// Fails where children could not be looked at.
-    pub fn new(mut parts: SandboxParts) -> io::Result<Self> {
+    pub(crate) fn new(mut parts: SandboxParts) -> io::Result<Self> {
         parts.keeper.note_in(Arc::clone(parts.instance.groups()));
         let processors = available_parallelism().map_or(1, NonZero::get);
         let at_once = (4 * processors).max(2 * parts.spawners);
@@ -293,7 +330,7 @@ impl Sandbox {
     }
 
     /// Returns whether a process group or uid is that of a hook of this daemon.
-    pub fn is_hook(&self, peer: &Peer) -> bool {
+    pub(crate) fn is_hook(&self, peer: &Peer) -> bool {
         let by_uid = self
             .parts
             .identities
@@ -308,22 +345,22 @@ impl Sandbox {
     }
 
     /// Returns the system paths that stay open between runs.
-    pub const fn places(&self) -> &KnownPlaces {
+    pub(crate) const fn places(&self) -> &KnownPlaces {
         &self.runner.places
     }
 
     /// Returns the file system in which a hook with these grants finds its paths.
-    pub fn view<'a>(&'a self, files: &'a Files) -> View<'a> {
+    pub(crate) fn view<'a>(&'a self, files: &'a Files) -> View<'a> {
         View::of(self.places().root(), files)
     }
 
     /// Returns whether hooks have a root file system other than the host's.
-    pub const fn has_root(&self) -> bool {
+    pub(crate) const fn has_root(&self) -> bool {
         self.places().root().is_some()
     }
 
     /// Returns whether each hook has its own uid. The daemon then opens files with more rights than hooks have.
-    pub const fn switches_uid(&self) -> bool {
+    pub(crate) const fn switches_uid(&self) -> bool {
         self.parts.identities.is_some()
     }
 

@@ -37,7 +37,7 @@ const INTERPRETERS: usize = 5;
 
 /// An operation that a hook made or tried.
 #[derive(Clone, Debug)]
-pub enum Seen {
+pub(crate) enum Seen {
     /// Changed modes, owners, times or extended attributes.
     Metadata,
     /// Used a path.
@@ -50,7 +50,7 @@ pub enum Seen {
 
 /// Records the operations of hooks.
 #[derive(Debug, Default)]
-pub struct Observer {
+pub(crate) struct Observer {
     /// Whether some hook's filters report the observed calls.
     attended: AtomicBool,
     /// Whether a hook's memory could not be read, or the limit was exceeded.
@@ -69,7 +69,7 @@ struct Notebook {
 
 impl Observer {
     /// Returns new observations, each once; `None` where nothing can be observed here.
-    pub fn take(&self) -> Option<Vec<Seen>> {
+    pub(crate) fn take(&self) -> Option<Vec<Seen>> {
         let can_see = self.attended.load(Ordering::Acquire) && !self.blind.load(Ordering::Acquire);
         let mut notebook = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = std::mem::take(&mut *notebook).seen;

@@ -11,7 +11,7 @@ const STATUS_BYTES: usize = 8 * 1024;
 
 /// State of a process according to the kernel.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Status {
+pub(crate) struct Status {
     /// `CapEff`.
     pub effective_capabilities: u64,
     /// Whether all five capability sets are empty; the bounding set aside.
@@ -34,7 +34,7 @@ impl Status {
     /// # Errors
     ///
     /// Returns the error of reading, or `InvalidData` where a line is missing.
-    pub fn of(pid: i32) -> io::Result<Self> {
+    pub(crate) fn of(pid: i32) -> io::Result<Self> {
         Self::read(&format!("/proc/{pid}/status"))
     }
 
@@ -44,7 +44,7 @@ impl Status {
     ///
     /// As [`Status::of`]; and says so where `/proc` numbers processes as another pid namespace does: there a child's
     /// status would be somebody else's.
-    pub fn own() -> io::Result<Self> {
+    pub(crate) fn own() -> io::Result<Self> {
         let named = fs::read_link("/proc/self")?;
         if named.to_str() != Some(&process::id().to_string()) {
             let message = "`/proc` belongs to another pid namespace; mount a proc file system of this one there";
@@ -55,7 +55,7 @@ impl Status {
 
     /// Returns whether filters decide about its system calls. One of them may have killed it by now: it was under them all the
     /// same.
-    pub const fn is_filtered(&self) -> bool {
+    pub(crate) const fn is_filtered(&self) -> bool {
         matches!(self.seccomp, 2 | 3)
     }
 

@@ -15,7 +15,7 @@ use crate::{
 
 /// Resources of every backend: spawners, deadlines, canaries, system paths.
 #[derive(Debug)]
-pub struct Runner {
+pub(crate) struct Runner {
     deadlines: Deadlines,
     /// A file that no child is granted.
     pub(in crate::sandbox) denied: PathBuf,

@@ -43,7 +43,7 @@ const SWEEP: Duration = Duration::from_secs(2);
 
 /// A daemon's own directory, for its lifetime. Removed when dropped; the next daemon that starts removes that of a killed one.
 #[derive(Debug)]
-pub struct InstanceDir {
+pub(crate) struct InstanceDir {
     /// Held for life: the holder is alive.
     _lock: Flock<File>,
     canary_denied: PathBuf,
@@ -62,7 +62,7 @@ impl InstanceDir {
     /// # Errors
     ///
     /// Returns the first error; a base that others can write is one.
-    pub fn create(base: &Path, for_other_uids: bool) -> io::Result<Self> {
+    pub(crate) fn create(base: &Path, for_other_uids: bool) -> io::Result<Self> {
         let mode = if for_other_uids { 0o711 } else { 0o700 };
         DirBuilder::new().recursive(true).mode(mode).create(base)?;
         let base = base.canonicalize()?;
@@ -124,17 +124,17 @@ impl InstanceDir {
     }
 
     /// Returns a file that everybody may read and no policy grants.
-    pub fn canary_denied(&self) -> &Path {
+    pub(crate) fn canary_denied(&self) -> &Path {
         &self.canary_denied
     }
 
     /// Returns a file that every confined run is granted.
-    pub fn canary_granted(&self) -> &Path {
+    pub(crate) fn canary_granted(&self) -> &Path {
         &self.canary_granted
     }
 
     /// Returns that file, opened without any right but to name it.
-    pub const fn canary_granted_open(&self) -> &Arc<OwnedFd> {
+    pub(crate) const fn canary_granted_open(&self) -> &Arc<OwnedFd> {
         &self.canary_granted_open
     }
 
@@ -154,7 +154,7 @@ impl InstanceDir {
     /// # Errors
     ///
     /// Returns the first error.
-    pub fn run(&self, identity: Option<Identity>) -> io::Result<RunDir> {
+    pub(crate) fn run(&self, identity: Option<Identity>) -> io::Result<RunDir> {
         let run = RunDir {
             left: false,
             path: self.path.join(format!("{RUN}{}", Uuid::now_v7().simple())),
@@ -189,7 +189,7 @@ impl Drop for InstanceDir {
 
 /// The directory of one run. Removed when dropped.
 #[derive(Debug)]
-pub struct RunDir {
+pub(crate) struct RunDir {
     /// Whether the next daemon removes it.
     left: bool,
     path: PathBuf,
@@ -197,7 +197,7 @@ pub struct RunDir {
 
 /// The neighbours of a copied file.
 #[derive(Debug, Default)]
-pub struct Around {
+pub(crate) struct Around {
     /// Directories on the way to the file. The first contains all others, and each comes after its parent.
     pub levels: Vec<Level>,
     /// Path of the file, below the first.
@@ -208,7 +208,7 @@ pub struct Around {
 
 /// A directory around a copied file.
 #[derive(Debug)]
-pub struct Level {
+pub(crate) struct Level {
     /// Its path, below the first.
     pub below: PathBuf,
     /// Its entries, except those that lead to the file.
@@ -219,7 +219,7 @@ pub struct Level {
 
 /// A copy of a file.
 #[derive(Debug)]
-pub struct Copied {
+pub(crate) struct Copied {
     /// Path by which it is named: a link's, where the file was named by one.
     pub named: PathBuf,
     /// Path of the copy.
@@ -229,7 +229,7 @@ pub struct Copied {
 impl RunDir {
     /// Takes over the directory; dropping `self` then has no effect.
     #[must_use]
-    pub fn take(&mut self) -> Self {
+    pub(crate) fn take(&mut self) -> Self {
         Self {
             left: std::mem::replace(&mut self.left, true),
             path: self.path.clone(),
@@ -237,22 +237,22 @@ impl RunDir {
     }
 
     /// Leaves the directory in place, for the next daemon to remove.
-    pub fn leave(mut self) {
+    pub(crate) fn leave(mut self) {
         self.left = true;
     }
 
     /// Returns the hook's private directory: its `HOME` and `TMPDIR`.
-    pub fn scratch(&self) -> PathBuf {
+    pub(crate) fn scratch(&self) -> PathBuf {
         self.path.join("tmp")
     }
 
     /// Returns the path of one of this run's own files.
-    pub fn named(&self, kind: &str) -> PathBuf {
+    pub(crate) fn named(&self, kind: &str) -> PathBuf {
         self.path.join(kind)
     }
 
     /// Removes the hook's private directory if the hook left it empty, which takes no time. Returns whether it is gone.
-    pub fn remove_empty_scratch(&self) -> bool {
+    pub(crate) fn remove_empty_scratch(&self) -> bool {
         remove_empty(&self.scratch())
     }
 
@@ -261,12 +261,12 @@ impl RunDir {
     /// # Errors
     ///
     /// Returns the first error.
-    pub fn remove_scratch(&self) -> io::Result<()> {
+    pub(crate) fn remove_scratch(&self) -> io::Result<()> {
         remove(&self.scratch())
     }
 
     /// Removes the directory without the hook's private one, which takes no time. Returns whether it is gone.
-    pub fn remove_own(&self) -> bool {
+    pub(crate) fn remove_own(&self) -> bool {
         if remove_empty(&self.path) {
             return true;
         }
@@ -290,7 +290,7 @@ impl RunDir {
     /// # Errors
     ///
     /// Returns the first error.
-    pub fn remove(&self) -> io::Result<()> {
+    pub(crate) fn remove(&self) -> io::Result<()> {
         remove(&self.path)
     }
 
@@ -299,7 +299,7 @@ impl RunDir {
     /// # Errors
     ///
     /// Returns the first error.
-    pub fn outside(&self, identity: Option<Identity>) -> io::Result<PathBuf> {
+    pub(crate) fn outside(&self, identity: Option<Identity>) -> io::Result<PathBuf> {
         let path = self.path.join("outside");
         DirBuilder::new().mode(0o700).create(&path)?;
         if let Some(identity) = identity {
@@ -317,7 +317,8 @@ impl RunDir {
     /// # Errors
     ///
     /// Returns the error of making it.
-    pub fn own(&self, name: &str) -> io::Result<PathBuf> {
+    #[cfg(target_os = "linux")]
+    pub(crate) fn own(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.path.join(name);
         DirBuilder::new().mode(0o700).create(&path)?;
         Ok(path)
@@ -329,7 +330,7 @@ impl RunDir {
     /// # Errors
     ///
     /// Returns the error of reading or writing.
-    pub fn copy(
+    pub(crate) fn copy(
         &self,
         mut file: &File,
         name: &Path,

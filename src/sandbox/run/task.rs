@@ -19,7 +19,7 @@ use crate::{
 
 /// A hook to be started, with the decisions about it.
 #[derive(Clone, Copy, Debug)]
-pub struct HookTask<'a> {
+pub(crate) struct HookTask<'a> {
     /// The requesting process.
     pub(crate) caller: Peer,
     /// Cancels its start.

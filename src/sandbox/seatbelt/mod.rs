@@ -9,18 +9,17 @@ mod place;
 mod rules;
 #[cfg(test)]
 mod tests;
-pub mod witness;
+#[cfg(any(test, not(target_os = "linux")))]
+pub(crate) mod witness;
 
 use std::{
     ffi::{OsStr, OsString},
     path::Path,
 };
 
+pub use self::place::{Granted, Kept, Places};
 use self::rules::{Filter, Operation, Rule, Section, Value};
-pub use self::{
-    place::{Granted, Inexpressible, Kept, Places, Problem},
-    rules::Parameter,
-};
+pub(crate) use self::{place::Inexpressible, rules::Parameter};
 use crate::{
     model::axis::{Axes, Coverage},
     policy::{
@@ -30,7 +29,7 @@ use crate::{
 };
 
 /// Program that applies a profile to itself and executes another one. By its absolute path: no `PATH` decides what it is.
-pub const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
+pub(crate) const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
 
 /// A profile, and the values of its parameters in one run.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -150,7 +149,11 @@ pub fn profile(policy: &Policy, places: &Places<'_>) -> Result<Generated, Inexpr
 }
 
 /// Returns a profile's coverage of each axis. Parts of it are up to the runner, which starts `sandbox-exec`.
-pub fn axes(policy: &Policy) -> Axes<Coverage> {
+#[cfg_attr(
+    all(target_os = "linux", not(test)),
+    expect(dead_code, reason = "no backend of Linux claims these")
+)]
+pub(crate) fn axes(policy: &Policy) -> Axes<Coverage> {
     let enforced = |by| Coverage::Enforced { by };
     Axes {
         cpu: Coverage::Degraded {

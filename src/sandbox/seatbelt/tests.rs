@@ -4,7 +4,7 @@ use crate::{
     model::ProfileName,
     policy::Registry,
     refusal::{Reason, Refusal},
-    sandbox::seatbelt::{rules::quote, *},
+    sandbox::seatbelt::{place::Problem, rules::quote, *},
 };
 
 fn strict() -> Policy {

@@ -23,7 +23,7 @@ const NOW: [u8; 4] = *b"exec";
 
 /// Result of opening the two canaries under the profile: 0, or the errno.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// Result for the canary that no profile grants.
     pub denied: i32,
     /// Result for the canary that every profile grants.
@@ -32,13 +32,13 @@ pub struct Seen {
 
 impl Seen {
     /// Encoded length, bytes.
-    pub const LENGTH: usize = 12;
+    pub(crate) const LENGTH: usize = 12;
 
     /// Maximum length of all later messages, bytes.
-    pub const AFTER: usize = 8;
+    pub(crate) const AFTER: usize = 8;
 
     /// Tries to open both canaries.
-    pub fn look(granted: &Path, denied: &Path) -> Self {
+    pub(crate) fn look(granted: &Path, denied: &Path) -> Self {
         let open = |path| File::open(path).map_or_else(|e| e.raw_os_error().unwrap_or(-1), |_| 0);
         Self {
             denied: open(denied),
@@ -47,7 +47,7 @@ impl Seen {
     }
 
     /// Encodes the result.
-    pub fn encode(self) -> [u8; Self::LENGTH] {
+    pub(crate) fn encode(self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];
         bytes[..4].copy_from_slice(&BEGIN);
         bytes[4..8].copy_from_slice(&self.granted.to_le_bytes());
@@ -56,7 +56,7 @@ impl Seen {
     }
 
     /// Decodes the result; `None` if these are not a report's bytes.
-    pub fn decode(bytes: [u8; Self::LENGTH]) -> Option<Self> {
+    pub(crate) fn decode(bytes: [u8; Self::LENGTH]) -> Option<Self> {
         let (begin, errnos) = bytes.split_first_chunk()?;
         let (granted, denied) = errnos.split_first_chunk()?;
         (*begin == BEGIN).then_some(Self {
@@ -68,7 +68,7 @@ impl Seen {
 
 /// Proof that the confinement of one run was observed from inside it.
 #[derive(Debug)]
-pub struct Proof {
+pub(crate) struct Proof {
     denied: Errno,
 }
 
@@ -78,7 +78,7 @@ impl Proof {
     /// # Errors
     ///
     /// Says what of it is not as under a profile.
-    pub fn of(seen: Seen) -> Result<Self, Unproved> {
+    pub(crate) fn of(seen: Seen) -> Result<Self, Unproved> {
         if seen.granted != 0 {
             return Err(Unproved::Closed(Errno::from_raw(seen.granted)));
         }
@@ -93,7 +93,7 @@ impl Proof {
     }
 
     /// Returns the errno by which the ungranted canary was refused.
-    pub const fn denied(&self) -> Errno {
+    pub(crate) const fn denied(&self) -> Errno {
         self.denied
     }
 
@@ -102,14 +102,14 @@ impl Proof {
     /// # Errors
     ///
     /// Returns the error of writing JSON.
-    pub fn release(&self, order: &Order) -> io::Result<Vec<u8>> {
+    pub(crate) fn release(&self, order: &Order) -> io::Result<Vec<u8>> {
         Ok(serde_json::to_vec(order)?)
     }
 }
 
 /// Why a run's confinement or start is not proved.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Unproved {
+pub(crate) enum Unproved {
     /// The granted canary did not open.
     #[error("the granted canary did not open: {0}")]
     Closed(Errno),
@@ -124,6 +124,10 @@ pub enum Unproved {
     Otherwise(Errno),
     /// No message arrived.
     #[error("it ended before anything was reported from inside")]
+    #[cfg_attr(
+        target_os = "linux",
+        expect(dead_code, reason = "nothing is started under Seatbelt here")
+    )]
     Silent,
     /// No further message arrived after the order.
     #[error("it ended before the hook was executed")]
@@ -132,7 +136,7 @@ pub enum Unproved {
 
 /// What is executed, once the confinement is proved.
 #[derive(Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Order {
+pub(crate) struct Order {
     /// Arguments, the program's name among them.
     pub argv: Vec<CString>,
     /// Environment, `NAME=value`. It goes this way because arguments could be read by other users, and because neither
@@ -147,7 +151,7 @@ pub struct Order {
 /// # Errors
 ///
 /// It did not come to the exec.
-pub fn outcome(after: &[u8]) -> Result<Result<(), Errno>, Unproved> {
+pub(crate) fn outcome(after: &[u8]) -> Result<Result<(), Errno>, Unproved> {
     let Some(rest) = after.strip_prefix(&NOW) else {
         return Err(if after.is_empty() {
             Unproved::Undone
@@ -167,7 +171,7 @@ pub fn outcome(after: &[u8]) -> Result<Result<(), Errno>, Unproved> {
 /// # Errors
 ///
 /// There was no order, or it could not be read.
-pub fn attend(
+pub(crate) fn attend(
     seen: Seen,
     mut order: impl Read,
     mut report: impl Write,

@@ -22,7 +22,7 @@ use crate::{
 /// # Errors
 ///
 /// The program has grown beyond the reach of a jump.
-pub fn closing(spec: &FilterSpec, needs: &SetupNeeds) -> Result<Closing, CompileError> {
+pub(crate) fn closing(spec: &FilterSpec, needs: &SetupNeeds) -> Result<Closing, CompileError> {
     let mut program = Assembler::default();
     let allow = program.answer(libc::SECCOMP_RET_ALLOW);
     let mut blocks = Vec::new();

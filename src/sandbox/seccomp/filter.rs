@@ -23,7 +23,7 @@ use crate::{
 
 /// Compiling a filter failed.
 #[derive(Debug, thiserror::Error)]
-pub enum CompileError {
+pub(crate) enum CompileError {
     /// A jump of the hand-assembled programs does not fit its field.
     #[error("a seccomp program has grown beyond the reach of a jump")]
     JumpTooFar,
@@ -47,7 +47,7 @@ pub enum CompileError {
 /// # Errors
 ///
 /// The compiler refuses a program the kernel would refuse.
-pub fn inherited(
+pub(crate) fn inherited(
     spec: &FilterSpec,
     needs: &SetupNeeds,
 ) -> Result<Vec<Vec<sock_filter>>, CompileError> {
@@ -123,7 +123,7 @@ fn without(
 
 /// The calls by which a hook is observed. They reach files by path, make processes or sockets, or change what Landlock does not
 /// see.
-pub const OBSERVED: [u32; 41] = [
+pub(crate) const OBSERVED: [u32; 41] = [
     nr::chmod,
     nr::chown,
     nr::clone,
@@ -169,12 +169,12 @@ pub const OBSERVED: [u32; 41] = [
 
 /// The allowlist's rules for the calls of [`OBSERVED`], for the listener that answers instead.
 #[derive(Clone, Debug)]
-pub struct Passing(BTreeMap<u32, Rule>);
+pub(crate) struct Passing(BTreeMap<u32, Rule>);
 
 impl Passing {
     /// Returns whether the allowlist would allow a call. False for any call that is not observed.
     #[must_use]
-    pub fn lets(&self, nr: u32, arguments: &[u64; 6]) -> bool {
+    pub(crate) fn lets(&self, nr: u32, arguments: &[u64; 6]) -> bool {
         let passes = |test: &ArgTest| {
             let argument = arguments.get(usize::from(test.index));
             argument.and_then(|argument| test.passes(*argument)) == Some(true)
@@ -193,7 +193,7 @@ impl Passing {
 /// # Errors
 ///
 /// As [`inherited`].
-pub fn observing(
+pub(crate) fn observing(
     spec: &FilterSpec,
     needs: &SetupNeeds,
 ) -> Result<(Vec<Vec<sock_filter>>, Passing), CompileError> {
@@ -208,11 +208,11 @@ const fn is_listed(rule: &Rule) -> bool {
 }
 
 /// Index of the allowlist among the [inherited] filters.
-pub const ALLOWLIST: usize = 1;
+pub(crate) const ALLOWLIST: usize = 1;
 
 /// Turns the allowlist's refusals into user notifications. Nothing else changes: whatever another filter refuses or kills for is
 /// refused or killed for all the same, since the stricter action wins.
-pub fn ask_instead_of_refusing(allowlist: &mut [sock_filter]) {
+pub(crate) fn ask_instead_of_refusing(allowlist: &mut [sock_filter]) {
     let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
     for step in allowlist {
         if u32::from(step.code) == libc::BPF_RET | libc::BPF_K && step.k == refuse {

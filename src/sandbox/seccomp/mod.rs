@@ -1,31 +1,31 @@
 //! seccomp: the system calls that are open to a hook, whatever else confines it.
 
-pub mod arguments;
+pub(crate) mod arguments;
 mod assembler;
-pub mod closing;
-pub mod filter;
+pub(crate) mod closing;
+pub(crate) mod filter;
 pub(in crate::sandbox) mod pools;
-pub mod rules;
-pub mod setup;
+pub(crate) mod rules;
+pub(crate) mod setup;
 mod spawner;
-pub mod syscalls;
+pub(crate) mod syscalls;
 #[cfg(test)]
 mod tests;
 
+pub use self::rules::FilterSpec;
 use self::{
     filter::CompileError,
     setup::{Credentials, SetupNeeds},
 };
-pub use self::{
+pub(crate) use self::{
     filter::Passing,
-    rules::FilterSpec,
-    spawner::{Pool, SpawnersGone, Until},
+    spawner::{Pool, Until},
 };
 use crate::sys;
 
 /// The filters of one kind of hook.
 #[derive(Clone, Debug)]
-pub struct Filters {
+pub(crate) struct Filters {
     /// The filter that the child loads last.
     pub closing: sys::Closing,
     /// The filters that the spawner loads and its children inherit.
@@ -36,7 +36,7 @@ pub struct Filters {
 
 /// Calls that are reported to a listener.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Asking {
+pub(crate) enum Asking {
     /// None: there is no listener.
     Nothing,
     /// The allowlist's refusals, and the observed calls.
@@ -47,7 +47,7 @@ pub enum Asking {
 
 /// Filters that are loaded one after the other.
 #[derive(Clone, Debug, Default)]
-pub struct Stacked {
+pub(crate) struct Stacked {
     /// Index of the filter that reports its refusals to a listener, if one does.
     pub asking: Option<usize>,
     /// First to last.
@@ -60,7 +60,7 @@ pub struct Stacked {
 /// # Errors
 ///
 /// Returns the compiler's error.
-pub fn compile(
+pub(crate) fn compile(
     spec: &FilterSpec,
     switches_uid: bool,
     asking: Asking,

@@ -17,7 +17,7 @@ use crate::{
 /// Everything else it calls (`dup3`, `fchdir`, `umask`, `close_range`, `openat`, `rt_sig*`, `getpid`, `execveat`) every
 /// hook may call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct SetupNeeds {
+pub(crate) struct SetupNeeds {
     /// First argument of the `clone` that makes the child: flags and exit signal.
     pub clone_flags: u32,
     /// Whether the child gives up privileges.
@@ -28,7 +28,7 @@ pub struct SetupNeeds {
 
 /// Change of a child's user, groups and capabilities.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Credentials {
+pub(crate) enum Credentials {
     /// Changes user and groups and drops every capability. The spawner thread has emptied the bounding set.
     Drop,
     /// Keeps those of the daemon, which is unprivileged already.
@@ -38,7 +38,7 @@ pub enum Credentials {
 impl SetupNeeds {
     /// Returns the calls of the set-up, each with the tests its arguments meet.
     #[must_use]
-    pub fn calls(&self) -> Vec<(u32, Vec<ArgTest>)> {
+    pub(crate) fn calls(&self) -> Vec<(u32, Vec<ArgTest>)> {
         let mut calls = vec![
             (
                 nr::clone,

@@ -21,7 +21,7 @@ use crate::{
 
 /// A pool of spawners that share their filters.
 #[derive(Debug)]
-pub struct Pool {
+pub(crate) struct Pool {
     queue: Arc<Queue>,
 }
 
@@ -41,7 +41,7 @@ struct Waiting {
 
 /// Limit after which a job is not started.
 #[derive(Clone, Debug)]
-pub struct Until {
+pub(crate) struct Until {
     /// Cancels the start.
     pub cancel: CancellationToken,
     /// Deadline of the start.
@@ -65,7 +65,7 @@ struct Work {
 /// The pool's threads are gone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("the spawner threads are gone")]
-pub struct SpawnersGone;
+pub(crate) struct SpawnersGone;
 
 impl Pool {
     /// Starts the threads; returns once all have loaded their filters, with their listeners, if any. With `bounded` they first
@@ -75,7 +75,7 @@ impl Pool {
     ///
     /// Returns the first error of a thread: it could not be started, or a filter could not be loaded; `EBUSY` where filters
     /// that ask cannot be.
-    pub fn start(
+    pub(crate) fn start(
         threads: usize,
         filters: Stacked,
         bounded: bool,
@@ -124,7 +124,7 @@ impl Pool {
     /// # Errors
     ///
     /// Fails if no thread is left.
-    pub fn launch(
+    pub(crate) fn launch(
         &self,
         job: Arc<Job>,
         until: Option<Until>,
@@ -145,7 +145,7 @@ impl Pool {
     }
 
     /// Takes back a job that no thread has begun; returns whether there was one.
-    pub fn take_back(&self, job: &Arc<Job>) -> bool {
+    pub(crate) fn take_back(&self, job: &Arc<Job>) -> bool {
         let mut waiting = self.queue.lock();
         let before = waiting.work.len();
         waiting.work.retain(|work| !Arc::ptr_eq(&work.job, job));

@@ -46,7 +46,7 @@ use crate::{
 
 /// A policy proved by a real child on this host.
 #[derive(Clone, Debug)]
-pub struct Confirmation {
+pub(crate) struct Confirmation {
     /// Attempts on each axis.
     pub proofs: Vec<AxisProof>,
     /// Time of the self-test.
@@ -65,7 +65,7 @@ impl Confirmation {
 /// A policy that is not proved, and so refuses every run.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{why}")]
-pub struct Unconfirmed {
+pub(crate) struct Unconfirmed {
     /// The axis that did not hold, if it was one.
     pub axis: Option<Axis>,
     /// Remedy for the operator; may be empty.
@@ -80,7 +80,7 @@ pub struct Unconfirmed {
 
 /// The backend selected for a policy.
 #[derive(Clone, Debug)]
-pub struct Selected {
+pub(crate) struct Selected {
     /// Proof of the policy on it.
     pub confirmation: Arc<Confirmation>,
     /// The backends before it in the operator's order, and why each was not selected.
@@ -91,7 +91,7 @@ pub struct Selected {
 
 /// Status of one backend for a policy.
 #[derive(Clone, Debug)]
-pub enum Standing {
+pub(crate) enum Standing {
     /// The backend does not serve the policy.
     PassedOver(Box<PassedOver>),
     /// The backend would serve the policy.
@@ -100,7 +100,7 @@ pub enum Standing {
 
 impl Standing {
     /// Returns the backend's name.
-    pub fn backend(&self) -> BackendName {
+    pub(crate) fn backend(&self) -> BackendName {
         match self {
             Self::PassedOver(passed_over) => passed_over.backend,
             Self::Serves(serves) => serves.0.backend,
@@ -108,7 +108,7 @@ impl Standing {
     }
 
     /// Returns whether the backend would serve the policy, and confine.
-    pub fn confines(&self) -> bool {
+    pub(crate) fn confines(&self) -> bool {
         match self {
             Self::PassedOver(_) => false,
             Self::Serves(serves) => serves.0.confines(),
@@ -116,7 +116,7 @@ impl Standing {
     }
 
     /// Returns whether the backend would serve the policy.
-    pub const fn serves(&self) -> bool {
+    pub(crate) const fn serves(&self) -> bool {
         match self {
             Self::PassedOver(_) => false,
             Self::Serves(_) => true,
@@ -126,7 +126,7 @@ impl Standing {
 
 /// A backend that a policy was not selected for.
 #[derive(Clone, Debug)]
-pub struct PassedOver {
+pub(crate) struct PassedOver {
     /// Name of the backend.
     pub backend: BackendName,
     /// The failed self-test with the policy's translation, if it got that far.
@@ -137,7 +137,7 @@ pub struct PassedOver {
 
 /// Attempts on one axis.
 #[derive(Clone, Debug)]
-pub struct AxisProof {
+pub(crate) struct AxisProof {
     /// The axis.
     pub axis: Axis,
     /// Attempts that had to succeed.
@@ -165,7 +165,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// One attempt and its result.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Leg {
+pub(crate) struct Leg {
     /// Name of the attempt.
     pub attempt: &'static str,
     /// Whether the result was the expected one.
@@ -194,7 +194,7 @@ impl Leg {
     }
 
     /// Returns the attempt's name and setting, for display.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let how = if self.unconfined { ", unconfined" } else { "" };
         format!("{}{how}", self.attempt)
     }
@@ -363,7 +363,11 @@ impl Sandbox {
     ///
     /// Refuses where no backend of its order can, or none is confirmed, and says of each why. `OVERLOADED` where the first that
     /// could is not confirmed for want of something that passes.
-    pub async fn select(&self, policy: &Policy, profile_digest: &str) -> Result<Selected, Refusal> {
+    pub(crate) async fn select(
+        &self,
+        policy: &Policy,
+        profile_digest: &str,
+    ) -> Result<Selected, Refusal> {
         let mut passed_over = Vec::new();
         for backend in self.backends_of(policy) {
             match self.stand(backend, policy, profile_digest).await {
@@ -387,7 +391,7 @@ impl Sandbox {
 
     /// Returns the status of each backend in a profile's order. That includes those behind the first that serves. A backend that
     /// was confirmed at the last survey and no longer is, is logged.
-    pub async fn survey(&self, policy: &Policy) -> Vec<Standing> {
+    pub(crate) async fn survey(&self, policy: &Policy) -> Vec<Standing> {
         let mut standings = Vec::new();
         for backend in self.backends_of(policy) {
             let standing = self.stand(backend, policy, &policy.digest).await;
@@ -398,7 +402,7 @@ impl Sandbox {
     }
 
     /// Discards the proofs of a profile. The next run under it repeats the self-test.
-    pub fn forget(&self, profile_digest: &str) {
+    pub(crate) fn forget(&self, profile_digest: &str) {
         self.confirmations
             .cells
             .lock()
@@ -800,7 +804,7 @@ impl Sandbox {
     }
 
     /// Returns, for every backend, whether it is usable on this host.
-    pub fn probe(&self) -> Vec<(BackendName, Result<super::Host, super::Absent>)> {
+    pub(crate) fn probe(&self) -> Vec<(BackendName, Result<super::Host, super::Absent>)> {
         self.parts
             .backends
             .iter()

@@ -18,7 +18,7 @@ use super::{
 ///
 /// Only calls that are harmless to the daemon can be made: the constructors are the list.
 #[derive(Debug)]
-pub struct Attempt {
+pub(crate) struct Attempt {
     after: After,
     arguments: [usize; 6],
     number: i64,
@@ -42,7 +42,7 @@ enum After {
 
 /// An attempt, to be made by another process.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Described {
+pub(crate) struct Described {
     after: After,
     arguments: [usize; 6],
     number: i64,
@@ -76,7 +76,7 @@ impl From<Described> for Attempt {
 
 impl Attempt {
     /// Opens a path with `O_*` flags and a mode. `None` if the path holds a NUL byte.
-    pub fn open(path: &OsStr, flags: i32, mode: u32) -> Option<Self> {
+    pub(crate) fn open(path: &OsStr, flags: i32, mode: u32) -> Option<Self> {
         let path = c_string(path.to_owned())?;
         let at = libc::AT_FDCWD as usize;
         let arguments = [
@@ -94,7 +94,7 @@ impl Attempt {
     }
 
     /// Truncates a file by its path to zero. `None` if the path holds a NUL byte.
-    pub fn truncate(path: &OsStr) -> Option<Self> {
+    pub(crate) fn truncate(path: &OsStr) -> Option<Self> {
         let path = c_string(path.to_owned())?;
         let arguments = [address(&path), 0, 0, 0, 0, 0];
         Some(Self {
@@ -104,7 +104,7 @@ impl Attempt {
     }
 
     /// Changes a file's mode; `None` if the path holds a NUL byte.
-    pub fn change_mode(path: &OsStr, mode: u32) -> Option<Self> {
+    pub(crate) fn change_mode(path: &OsStr, mode: u32) -> Option<Self> {
         let path = c_string(path.to_owned())?;
         let at = libc::AT_FDCWD as usize;
         let arguments = [at, address(&path), mode as usize, 0, 0, 0];
@@ -115,7 +115,7 @@ impl Attempt {
     }
 
     /// Checks whether a path exists; `None` if it holds a NUL byte.
-    pub fn exists(path: &OsStr) -> Option<Self> {
+    pub(crate) fn exists(path: &OsStr) -> Option<Self> {
         let path = c_string(path.to_owned())?;
         let at = libc::AT_FDCWD as usize;
         let arguments = [at, address(&path), libc::F_OK as usize, 0, 0, 0];
@@ -126,7 +126,7 @@ impl Attempt {
     }
 
     /// Makes a socket.
-    pub fn socket(domain: i32, kind: i32, protocol: i32) -> Self {
+    pub(crate) fn socket(domain: i32, kind: i32, protocol: i32) -> Self {
         Self::call(
             libc::SYS_socket,
             [domain as usize, kind as usize, protocol as usize, 0, 0, 0],
@@ -135,13 +135,13 @@ impl Attempt {
     }
 
     /// Makes a socket to the kernel itself. Returns the attempt's name on this system, too.
-    pub fn kernel_socket() -> (&'static str, Self) {
+    pub(crate) fn kernel_socket() -> (&'static str, Self) {
         let socket = Self::socket(libc::AF_NETLINK, libc::SOCK_RAW, 0);
         ("make a netlink socket", socket)
     }
 
     /// Makes a new process, which exits at once.
-    pub fn fork() -> Self {
+    pub(crate) fn fork() -> Self {
         Self::call(
             libc::SYS_clone,
             [libc::SIGCHLD as usize, 0, 0, 0, 0, 0],
@@ -150,7 +150,7 @@ impl Attempt {
     }
 
     /// Sends a signal; 0 only checks whether it could be sent.
-    pub fn signal(pid: i32, signal: i32) -> Self {
+    pub(crate) fn signal(pid: i32, signal: i32) -> Self {
         Self::call(
             libc::SYS_kill,
             [pid as usize, signal as usize, 0, 0, 0, 0],
@@ -159,7 +159,7 @@ impl Attempt {
     }
 
     /// Reads a descriptor's flags: succeeds if the child still has it.
-    pub fn descriptor(fd: BorrowedFd<'_>) -> Self {
+    pub(crate) fn descriptor(fd: BorrowedFd<'_>) -> Self {
         Self::call(
             libc::SYS_fcntl,
             [fd.as_raw_fd() as usize, libc::F_GETFD as usize, 0, 0, 0, 0],
@@ -168,12 +168,12 @@ impl Attempt {
     }
 
     /// Makes a new process group, which the child has already. Harmless, and refused where leaving the group is.
-    pub const fn new_group() -> Self {
+    pub(crate) const fn new_group() -> Self {
         Self::call(libc::SYS_setpgid, [0; 6], After::Leave)
     }
 
     /// Makes a System V shared memory segment of no size. `EINVAL` where the call is reached.
-    pub const fn shared_memory() -> Self {
+    pub(crate) const fn shared_memory() -> Self {
         let flags = (libc::IPC_CREAT | 0o600) as usize;
         Self::call(
             libc::SYS_shmget,
@@ -184,7 +184,7 @@ impl Attempt {
 
     /// Executes a file; `None` if the path holds a NUL byte. The file must be of no format that the kernel knows, so that
     /// the answer is `ENOEXEC` where the file may be executed: nothing is ever run.
-    pub fn execute(path: &OsStr) -> Option<Self> {
+    pub(crate) fn execute(path: &OsStr) -> Option<Self> {
         let path = c_string(path.to_owned())?;
         let arguments = [address(&path), 0, 0, 0, 0, 0];
         Some(Self {
@@ -194,7 +194,7 @@ impl Attempt {
     }
 
     /// Allocates this many bytes of memory, all of them at once, and frees them.
-    pub const fn use_memory(bytes: usize) -> Self {
+    pub(crate) const fn use_memory(bytes: usize) -> Self {
         let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE) as usize;
         let no_file = usize::MAX;
@@ -206,7 +206,7 @@ impl Attempt {
     }
 
     /// Describes the attempt to another process.
-    pub fn describe(&self) -> Described {
+    pub(crate) fn describe(&self) -> Described {
         let slot = |path: &CString| {
             let address = address(path);
             self.arguments.iter().position(|&value| value == address)
@@ -223,7 +223,7 @@ impl Attempt {
     }
 
     /// Returns the kernel's result: a value, or `-errno`. `None`: the child did not make the call.
-    pub fn result(&self) -> Option<isize> {
+    pub(crate) fn result(&self) -> Option<isize> {
         match self.result.load(Ordering::Acquire) {
             NOT_TRIED => None,
             result => Some(result),

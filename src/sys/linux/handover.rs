@@ -27,7 +27,7 @@ const BYTE: [u8; 1] = [0];
 /// # Errors
 ///
 /// Returns the error of `sendmsg`; `WouldBlock` on a socket that does not wait and is full.
-pub fn send_fds(socket: BorrowedFd<'_>, fds: &[OwnedFd; 3]) -> io::Result<()> {
+pub(crate) fn send_fds(socket: BorrowedFd<'_>, fds: &[OwnedFd; 3]) -> io::Result<()> {
     let numbers = fds.each_ref().map(AsRawFd::as_raw_fd);
     let message = [ControlMessage::ScmRights(&numbers)];
     sendmsg::<()>(
@@ -45,7 +45,7 @@ pub fn send_fds(socket: BorrowedFd<'_>, fds: &[OwnedFd; 3]) -> io::Result<()> {
 /// # Errors
 ///
 /// Returns the error of `recvmsg`, or `InvalidData` where anything else came.
-pub fn receive_fds(socket: &UnixStream) -> io::Result<[OwnedFd; 3]> {
+pub(crate) fn receive_fds(socket: &UnixStream) -> io::Result<[OwnedFd; 3]> {
     let mut byte = BYTE;
     let mut space = cmsg_space!([RawFd; 3]);
     let mut buffers = [IoSliceMut::new(&mut byte)];
@@ -75,7 +75,7 @@ pub fn receive_fds(socket: &UnixStream) -> io::Result<[OwnedFd; 3]> {
 /// # Errors
 ///
 /// Returns the error of the kernel; `ESRCH` where the process is gone.
-pub fn peer(socket: impl AsFd) -> io::Result<(i32, u32, OwnedFd)> {
+pub(crate) fn peer(socket: impl AsFd) -> io::Result<(i32, u32, OwnedFd)> {
     let peer = getsockopt(&socket, PeerCredentials)?;
     Ok((peer.pid(), peer.uid(), process(peer.pid())?))
 }
@@ -85,7 +85,7 @@ pub fn peer(socket: impl AsFd) -> io::Result<(i32, u32, OwnedFd)> {
 /// # Errors
 ///
 /// Returns the error of the kernel; `ESRCH` where there is none.
-pub fn process(pid: i32) -> io::Result<OwnedFd> {
+pub(crate) fn process(pid: i32) -> io::Result<OwnedFd> {
     let arguments = [pid as usize, 0, 0, 0, 0, 0];
     // SAFETY: pidfd_open takes two integers.
     let fd = unsafe { raw::syscall(libc::SYS_pidfd_open, arguments) };
@@ -101,7 +101,7 @@ pub fn process(pid: i32) -> io::Result<OwnedFd> {
 /// # Errors
 ///
 /// Returns the error of the kernel; `ESRCH` where the process is gone.
-pub fn kill(pidfd: impl AsFd) -> io::Result<()> {
+pub(crate) fn kill(pidfd: impl AsFd) -> io::Result<()> {
     let arguments = [
         pidfd.as_fd().as_raw_fd() as usize,
         libc::SIGKILL as usize,
@@ -119,6 +119,6 @@ pub fn kill(pidfd: impl AsFd) -> io::Result<()> {
 }
 
 /// Ends this process at once, without regard to its other threads.
-pub fn exit(code: u8) -> ! {
+pub(crate) fn exit(code: u8) -> ! {
     raw::exit(usize::from(code))
 }

@@ -18,7 +18,7 @@ use super::{Attempt, Identity, Note, PointerList, ReadOnly};
 /// A step of the child, in execution order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[repr(u32)]
-pub enum Step {
+pub(crate) enum Step {
     /// Not begun.
     Begin = 0,
     /// Resets all signal dispositions to their defaults.
@@ -77,7 +77,7 @@ impl Step {
     ];
 
     /// Returns the step's name as reports and logs spell it.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Begin => "begin",
             Self::Signals => "signals",
@@ -106,7 +106,7 @@ impl Step {
 
 /// Report of the child's steps. Written by the child, read by the parent once the child has executed or gone.
 #[derive(Debug, Default)]
-pub struct Report {
+pub(crate) struct Report {
     pub(super) done: AtomicU32,
     pub(super) errno: AtomicI32,
     pub(super) step: AtomicU32,
@@ -114,7 +114,7 @@ pub struct Report {
 
 impl Report {
     /// Returns the step that the child took last.
-    pub fn step(&self) -> Step {
+    pub(crate) fn step(&self) -> Step {
         let last = self.step.load(Ordering::Acquire);
         Step::ALL
             .into_iter()
@@ -123,19 +123,19 @@ impl Report {
     }
 
     /// Returns the errno at which the child stopped, or 0.
-    pub fn errno(&self) -> i32 {
+    pub(crate) fn errno(&self) -> i32 {
         self.errno.load(Ordering::Acquire)
     }
 
     /// Returns whether the child took this step successfully.
-    pub fn did(&self, step: Step) -> bool {
+    pub(crate) fn did(&self, step: Step) -> bool {
         self.done.load(Ordering::Acquire) & step.bit() != 0
     }
 }
 
 /// Two files by which a child proves its confinement: one granted, one not.
 #[derive(Clone, Debug)]
-pub struct Canaries {
+pub(crate) struct Canaries {
     /// File whose open must fail, with EACCES and nothing else.
     pub denied: CString,
     /// File that must open.
@@ -144,7 +144,7 @@ pub struct Canaries {
 
 /// The filter that the child loads last. Some of its constants are the child's own ids, which only the child knows.
 #[derive(Clone, Debug)]
-pub struct Closing {
+pub(crate) struct Closing {
     /// Indexes of instructions whose constant becomes minus the child's process id, as 32 bits.
     pub own_group_slots: Vec<usize>,
     /// Indexes of instructions whose constant becomes the child's process id.
@@ -155,10 +155,10 @@ pub struct Closing {
 
 impl Closing {
     /// Size limit of the closing program. The child copies it to its stack, since it cannot allocate.
-    pub const MAX: usize = 256;
+    pub(crate) const MAX: usize = 256;
 
     /// Returns the program of a process, with its id filled in. Allocates nothing and cannot fail, so that a child calls it.
-    pub fn of_process(&self, pid: u32) -> [libc::sock_filter; Self::MAX] {
+    pub(crate) fn of_process(&self, pid: u32) -> [libc::sock_filter; Self::MAX] {
         const NOTHING: libc::sock_filter = libc::sock_filter {
             code: 0,
             jt: 0,
@@ -184,7 +184,7 @@ impl Closing {
 
 /// Action of a confined child.
 #[derive(Debug)]
-pub enum Action {
+pub(crate) enum Action {
     /// Makes system calls and records their results: a self-test.
     Attempt(Vec<Attempt>),
     /// Executes a program.
@@ -200,7 +200,7 @@ pub enum Action {
 
 /// Parts of a [`Job`].
 #[derive(Debug)]
-pub struct JobParts {
+pub(crate) struct JobParts {
     /// Action of the confined child.
     pub action: Action,
     /// Proof of confinement; `None` runs without the proof and is for unconfined runs only.
@@ -249,7 +249,7 @@ pub(super) enum Stage {
 
 /// A prepared child with all its inputs by value, so that it performs no lookups.
 #[derive(Debug)]
-pub struct Job {
+pub(crate) struct Job {
     pub(super) argv: PointerList,
     pub(super) environment: PointerList,
     /// Progress of its launch; guards the meaning of `pidfd`.
@@ -270,7 +270,7 @@ impl Job {
     /// # Errors
     ///
     /// Returns the parts where the closing program is longer than [`Closing::MAX`], or one of its slots lies outside.
-    pub fn new(parts: JobParts) -> Result<Self, Box<JobParts>> {
+    pub(crate) fn new(parts: JobParts) -> Result<Self, Box<JobParts>> {
         let fits = parts.closing.as_ref().is_none_or(|closing| {
             let length = closing.program.len();
             length <= Closing::MAX
@@ -319,12 +319,12 @@ impl Job {
     }
 
     /// Returns the child's report so far.
-    pub const fn report(&self) -> &Report {
+    pub(crate) const fn report(&self) -> &Report {
         &self.report
     }
 
     /// Returns the self-test's attempts, if this is a self-test's job.
-    pub fn attempts(&self) -> &[Attempt] {
+    pub(crate) fn attempts(&self) -> &[Attempt] {
         match &self.parts.action {
             Action::Attempt(attempts) => attempts,
             Action::Execute { .. } => &[],

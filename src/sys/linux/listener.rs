@@ -13,11 +13,11 @@ use nix::errno::Errno;
 
 /// Descriptor for the user notifications of every task that inherits one filter.
 #[derive(Debug)]
-pub struct Listener(OwnedFd);
+pub(crate) struct Listener(OwnedFd);
 
 /// A system call that waits for an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// Its arguments.
     pub arguments: [u64; 6],
     id: u64,
@@ -43,7 +43,7 @@ impl Listener {
     /// # Errors
     ///
     /// Returns the error of the kernel; the listener is of no use any more.
-    pub fn next(&self) -> io::Result<Option<Asked>> {
+    pub(crate) fn next(&self) -> io::Result<Option<Asked>> {
         // SAFETY: all zeros is a value of it, which holds integers only; and the kernel wants zeros.
         let mut told: libc::seccomp_notif = unsafe { mem::zeroed() };
         let request = libc::SECCOMP_IOCTL_NOTIF_RECV;
@@ -63,7 +63,7 @@ impl Listener {
 
     /// Returns whether a call still waits. As long as it does, its task's id cannot name another.
     #[must_use]
-    pub fn still_waits(&self, asked: &Asked) -> bool {
+    pub(crate) fn still_waits(&self, asked: &Asked) -> bool {
         let request = libc::SECCOMP_IOCTL_NOTIF_ID_VALID;
         let valid = uninterrupted(|| {
             // SAFETY: the descriptor is a listener; the kernel reads one number.
@@ -78,7 +78,7 @@ impl Listener {
     /// # Errors
     ///
     /// Returns the error of the kernel.
-    pub fn proceed(&self, asked: &Asked) -> io::Result<()> {
+    pub(crate) fn proceed(&self, asked: &Asked) -> io::Result<()> {
         self.answer(libc::seccomp_notif_resp {
             error: 0,
             flags: CONTINUE,
@@ -92,7 +92,7 @@ impl Listener {
     /// # Errors
     ///
     /// Returns the error of the kernel.
-    pub fn refuse(&self, asked: &Asked, errno: i32) -> io::Result<()> {
+    pub(crate) fn refuse(&self, asked: &Asked, errno: i32) -> io::Result<()> {
         self.answer(libc::seccomp_notif_resp {
             error: -errno,
             flags: 0,

@@ -28,7 +28,7 @@ const F_SETSIG: libc::c_int = 10;
 /// # Errors
 ///
 /// There is no such room, or the disk fails.
-pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+pub(crate) fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     let bytes = i64::try_from(bytes).map_err(|_| Errno::EFBIG)?;
     match fallocate(file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, bytes) {
         Ok(()) | Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => Ok(()),
@@ -38,7 +38,7 @@ pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
 
 /// Returns to the system the freed memory that the C library's allocator keeps. Memory that many small requests took at once
 /// stays with it otherwise, until the process ends. See `malloc_trim(3)`; other C libraries give it back by themselves.
-pub fn give_memory_back() {
+pub(crate) fn give_memory_back() {
     // SAFETY: it takes no pointer, and locks what it changes.
     #[cfg(target_env = "gnu")]
     unsafe {
@@ -55,7 +55,7 @@ pub fn give_memory_back() {
 ///
 /// Somebody has the file open for writing, the file system gives no lease, or the file is another user's and this process
 /// may not lease it.
-pub fn keep_writers_out(file: &File) -> io::Result<()> {
+pub(crate) fn keep_writers_out(file: &File) -> io::Result<()> {
     let fd = file.as_raw_fd();
     // A writer that waits is told of by a signal: by one that is ignored, where the default would end this process.
     // SAFETY: the descriptor is open, and the call takes no pointer.
@@ -67,7 +67,7 @@ pub fn keep_writers_out(file: &File) -> io::Result<()> {
 
 /// Returns whether every store to a file, even through a mapping, updates its change time. Its file system must set it when a
 /// page that is mapped is first written. Not so on tmpfs; not known of others than those named here.
-pub fn stores_change_times(file: &File) -> bool {
+pub(crate) fn stores_change_times(file: &File) -> bool {
     let of_blocks = [BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC];
     fstatfs(file).is_ok_and(|found| of_blocks.contains(&found.filesystem_type()))
 }
@@ -79,7 +79,7 @@ pub fn stores_change_times(file: &File) -> bool {
 ///
 /// Returns the error of `setgroups`, but for one: who may not change groups may not take a caller's rights either, nor start a
 /// hook with a uid of its own.
-pub fn drop_groups() -> io::Result<()> {
+pub(crate) fn drop_groups() -> io::Result<()> {
     if !geteuid().is_root() {
         return Ok(());
     }
@@ -93,14 +93,14 @@ pub fn drop_groups() -> io::Result<()> {
 ///
 /// A daemon has no supplementary groups by then: see [`drop_groups`].
 #[derive(Debug)]
-pub struct FileRights {
+pub(crate) struct FileRights {
     gid: Gid,
     uid: Uid,
 }
 
 impl FileRights {
     /// Takes the rights of a user and a group. Only root can; any other user keeps its own.
-    pub fn of(uid: u32, gid: u32) -> Self {
+    pub(crate) fn of(uid: u32, gid: u32) -> Self {
         // The group first: without root's file rights it could not be changed any more.
         let gid = setfsgid(Gid::from_raw(gid));
         let uid = setfsuid(Uid::from_raw(uid));
@@ -120,7 +120,7 @@ impl Drop for FileRights {
 /// # Errors
 ///
 /// Returns the error of `prctl`.
-pub fn become_subreaper() -> io::Result<()> {
+pub(crate) fn become_subreaper() -> io::Result<()> {
     Ok(prctl::set_child_subreaper(true)?)
 }
 
@@ -130,7 +130,7 @@ pub fn become_subreaper() -> io::Result<()> {
 /// # Errors
 ///
 /// Returns the error of writing to `/proc`, and says so.
-pub fn switch_off_core_images() -> io::Result<()> {
+pub(crate) fn switch_off_core_images() -> io::Result<()> {
     let filter = "/proc/self/coredump_filter";
     fs::write(filter, "0").map_err(|e| {
         let message = format!("`{filter}`: {e}; mount a proc file system at `/proc`");
@@ -143,7 +143,7 @@ pub fn switch_off_core_images() -> io::Result<()> {
 /// # Errors
 ///
 /// Returns the error of `prctl`; `EPERM` without CAP_SETPCAP.
-pub fn empty_bounding_set() -> io::Result<()> {
+pub(crate) fn empty_bounding_set() -> io::Result<()> {
     for capability in 0..=u64::BITS {
         // SAFETY: PR_CAPBSET_DROP takes a number and touches no memory.
         if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability) } != 0 {
@@ -163,7 +163,7 @@ pub fn empty_bounding_set() -> io::Result<()> {
 /// # Errors
 ///
 /// Returns the error of `sigprocmask`.
-pub fn block_all_signals() -> io::Result<()> {
+pub(crate) fn block_all_signals() -> io::Result<()> {
     Ok(sigprocmask(
         SigmaskHow::SIG_SETMASK,
         Some(&SigSet::all()),
@@ -178,7 +178,7 @@ pub fn block_all_signals() -> io::Result<()> {
 ///
 /// Returns the error of `prctl` or `seccomp`, `EBUSY` where a filter of the daemon's own has a listener already; then the
 /// thread may hold some of the filters and must not start hooks.
-pub fn load_filters(
+pub(crate) fn load_filters(
     programs: &[Vec<libc::sock_filter>],
     asking: Option<usize>,
 ) -> io::Result<Option<Listener>> {

@@ -22,24 +22,25 @@ mod spawn;
 mod wait;
 
 pub(super) use self::keeper::watch_over;
-pub use self::{
+pub(crate) use self::{
     attempt::{Attempt, Described},
     handover::{exit, kill, peer, process, receive_fds, send_fds},
     job::{Action, Canaries, Closing, Job, JobParts, Report, Step},
     listener::{Asked, Listener},
     misc::{
         FileRights, become_subreaper, block_all_signals, drop_groups, empty_bounding_set,
-        give_memory_back, keep_writers_out, landlock_abi, load_filters, reserve,
-        stores_change_times, switch_off_core_images,
+        give_memory_back, keep_writers_out, load_filters, reserve, stores_change_times,
+        switch_off_core_images,
     },
     open::{BY_NAME, locate, open_beneath, open_in_root, pipe},
     read_only::{Bind, Found, NAMESPACE_OF_ROOT, NAMESPACES_OF_A_USER, OwnIds, ReadOnly},
-    spawn::{CLONE_FLAGS, Launch, Overdue, Stack, discard, launch},
+    spawn::{Launch, Overdue, Stack, discard, launch},
     wait::{
-        Process, Stray, Watched, exited, has_ended, reap, reap_group, reap_stray, reap_watched,
-        strays, wait_for, watch,
+        Process, Watched, exited, has_ended, reap_group, reap_stray, reap_watched, strays,
+        wait_for, watch,
     },
 };
+pub use self::{misc::landlock_abi, spawn::CLONE_FLAGS};
 use super::{
     Identity, Reaped, WaitStatus,
     keeper::{Note, NotedGroup},

@@ -16,14 +16,14 @@ use nix::{
 use crate::sys::Links;
 
 /// Opens without any right but to name the file.
-pub const BY_NAME: OFlag = OFlag::O_PATH;
+pub(crate) const BY_NAME: OFlag = OFlag::O_PATH;
 
 /// Opens a path by name, with further `O_*` flags. Links of `/proc` to descriptors count as links.
 ///
 /// # Errors
 ///
 /// Returns the kernel's error; `ELOOP` where it leads through a link that is not followed.
-pub fn locate(path: &Path, flags: OFlag, links: Links) -> Result<OwnedFd, Errno> {
+pub(crate) fn locate(path: &Path, flags: OFlag, links: Links) -> Result<OwnedFd, Errno> {
     let resolve = match links {
         Links::Followed => ResolveFlag::empty(),
         Links::FollowedByName => ResolveFlag::RESOLVE_NO_MAGICLINKS,
@@ -41,7 +41,7 @@ pub fn locate(path: &Path, flags: OFlag, links: Links) -> Result<OwnedFd, Errno>
 ///
 /// Returns the kernel's error; `EXDEV` where the path leads out of the directory, `ELOOP` where it leads through a link that
 /// is not followed.
-pub fn open_beneath(
+pub(crate) fn open_beneath(
     directory: impl AsFd,
     path: &Path,
     flags: OFlag,
@@ -64,7 +64,7 @@ pub fn open_beneath(
 /// # Errors
 ///
 /// Returns the kernel's error.
-pub fn open_in_root(root: impl AsFd, path: &Path, flags: OFlag) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_in_root(root: impl AsFd, path: &Path, flags: OFlag) -> Result<OwnedFd, Errno> {
     let how = OpenHow::new()
         .flags(flags | OFlag::O_CLOEXEC)
         .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
@@ -76,6 +76,6 @@ pub fn open_in_root(root: impl AsFd, path: &Path, flags: OFlag) -> Result<OwnedF
 /// # Errors
 ///
 /// Returns the error of `pipe2`.
-pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(pipe2(OFlag::O_CLOEXEC)?)
 }

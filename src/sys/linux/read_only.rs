@@ -26,7 +26,7 @@ use super::{
 
 /// Paths of a workspace that are bound onto themselves.
 #[derive(Debug)]
-pub struct ReadOnly {
+pub(crate) struct ReadOnly {
     /// In order: a path comes after the one that contains it.
     pub binds: Vec<Bind>,
     /// Ids that a user namespace maps; `None` where the daemon may mount without one.
@@ -39,7 +39,7 @@ pub struct ReadOnly {
 
 /// A path that is bound onto itself.
 #[derive(Debug)]
-pub struct Bind {
+pub(crate) struct Bind {
     /// The path, below the workspace.
     pub below: CString,
     /// Whether it becomes read-only, or only a mount point.
@@ -49,7 +49,7 @@ pub struct Bind {
 /// An examined directory, and the path for finding it again. Descriptors that were opened before lead to mounts of the daemon's
 /// own namespace, where nothing is read-only.
 #[derive(Debug)]
-pub struct Found {
+pub(crate) struct Found {
     device: u64,
     inode: u64,
     path: CString,
@@ -57,7 +57,7 @@ pub struct Found {
 
 /// The daemon's own ids, in the form of the map files.
 #[derive(Debug)]
-pub struct OwnIds {
+pub(crate) struct OwnIds {
     gid: String,
     uid: String,
 }
@@ -68,7 +68,7 @@ impl Found {
     /// # Errors
     ///
     /// Returns the error of `fstat`, or `InvalidInput` where the path holds a NUL byte.
-    pub fn of(path: &Path, target: impl AsFd) -> io::Result<Self> {
+    pub(crate) fn of(path: &Path, target: impl AsFd) -> io::Result<Self> {
         let found = fstat(target)?;
         let path = c_string(path.as_os_str().to_owned());
         Ok(Self {
@@ -81,7 +81,7 @@ impl Found {
 
 impl Bind {
     /// Creates a bind of a path below the workspace. `None` if the path holds a NUL byte.
-    pub fn new(below: &Path, read_only: bool) -> Option<Self> {
+    pub(crate) fn new(below: &Path, read_only: bool) -> Option<Self> {
         Some(Self {
             below: CString::new(below.as_os_str().as_bytes()).ok()?,
             read_only,
@@ -91,7 +91,7 @@ impl Bind {
 
 impl OwnIds {
     /// Maps this process's effective ids to themselves, and no others. The kernel lets a user do no more.
-    pub fn get() -> Self {
+    pub(crate) fn get() -> Self {
         let (uid, gid) = (geteuid(), getegid());
         Self {
             gid: format!("{gid} {gid} 1"),
@@ -119,9 +119,9 @@ struct MountAttributes {
 }
 
 /// Namespaces to make where the hook's user may not mount.
-pub const NAMESPACES_OF_A_USER: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
+pub(crate) const NAMESPACES_OF_A_USER: i32 = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
 /// Namespace to make where the daemon has CAP_SYS_ADMIN.
-pub const NAMESPACE_OF_ROOT: i32 = libc::CLONE_NEWNS;
+pub(crate) const NAMESPACE_OF_ROOT: i32 = libc::CLONE_NEWNS;
 
 const AT_RECURSIVE: usize = 0x8000;
 const MOUNT_ATTR_RDONLY: u64 = 1;

@@ -18,7 +18,7 @@ use super::{
 
 /// Stack memory for one child at a time, with a guard below. A child that overran it dies instead of writing into the daemon.
 #[derive(Debug)]
-pub struct Stack {
+pub(crate) struct Stack {
     bottom: NonNull<libc::c_void>,
 }
 
@@ -39,7 +39,7 @@ impl Stack {
     /// # Errors
     ///
     /// Returns the error of `mmap` or `mprotect`.
-    pub fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let size = std::num::NonZeroUsize::new(GUARD + SIZE).ok_or(io::ErrorKind::InvalidInput)?;
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_STACK;
         // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps nothing.
@@ -74,7 +74,7 @@ impl Drop for Stack {
 /// Result of a clone.
 #[derive(Debug)]
 #[must_use]
-pub enum Launch {
+pub(crate) enum Launch {
     /// There is no child: the clone failed with this errno.
     NotCloned(i32),
     /// There is, or was, a child; the job's report has its last step. It must be reaped.
@@ -90,7 +90,7 @@ pub enum Launch {
 
 /// Result of [`Job::expire`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Overdue {
+pub(crate) enum Overdue {
     /// The child lived and was killed with its process group.
     Killed,
     /// There is no child, or it had ended by itself; none is started any more.
@@ -103,7 +103,7 @@ pub enum Overdue {
 ///
 /// The calling thread sleeps meanwhile; every signal must be blocked in it ([`super::block_all_signals`]), because a
 /// handler of the daemon must not run in the child.
-pub fn launch(job: &Job, stack: &mut Stack) -> Launch {
+pub(crate) fn launch(job: &Job, stack: &mut Stack) -> Launch {
     {
         let mut flight = job.flight();
         if flight.overdue {
@@ -142,7 +142,7 @@ pub fn launch(job: &Job, stack: &mut Stack) -> Launch {
 impl Job {
     /// Kills the child with its process group, or prevents its start. For a deadline that passes, in particular while an open or
     /// an exec hangs. Never blocks. The owner of the child must not have reaped it.
-    pub fn expire(&self) -> Overdue {
+    pub(crate) fn expire(&self) -> Overdue {
         // While this lock is held, `launch` cannot give the descriptor away, so its number cannot be reused.
         let mut flight = self.flight();
         flight.overdue = true;
@@ -195,7 +195,7 @@ fn kill(target: i32) {
 }
 
 /// Kills and reaps an unclaimed child with its process group. Blocks until all of it has ended.
-pub fn discard(launch: Launch) {
+pub(crate) fn discard(launch: Launch) {
     let Launch::Cloned { pid, pidfd } = launch else {
         return;
     };

@@ -17,17 +17,17 @@ use tokio::io::{Interest, unix::AsyncFd};
 use super::{Reaped, WaitStatus};
 
 /// A child's pidfd, unaffected by reuse of its number.
-pub type Process = OwnedFd;
+pub(crate) type Process = OwnedFd;
 
 /// A child whose end the runtime reports.
-pub type Watched = AsyncFd<OwnedFd>;
+pub(crate) type Watched = AsyncFd<OwnedFd>;
 
 /// Reaps a child if it has ended; `None` if it still runs. Never blocks.
 ///
 /// # Errors
 ///
 /// Returns the error of `waitid`; `ECHILD` if it is not, or no longer, a child of this process.
-pub fn reap(pidfd: BorrowedFd<'_>) -> io::Result<Option<Reaped>> {
+pub(crate) fn reap(pidfd: BorrowedFd<'_>) -> io::Result<Option<Reaped>> {
     // A descriptor is never negative.
     wait(libc::P_PIDFD, pidfd.as_raw_fd().unsigned_abs())
 }
@@ -37,12 +37,12 @@ pub fn reap(pidfd: BorrowedFd<'_>) -> io::Result<Option<Reaped>> {
 /// # Errors
 ///
 /// As [`reap`].
-pub fn reap_watched(child: &Watched) -> io::Result<Option<Reaped>> {
+pub(crate) fn reap_watched(child: &Watched) -> io::Result<Option<Reaped>> {
     reap(child.get_ref().as_fd())
 }
 
 /// Waits until a child has ended; it stays a zombie.
-pub async fn exited(child: &Watched) {
+pub(crate) async fn exited(child: &Watched) {
     match child.readable().await {
         // A pidfd stays readable once its process has ended, so the readiness is kept.
         Ok(mut guard) => guard.retain_ready(),
@@ -56,7 +56,7 @@ pub async fn exited(child: &Watched) {
 /// # Errors
 ///
 /// Returns the error of `waitid`; `ECHILD` if no child of this process is left in the group.
-pub fn reap_group(group: i32) -> io::Result<Option<Reaped>> {
+pub(crate) fn reap_group(group: i32) -> io::Result<Option<Reaped>> {
     wait(libc::P_PGID, group.unsigned_abs())
 }
 
@@ -65,13 +65,13 @@ pub fn reap_group(group: i32) -> io::Result<Option<Reaped>> {
 /// # Errors
 ///
 /// Returns the error of `waitid`; `ECHILD` if it is not, or no longer, a child of this process.
-pub fn has_ended(pid: i32) -> io::Result<bool> {
+pub(crate) fn has_ended(pid: i32) -> io::Result<bool> {
     ended(libc::P_PID, pid.unsigned_abs())
 }
 
 /// A child that has ended and is in another process group than this process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Stray {
+pub(crate) struct Stray {
     /// Its process group.
     pub group: i32,
     /// Its process id.
@@ -84,7 +84,7 @@ pub struct Stray {
 /// # Errors
 ///
 /// Returns the error of reading `/proc/self/task/*/children`.
-pub fn strays() -> io::Result<Vec<Stray>> {
+pub(crate) fn strays() -> io::Result<Vec<Stray>> {
     // Mostly there is none, and nothing has to be listed. An error is that there are no children at all.
     if !ended(libc::P_ALL, 0).unwrap_or(false) {
         return Ok(Vec::new());
@@ -117,7 +117,7 @@ pub fn strays() -> io::Result<Vec<Stray>> {
 /// # Errors
 ///
 /// As [`has_ended`].
-pub fn reap_stray(pid: i32) -> io::Result<Option<Reaped>> {
+pub(crate) fn reap_stray(pid: i32) -> io::Result<Option<Reaped>> {
     wait(libc::P_PID, pid.unsigned_abs())
 }
 
@@ -133,7 +133,7 @@ pub(super) fn ended(kind: libc::idtype_t, id: libc::id_t) -> io::Result<bool> {
 /// # Errors
 ///
 /// Returns the error of `waitid`; `ECHILD` if there is no such child.
-pub fn wait_for(pid: i32) -> io::Result<Reaped> {
+pub(crate) fn wait_for(pid: i32) -> io::Result<Reaped> {
     loop {
         match wait_with(libc::P_ALL, 0, libc::WNOWAIT) {
             Ok(Some((ended, reaped))) if ended == pid => return Ok(reaped),
@@ -218,7 +218,7 @@ fn duration(time: libc::timeval) -> Duration {
 /// # Errors
 ///
 /// Returns the error of the registration.
-pub fn watch(pidfd: Process) -> io::Result<Watched> {
+pub(crate) fn watch(pidfd: Process) -> io::Result<Watched> {
     // SAFETY: an OwnedFd is open, and the same descriptor, for as long as the AsyncFd owns it; it is only lent out by
     // shared reference.
     Ok(unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }?)

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// Only calls that are harmless to the daemon can be made: the constructors are the list.
 #[derive(Debug, Deserialize, Serialize)]
-pub struct Attempt(Call);
+pub(crate) struct Attempt(Call);
 
 #[derive(Debug, Deserialize, Serialize)]
 enum Call {
@@ -59,29 +59,29 @@ enum Call {
 
 impl Attempt {
     /// Opens a path with `O_*` flags and a mode. `None` if the path holds a NUL byte.
-    pub fn open(path: &OsStr, flags: i32, mode: libc::mode_t) -> Option<Self> {
+    pub(crate) fn open(path: &OsStr, flags: i32, mode: libc::mode_t) -> Option<Self> {
         let path = plain(path)?;
         Some(Self(Call::Open { flags, mode, path }))
     }
 
     /// Truncates a file by its path to zero. `None` if the path holds a NUL byte.
-    pub fn truncate(path: &OsStr) -> Option<Self> {
+    pub(crate) fn truncate(path: &OsStr) -> Option<Self> {
         plain(path).map(Call::Truncate).map(Self)
     }
 
     /// Changes a file's mode; `None` if the path holds a NUL byte.
-    pub fn change_mode(path: &OsStr, mode: libc::mode_t) -> Option<Self> {
+    pub(crate) fn change_mode(path: &OsStr, mode: libc::mode_t) -> Option<Self> {
         let path = plain(path)?;
         Some(Self(Call::ChangeMode { mode, path }))
     }
 
     /// Checks whether a path exists; `None` if it holds a NUL byte.
-    pub fn exists(path: &OsStr) -> Option<Self> {
+    pub(crate) fn exists(path: &OsStr) -> Option<Self> {
         plain(path).map(Call::Exists).map(Self)
     }
 
     /// Makes a socket.
-    pub const fn socket(domain: i32, kind: i32, protocol: i32) -> Self {
+    pub(crate) const fn socket(domain: i32, kind: i32, protocol: i32) -> Self {
         Self(Call::Socket {
             domain,
             kind,
@@ -90,49 +90,49 @@ impl Attempt {
     }
 
     /// Makes a socket to the kernel itself. Returns the attempt's name on this system, too.
-    pub const fn kernel_socket() -> (&'static str, Self) {
+    pub(crate) const fn kernel_socket() -> (&'static str, Self) {
         let socket = Self::socket(libc::AF_ROUTE, libc::SOCK_RAW, 0);
         ("make a routing socket", socket)
     }
 
     /// Makes a new process, which exits at once.
-    pub const fn fork() -> Self {
+    pub(crate) const fn fork() -> Self {
         Self(Call::Fork)
     }
 
     /// Sends a signal; 0 only checks whether it could be sent.
-    pub const fn signal(pid: i32, signal: i32) -> Self {
+    pub(crate) const fn signal(pid: i32, signal: i32) -> Self {
         Self(Call::Signal { pid, signal })
     }
 
     /// Reads a descriptor's flags: succeeds if the child still has it.
-    pub fn descriptor(fd: BorrowedFd<'_>) -> Self {
+    pub(crate) fn descriptor(fd: BorrowedFd<'_>) -> Self {
         Self(Call::Descriptor(fd.as_raw_fd()))
     }
 
     /// Makes a new process group, which the child has already. Harmless, and refused where leaving the group is.
-    pub const fn new_group() -> Self {
+    pub(crate) const fn new_group() -> Self {
         Self(Call::NewGroup)
     }
 
     /// Makes a System V shared memory segment of no size. `EINVAL` where the call is reached.
-    pub const fn shared_memory() -> Self {
+    pub(crate) const fn shared_memory() -> Self {
         Self(Call::SharedMemory)
     }
 
     /// Executes a file; `None` if the path holds a NUL byte. The file must be of no format that the kernel knows, so that
     /// the answer is `ENOEXEC` where the file may be executed: nothing is ever run.
-    pub fn execute(path: &OsStr) -> Option<Self> {
+    pub(crate) fn execute(path: &OsStr) -> Option<Self> {
         plain(path).map(Call::Execute).map(Self)
     }
 
     /// Allocates this many bytes of memory, all of them at once, and frees them.
-    pub const fn use_memory(bytes: usize) -> Self {
+    pub(crate) const fn use_memory(bytes: usize) -> Self {
         Self(Call::UseMemory(bytes))
     }
 
     /// Makes the call; returns a value, or `-errno`. To be called in a process that has nothing else to do.
-    pub fn make(&self) -> isize {
+    pub(crate) fn make(&self) -> isize {
         let made = match &self.0 {
             Call::ChangeMode { mode, path } => {
                 let mode = Mode::from_bits_truncate(*mode);

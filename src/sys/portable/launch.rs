@@ -32,7 +32,7 @@ const MAX_FDS: i32 = 1 << 16;
 
 /// Inputs of a program's start.
 #[derive(Debug)]
-pub struct Start {
+pub(crate) struct Start {
     /// Arguments, the program's name among them.
     pub argv: Vec<CString>,
     /// Environment, `NAME=value`.
@@ -56,7 +56,7 @@ pub struct Start {
 /// # Errors
 ///
 /// Returns the error of `fork`, of a step of the child, or of `execve`; then there is no child.
-pub fn start(start: Start) -> io::Result<Process> {
+pub(crate) fn start(start: Start) -> io::Result<Process> {
     let Start {
         argv,
         environment,
@@ -120,7 +120,7 @@ pub fn start(start: Start) -> io::Result<Process> {
 ///
 /// There is none of this number that this program was started with and has not taken charge of, or it is one of the first
 /// three, which are those of the program that is executed.
-pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
+pub(crate) fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: takes integers; a number that is no descriptor is answered with EBADF.
     let flags = Errno::result(unsafe { libc::fcntl(fd, libc::F_GETFD) })?;
     // What this program opened is closed on exec, and what it took charge of too.
@@ -134,7 +134,7 @@ pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
 }
 
 /// Executes a program in place of this one. Returns only where that fails.
-pub fn execute(program: &CStr, argv: &[CString], environment: &[CString]) -> Errno {
+pub(crate) fn execute(program: &CStr, argv: &[CString], environment: &[CString]) -> Errno {
     // Rust's runtime ignores it, and what is ignored stays so.
     // SAFETY: no handler is installed, so nothing of ours runs in a signal's context.
     if let Err(errno) = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) } {
@@ -151,7 +151,7 @@ pub fn execute(program: &CStr, argv: &[CString], environment: &[CString]) -> Err
 /// # Errors
 ///
 /// Returns the error of the kernel; `ESRCH` where there is none.
-pub fn kill_group(group: &AtomicI32) -> io::Result<()> {
+pub(crate) fn kill_group(group: &AtomicI32) -> io::Result<()> {
     let group = group.load(Ordering::Acquire);
     // 0 would be this process's own.
     if group < 2 {

@@ -7,11 +7,11 @@ use nix::sys::resource::{Resource, setrlimit};
 /// On Linux, the rights of another user over files, which a root daemon takes temporarily. No daemon is root here: modes alone
 /// decide which files a caller may read.
 #[derive(Debug)]
-pub struct FileRights(());
+pub(crate) struct FileRights(());
 
 impl FileRights {
     /// Changes nothing, as for every user but root.
-    pub const fn of(_uid: u32, _gid: u32) -> Self {
+    pub(crate) const fn of(_uid: u32, _gid: u32) -> Self {
         Self(())
     }
 }
@@ -21,7 +21,7 @@ impl FileRights {
 /// # Errors
 ///
 /// Never.
-pub const fn drop_groups() -> io::Result<()> {
+pub(crate) const fn drop_groups() -> io::Result<()> {
     Ok(())
 }
 
@@ -30,7 +30,7 @@ pub const fn drop_groups() -> io::Result<()> {
 /// # Errors
 ///
 /// Never.
-pub const fn reserve(_file: &File, _bytes: u64) -> io::Result<()> {
+pub(crate) const fn reserve(_file: &File, _bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
@@ -39,15 +39,15 @@ pub const fn reserve(_file: &File, _bytes: u64) -> io::Result<()> {
 /// # Errors
 ///
 /// Always.
-pub fn keep_writers_out(_file: &File) -> io::Result<()> {
+pub(crate) fn keep_writers_out(_file: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Leaves returning freed memory to the allocator.
-pub const fn give_memory_back() {}
+pub(crate) const fn give_memory_back() {}
 
 /// Returns `false`: whether a file's change time follows every store is unknown here.
-pub const fn stores_change_times(_file: &File) -> bool {
+pub(crate) const fn stores_change_times(_file: &File) -> bool {
     false
 }
 
@@ -56,7 +56,7 @@ pub const fn stores_change_times(_file: &File) -> bool {
 /// # Errors
 ///
 /// Never.
-pub const fn become_subreaper() -> io::Result<()> {
+pub(crate) const fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
@@ -65,6 +65,6 @@ pub const fn become_subreaper() -> io::Result<()> {
 /// # Errors
 ///
 /// Returns the error of `setrlimit`.
-pub fn switch_off_core_images() -> io::Result<()> {
+pub(crate) fn switch_off_core_images() -> io::Result<()> {
     Ok(setrlimit(Resource::RLIMIT_CORE, 0, 0)?)
 }

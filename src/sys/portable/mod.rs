@@ -11,7 +11,7 @@ mod open;
 mod wait;
 
 pub(super) use self::keeper::watch_over;
-pub use self::{
+pub(crate) use self::{
     attempt::Attempt,
     launch::{Start, execute, inherited, kill_group, start},
     misc::{
@@ -20,8 +20,8 @@ pub use self::{
     },
     open::{BY_NAME, locate, name_of, open_beneath, open_in_root, pipe},
     wait::{
-        Process, Stray, Watched, exited, has_ended, kill, reap_group, reap_stray, reap_watched,
-        strays, watch,
+        Process, Watched, exited, has_ended, kill, reap_group, reap_stray, reap_watched, strays,
+        watch,
     },
 };
 use super::{Links, Reaped, WaitStatus, shared};

@@ -16,7 +16,7 @@ use nix::{
 use super::Links;
 
 /// Flags for files only to be named: for reading, the minimum on all these systems. Files that cannot be read cannot be opened.
-pub const BY_NAME: OFlag = OFlag::O_NONBLOCK.union(OFlag::O_NOCTTY);
+pub(crate) const BY_NAME: OFlag = OFlag::O_NONBLOCK.union(OFlag::O_NOCTTY);
 
 const DIRECTORY: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_CLOEXEC);
 
@@ -25,7 +25,7 @@ const DIRECTORY: OFlag = OFlag::O_DIRECTORY.union(OFlag::O_CLOEXEC);
 /// # Errors
 ///
 /// Returns the kernel's error; `ELOOP` or `ENOTDIR` where it leads through a link that is not followed.
-pub fn locate(path: &Path, flags: OFlag, links: Links) -> Result<OwnedFd, Errno> {
+pub(crate) fn locate(path: &Path, flags: OFlag, links: Links) -> Result<OwnedFd, Errno> {
     let flags = flags | BY_NAME | OFlag::O_CLOEXEC;
     match links {
         Links::Followed | Links::FollowedByName => open(path, flags, Mode::empty()),
@@ -44,7 +44,7 @@ pub fn locate(path: &Path, flags: OFlag, links: Links) -> Result<OwnedFd, Errno>
 ///
 /// Returns the kernel's error; `EXDEV` where the path leads out of the directory, `ELOOP` or `ENOTDIR` where it leads through
 /// a link.
-pub fn open_beneath(
+pub(crate) fn open_beneath(
     directory: impl AsFd,
     path: &Path,
     flags: OFlag,
@@ -85,7 +85,11 @@ fn walk(mut directory: OwnedFd, path: &Path, flags: OFlag, mode: Mode) -> Result
 /// # Errors
 ///
 /// Always.
-pub fn open_in_root(_root: impl AsFd, _path: &Path, _flags: OFlag) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_in_root(
+    _root: impl AsFd,
+    _path: &Path,
+    _flags: OFlag,
+) -> Result<OwnedFd, Errno> {
     Err(Errno::ENOTSUP)
 }
 
@@ -95,7 +99,7 @@ pub fn open_in_root(_root: impl AsFd, _path: &Path, _flags: OFlag) -> Result<Own
 /// # Errors
 ///
 /// Returns the error of `pipe` or `fcntl`.
-pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = unistd::pipe()?;
     for end in [&read, &write] {
         fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
@@ -109,7 +113,7 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 ///
 /// Returns the error of `fcntl`.
 #[cfg(target_vendor = "apple")]
-pub fn name_of(fd: impl AsFd) -> io::Result<PathBuf> {
+pub(crate) fn name_of(fd: impl AsFd) -> io::Result<PathBuf> {
     let mut path = PathBuf::new();
     fcntl(fd, FcntlArg::F_GETPATH(&mut path))?;
     Ok(path)
@@ -121,6 +125,6 @@ pub fn name_of(fd: impl AsFd) -> io::Result<PathBuf> {
 ///
 /// Always.
 #[cfg(not(target_vendor = "apple"))]
-pub fn name_of(_fd: impl AsFd) -> io::Result<PathBuf> {
+pub(crate) fn name_of(_fd: impl AsFd) -> io::Result<PathBuf> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -19,20 +19,20 @@ use super::{Reaped, WaitStatus};
 
 /// A child. Its number names nothing else until it is reaped, which only [`reap_watched`] and [`reap_group`] do.
 #[derive(Debug)]
-pub struct Process {
+pub(crate) struct Process {
     pub(super) pid: i32,
 }
 
 impl Process {
     /// Returns the child's id.
-    pub const fn pid(&self) -> i32 {
+    pub(crate) const fn pid(&self) -> i32 {
         self.pid
     }
 }
 
 /// A child whose end the runtime reports.
 #[derive(Debug)]
-pub struct Watched {
+pub(crate) struct Watched {
     /// Signals for the ends of all children.
     ends: Mutex<unix::Signal>,
     process: Process,
@@ -43,7 +43,7 @@ pub struct Watched {
 /// # Errors
 ///
 /// Returns the error of installing the handler.
-pub fn watch(process: Process) -> io::Result<Watched> {
+pub(crate) fn watch(process: Process) -> io::Result<Watched> {
     Ok(Watched {
         ends: Mutex::new(unix::signal(SignalKind::child())?),
         process,
@@ -51,7 +51,7 @@ pub fn watch(process: Process) -> io::Result<Watched> {
 }
 
 /// Waits until a child has ended; it stays a zombie.
-pub async fn exited(child: &Watched) {
+pub(crate) async fn exited(child: &Watched) {
     let mut ends = child.ends.lock().await;
     // Listened for before it is looked at: an end in between is not missed.
     // An error is that it is not there.
@@ -68,7 +68,7 @@ pub async fn exited(child: &Watched) {
 /// # Errors
 ///
 /// Returns the error of `waitid`; `ECHILD` if it is not, or no longer, a child of this process.
-pub fn has_ended(pid: i32) -> io::Result<bool> {
+pub(crate) fn has_ended(pid: i32) -> io::Result<bool> {
     // SAFETY: all-zero bytes are a valid siginfo_t, which is plain data.
     let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -87,7 +87,7 @@ pub fn has_ended(pid: i32) -> io::Result<bool> {
 
 /// A child that has ended and is in another process group than this process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Stray {
+pub(crate) struct Stray {
     /// Its process group.
     pub group: i32,
     /// Its process id.
@@ -99,7 +99,7 @@ pub struct Stray {
 /// # Errors
 ///
 /// Never; on Linux they have to be listed.
-pub fn strays() -> io::Result<Vec<Stray>> {
+pub(crate) fn strays() -> io::Result<Vec<Stray>> {
     Ok(Vec::new())
 }
 
@@ -108,7 +108,7 @@ pub fn strays() -> io::Result<Vec<Stray>> {
 /// # Errors
 ///
 /// As [`has_ended`].
-pub fn reap_stray(pid: i32) -> io::Result<Option<Reaped>> {
+pub(crate) fn reap_stray(pid: i32) -> io::Result<Option<Reaped>> {
     wait(pid)
 }
 
@@ -117,7 +117,7 @@ pub fn reap_stray(pid: i32) -> io::Result<Option<Reaped>> {
 /// # Errors
 ///
 /// Returns the error of the kernel; `ESRCH` where the process is gone.
-pub fn kill(process: &Process) -> io::Result<()> {
+pub(crate) fn kill(process: &Process) -> io::Result<()> {
     Ok(signal::kill(Pid::from_raw(process.pid), Signal::SIGKILL)?)
 }
 
@@ -126,7 +126,7 @@ pub fn kill(process: &Process) -> io::Result<()> {
 /// # Errors
 ///
 /// Returns the error of `wait4`; `ECHILD` if it is not, or no longer, a child of this process.
-pub fn reap_watched(child: &Watched) -> io::Result<Option<Reaped>> {
+pub(crate) fn reap_watched(child: &Watched) -> io::Result<Option<Reaped>> {
     wait(child.process.pid)
 }
 
@@ -136,7 +136,7 @@ pub fn reap_watched(child: &Watched) -> io::Result<Option<Reaped>> {
 /// # Errors
 ///
 /// Returns `ESRCH` if nothing is left of the group.
-pub fn reap_group(group: i32) -> io::Result<Option<Reaped>> {
+pub(crate) fn reap_group(group: i32) -> io::Result<Option<Reaped>> {
     if let Ok(Some(reaped)) = wait(group.wrapping_neg()) {
         return Ok(Some(reaped));
     }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use hookjail::sandbox::seccomp::{
+use hookjail::testing::sandbox::seccomp::{
     FilterSpec,
     arguments::{ArgTest, Wanted},
     rules::{Rule, rule},

@@ -11,7 +11,7 @@ use std::{
 
 use hookjail::{
     policy::{Access, References, Registry},
-    sandbox::seccomp::syscalls::nr,
+    testing::sandbox::seccomp::syscalls::nr,
 };
 use proptest::{
     prelude::*,

@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 
 use hookjail::{
     policy::{Access, Files, GrantPlace, GrantSpec, Metadata, Network, Policy, Spawn},
-    sandbox::seccomp::{
-        FilterSpec,
-        arguments::{ArgTest, Wanted},
-        rules::{Rule, rule},
-        syscalls::nr,
+    testing::{
+        sandbox::seccomp::{
+            FilterSpec,
+            arguments::{ArgTest, Wanted},
+            rules::{Rule, rule},
+            syscalls::nr,
+        },
+        sys,
     },
-    sys,
 };
 
 use super::{

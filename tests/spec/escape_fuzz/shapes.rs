@@ -1,6 +1,6 @@
 //! What the arguments of calls mean.
 
-use hookjail::sandbox::seccomp::syscalls::nr;
+use hookjail::testing::sandbox::seccomp::syscalls::nr;
 
 /// What an argument of a call means.
 #[derive(Clone, Copy)]

@@ -155,7 +155,7 @@ fn specified(spec: &FilterSpec, nr: u32) -> Rule {
 }
 
 /// Returns whether a call names files by path. The grants then decide what it reaches.
-pub fn is_about_paths(nr: u32) -> bool {
+pub(crate) fn is_about_paths(nr: u32) -> bool {
     let others = [
         nr::creat,
         nr::execve,
@@ -168,7 +168,7 @@ pub fn is_about_paths(nr: u32) -> bool {
 }
 
 /// Returns the axis of a denied call. `None`: no axis covers it.
-pub fn axis(nr: u32) -> Option<Axis> {
+pub(crate) fn axis(nr: u32) -> Option<Axis> {
     match nr {
         nr::accept
         | nr::accept4

@@ -4,10 +4,10 @@ use seccompiler::TargetArch;
 
 /// `AUDIT_ARCH_AARCH64` of `linux/audit.h`: ELF machine 183, 64 bits, little endian. The 32-bit programs that such a processor
 /// may run as well have another.
-pub const AUDIT_ARCH: u32 = 183 | 0x8000_0000 | 0x4000_0000;
+pub(crate) const AUDIT_ARCH: u32 = 183 | 0x8000_0000 | 0x4000_0000;
 
 /// The lowest number of another ABI's calls. There is none: every call under this architecture's name is its own.
-pub const FOREIGN: Option<u32> = None;
+pub(crate) const FOREIGN: Option<u32> = None;
 
 /// The filter compiler's name of the architecture.
 pub(in crate::sandbox) const TARGET: TargetArch = TargetArch::aarch64;

@@ -49,11 +49,12 @@ use self::aarch64 as here;
 use self::x86_64 as here;
 
 pub(in crate::sandbox) use self::here::TARGET;
-pub use self::here::{AUDIT_ARCH, FOREIGN, TABLE, nr};
+pub(crate) use self::here::{AUDIT_ARCH, FOREIGN};
+pub use self::here::{TABLE, nr};
 
 /// Returns whether a number is of another ABI with this architecture's name.
 #[must_use]
-pub fn is_foreign(number: u32) -> bool {
+pub(crate) fn is_foreign(number: u32) -> bool {
     FOREIGN.is_some_and(|first| number >= first)
 }
 
@@ -78,7 +79,7 @@ pub const fn newest() -> u32 {
 }
 
 /// Iterates over the unassigned ranges of numbers below [`newest`], in ascending order.
-pub fn holes() -> impl Iterator<Item = RangeInclusive<u32>> {
+pub(crate) fn holes() -> impl Iterator<Item = RangeInclusive<u32>> {
     TABLE
         .windows(2)
         .filter(|pair| pair[1].0 - pair[0].0 > 1)

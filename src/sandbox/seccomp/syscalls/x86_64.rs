@@ -3,11 +3,11 @@
 use seccompiler::TargetArch;
 
 /// `AUDIT_ARCH_X86_64` of `linux/audit.h`: ELF machine 62, 64 bits, little endian.
-pub const AUDIT_ARCH: u32 = 62 | 0x8000_0000 | 0x4000_0000;
+pub(crate) const AUDIT_ARCH: u32 = 62 | 0x8000_0000 | 0x4000_0000;
 
 /// The lowest number of another ABI's calls: the bit that marks x32. That reaches the same calls by other numbers under the same
 /// architecture.
-pub const FOREIGN: Option<u32> = Some(0x4000_0000);
+pub(crate) const FOREIGN: Option<u32> = Some(0x4000_0000);
 
 /// The filter compiler's name of the architecture.
 pub(in crate::sandbox) const TARGET: TargetArch = TargetArch::x86_64;
