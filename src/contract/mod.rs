@@ -87,7 +87,7 @@ pub(crate) use crate::model::members::{Members, text};
 /// disconnects.
 pub fn ends_something(point: &str) -> bool {
     let mut modes = Mode::ALL.into_iter();
-    modes.any(|mode| mode.runtime().last_points().contains(&point))
+    modes.any(|mode| mode.runtime().facts().last_points.contains(&point))
 }
 
 /// Returns whether a spelling names a runtime or contract, ignoring hyphens and underscores. Names of runtimes have
