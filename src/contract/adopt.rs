@@ -29,11 +29,8 @@ const FILES: [&str; 3] = ["notes.txt", ".env", "package-lock.json"];
 
 /// Behaviour of a runtime that starts a hook and reads its end.
 pub(super) trait Adapter: Sync {
-    /// Returns the name on the command line.
-    fn name(&self) -> &'static str;
-
-    /// Returns the contract's mode its hooks are run under.
-    fn mode(&self) -> Mode;
+    /// Returns what holds at every point.
+    fn facts(&self) -> &'static AdapterFacts;
 
     /// Returns how specific a payload is to the runtime; `None` if foreign. Of several runtimes, the one with the
     /// highest number has it.
@@ -41,39 +38,19 @@ pub(super) trait Adapter: Sync {
         None
     }
 
-    /// Returns the member by which a payload names its point. `None` where payloads are no JSON.
-    fn key_of_point(&self) -> Option<&'static str> {
-        Some("hook_event_name")
-    }
-
     /// Returns the point of a payload that names none.
     fn unnamed_point(&self, _payload: &Members<'_>) -> Option<&'static str> {
         None
     }
 
-    /// Returns whether its payloads name their lifecycle point at every point.
-    fn names_points(&self) -> bool {
-        true
-    }
-
-    /// Returns whether exit codes alone decide at any point, without a timeout.
-    fn answers_by_code(&self) -> bool {
-        false
-    }
-
     /// Returns the default timeout of hooks; `None` if unknown.
     fn default_timeout(&self, point: &str) -> Option<Duration> {
-        self.mode().defaults(point).timeout
+        self.facts().mode.defaults(point).timeout
     }
 
     /// Builds the block answer at a point that the runtime honours. `None` where none is known.
     fn no(&self, _point: &str, why: &str) -> Option<Said> {
         Some(Said::by_code(2, why))
-    }
-
-    /// Returns the exit code of a failure where nothing can be stopped.
-    fn failure_code(&self) -> u8 {
-        FAILED
     }
 
     /// Returns whether it shows its user the `systemMessage` of an answer at a point.
@@ -84,31 +61,6 @@ pub(super) trait Adapter: Sync {
     /// Returns whether it takes an end for a block; `None` leaves it to its contract.
     fn takes_for_no(&self, _said: &Said) -> Option<bool> {
         None
-    }
-
-    /// Returns the paths of its hook settings; none where a command-line argument names them.
-    fn settings(&self) -> Settings {
-        Settings::default()
-    }
-
-    /// Returns the keys of a settings entry with a hook's command line, by precedence.
-    fn line_keys(&self) -> &'static [&'static str] {
-        &["command"]
-    }
-
-    /// Returns whether its settings are YAML; else they are JSON.
-    fn keeps_yaml(&self) -> bool {
-        false
-    }
-
-    /// Returns whether its settings may have comments, as in JavaScript.
-    fn takes_comments(&self) -> bool {
-        false
-    }
-
-    /// Returns the variables that it sets for its hooks and a dispatch can fill.
-    fn variables(&self) -> &'static [(&'static str, Holds)] {
-        &[]
     }
 
     /// Returns the timeout of a settings entry, from the one that its contract reads there.
@@ -125,11 +77,56 @@ pub(super) trait Adapter: Sync {
     fn file_sample(&self, _name: &str, path: &Path) -> Value {
         json!({"tool_name": "Write", "tool_input": {"file_path": path, "content": "x"}})
     }
+}
 
-    /// Returns the user's step before changed hooks run; `None` where they run at once.
-    fn after_a_change(&self) -> Option<&'static str> {
-        None
-    }
+/// What holds of an adapter at every point.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(super) struct AdapterFacts {
+    /// The user's step before changed hooks run; `None` where they run at once.
+    pub(super) after_a_change: Option<&'static str>,
+    /// Whether exit codes alone decide at any point, without a timeout.
+    pub(super) answers_by_code: bool,
+    /// The exit code of a failure where nothing can be stopped.
+    pub(super) failure_code: u8,
+    /// Whether its settings are YAML; else they are JSON.
+    pub(super) keeps_yaml: bool,
+    /// The member by which a payload names its point. `None` where payloads are no JSON.
+    pub(super) key_of_point: Option<&'static str>,
+    /// The keys of a settings entry with a hook's command line, by precedence.
+    pub(super) line_keys: &'static [&'static str],
+    /// The contract's mode its hooks are run under.
+    pub(super) mode: Mode,
+    /// The name on the command line.
+    pub(super) name: &'static str,
+    /// Whether its payloads name their lifecycle point at every point.
+    pub(super) names_points: bool,
+    /// The paths of its hook settings; none where a command-line argument names them.
+    pub(super) settings: Settings,
+    /// Whether its settings may have comments, as in JavaScript.
+    pub(super) takes_comments: bool,
+    /// The variables that it sets for its hooks and a dispatch can fill.
+    pub(super) variables: &'static [(&'static str, Holds)],
+}
+
+impl AdapterFacts {
+    /// Those of one that has nothing of its own.
+    pub(super) const NONE: Self = Self {
+        after_a_change: None,
+        answers_by_code: false,
+        failure_code: FAILED,
+        keeps_yaml: false,
+        key_of_point: Some("hook_event_name"),
+        line_keys: &["command"],
+        mode: Mode::Observe,
+        name: "",
+        names_points: true,
+        settings: Settings {
+            project: &[],
+            user: &[],
+        },
+        takes_comments: false,
+        variables: &[],
+    };
 }
 
 /// A runtime whose own hooks are run as it would run them.
@@ -214,17 +211,17 @@ impl Adopted {
 
     /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
-        self.0.name()
+        self.0.facts().name
     }
 
     /// Returns the contract's mode its hooks are run under.
     pub fn mode(self) -> Mode {
-        self.0.mode()
+        self.0.facts().mode
     }
 
     /// Returns whether exit codes alone decide at any point, without a timeout.
     pub fn answers_by_code(self) -> bool {
-        self.0.answers_by_code()
+        self.0.facts().answers_by_code
     }
 
     /// Returns the default timeout of hooks; `None` if unknown.
@@ -247,7 +244,7 @@ impl Adopted {
     pub fn point(self, payload: &[u8]) -> Option<String> {
         let payload = String::from_utf8_lossy(payload);
         let members = Members::parse_at_any_depth(&payload).ok()?;
-        match members.last(self.0.key_of_point()?) {
+        match members.last(self.0.facts().key_of_point?) {
             Some(point) => text(point),
             None => self.0.unnamed_point(&members).map(str::to_owned),
         }
@@ -257,7 +254,7 @@ impl Adopted {
     pub fn named_point(self, payload: &[u8]) -> Option<String> {
         let payload = String::from_utf8_lossy(payload);
         let members = Members::parse_at_any_depth(&payload).ok()?;
-        text(members.last(self.0.key_of_point()?)?)
+        text(members.last(self.0.facts().key_of_point?)?)
     }
 
     /// Returns the effect of a block at a point. `None` is an unknown point, which counts as a gate.
@@ -307,7 +304,7 @@ impl Adopted {
     /// Builds the answer for a hook that did not run, which stops nothing.
     pub fn failed(self, point: Option<&str>, why: &str) -> Said {
         if self.stakes(point) == Stakes::Nothing {
-            return Said::by_code(self.0.failure_code(), why);
+            return Said::by_code(self.0.facts().failure_code, why);
         }
         // A runtime, or the hook's entry there, may take any exit code but 0 for a no. Some show their user a message.
         if point.is_some_and(|point| self.0.shows_messages(point)) {
@@ -328,27 +325,27 @@ impl Adopted {
 
     /// Returns the paths of its hook settings; none where a command-line argument names them.
     pub fn settings(self) -> Settings {
-        self.0.settings()
+        self.0.facts().settings
     }
 
     /// Returns the keys of a settings entry with a hook's command line, by precedence.
     pub fn line_keys(self) -> &'static [&'static str] {
-        self.0.line_keys()
+        self.0.facts().line_keys
     }
 
     /// Returns whether its settings are YAML; else they are JSON.
     pub fn keeps_yaml(self) -> bool {
-        self.0.keeps_yaml()
+        self.0.facts().keeps_yaml
     }
 
     /// Returns whether its settings may have comments, as in JavaScript.
     pub fn takes_comments(self) -> bool {
-        self.0.takes_comments()
+        self.0.facts().takes_comments
     }
 
     /// Returns the variables that it sets for its hooks and a dispatch can fill.
     pub fn variables(self) -> &'static [(&'static str, Holds)] {
-        self.0.variables()
+        self.0.facts().variables
     }
 
     /// Returns the timeout of a settings entry, from the one that its contract reads there.
@@ -364,7 +361,7 @@ impl Adopted {
 
     /// Returns whether its payloads name their lifecycle point at every point.
     pub fn names_points(self) -> bool {
-        self.0.names_points()
+        self.0.facts().names_points
     }
 
     /// Returns sample events to rehearse a guard with. They are calls as the runtime describes them, in a project's
@@ -381,7 +378,7 @@ impl Adopted {
 
     /// Returns the user's step before changed hooks run; `None` where they run at once.
     pub fn after_a_change(self) -> Option<&'static str> {
-        self.0.after_a_change()
+        self.0.facts().after_a_change
     }
 
     /// Returns the end of an observing hook. It is its own where that neither stops nor asks, else one that reports

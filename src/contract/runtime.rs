@@ -120,6 +120,7 @@ pub(super) trait Runtime: Sync {
 }
 
 /// Facts of a contract that hold in every mode.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Facts {
     /// The adapter that runs a runtime's own hooks; `None` where there is none.
     pub(super) adapter: Option<&'static dyn Adapter>,

@@ -5,26 +5,25 @@ use serde_json::json;
 use super::{Basecoat, POINTS};
 use crate::contract::{
     Mode,
-    adopt::{Adapter, Said},
+    adopt::{Adapter, AdapterFacts, Said},
     members::{Members, text},
 };
 
-impl Adapter for Basecoat {
-    fn name(&self) -> &'static str {
-        "base-coat"
-    }
+const ADAPTER: AdapterFacts = AdapterFacts {
+    key_of_point: Some("hook"),
+    mode: Mode::Basecoat,
+    name: "base-coat",
+    ..AdapterFacts::NONE
+};
 
-    fn mode(&self) -> Mode {
-        Mode::Basecoat
+impl Adapter for Basecoat {
+    fn facts(&self) -> &'static AdapterFacts {
+        &ADAPTER
     }
 
     fn likeness(&self, payload: &Members<'_>) -> Option<u8> {
         let point = payload.last("hook").and_then(text)?;
         POINTS.iter().any(|known| known.name == point).then_some(2)
-    }
-
-    fn key_of_point(&self) -> Option<&'static str> {
-        Some("hook")
     }
 
     /// Returns none: the specification has no exit code with a meaning.

@@ -3,18 +3,29 @@
 use super::ClaudeCode;
 use crate::contract::{
     Mode,
-    adopt::Adapter,
+    adopt::{Adapter, AdapterFacts},
     members::{Members, text},
     settings::{Holds, Settings},
 };
 
-impl Adapter for ClaudeCode {
-    fn name(&self) -> &'static str {
-        "claude-code"
-    }
+const ADAPTER: AdapterFacts = AdapterFacts {
+    after_a_change: Some("Claude Code reads its hooks when a session starts: start another"),
+    mode: Mode::ClaudeCode,
+    name: "claude-code",
+    settings: Settings {
+        project: &[".claude/settings.json", ".claude/settings.local.json"],
+        user: &[".claude/settings.json"],
+    },
+    variables: &[
+        ("CLAUDE_PROJECT_DIR", Holds::Project),
+        ("CLAUDE_PLUGIN_ROOT", Holds::Plugin),
+    ],
+    ..AdapterFacts::NONE
+};
 
-    fn mode(&self) -> Mode {
-        Mode::ClaudeCode
+impl Adapter for ClaudeCode {
+    fn facts(&self) -> &'static AdapterFacts {
+        &ADAPTER
     }
 
     fn likeness(&self, payload: &Members<'_>) -> Option<u8> {
@@ -24,23 +35,5 @@ impl Adapter for ClaudeCode {
     /// Returns whether messages are shown: not where stdout must be a worktree's path.
     fn shows_messages(&self, point: &str) -> bool {
         point != "WorktreeCreate"
-    }
-
-    fn settings(&self) -> Settings {
-        Settings {
-            project: &[".claude/settings.json", ".claude/settings.local.json"],
-            user: &[".claude/settings.json"],
-        }
-    }
-
-    fn variables(&self) -> &'static [(&'static str, Holds)] {
-        &[
-            ("CLAUDE_PROJECT_DIR", Holds::Project),
-            ("CLAUDE_PLUGIN_ROOT", Holds::Plugin),
-        ]
-    }
-
-    fn after_a_change(&self) -> Option<&'static str> {
-        Some("Claude Code reads its hooks when a session starts: start another")
     }
 }

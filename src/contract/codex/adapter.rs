@@ -7,18 +7,31 @@ use serde_json::{Value, json};
 use super::Codex;
 use crate::contract::{
     Mode,
-    adopt::{Adapter, Said},
+    adopt::{Adapter, AdapterFacts, Said},
     members::{Members, text},
     settings::{Holds, Settings},
 };
 
-impl Adapter for Codex {
-    fn name(&self) -> &'static str {
-        "codex"
-    }
+const ADAPTER: AdapterFacts = AdapterFacts {
+    after_a_change: Some(
+        "Codex runs no changed hook before it is trusted: start `codex`, and trust them in `/hooks`",
+    ),
+    mode: Mode::Codex,
+    name: "codex",
+    settings: Settings {
+        project: &[".codex/hooks.json"],
+        user: &[".codex/hooks.json"],
+    },
+    variables: &[
+        ("PLUGIN_ROOT", Holds::Plugin),
+        ("CLAUDE_PLUGIN_ROOT", Holds::Plugin),
+    ],
+    ..AdapterFacts::NONE
+};
 
-    fn mode(&self) -> Mode {
-        Mode::Codex
+impl Adapter for Codex {
+    fn facts(&self) -> &'static AdapterFacts {
+        &ADAPTER
     }
 
     fn likeness(&self, payload: &Members<'_>) -> Option<u8> {
@@ -38,28 +51,8 @@ impl Adapter for Codex {
         true
     }
 
-    fn settings(&self) -> Settings {
-        Settings {
-            project: &[".codex/hooks.json"],
-            user: &[".codex/hooks.json"],
-        }
-    }
-
-    fn variables(&self) -> &'static [(&'static str, Holds)] {
-        &[
-            ("PLUGIN_ROOT", Holds::Plugin),
-            ("CLAUDE_PLUGIN_ROOT", Holds::Plugin),
-        ]
-    }
-
     fn file_sample(&self, name: &str, _path: &Path) -> Value {
         let patch = format!("*** Begin Patch\n*** Add File: {name}\n+x\n*** End Patch\n");
         json!({"tool_name": "apply_patch", "tool_input": {"command": patch}})
-    }
-
-    fn after_a_change(&self) -> Option<&'static str> {
-        Some(
-            "Codex runs no changed hook before it is trusted: start `codex`, and trust them in `/hooks`",
-        )
     }
 }

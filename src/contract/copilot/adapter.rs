@@ -7,18 +7,26 @@ use serde_json::{Value, json};
 use super::Copilot;
 use crate::contract::{
     Mode,
-    adopt::{Adapter, Said},
+    adopt::{Adapter, AdapterFacts, Said},
     members::{Members, number, text},
     settings::Settings,
 };
 
-impl Adapter for Copilot {
-    fn name(&self) -> &'static str {
-        "copilot"
-    }
+const ADAPTER: AdapterFacts = AdapterFacts {
+    line_keys: &["bash", "command", "exec"],
+    mode: Mode::Copilot,
+    name: "copilot",
+    names_points: false,
+    settings: Settings {
+        project: &[".github/hooks/*.json"],
+        user: &[".copilot/hooks/*.json"],
+    },
+    ..AdapterFacts::NONE
+};
 
-    fn mode(&self) -> Mode {
-        Mode::Copilot
+impl Adapter for Copilot {
+    fn facts(&self) -> &'static AdapterFacts {
+        &ADAPTER
     }
 
     /// Its payloads name their point by `hook_event_name`, or not at all.
@@ -46,10 +54,6 @@ impl Adapter for Copilot {
         }
     }
 
-    fn names_points(&self) -> bool {
-        false
-    }
-
     fn no(&self, point: &str, why: &str) -> Option<Said> {
         let and_words = |answer: Value| Said {
             stdout: answer.to_string().into_bytes(),
@@ -66,17 +70,6 @@ impl Adapter for Copilot {
             }
             _ => and_words(json!({"permissionDecision": "deny", "permissionDecisionReason": why})),
         })
-    }
-
-    fn settings(&self) -> Settings {
-        Settings {
-            project: &[".github/hooks/*.json"],
-            user: &[".copilot/hooks/*.json"],
-        }
-    }
-
-    fn line_keys(&self) -> &'static [&'static str] {
-        &["bash", "command", "exec"]
     }
 
     fn command_sample(&self, command: &str, _project: &Path) -> Value {

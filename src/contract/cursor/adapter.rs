@@ -7,18 +7,28 @@ use serde_json::{Value, json};
 use super::Cursor;
 use crate::contract::{
     Mode,
-    adopt::{Adapter, Said},
+    adopt::{Adapter, AdapterFacts, Said},
     members::{Members, text},
     settings::{Holds, Settings},
 };
 
-impl Adapter for Cursor {
-    fn name(&self) -> &'static str {
-        "cursor"
-    }
+const ADAPTER: AdapterFacts = AdapterFacts {
+    mode: Mode::Cursor,
+    name: "cursor",
+    settings: Settings {
+        project: &[".cursor/hooks.json"],
+        user: &[".cursor/hooks.json"],
+    },
+    variables: &[
+        ("CURSOR_PROJECT_DIR", Holds::Project),
+        ("CLAUDE_PROJECT_DIR", Holds::Project),
+    ],
+    ..AdapterFacts::NONE
+};
 
-    fn mode(&self) -> Mode {
-        Mode::Cursor
+impl Adapter for Cursor {
+    fn facts(&self) -> &'static AdapterFacts {
+        &ADAPTER
     }
 
     fn likeness(&self, payload: &Members<'_>) -> Option<u8> {
@@ -37,20 +47,6 @@ impl Adapter for Cursor {
             }
             _ => Said::by_code(2, why),
         })
-    }
-
-    fn settings(&self) -> Settings {
-        Settings {
-            project: &[".cursor/hooks.json"],
-            user: &[".cursor/hooks.json"],
-        }
-    }
-
-    fn variables(&self) -> &'static [(&'static str, Holds)] {
-        &[
-            ("CURSOR_PROJECT_DIR", Holds::Project),
-            ("CLAUDE_PROJECT_DIR", Holds::Project),
-        ]
     }
 
     fn command_sample(&self, command: &str, project: &Path) -> Value {

@@ -3,21 +3,20 @@
 use super::{DockerAgent, POINTS};
 use crate::contract::{
     Mode,
-    adopt::Adapter,
+    adopt::{Adapter, AdapterFacts},
     members::{Members, text},
 };
 
+const ADAPTER: AdapterFacts = AdapterFacts {
+    keeps_yaml: true,
+    mode: Mode::DockerAgent,
+    name: "docker-agent",
+    ..AdapterFacts::NONE
+};
+
 impl Adapter for DockerAgent {
-    fn name(&self) -> &'static str {
-        "docker-agent"
-    }
-
-    fn mode(&self) -> Mode {
-        Mode::DockerAgent
-    }
-
-    fn keeps_yaml(&self) -> bool {
-        true
+    fn facts(&self) -> &'static AdapterFacts {
+        &ADAPTER
     }
 
     fn likeness(&self, payload: &Members<'_>) -> Option<u8> {

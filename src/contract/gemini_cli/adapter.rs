@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{GeminiCli, POINTS};
 use crate::contract::{
     Mode,
-    adopt::Adapter,
+    adopt::{Adapter, AdapterFacts},
     members::{Members, text},
     settings::{Holds, Settings},
 };
@@ -15,13 +15,28 @@ use crate::contract::{
 /// The one exit code but 0 that is no decision.
 const WARNING: u8 = 1;
 
-impl Adapter for GeminiCli {
-    fn name(&self) -> &'static str {
-        "gemini-cli"
-    }
+const ADAPTER: AdapterFacts = AdapterFacts {
+    failure_code: WARNING,
+    mode: Mode::GeminiCli,
+    name: "gemini-cli",
+    settings: Settings {
+        project: &[".gemini/settings.json"],
+        user: &[".gemini/settings.json"],
+    },
+    takes_comments: true,
+    variables: &[
+        ("GEMINI_PROJECT_DIR", Holds::Project),
+        // For hooks that were written for Claude Code.
+        ("CLAUDE_PROJECT_DIR", Holds::Project),
+        ("GEMINI_CWD", Holds::Cwd),
+        ("GEMINI_SESSION_ID", Holds::Session),
+    ],
+    ..AdapterFacts::NONE
+};
 
-    fn mode(&self) -> Mode {
-        Mode::GeminiCli
+impl Adapter for GeminiCli {
+    fn facts(&self) -> &'static AdapterFacts {
+        &ADAPTER
     }
 
     fn likeness(&self, payload: &Members<'_>) -> Option<u8> {
@@ -30,33 +45,8 @@ impl Adapter for GeminiCli {
         POINTS.iter().any(|known| known.name == point).then_some(8)
     }
 
-    fn failure_code(&self) -> u8 {
-        WARNING
-    }
-
     fn shows_messages(&self, _point: &str) -> bool {
         true
-    }
-
-    fn settings(&self) -> Settings {
-        Settings {
-            project: &[".gemini/settings.json"],
-            user: &[".gemini/settings.json"],
-        }
-    }
-
-    fn takes_comments(&self) -> bool {
-        true
-    }
-
-    fn variables(&self) -> &'static [(&'static str, Holds)] {
-        &[
-            ("GEMINI_PROJECT_DIR", Holds::Project),
-            // For hooks that were written for Claude Code.
-            ("CLAUDE_PROJECT_DIR", Holds::Project),
-            ("GEMINI_CWD", Holds::Cwd),
-            ("GEMINI_SESSION_ID", Holds::Session),
-        ]
     }
 
     fn command_sample(&self, command: &str, _project: &Path) -> Value {

@@ -2,30 +2,23 @@
 
 use super::{
     Mode,
-    adopt::{Adapter, Said},
+    adopt::{Adapter, AdapterFacts, Said},
 };
 
 pub(super) struct Git;
 
+const ADAPTER: AdapterFacts = AdapterFacts {
+    answers_by_code: true,
+    key_of_point: None,
+    mode: Mode::Observe,
+    name: "git",
+    names_points: false,
+    ..AdapterFacts::NONE
+};
+
 impl Adapter for Git {
-    fn name(&self) -> &'static str {
-        "git"
-    }
-
-    fn mode(&self) -> Mode {
-        Mode::Observe
-    }
-
-    fn key_of_point(&self) -> Option<&'static str> {
-        None
-    }
-
-    fn names_points(&self) -> bool {
-        false
-    }
-
-    fn answers_by_code(&self) -> bool {
-        true
+    fn facts(&self) -> &'static AdapterFacts {
+        &ADAPTER
     }
 
     fn no(&self, _point: &str, why: &str) -> Option<Said> {

@@ -3,26 +3,25 @@
 use super::{Loom, POINTS, passes_by_object};
 use crate::contract::{
     Mode,
-    adopt::{Adapter, Said},
+    adopt::{Adapter, AdapterFacts, Said},
     members::{Members, text},
 };
 
-impl Adapter for Loom {
-    fn name(&self) -> &'static str {
-        "loom"
-    }
+const ADAPTER: AdapterFacts = AdapterFacts {
+    key_of_point: Some("event"),
+    mode: Mode::Loom,
+    name: "loom",
+    ..AdapterFacts::NONE
+};
 
-    fn mode(&self) -> Mode {
-        Mode::Loom
+impl Adapter for Loom {
+    fn facts(&self) -> &'static AdapterFacts {
+        &ADAPTER
     }
 
     fn likeness(&self, payload: &Members<'_>) -> Option<u8> {
         let point = payload.last("event").and_then(text)?;
         POINTS.iter().any(|known| known.name == point).then_some(4)
-    }
-
-    fn key_of_point(&self) -> Option<&'static str> {
-        Some("event")
     }
 
     /// Returns whether an end is a block; the contract is stricter than Loom.

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     Mode,
-    adopt::Adapter,
+    adopt::{Adapter, AdapterFacts},
     claude_code::ClaudeCode,
     gemini_cli::adapter::{command_sample, file_sample},
     settings::{Holds, Settings},
@@ -14,13 +14,25 @@ use super::{
 
 pub(super) struct QwenCode;
 
-impl Adapter for QwenCode {
-    fn name(&self) -> &'static str {
-        "qwen-code"
-    }
+const ADAPTER: AdapterFacts = AdapterFacts {
+    mode: Mode::ClaudeCode,
+    name: "qwen-code",
+    settings: Settings {
+        project: &[".qwen/settings.json"],
+        user: &[".qwen/settings.json"],
+    },
+    takes_comments: true,
+    variables: &[
+        ("QWEN_PROJECT_DIR", Holds::Project),
+        ("GEMINI_PROJECT_DIR", Holds::Project),
+        ("CLAUDE_PROJECT_DIR", Holds::Project),
+    ],
+    ..AdapterFacts::NONE
+};
 
-    fn mode(&self) -> Mode {
-        Mode::ClaudeCode
+impl Adapter for QwenCode {
+    fn facts(&self) -> &'static AdapterFacts {
+        &ADAPTER
     }
 
     fn default_timeout(&self, _point: &str) -> Option<Duration> {
@@ -29,25 +41,6 @@ impl Adapter for QwenCode {
 
     fn shows_messages(&self, point: &str) -> bool {
         ClaudeCode.shows_messages(point)
-    }
-
-    fn settings(&self) -> Settings {
-        Settings {
-            project: &[".qwen/settings.json"],
-            user: &[".qwen/settings.json"],
-        }
-    }
-
-    fn takes_comments(&self) -> bool {
-        true
-    }
-
-    fn variables(&self) -> &'static [(&'static str, Holds)] {
-        &[
-            ("QWEN_PROJECT_DIR", Holds::Project),
-            ("GEMINI_PROJECT_DIR", Holds::Project),
-            ("CLAUDE_PROJECT_DIR", Holds::Project),
-        ]
     }
 
     /// Returns the timeout of an entry; a number from 1000 is milliseconds of older versions.
