@@ -28,7 +28,9 @@ pub(super) fn look(
     if !builtin.looks() {
         return Ok(());
     }
-    pipeline.gate.admit_look(call, request, &pipeline.sandbox)
+    pipeline
+        .gate
+        .admit_reading(call, request, &pipeline.sandbox)
 }
 
 /// Runs a built-in hook on a command hook's stdin, or returns why it cannot.
