@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     contract::{AgentMode, Budget, Envelope, Json, Lifetime, Members, Mode, Tool, text},
-    dispatch::{Dispatch, Dispatched, Reached},
+    dispatch::{Dispatch, Dispatched, HookResult},
     hooks::{Action, Configured, Matcher, Owner, Registered, Scope, valve},
     model::{Event, InvalidField, OnDisconnect, Peer, check_name},
     pb,
@@ -373,7 +373,7 @@ fn response(id: String, dispatched: Dispatched, forbidden: &Forbidden) -> pb::Di
 }
 
 fn reached(
-    hook: &Reached,
+    hook: &HookResult,
     lifetime: Option<Lifetime>,
     forbidden: &Forbidden,
 ) -> pb::DispatchedHook {
