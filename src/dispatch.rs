@@ -16,8 +16,8 @@ use uuid::Uuid;
 use crate::{
     consent::pending::{Question, Subject},
     contract::{
-        AgentMode, ContractEvent, Course, Decision, End, EndKind, Entry, Envelope, Folded,
-        Lifetime, Members, Mode, Moment, Push, Skip, Stop, Verdict, text,
+        AgentMode, ContractEvent, Decision, End, EndKind, Entry, Envelope, Folded, Lifetime,
+        Members, Mode, Moment, Push, Scheduling, Skip, Stop, Verdict, text,
     },
     hooks::{
         Action, Configured, Lists, Occasion, Registered, Scope,
@@ -283,7 +283,7 @@ impl Dispatch {
         };
         // One that says so has all at its point wait for each other.
         let in_turn = due.iter().any(|hook| hook.entry.in_turn);
-        if mode.course(&self.event.point) == Course::AtOnce && !in_turn {
+        if mode.scheduling(&self.event.point) == Scheduling::AtOnce && !in_turn {
             let mut running = JoinSet::new();
             for (index, hook) in due.into_iter().enumerate() {
                 let one = one(hook, &self.event, &self.envelope);
@@ -307,7 +307,9 @@ impl Dispatch {
                 mode.hand_on(&result.verdict, &mut event, &mut envelope);
             }
             let only_looked_on = is_stopped;
-            is_stopped |= mode.course(&self.event.point).ends_after(&result.verdict);
+            is_stopped |= mode
+                .scheduling(&self.event.point)
+                .ends_after(&result.verdict);
             all.push(HookResult {
                 only_looked_on,
                 ..result

@@ -26,7 +26,7 @@ pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Repor
     let Some(spec) = filters else {
         return ReportedDenials {
             cut: false,
-            told: Vec::new(),
+            reported: Vec::new(),
         };
     };
     // What is looked at here are paths of the hook's choosing: its caller is told nothing that it could not see by itself.
@@ -72,9 +72,9 @@ pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Repor
         room = left.unwrap_or(room);
         left.is_some()
     };
-    let mut told: Vec<_> = all.into_iter().filter(fits).collect();
+    let mut reported: Vec<_> = all.into_iter().filter(fits).collect();
     if let Some(redacted) = &interpreted.redacted {
-        for denial in &mut told {
+        for denial in &mut reported {
             // Paths and arguments are of the hook's choosing.
             for text in [&mut denial.rule, &mut denial.suggestion, &mut denial.target] {
                 redacted.redactor().clean(text);
@@ -82,8 +82,8 @@ pub(super) fn denials(interpreted: &Interpreted, forbidden: &Forbidden) -> Repor
         }
     }
     ReportedDenials {
-        cut: told.len() < count,
-        told,
+        cut: reported.len() < count,
+        reported,
     }
 }
 

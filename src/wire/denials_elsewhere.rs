@@ -6,6 +6,6 @@ use crate::{pipeline::Interpreted, policy::forbidden::Forbidden};
 pub(super) const fn denials(_: &Interpreted, _: &Forbidden) -> ReportedDenials {
     ReportedDenials {
         cut: false,
-        told: Vec::new(),
+        reported: Vec::new(),
     }
 }

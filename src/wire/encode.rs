@@ -39,7 +39,7 @@ pub fn encode(recorded: &Recorded, forbidden: &Forbidden) -> Result<pb::ExecuteR
 /// Denials, as far as a reply has room for them.
 pub(super) struct ReportedDenials {
     pub(super) cut: bool,
-    pub(super) told: Vec<pb::Denial>,
+    pub(super) reported: Vec<pb::Denial>,
 }
 
 fn response(
@@ -70,7 +70,7 @@ fn response(
         contract_version: request.contract.version().to_owned(),
         cut_for_reply: cut.happened,
         denial_sources: denial_sources(run, hook),
-        denials: denials.told,
+        denials: denials.reported,
         denials_observable: hook.denied.whole && !denials.cut,
         events: interpreted.event.iter().map(event_message).collect(),
         exec_problem: match hook.end {
