@@ -103,17 +103,9 @@ impl HookServer {
             };
             match dispatched {
                 Ok(mut dispatched) => {
-                    let wakes = dispatched.pushes.iter().any(|push| push.wake);
-                    let mode = Mode::of_version(dispatched.version);
-                    let counts = mode.is_some_and(Mode::opens_turns);
                     let ends = point == "session_end";
-                    let session = (call.peer.uid, dispatched.session.clone());
-                    let state = counts.then(|| valve.count(session, human, wakes, ends));
-                    if state.is_some_and(|state| state.exceeded) {
-                        for push in &mut dispatched.pushes {
-                            push.wake = false;
-                        }
-                    }
+                    let uid = call.peer.uid;
+                    let state = count_turn(&valve, &mut dispatched, uid, human, ends);
                     let response = response(id, dispatched, &pipeline.gate.rules().forbidden);
                     Ok(pb::DispatchResponse {
                         loop_valve: state.map(loop_valve),
@@ -220,7 +212,7 @@ impl HookServer {
             session: message.session_id,
             source: decode::optional_path("source", message.source)?,
             workspace: match decode::optional_path("workspace", message.workspace)? {
-                None => said(&event, &cwd, &rules, peer),
+                None => directory_of(&event, &cwd, &rules, peer),
                 named => named,
             },
             event,
@@ -228,12 +220,31 @@ impl HookServer {
     }
 }
 
+/// Counts a turn at the loop valve, where hooks of the contract open turns. Past the limit no push wakes anybody.
+fn count_turn(
+    valve: &valve::Valve,
+    dispatched: &mut Dispatched,
+    uid: u32,
+    human: bool,
+    ends: bool,
+) -> Option<valve::State> {
+    Mode::of_version(dispatched.version).filter(|mode| mode.opens_turns())?;
+    let wakes = dispatched.pushes.iter().any(|push| push.wake);
+    let state = valve.count((uid, dispatched.session.clone()), human, wakes, ends);
+    if state.exceeded {
+        for push in &mut dispatched.pushes {
+            push.wake = false;
+        }
+    }
+    Some(state)
+}
+
 /// Returns the directory of the event, else of the request, if it may be a workspace.
-fn said(event: &Event, cwd: &str, rules: &Rules, peer: Peer) -> Option<PathBuf> {
+fn directory_of(event: &Event, cwd: &str, rules: &Rules, peer: Peer) -> Option<PathBuf> {
     let members = Members::of_event(&event.json).ok()?;
-    let said = members.last("cwd").and_then(text);
-    let said = said.filter(|said| !said.is_empty());
-    let path = PathBuf::from(said.unwrap_or_else(|| cwd.to_owned()));
+    let own = members.last("cwd").and_then(text);
+    let own = own.filter(|own| !own.is_empty());
+    let path = PathBuf::from(own.unwrap_or_else(|| cwd.to_owned()));
     rules.may_bind(&path, &peer).then_some(path)
 }
 
