@@ -2,7 +2,6 @@
 //! contract's order.
 
 use std::{
-    ffi::OsString,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -347,9 +346,7 @@ impl Dispatch {
     ) -> Request {
         let command = match &hook.action {
             Action::Command(command) => command.clone(),
-            Action::Git(question) => {
-                Command::Argv(question.argv().into_iter().map(OsString::from).collect())
-            }
+            Action::Query(query) => Command::Argv(query.command()),
             // Told in the record of its refusal.
             Action::Approve(_)
             | Action::Builtin(_)
@@ -383,7 +380,7 @@ impl Dispatch {
                 workspace: self.workspace.clone(),
             },
             id: self.id.clone(),
-            backing: if matches!(hook.action, Action::Git(_)) {
+            backing: if matches!(hook.action, Action::Query(_)) {
                 Backing::Own
             } else if hook.is_listed {
                 Backing::List
@@ -475,19 +472,16 @@ async fn act(
             }
             Err(refusal) => Err(refusal),
         },
-        Action::Builtin(own) => match builtin::look(own, pipeline, &call, &request) {
-            Ok(()) => {
-                let verdict = builtin::run(own, hook.mode, pipeline, &call, &request).await;
-                return verdict.unwrap_or_else(|why| not_run.verdict(&why)).into();
-            }
-            Err(refusal) => Err(refusal),
-        },
+        Action::Builtin(own) => {
+            let verdict = builtin::run(own, hook.mode, pipeline, &call, &request).await;
+            return verdict.unwrap_or_else(|why| not_run.verdict(&why)).into();
+        }
         Action::Command(_) if hook.entry.allowed == Some(false) => {
             let message = "the command is on no list of the agent's mode";
             Err(Refusal::new(Reason::NotAllowlisted, message))
         }
         Action::Command(_) => Ok(()),
-        Action::Git(question) => match question.put(&mut request) {
+        Action::Query(query) => match query.put(&mut request) {
             Ok(None) => Ok(()),
             Ok(Some(verdict)) => return verdict.into(),
             Err(error) => return not_run.verdict(&error.to_string()).into(),

@@ -39,7 +39,6 @@ mod sys;
 pub mod testing;
 mod util;
 mod wire;
-mod workspace;
 
 pub use cli::{main, stand_in};
 

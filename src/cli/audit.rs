@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{
+    Args, Subcommand, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser as _},
+};
 use jiff::Timestamp;
 use serde_json::json;
 use tonic::{Status, Streaming};
@@ -62,12 +65,12 @@ enum AuditCommand {
         /// What is counted apart
         #[arg(
             long,
-            value_enum,
+            value_parser = PossibleValuesParser::new(GroupBy::ALL.map(GroupBy::name)).try_map(|name| GroupBy::parse(&name).ok_or("is no group")),
             value_delimiter = ',',
             default_value = "contract,point",
             value_name = "LIST"
         )]
-        by: Vec<Apart>,
+        by: Vec<GroupBy>,
         #[command(flatten)]
         which: WhichRecords,
     },
@@ -100,26 +103,6 @@ enum Format {
     Csv,
     /// The lines of the journal as they are
     Jsonl,
-}
-
-/// What is counted apart.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum Apart {
-    Contract,
-    Hook,
-    Point,
-    Profile,
-}
-
-impl From<Apart> for GroupBy {
-    fn from(apart: Apart) -> Self {
-        match apart {
-            Apart::Contract => Self::Contract,
-            Apart::Hook => Self::Hook,
-            Apart::Point => Self::Point,
-            Apart::Profile => Self::Profile,
-        }
-    }
 }
 
 /// Which records.
@@ -450,12 +433,10 @@ impl RecordPrinter {
 }
 
 fn end_words(told: &RecordFields<'_>) -> String {
-    let outcome = told.outcome.map(|outcome| json!(outcome));
-    let outcome = outcome.as_ref().and_then(|outcome| outcome.as_str());
-    match (outcome, told.exit_code, told.signal) {
+    match (told.outcome, told.exit_code, told.signal) {
         (Some(outcome), Some(code), _) => format!("{outcome} {code}"),
         (Some(outcome), _, Some(signal)) => format!("{outcome} {signal}"),
-        (Some(outcome), None, None) => outcome.to_owned(),
+        (Some(outcome), None, None) => outcome.to_string(),
         (None, _, _) => told.reason.clone().into_owned(),
     }
 }
@@ -471,7 +452,8 @@ fn read(
     Ok(scan.last)
 }
 
-/// A way through the files.
+/// A way through the files. They are not read through a private server: that would open the journal for writing, which refuses
+/// another user's and one that does not hold, and adds records to it.
 struct Scan {
     last: Option<(u64, String)>,
     matcher: RecordMatcher,
@@ -512,8 +494,8 @@ impl Scan {
 }
 
 /// Counts in one pass, in memory that does not grow with the journal.
-fn stats(context: &Context, by: Vec<Apart>, which: WhichRecords) -> Result<ExitCode, Failure> {
-    let mut stats = Stats::new(by.into_iter().map(GroupBy::from).collect());
+fn stats(context: &Context, by: Vec<GroupBy>, which: WhichRecords) -> Result<ExitCode, Failure> {
+    let mut stats = Stats::new(by);
     let mut matcher = RecordMatcher::new(which.into());
     let mut reader = JournalReader::open(&context.load()?.journal());
     let (mut records, mut unreadable) = (0_u64, 0_u64);
@@ -733,10 +715,8 @@ fn ask(
     limit: u32,
     mut wanted: impl FnMut(&[u8], &RecordFields<'_>) -> bool,
 ) -> Result<(), Failure> {
-    let socket = client::socket(context.environment(), address);
-    let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
     client::block_on(&client::runtime()?, async {
-        let mut client = connect(&socket).await?;
+        let mut client = connect(context, address).await?;
         let mut records = query(&mut client, which, limit).await?;
         while let Some(found) = records.message().await.map_err(refused)? {
             let record = found.record.unwrap_or_default();
@@ -757,10 +737,8 @@ fn tail_of_daemon(
     follow: bool,
     shown: RecordPrinter,
 ) -> Result<(), Failure> {
-    let socket = client::socket(context.environment(), address);
-    let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
     client::block_on(&client::runtime()?, async {
-        let mut client = connect(&socket).await?;
+        let mut client = connect(context, address).await?;
         // Before what was written is asked for, so that nothing falls in between.
         let mut watched = None;
         if follow {
@@ -802,8 +780,10 @@ fn tail_of_daemon(
 
 type AuditClient = AuditServiceClient<tonic::transport::Channel>;
 
-async fn connect(socket: &Path) -> Result<AuditClient, Failure> {
-    let client = AuditServiceClient::new(client::connect(socket).await?);
+async fn connect(context: &Context, address: &Path) -> Result<AuditClient, Failure> {
+    let socket = client::socket(context.environment(), address);
+    let socket = socket.ok_or_else(|| Failure::new("`--connect` names no socket"))?;
+    let client = AuditServiceClient::new(client::connect(&socket).await?);
     Ok(client.max_decoding_message_size(usize::MAX))
 }
 

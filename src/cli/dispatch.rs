@@ -367,7 +367,6 @@ fn causes(hook: &pb::DispatchedHook) -> Vec<(&'static str, String)> {
         confinement: ran.confinement.as_ref(),
         denials: &ran.denials,
         failed: may_be_hindered(ran),
-        sources: &ran.denial_sources,
     };
     let learn = |options: &str| format!("hookjail learn {options}-- CMD");
     let refused = refused.lines(learn).into_iter();

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     daemon::Assembly,
     pb::{self, sandbox_service_client::SandboxServiceClient},
-    policy::{Policy, Registry},
+    policy::Registry,
     sandbox::Sandbox,
     wire::{backend_statuses, json, profile_status},
 };
@@ -84,21 +84,20 @@ impl DoctorArgs {
         })
     }
 
+    /// Tests what this process can enforce. Not through a private server: that would open the journal and refuse where it cannot,
+    /// and here too it is to be said what the host enforces.
     async fn examine(
         &self,
         registry: &Registry,
         sandbox: &Sandbox,
     ) -> Result<pb::GetStatusResponse, Failure> {
-        let wanted = match &self.profile {
-            None => None,
-            Some(name) => Some(profile::find(registry, name)?),
-        };
+        let named = self.profile.as_deref();
+        let named = named
+            .map(|name| profile::find(registry, name))
+            .transpose()?;
+        let wanted = named.as_deref().map(|policy| vec![policy]);
         let mut profiles = Vec::new();
-        let is_wanted = |policy: &&Policy| {
-            let mut wanted = wanted.iter();
-            wanted.len() == 0 || wanted.any(|wanted| wanted.name == policy.name)
-        };
-        for policy in registry.iter().filter(is_wanted) {
+        for policy in wanted.unwrap_or_else(|| registry.iter().collect()) {
             profiles.push(profile_status(sandbox, policy).await);
         }
         Ok(pb::GetStatusResponse {

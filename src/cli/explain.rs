@@ -145,7 +145,7 @@ impl ExplainArgs {
                     workspace: workspace.as_deref(),
                 };
                 let forbidden = Forbidden::locate(&own(&config))?;
-                ask.answer(path, destination.as_deref(), &spec, &reach, &forbidden)?
+                ask.answer(path, destination.as_deref(), &reach, &forbidden)?
             }
             ExplainQuestion::Host { udp, address } => {
                 let (transport, name) = if *udp {
@@ -265,7 +265,6 @@ impl Ask<'_> {
         &self,
         path: &Path,
         destination: Option<&Path>,
-        spec: &FilterSpec,
         reach: &Reach,
         forbidden: &Forbidden,
     ) -> Result<(String, Explanation), Failure> {
@@ -282,17 +281,9 @@ impl Ask<'_> {
         let goal = destination
             .map(|path| self.target(path, true))
             .transpose()?;
-        let mut answer = kernel::path(
-            spec,
-            reach,
-            forbidden,
-            self.operation,
-            &target,
-            goal.as_ref(),
-        );
+        let mut answer = kernel::path(reach, forbidden, self.operation, &target, goal.as_ref());
         if answer.verdict == Verdict::Allowed
             && answer.by == Enforcer::Landlock
-            && self.operation != Operation::See
             && let Ok(metadata) = fs::metadata(target.path())
         {
             answer.notes.push(format!(
@@ -315,22 +306,14 @@ impl Ask<'_> {
     fn target(&self, path: &Path, is_destination: bool) -> Result<Target, Failure> {
         if path.starts_with(SCRATCH) {
             let kind = match self.operation {
-                Operation::List | Operation::RemoveDirectory => FileKind::Directory,
-                Operation::Create
-                | Operation::MakeDevice
-                | Operation::MakeDirectory
-                | Operation::MakeFifo
-                | Operation::MakeLink
-                | Operation::MakeSocket => FileKind::Missing,
+                Operation::List => FileKind::Directory,
+                Operation::Create => FileKind::Missing,
                 Operation::Link | Operation::Rename if is_destination => FileKind::Missing,
                 Operation::Execute
                 | Operation::Link
-                | Operation::Metadata
                 | Operation::Read
                 | Operation::Remove
                 | Operation::Rename
-                | Operation::See
-                | Operation::Truncate
                 | Operation::Write => FileKind::File,
             };
             return Ok(Target::imagined(path, kind));
@@ -355,7 +338,7 @@ fn operation(name: String) -> Operation {
     let known = Operation::ALL.into_iter();
     let mut named = known.filter(|operation| operation.name() == name);
     // The parser before this one lets only names through.
-    named.next().unwrap_or(Operation::See)
+    named.next().unwrap_or(Operation::Read)
 }
 
 fn host_and_port(text: &str) -> Result<String, String> {

@@ -582,7 +582,7 @@ impl Bench {
     ) -> Result<Vec<Unmet>, Failure> {
         let mut refused: Vec<Unmet> = Vec::new();
         let denials = trial.ends.iter().flat_map(|end| &end.denials);
-        let of_calls = denials.filter(|it| !it.incidental && it.source != "audit_log");
+        let of_calls = denials.filter(|it| !it.incidental);
         for denial in of_calls {
             let is_network =
                 denial.suggestion.contains("network =") && widest.policy.network == Network::None;
@@ -682,7 +682,7 @@ impl Bench {
 const fn is_read_only(operation: Operation) -> bool {
     matches!(
         operation,
-        Operation::Execute | Operation::List | Operation::Read | Operation::See
+        Operation::Execute | Operation::List | Operation::Read
     )
 }
 
@@ -716,18 +716,10 @@ fn may(wanted: &Use) -> bool {
     let (path, flags) = match wanted.operation {
         Operation::Execute => (path, AccessFlags::X_OK),
         Operation::List | Operation::Read => (path, AccessFlags::R_OK),
-        Operation::Truncate | Operation::Write => (path, AccessFlags::W_OK),
-        Operation::Create
-        | Operation::Link
-        | Operation::MakeDevice
-        | Operation::MakeDirectory
-        | Operation::MakeFifo
-        | Operation::MakeLink
-        | Operation::MakeSocket
-        | Operation::Remove
-        | Operation::RemoveDirectory
-        | Operation::Rename => (wanted.target.parent(), AccessFlags::W_OK),
-        Operation::Metadata | Operation::See => return true,
+        Operation::Write => (path, AccessFlags::W_OK),
+        Operation::Create | Operation::Link | Operation::Remove | Operation::Rename => {
+            (wanted.target.parent(), AccessFlags::W_OK)
+        }
     };
     access(path, flags).is_ok()
 }

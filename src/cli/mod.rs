@@ -2,6 +2,7 @@
 
 mod admin;
 mod audit;
+mod builtin;
 mod client;
 mod consent;
 mod dispatch;
@@ -91,6 +92,8 @@ struct Everywhere {
 enum CliCommand {
     /// Verify, query, follow and export the journal
     Audit(audit::AuditArgs),
+    #[command(hide = true)]
+    Builtin(builtin::BuiltinArgs),
     /// Allow commands, list and revoke what is allowed
     Consent(consent::ConsentArgs),
     /// What the container backend executes in a container
@@ -182,6 +185,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let context = Context::of(everywhere);
     let done = match command {
         CliCommand::Audit(audit) => audit.run(&context),
+        CliCommand::Builtin(builtin) => builtin.run(),
         CliCommand::Consent(consent) => consent.run(&context),
         #[cfg(target_os = "linux")]
         CliCommand::ContainerInit => Ok(crate::sandbox::container::inside::run()),

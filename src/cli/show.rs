@@ -75,13 +75,9 @@ pub(super) fn show(
         confinement: response.confinement.as_ref(),
         denials: &response.denials,
         failed: may_be_hindered(response),
-        sources: &response.denial_sources,
     };
     for words in refused.lines(learn) {
         line("denied", &words);
-    }
-    if response.denials.is_empty() && response.denials_observable {
-        line("denied", "nothing");
     }
     let confinement = response.confinement.clone().unwrap_or_default();
     let confirmed = confirmed_words(&confinement, "confirmed", style);
@@ -206,12 +202,11 @@ pub(super) struct Refusals<'a> {
     pub(super) denials: &'a [pb::Denial],
     /// Whether the hook failed, and that may be why.
     pub(super) failed: bool,
-    pub(super) sources: &'a [String],
 }
 
 impl Refusals<'_> {
     /// Returns a line for each denial, with the command that proposes a profile for it. Another says how to see refused files,
-    /// where they are not observed and the hook failed.
+    /// where the hook failed.
     pub(super) fn lines(&self, learn: impl Fn(&str) -> String) -> Vec<String> {
         let denials = self.denials.iter().filter(|denial| !denial.incidental);
         let mut lines: Vec<_> = denials
@@ -229,14 +224,13 @@ impl Refusals<'_> {
             })
             .collect();
         let confines = self.confinement.filter(|it| !it.unconfined);
-        let sees_files = self.sources.iter().any(|source| source == "audit_log");
-        if let Some(confinement) = confines.filter(|_| self.failed && !sees_files) {
+        if let Some(confinement) = confines.filter(|_| self.failed) {
             let seen = match HAS_LEARN {
                 true => format!("see them: {}; ", learn("")),
                 false => String::new(),
             };
             lines.push(format!(
-                "files that confinement refuses are not observed here (`hooks.read_audit_log`); {seen}ask about one: hookjail explain --profile {} path read PATH",
+                "files that confinement refuses are not observed; {seen}ask about one: hookjail explain --profile {} path read PATH",
                 confinement.profile
             ));
         }

@@ -18,10 +18,6 @@ use crate::{
 
 impl AuditEntry {
     pub(super) fn read(self) -> Result<Settings, ConfigProblem> {
-        let key = |key, problem: &str| ConfigProblem::Key {
-            key,
-            problem: problem.to_owned(),
-        };
         let fsync = match self.fsync.as_str() {
             "always" => Fsync::Always,
             "never" => Fsync::Never,
@@ -32,11 +28,18 @@ impl AuditEntry {
                     .ok()
                     .filter(|Span(span)| FSYNC_EVERY.contains(span));
                 let problem = "must be `always`, `never` or a duration of 10ms to 1h";
-                Fsync::Every(interval.ok_or_else(|| key("audit.fsync", problem))?.0)
+                Fsync::Every(
+                    interval
+                        .ok_or_else(|| ConfigProblem::key("audit.fsync", problem))?
+                        .0,
+                )
             }
         };
         if !ROTATE_BYTES.contains(&self.rotate_bytes.0) {
-            return Err(key("audit.rotate_bytes", "must be 64KiB to 1TiB"));
+            return Err(ConfigProblem::key(
+                "audit.rotate_bytes",
+                "must be 64KiB to 1TiB",
+            ));
         }
         Ok(Settings {
             fsync,
@@ -56,10 +59,7 @@ pub(super) fn capture(written: &AuditEntry) -> Result<Capture, ConfigProblem> {
     let max_bytes = usize::try_from(written.capture_max.0)
         .ok()
         .filter(|bytes| (256..=256 * 1024).contains(bytes))
-        .ok_or_else(|| ConfigProblem::Key {
-            key: "audit.capture_max",
-            problem: "must be 256B to 256KiB".to_owned(),
-        })?;
+        .ok_or_else(|| ConfigProblem::key("audit.capture_max", "must be 256B to 256KiB"))?;
     let keeps = |text| written.capture.contains(&text);
     Ok(Capture {
         event: keeps(CaptureChoice::Event),

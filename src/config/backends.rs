@@ -10,10 +10,9 @@ use crate::{
 
 /// Reads the lists of backends. Whether there are such profiles is for whoever has read them to say.
 pub(super) fn read(written: BackendsEntry) -> Result<Order, ConfigProblem> {
-    let problem = |key, problem| ConfigProblem::Key { key, problem };
-    let default = list(written.order).map_err(|why| problem("backends.order", why))?;
+    let default = list(written.order).map_err(|why| ConfigProblem::key("backends.order", why))?;
     let named = |(text, order): (String, Vec<BackendName>)| {
-        let of_profile = |why| problem("backends.profiles", format!("`{text}` {why}"));
+        let of_profile = |why| ConfigProblem::key("backends.profiles", format!("`{text}` {why}"));
         let name = ProfileName::parse(&text)
             .ok_or_else(|| of_profile("is no name of a profile".to_owned()))?;
         Ok((name, list(order).map_err(of_profile)?))

@@ -9,11 +9,6 @@ use crate::{
     sandbox::{BackendName, Order, Runtime, RuntimeKind},
 };
 
-fn key(key: &'static str, problem: impl Into<String>) -> ConfigProblem {
-    let problem = problem.into();
-    ConfigProblem::Key { key, problem }
-}
-
 /// Reads what makes containers; `None` where nothing is said. A list of backends that names `container` needs it.
 pub(super) fn read(
     written: ContainerEntry,
@@ -28,17 +23,22 @@ pub(super) fn read(
     } = written;
     if let (Some(_), Some(systems)) = (&runtime, BackendName::CONTAINER.elsewhere()) {
         let problem = format!("is set, and only {systems} has the backend `container`");
-        return Err(key("container.runtime", problem));
+        return Err(ConfigProblem::key("container.runtime", problem));
     }
     let root = self::root(root, root_digest, order)?;
     let Some(path) = runtime else {
         if order.named().contains(&BackendName::CONTAINER) {
-            return Err(key(
+            return Err(ConfigProblem::key(
                 "container.runtime",
                 "is not set, and a list of backends names `container`: name an OCI runtime, such as \"/usr/bin/crun\"",
             ));
         }
-        let alone = |name| Err(key(name, "is set without `container.runtime`"));
+        let alone = |name| {
+            Err(ConfigProblem::key(
+                name,
+                "is set without `container.runtime`",
+            ))
+        };
         return match (control_group, kind, root) {
             (Some(_), ..) => alone("container.control_group"),
             (None, Some(_), _) => alone("container.kind"),
@@ -47,15 +47,18 @@ pub(super) fn read(
         };
     };
     if !is_plain(&path) {
-        return Err(key("container.runtime", not_plain(&path)));
+        return Err(ConfigProblem::key("container.runtime", not_plain(&path)));
     }
     if let Some(problem) = unusable(&path) {
-        return Err(key("container.runtime", problem));
+        return Err(ConfigProblem::key("container.runtime", problem));
     }
     if let Some(group) = &control_group
         && !is_plain(group)
     {
-        return Err(key("container.control_group", not_plain(group)));
+        return Err(ConfigProblem::key(
+            "container.control_group",
+            not_plain(group),
+        ));
     }
     match kind.or_else(|| RuntimeKind::of(&path)) {
         Some(kind) => Ok(Some(Runtime {
@@ -64,7 +67,7 @@ pub(super) fn read(
             path,
             root,
         })),
-        None => Err(key(
+        None => Err(ConfigProblem::key(
             "container.kind",
             format!(
                 "is not set, and `{}` does not say by its name which runtime it is: crun or runc",
@@ -82,7 +85,7 @@ fn root(
     let (path, digest) = match (root, digest) {
         (None, None) => return Ok(None),
         (None, Some(_)) => {
-            return Err(key(
+            return Err(ConfigProblem::key(
                 "container.root_digest",
                 "is set without `container.root`",
             ));
@@ -94,20 +97,20 @@ fn root(
             "{}; an image has no name here: unpack it, and name the directory and its digest",
             not_plain(&path)
         );
-        return Err(key("container.root", problem));
+        return Err(ConfigProblem::key("container.root", problem));
     }
     let shown = path.display();
     let digest = digest.ok_or_else(|| {
         let problem = format!(
             "is not set, and `container.root` is: `hookjail root-digest {shown}` prints it"
         );
-        key("container.root_digest", problem)
+        ConfigProblem::key("container.root_digest", problem)
     })?;
     let digest = TreeDigest::parse(&digest).ok_or_else(|| {
         let problem = format!(
             "`{digest}` is not `sha256:` and 64 hexadecimal digits: `hookjail root-digest {shown}` prints it"
         );
-        key("container.root_digest", problem)
+        ConfigProblem::key("container.root_digest", problem)
     })?;
     let mut others = order.named().into_iter();
     if let Some(other) = others.find(|name| *name != BackendName::CONTAINER) {
@@ -115,7 +118,7 @@ fn root(
             "is set, and a list of backends names `{}`, under which hooks find the host's files under the same names: have lists name `container` alone",
             other.as_str()
         );
-        return Err(key("container.root", problem));
+        return Err(ConfigProblem::key("container.root", problem));
     }
     Ok(Some(RootSpec { digest, path }))
 }

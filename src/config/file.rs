@@ -3,14 +3,14 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 
 use crate::{
     contract::hook_file::contracts,
     hooks::valve::OnLimit,
     journal::append::Settings,
     policy::units::{Size, Span},
-    sandbox::{BackendName, DEFAULT_UID_RANGE, RuntimeKind},
+    sandbox::{BackendName, DEFAULT_UID_RANGE, RunAs, RuntimeKind},
 };
 
 /// The configuration as the file spells it. Every key may be left out; unknown keys are errors.
@@ -332,8 +332,12 @@ pub(super) struct HooksEntry {
     /// What runtimes are told to do at that cap.
     #[schemars(extend("enum" = ["warn", "ask_user", "abort"]))]
     pub(super) on_hook_turn_limit: String,
-    /// Whether what Landlock refuses hooks is audited by the kernel and reported.
-    pub(super) read_audit_log: bool,
+    /// Gone. It is read to be refused with what to use instead.
+    #[schemars(skip)]
+    pub(super) read_audit_log: Option<IgnoredAny>,
+    /// As whom a root daemon's hooks run: `caller`, or `pool` for a uid of their own.
+    #[schemars(extend("enum" = ["caller", "pool"]))]
+    pub(super) run_as: String,
     /// Threads that start hooks, for each set of filters.
     #[schemars(range(min = 1, max = 64))]
     pub(super) spawners: usize,
@@ -352,7 +356,8 @@ impl Default for HooksEntry {
             max_hook_driven_turns: 25,
             max_queued: 1024,
             on_hook_turn_limit: OnLimit::default().as_str().to_owned(),
-            read_audit_log: false,
+            read_audit_log: None,
+            run_as: RunAs::default().as_str().to_owned(),
             spawners: 4,
             uid_range: [*DEFAULT_UID_RANGE.start(), *DEFAULT_UID_RANGE.end()],
             workspace_roots: None,

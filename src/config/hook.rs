@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     contract::{CommandStyle, Entry, Mode, Stop, hook_file::contracts},
-    hooks::{Action, Matcher, Owner, Question, Registered, Template, load::HooksFile, rule::Rule},
+    hooks::{Action, Matcher, Owner, Registered, Template, load::HooksFile, rule::Rule},
     model::{Command, InvalidField, OnFailure, ProfileName, is_plain},
     policy::environment::settable,
 };
@@ -36,7 +36,7 @@ pub(super) fn read(
     let (contract, point) = match (entry.contract.clone(), entry.point.clone()) {
         (Some(contract), Some(point)) => (contract, point),
         (None, Some(_)) => {
-            return Err(wrong(
+            return Err(ConfigProblem::of(
                 "hook.contract",
                 &name,
                 "must say whose rules hold at the `point`",
@@ -46,7 +46,7 @@ pub(super) fn read(
             let Some(CommandWords::Argv(command)) = entry.command else {
                 let problem = "must be program and arguments as a list where there is no `contract` to say which shell \
                                runs a line";
-                return Err(wrong("hook.command", &name, problem));
+                return Err(ConfigProblem::of("hook.command", &name, problem));
             };
             not_empty(&command).map_err(|error| error.of(&name))?;
             let statement = ConfiguredHook {
@@ -56,16 +56,22 @@ pub(super) fn read(
             };
             return Ok((Some(statement), None));
         }
-        (_, None) => return Err(wrong("hook.point", &name, "must say when the hook runs")),
+        (_, None) => {
+            return Err(ConfigProblem::of(
+                "hook.point",
+                &name,
+                "must say when the hook runs",
+            ));
+        }
     };
     let mode = mode(&contract, &entry).map_err(|error| error.of(&name))?;
     let stop = mode
         .stop_at(&point)
-        .map_err(|error| wrong("hook.point", &name, error.problem))?;
+        .map_err(|error| ConfigProblem::of("hook.point", &name, error.problem))?;
     let matcher = Matcher::parse(mode, &point, &entry.matcher)
-        .map_err(|error| wrong("hook.matcher", &name, error.problem))?;
+        .map_err(|error| ConfigProblem::of("hook.matcher", &name, error.problem))?;
     let on_failure = on_failure(entry.on_failure.as_deref(), stop)
-        .map_err(|problem| wrong("hook.on_failure", &name, problem))?;
+        .map_err(|problem| ConfigProblem::of("hook.on_failure", &name, problem))?;
     let scheme = scheme(&mut entry).map_err(|error| error.of(&name))?;
     let (action, argv) = action(mode, &point, scheme).map_err(|error| error.of(&name))?;
     let working_dir = entry.working_dir.as_deref();
@@ -74,12 +80,13 @@ pub(super) fn read(
             "`{}` is not an absolute path without `.` and `..`",
             path.display()
         );
-        return Err(wrong("hook.working_dir", &name, problem));
+        return Err(ConfigProblem::of("hook.working_dir", &name, problem));
     }
     let mut configured_env = BTreeMap::new();
     for (variable, value) in entry.env {
-        settable(&variable)
-            .map_err(|problem| wrong("hook.env", &name, format!("`{variable}` {problem}")))?;
+        settable(&variable).map_err(|problem| {
+            ConfigProblem::of("hook.env", &name, format!("`{variable}` {problem}"))
+        })?;
         configured_env.insert(variable, OsString::from(value));
     }
     let runs_after_block = match entry.after_block.as_deref() {
@@ -87,11 +94,11 @@ pub(super) fn read(
         Some("run") => true,
         Some(other) => {
             let problem = format!("is `{other}`; it can be `run` or `skip`");
-            return Err(wrong("hook.after_block", &name, problem));
+            return Err(ConfigProblem::of("hook.after_block", &name, problem));
         }
     };
     let advisory = is_advisory(entry.kind.as_deref(), entry.on_failure.as_deref())
-        .map_err(|problem| wrong("hook.kind", &name, problem))?;
+        .map_err(|problem| ConfigProblem::of("hook.kind", &name, problem))?;
     let registered = Registered {
         action,
         base: None,
@@ -142,7 +149,7 @@ pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
             entry.contract,
             read.join(", ")
         );
-        return Err(wrong("hooks_file.contract", &shown, problem));
+        return Err(ConfigProblem::of("hooks_file.contract", &shown, problem));
     }
     let paths = [
         ("hooks_file.path", Some(&entry.path)),
@@ -151,7 +158,7 @@ pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
     for (key, path) in paths {
         if path.is_some_and(|path: &PathBuf| !is_plain(path)) {
             let problem = "is not an absolute path without `.` and `..`";
-            return Err(wrong(key, &shown, problem));
+            return Err(ConfigProblem::of(key, &shown, problem));
         }
     }
     let of_models = Mode::contracts(|mode| !mode.is_process());
@@ -164,7 +171,7 @@ pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
             Some(program) if program.trim().is_empty() => "names no program".to_owned(),
             Some(_) => return Ok(Command::Argv(words.into_iter().map(Into::into).collect())),
         };
-        Err(wrong("hooks_file.judge", &shown, problem))
+        Err(ConfigProblem::of("hooks_file.judge", &shown, problem))
     });
     let owner = match (entry.agent, entry.plugin, entry.skill) {
         (None, None, None) => Owner::Operator,
@@ -173,7 +180,7 @@ pub(super) fn file(entry: HooksFileEntry) -> Result<HooksFile, ConfigProblem> {
         (None, None, Some(name)) => Owner::Skill(name),
         _ => {
             let problem = "excludes `plugin` and `skill`, and they each other";
-            return Err(wrong("hooks_file.agent", &shown, problem));
+            return Err(ConfigProblem::of("hooks_file.agent", &shown, problem));
         }
     };
     let profile = entry.profile.as_ref();
@@ -205,27 +212,29 @@ fn rule(entry: RuleEntry, contract: &str, shown: &str) -> Result<Rule, ConfigPro
     } = entry;
     if name.is_none() && point.is_none() && command.is_none() {
         let problem = "must say which hooks it is for: by `name`, `point` or `command`; for all of them the file has `profile`";
-        return Err(wrong(KEY, shown, problem));
+        return Err(ConfigProblem::of(KEY, shown, problem));
     }
     if profile.is_none() && timeout.is_none() && failure.is_none() && kind.is_none() {
         let problem = "must say something about them: `profile`, `timeout`, `on_failure` or `kind`";
-        return Err(wrong(KEY, shown, problem));
+        return Err(ConfigProblem::of(KEY, shown, problem));
     }
     let advisory = is_advisory(kind.as_deref(), failure.as_deref())
-        .map_err(|problem| wrong("hooks_file.rule.kind", shown, problem))?;
+        .map_err(|problem| ConfigProblem::of("hooks_file.rule.kind", shown, problem))?;
     let stop = match (Mode::any_of(contract), &point) {
         (Some(mode), Some(point)) => mode
             .stop_at(point)
-            .map_err(|error| wrong("hooks_file.rule.point", shown, error.problem))?,
+            .map_err(|error| ConfigProblem::of("hooks_file.rule.point", shown, error.problem))?,
         // It may be for hooks where a tool call is decided.
         _ => Stop::Call,
     };
     let key = "hooks_file.rule.on_failure";
     let on_failure = failure.map(|text| match on_failure(Some(&text), stop) {
-        Err(problem) if point.is_none() => {
-            Err(wrong(key, shown, format!("{problem}; name the `point`")))
-        }
-        read => read.map_err(|problem| wrong(key, shown, problem)),
+        Err(problem) if point.is_none() => Err(ConfigProblem::of(
+            key,
+            shown,
+            format!("{problem}; name the `point`"),
+        )),
+        read => read.map_err(|problem| ConfigProblem::of(key, shown, problem)),
     });
     let profile = profile.map(|name| profile_name("hooks_file.rule.profile", shown, &name));
     Ok(Rule {
@@ -254,14 +263,7 @@ impl Wrong {
     }
 
     fn of(self, name: &str) -> ConfigProblem {
-        wrong(self.key, name, self.problem)
-    }
-}
-
-fn wrong(key: &'static str, name: &str, problem: impl Into<String>) -> ConfigProblem {
-    ConfigProblem::Key {
-        key,
-        problem: format!("{} (of `{name}`)", problem.into()),
+        ConfigProblem::of(self.key, name, self.problem)
     }
 }
 
@@ -281,7 +283,7 @@ fn is_statement(entry: &HookEntry) -> bool {
 }
 
 fn profile_name(key: &'static str, of: &str, name: &str) -> Result<ProfileName, ConfigProblem> {
-    let problem = || wrong(key, of, format!("`{name}` is no profile name"));
+    let problem = || ConfigProblem::of(key, of, format!("`{name}` is no profile name"));
     ProfileName::parse(name).ok_or_else(problem)
 }
 
@@ -379,7 +381,7 @@ fn action(mode: Mode, point: &str, scheme: Scheme) -> Result<(Action, Option<Vec
     match scheme {
         Scheme::Builtin { args, name } => {
             let action = builtin(mode, point, &name, &args)?;
-            let argv = action.question().map(Question::argv);
+            let argv = action.query_argv();
             Ok((action, argv))
         }
         Scheme::Template(_) if !mode.has_templates() => {

@@ -45,10 +45,7 @@ pub(super) fn read(entry: HttpEntry, secrets: &[Registration]) -> Result<Egress,
 }
 
 fn wrong(key: &'static str, what: &str, problem: &str) -> ConfigProblem {
-    ConfigProblem::Key {
-        key,
-        problem: format!("{problem} (`{what}`)"),
-    }
+    ConfigProblem::key(key, format!("{problem} (`{what}`)"))
 }
 
 #[cfg(test)]

@@ -15,7 +15,8 @@ pub use self::env::ProcessEnv;
 pub(crate) use self::source::ConfigSource;
 use self::{
     audit::capture,
-    file::{ConfigFile, LISTED, LISTS_FILE, ListsEntry},
+    file::{ConfigFile, ConsentEntry, HooksEntry, LISTED, LISTS_FILE, ListsEntry, ServerEntry},
+    places::Places,
 };
 use crate::{
     contract::{WrittenLists, hook_file::Switches},
@@ -28,9 +29,9 @@ use crate::{
     },
     journal::{Capture, append::Settings},
     model::ProfileName,
-    policy::{References, WorkspaceRoots},
+    policy::{References, WorkspaceRoots, units::Size},
     redact::secret::Registration,
-    sandbox::{Order, Runtime},
+    sandbox::{Order, RunAs, Runtime},
     util::trusted_file::{self, Untrusted},
 };
 
@@ -41,6 +42,7 @@ mod env;
 mod file;
 mod hook;
 mod http;
+mod places;
 mod secret;
 mod source;
 
@@ -114,15 +116,15 @@ pub struct Config {
     /// Directories with profiles of the operator's.
     pub(crate) profile_dirs: Vec<PathBuf>,
     /// Names and texts of profiles that are tried, and that no file has. No configuration has any.
-    pub(crate) proposed_profiles: Vec<(String, String)>,
-    /// Whether what Landlock refuses hooks is written to the kernel's audit log and read there.
-    pub(crate) read_audit_log: bool,
+    pub proposed_profiles: Vec<(String, String)>,
     /// What profiles mean by places of the user's.
     pub(crate) references: References,
     /// The hooks that run whenever their points come.
     pub(crate) registered: Vec<Registered>,
     /// The secrets that are taken out of texts.
     pub(crate) secrets: Vec<Registration>,
+    /// As whom a root daemon's hooks run.
+    pub run_as: RunAs,
     /// Where scratch directories are made.
     pub(crate) runtime: PathBuf,
     /// Where the socket is; `None` where neither the file nor the environment say.
@@ -190,6 +192,20 @@ pub enum ConfigProblem {
     Untrusted(#[from] Untrusted),
 }
 
+impl ConfigProblem {
+    fn key(key: &'static str, problem: impl Into<String>) -> Self {
+        Self::Key {
+            key,
+            problem: problem.into(),
+        }
+    }
+
+    /// Builds the problem of one of several entries, which has a name.
+    fn of(key: &'static str, name: &str, problem: impl Into<String>) -> Self {
+        Self::key(key, format!("{} (of `{name}`)", problem.into()))
+    }
+}
+
 impl Config {
     /// Returns configured hooks, then those of named files. There are none where hooks are disabled, whatever the files hold.
     ///
@@ -233,15 +249,6 @@ impl Config {
     ///
     /// Names the key that is wrong.
     pub fn parse(text: &str, environment: &ProcessEnv) -> Result<Self, ConfigProblem> {
-        let deserializer = toml::Deserializer::parse(text)
-            .map_err(|error| ConfigProblem::Syntax(error.to_string()))?;
-        let file: ConfigFile = serde_path_to_error::deserialize(deserializer).map_err(|error| {
-            let key = error.path().to_string();
-            ConfigProblem::Syntax(format!(
-                "`{key}`: {}",
-                error.into_inner().to_string().trim_end()
-            ))
-        })?;
         let ConfigFile {
             audit,
             backends,
@@ -256,114 +263,42 @@ impl Config {
             profiles,
             secret,
             server,
-        } = file;
-        let key = |key, problem: String| ConfigProblem::Key { key, problem };
+        } = deserialize(text)?;
         let capture = capture(&audit)?;
         let secrets = self::secret::read(secret)?;
         let http = self::http::read(http, &secrets)?;
-
         let backends = self::backends::read(backends)?;
         let container = self::container::read(container, &backends)?;
-        let [first, last] = hooks.uid_range;
-        if first == 0 || last < first || last == u32::MAX {
-            return Err(key(
-                "hooks.uid_range",
-                format!("[{first}, {last}] is no range of uids without 0"),
-            ));
+        if hooks.read_audit_log.is_some() {
+            let problem = "is gone: take it out; `hookjail learn` shows what files a hook is refused, and `hookjail explain` answers for one path";
+            return Err(ConfigProblem::key("hooks.read_audit_log", problem));
         }
-        if hooks.max_concurrent == 0 || hooks.max_concurrent > 16 * 1024 {
-            return Err(key("hooks.max_concurrent", "must be 1 to 16384".to_owned()));
-        }
-        if consent.wait.0.is_zero() || consent.wait.0 > MAX_CONSENT_WAIT {
-            return Err(key(
-                "consent.wait",
-                "must be more than 0 and at most 1h".to_owned(),
-            ));
-        }
+        in_range(&consent, &hooks, &server)?;
+        let run_as = RunAs::ALL
+            .into_iter()
+            .find(|run_as| run_as.as_str() == hooks.run_as)
+            .ok_or_else(|| {
+                let problem = format!("`{}` is neither `caller` nor `pool`", hooks.run_as);
+                ConfigProblem::key("hooks.run_as", problem)
+            })?;
         let on_hook_turn_limit = OnLimit::parse(&hooks.on_hook_turn_limit).ok_or_else(|| {
-            key(
-                "hooks.on_hook_turn_limit",
-                "must be `warn`, `ask_user` or `abort`".to_owned(),
-            )
+            let problem = "must be `warn`, `ask_user` or `abort`";
+            ConfigProblem::key("hooks.on_hook_turn_limit", problem)
         })?;
-        if hooks.spawners == 0 || hooks.spawners > 64 {
-            return Err(key("hooks.spawners", "must be 1 to 64".to_owned()));
-        }
         let socket_mode = match server.socket_mode.as_str() {
             "0600" => 0o600,
             "0660" => 0o660,
             other => {
-                return Err(key(
-                    "server.socket_mode",
-                    format!("is `{other}`; it can be `0600` or `0660`"),
-                ));
+                let problem = format!("is `{other}`; it can be `0600` or `0660`");
+                return Err(ConfigProblem::key("server.socket_mode", problem));
             }
         };
-        let absolute = |name, path: PathBuf| match path.is_absolute() {
-            true => Ok(path),
-            false => Err(key(
-                name,
-                format!("`{}` is not an absolute path", path.display()),
-            )),
-        };
-        let state = paths
-            .state
-            .map_or_else(|| environment.state(), |path| absolute("paths.state", path))?;
-        let runtime = paths.runtime.map_or_else(
-            || Ok(environment.runtime(&state)),
-            |path| absolute("paths.runtime", path),
-        )?;
-        let socket = match server.socket {
-            Some(path) => Some(absolute("server.socket", path)?),
-            None => environment.socket(),
-        };
-        let admin_socket = match server.admin_socket {
-            Some(path) => Some(absolute("server.admin_socket", path)?),
-            None => socket.as_deref().map(admin_beside),
-        };
-        if admin_socket.is_some() && admin_socket == socket {
-            let problem = "is `server.socket`; the two are different sockets".to_owned();
-            return Err(key("server.admin_socket", problem));
-        }
-        let workspace_roots = match hooks.workspace_roots {
-            None => WorkspaceRoots {
-                homes: environment.homes(),
-                named: Vec::new(),
-            },
-            Some(roots) => {
-                let roots = roots.into_iter();
-                let roots = roots.map(|path| absolute("hooks.workspace_roots", path));
-                WorkspaceRoots {
-                    homes: Vec::new(),
-                    named: roots.collect::<Result<_, _>>()?,
-                }
-            }
-        };
-        let dirs = profiles
-            .dirs
-            .into_iter()
-            .map(|path| absolute("profiles.dirs", path));
-        let event_bytes = usize::try_from(hooks.event_max.0)
-            .ok()
-            .filter(|bytes| (1024..=256 * 1024 * 1024).contains(bytes))
-            .ok_or_else(|| key("hooks.event_max", "must be 1KiB to 256MiB".to_owned()))?;
-        if server.max_connections == 0 || server.max_connections > 64 * 1024 {
-            return Err(key(
-                "server.max_connections",
-                "must be 1 to 65536".to_owned(),
-            ));
-        }
-        let least_in_flight = event_bytes * EVENTS_IN_FLIGHT;
-        let bytes_in_flight = match server.max_bytes_in_flight {
-            None => least_in_flight.max(BYTES_IN_FLIGHT),
-            Some(size) => usize::try_from(size.0)
-                .ok()
-                .filter(|bytes| *bytes >= least_in_flight.max(MIN_BYTES_IN_FLIGHT))
-                .ok_or_else(|| {
-                    let problem = "must be 16MiB at least, and four times `hooks.event_max`";
-                    key("server.max_bytes_in_flight", problem.to_owned())
-                })?,
-        };
+        let sockets = (server.socket, server.admin_socket);
+        let roots = hooks.workspace_roots;
+        let places = Places::read(paths, profiles, sockets, roots, environment)?;
+        let event_bytes = usize::try_from(hooks.event_max.0).unwrap_or(usize::MAX);
+        let bytes_in_flight = bytes_in_flight(server.max_bytes_in_flight, event_bytes)?;
+        let [first, last] = hooks.uid_range;
         let mut statements = Vec::new();
         let mut registered = Vec::new();
         for (index, entry) in hook.into_iter().enumerate() {
@@ -374,7 +309,7 @@ impl Config {
         let hooks_files = hooks_file.into_iter().map(self::hook::file);
         let hooks_files = hooks_files.collect::<Result<_, _>>()?;
         Ok(Self {
-            admin_socket,
+            admin_socket: places.admin_socket,
             allowed_uids: server.allowed_uids,
             audit_uids: audit.uids.clone(),
             audit: audit.read()?,
@@ -398,19 +333,19 @@ impl Config {
             max_queued: hooks.max_queued,
             on_hook_turn_limit,
             own_allowlists: environment.own_allowlists(),
-            profile_dirs: dirs.collect::<Result<_, _>>()?,
+            profile_dirs: places.profile_dirs,
             proposed_profiles: Vec::new(),
-            read_audit_log: hooks.read_audit_log,
             references: environment.references(),
             registered,
-            runtime,
+            run_as,
+            runtime: places.runtime,
             secrets,
-            socket,
+            socket: places.socket,
             socket_mode,
             spawners: hooks.spawners,
-            state,
+            state: places.state,
             uid_range: first..=last,
-            workspace_roots,
+            workspace_roots: places.workspace_roots,
         })
     }
 
@@ -442,11 +377,11 @@ impl Config {
             on_hook_turn_limit,
             profile_dirs: _,
             proposed_profiles: _,
-            read_audit_log,
             registered: _,
             // Of the environment, which does not change.
             own_allowlists: _,
             references: _,
+            run_as,
             runtime,
             secrets: _,
             socket,
@@ -479,10 +414,7 @@ impl Config {
                 "hooks.on_hook_turn_limit",
                 *on_hook_turn_limit == other.on_hook_turn_limit,
             ),
-            (
-                "hooks.read_audit_log",
-                *read_audit_log == other.read_audit_log,
-            ),
+            ("hooks.run_as", *run_as == other.run_as),
             ("hooks.spawners", *spawners == other.spawners),
             ("hooks.uid_range", *uid_range == other.uid_range),
             ("paths.runtime", *runtime == other.runtime),
@@ -512,6 +444,79 @@ impl Config {
     }
 }
 
+fn deserialize(text: &str) -> Result<ConfigFile, ConfigProblem> {
+    let deserializer = toml::Deserializer::parse(text)
+        .map_err(|error| ConfigProblem::Syntax(error.to_string()))?;
+    serde_path_to_error::deserialize(deserializer).map_err(|error| {
+        let key = error.path().to_string();
+        ConfigProblem::Syntax(format!(
+            "`{key}`: {}",
+            error.into_inner().to_string().trim_end()
+        ))
+    })
+}
+
+/// Checks the numbers that have a range.
+fn in_range(
+    consent: &ConsentEntry,
+    hooks: &HooksEntry,
+    server: &ServerEntry,
+) -> Result<(), ConfigProblem> {
+    let [first, last] = hooks.uid_range;
+    let checks = [
+        (
+            "hooks.uid_range",
+            first != 0 && first <= last && last != u32::MAX,
+            format!("[{first}, {last}] is no range of uids without 0"),
+        ),
+        (
+            "hooks.max_concurrent",
+            (1..=16 * 1024).contains(&hooks.max_concurrent),
+            "must be 1 to 16384".to_owned(),
+        ),
+        (
+            "consent.wait",
+            !consent.wait.0.is_zero() && consent.wait.0 <= MAX_CONSENT_WAIT,
+            "must be more than 0 and at most 1h".to_owned(),
+        ),
+        (
+            "hooks.spawners",
+            (1..=64).contains(&hooks.spawners),
+            "must be 1 to 64".to_owned(),
+        ),
+        (
+            "hooks.event_max",
+            (1024..=256 * 1024 * 1024).contains(&hooks.event_max.0),
+            "must be 1KiB to 256MiB".to_owned(),
+        ),
+        (
+            "server.max_connections",
+            (1..=64 * 1024).contains(&server.max_connections),
+            "must be 1 to 65536".to_owned(),
+        ),
+    ];
+    let mut wrong = checks.into_iter().filter(|(_, is_right, _)| !is_right);
+    match wrong.next() {
+        Some((key, _, problem)) => Err(ConfigProblem::key(key, problem)),
+        None => Ok(()),
+    }
+}
+
+/// Returns the limit of memory for requests in work, bytes.
+fn bytes_in_flight(written: Option<Size>, event_bytes: usize) -> Result<usize, ConfigProblem> {
+    let least = event_bytes * EVENTS_IN_FLIGHT;
+    let Some(size) = written else {
+        return Ok(least.max(BYTES_IN_FLIGHT));
+    };
+    usize::try_from(size.0)
+        .ok()
+        .filter(|bytes| *bytes >= least.max(MIN_BYTES_IN_FLIGHT))
+        .ok_or_else(|| {
+            let problem = "must be 16MiB at least, and four times `hooks.event_max`";
+            ConfigProblem::key("server.max_bytes_in_flight", problem)
+        })
+}
+
 /// Returns where the admin socket of a daemon is by default: beside its socket.
 pub(crate) fn admin_beside(socket: &Path) -> PathBuf {
     let mut name = socket.file_stem().unwrap_or_default().to_owned();
@@ -529,19 +534,13 @@ fn listing(written: ListsEntry, append: String) -> Result<Listing, ConfigProblem
         Some("consent") => true,
         Some(other) => {
             let problem = format!("is `{other}`; it can be `gate` or `consent`");
-            return Err(ConfigProblem::Key {
-                key: LISTED,
-                problem,
-            });
+            return Err(ConfigProblem::key(LISTED, problem));
         }
     };
     let file = written.file;
     if let Some(path) = file.as_ref().filter(|path| !path.is_absolute()) {
         let problem = format!("`{}` is not an absolute path", path.display());
-        return Err(ConfigProblem::Key {
-            key: LISTS_FILE,
-            problem,
-        });
+        return Err(ConfigProblem::key(LISTS_FILE, problem));
     }
     Ok(Listing {
         append,
@@ -745,6 +744,7 @@ mod tests {
                 "[backends.profiles]\n\"A b\" = [\"noop\"]",
                 "backends.profiles",
             ),
+            ("[hooks]\nrun_as = \"root\"", "hooks.run_as"),
             ("[hooks]\nuid_range = [0, 10]", "hooks.uid_range"),
             ("[hooks]\nuid_range = [10, 9]", "hooks.uid_range"),
             (
@@ -886,6 +886,16 @@ mod tests {
         ] {
             let message = problem(text);
             assert!(message.contains(expected), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_gone_is_refused_with_what_to_use_instead() {
+        for value in ["true", "false"] {
+            let message = problem(&format!("[hooks]\nread_audit_log = {value}"));
+            assert!(message.contains("`hooks.read_audit_log`"), "{message}");
+            assert!(message.contains("is gone: take it out"), "{message}");
+            assert!(message.contains("`hookjail explain`"), "{message}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     ffi::OsString,
-    fs::File,
+    fs::{self, File},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -631,13 +631,14 @@ impl Case<'_> {
         refuse(reason, why, self.command, &self.program.digests, terms)
     }
 
-    /// Returns whether the command is hookjail's own, of a program that only root can replace. An operator would know nothing
-    /// better about it.
+    /// Returns whether the command is hookjail's own, of a program that only root can replace, or of the one that runs here. An
+    /// operator would know nothing better about it.
     fn is_builtin(&self) -> bool {
         let program = self.program;
         self.request.backing == Backing::Own
             && self.granted
-            && only_roots(&program.path, program.file()).is_some()
+            && (is_this_program(program.file())
+                || only_roots(&program.path, program.file()).is_some())
     }
 
     /// Returns the start directory that the command has to be allowed for. There is one where its words name code by relative
@@ -785,6 +786,13 @@ fn why(check: &Check, policy: &Policy) -> String {
              it counts once the command is allowed again"
         ),
     }
+}
+
+/// Returns whether a file is the program of this process, whatever lies at its path by now. The kernel lets nobody write it.
+fn is_this_program(file: &File) -> bool {
+    let identity = |found: fs::Metadata| (found.dev(), found.ino());
+    let own = fs::metadata("/proc/self/exe").map(identity).ok();
+    own.is_some() && own == file.metadata().map(identity).ok()
 }
 
 #[cfg(test)]

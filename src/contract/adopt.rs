@@ -209,7 +209,7 @@ impl Adopted {
 
     /// Returns the runtime of a contract's mode; `None` where there is none.
     pub fn of(mode: Mode) -> Option<Self> {
-        mode.runtime().adapter().map(Self)
+        mode.runtime().facts().adapter.map(Self)
     }
 
     /// Returns the name on the command line.

@@ -1,8 +1,8 @@
 //! Ends that confinement may have caused. Where the operation can be stopped they are no answer, and where an agent is
 //! about to end they do not keep it working.
 //!
-//! Denials of a filter are known. Those of Landlock are known only where the kernel logs them: elsewhere only the
-//! hook's own end is evidence, so the error texts of programs are searched here.
+//! Denials of a filter are known, those of Landlock are not: only the hook's own end is evidence of them, so the error
+//! texts of programs are searched here.
 
 use super::{BlockedBy, Decision, End, EndKind, Skip, Stop, Verdict};
 

@@ -42,7 +42,10 @@ mod words;
 
 pub use self::{
     claude_code::filter::Filter,
-    docker_agent::{builtin::Builtin, git::Question},
+    docker_agent::{
+        builtin::Builtin,
+        query::{Look, Query},
+    },
     end::{End, EndKind},
     entry::{AgentMode, Entry, OnError},
     envelope::{Budget, Envelope, Tool},
@@ -58,7 +61,7 @@ pub use self::{
     mode::display,
     post::{Allowed, Denied, Post, Standing, Url},
     reading::{Folded, Reading, Reminder, ReminderKind, read},
-    report::Report,
+    report::{Findings, Report},
     reyn::template::Template,
     runtime::{
         CommandStyle, Defaults, Equality, Lifetime, OwnConsent, Point, Scheduling, Stop, Subject,
@@ -84,7 +87,7 @@ pub(crate) use crate::model::members::{Members, text};
 /// disconnects.
 pub fn ends_something(point: &str) -> bool {
     let mut modes = Mode::ALL.into_iter();
-    modes.any(|mode| mode.runtime().last_points().contains(&point))
+    modes.any(|mode| mode.runtime().facts().last_points.contains(&point))
 }
 
 /// Returns whether a spelling names a runtime or contract, ignoring hyphens and underscores. Names of runtimes have

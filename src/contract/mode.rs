@@ -74,7 +74,7 @@ impl Mode {
 
     /// Returns the points with another name in Base Coat, as (Base Coat's, the contract's).
     pub(super) fn shared_points(self) -> &'static [(&'static str, &'static str)] {
-        self.runtime().shared_points()
+        self.runtime().facts().shared_points
     }
 
     /// Returns the first mode that follows the rules of a version.
@@ -85,12 +85,12 @@ impl Mode {
 
     /// Returns whether its runtime expands variables in the arguments of a program without a shell.
     pub fn expands_words(self) -> bool {
-        self.runtime().expands_words()
+        self.runtime().facts().expands_words
     }
 
     /// Returns whether pushes of its hooks open turns, which a valve counts.
     pub fn opens_turns(self) -> bool {
-        self.runtime().opens_turns()
+        self.runtime().facts().opens_turns
     }
 
     /// Returns whether its runtime has supported built-in hooks, as entries in place of a command.
@@ -100,12 +100,12 @@ impl Mode {
 
     /// Returns whether entries may have a push template in place of a command.
     pub fn has_templates(self) -> bool {
-        self.runtime().has_templates()
+        self.runtime().facts().has_templates
     }
 
     /// Returns how users of its runtime consent to commands by the runtime's own means. `None` where they cannot.
     pub fn own_consent(self) -> Option<OwnConsent> {
-        self.runtime().own_consent()
+        self.runtime().facts().own_consent
     }
 
     /// Returns the contracts with any mode that satisfies a predicate.
@@ -118,7 +118,7 @@ impl Mode {
 
     /// Returns whether its runtime has command lists by agent mode.
     pub fn has_lists(self) -> bool {
-        self.runtime().has_lists()
+        self.runtime().facts().has_lists
     }
 
     /// Parses the rule that an entry has beside its matcher. `None` where the runtime has no such rules, or the text is
@@ -145,7 +145,7 @@ impl Mode {
     /// Returns the session that an event names, if a request could name it.
     pub fn session(self, event: &Event) -> Option<String> {
         let members = Members::of_event(&event.json).ok()?;
-        let mut told = self.runtime().session().iter();
+        let mut told = self.runtime().facts().session.iter();
         let told = told.find_map(|name| members.last(name).and_then(text));
         told.filter(|told| check_name("session_id", told).is_ok())
     }
@@ -182,7 +182,7 @@ impl Mode {
 
     /// Returns which entries at a point count as one hook, which runs once.
     pub fn equality(self) -> Equality {
-        self.runtime().equality()
+        self.runtime().facts().equality
     }
 
     /// Returns the subject of matchers at a point.
@@ -329,7 +329,7 @@ impl Mode {
         priority: impl Fn(&T) -> Option<f64>,
     ) {
         if self.scheduling(point) == Scheduling::PriorityUntilBlock {
-            let usual = self.runtime().priority();
+            let usual = self.runtime().facts().priority;
             let place = |hook: &T| priority(hook).unwrap_or(usual);
             hooks.sort_by(|one, other| place(one).total_cmp(&place(other)));
         }

@@ -1,45 +1,74 @@
-//! Output of a plain command as context for the model, under a heading. docker-agent's built-in hooks that run git use
-//! it.
+//! Output of a command that is not written as a hook. docker-agent's built-in hooks that are commands use it.
+
+use serde::{Deserialize, Serialize};
 
 use super::Verdict;
 
 /// Use of the output of a command that is not written as a hook.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Report {
-    /// The maximum length of the output that is passed on, bytes.
-    pub bytes: usize,
-    /// The heading.
-    pub heading: &'static str,
+pub enum Report {
+    /// JSON of [`Findings`].
+    Findings,
+    /// Context for the model, under a heading.
+    Text {
+        /// The maximum length of the output that is passed on, bytes.
+        bytes: usize,
+        /// The heading.
+        heading: &'static str,
+    },
+}
+
+/// Output of hookjail as a built-in hook.
+#[derive(Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Findings {
+    /// Texts for the model.
+    pub context: Vec<String>,
+    /// What it leaves out, and why.
+    pub warnings: Vec<String>,
 }
 
 impl Report {
-    /// Builds the verdict from a command's output. One that prints nothing, or exits with anything but 0, yields no
-    /// text: its subject is absent.
-    pub(super) fn verdict(self, code: i32, stdout: &[u8]) -> Verdict {
-        let text = self.text(stdout);
-        let told = (code == 0 && !text.is_empty()).then(|| format!("{}:\n\n{text}", self.heading));
-        Verdict {
-            additional_context: told.into_iter().collect(),
-            ..Verdict::default()
-        }
-    }
-
-    fn text(self, stdout: &[u8]) -> String {
-        let head = &stdout[..stdout.len().min(self.bytes)];
-        // A character that the limit cuts in two is left out whole.
-        let head = match str::from_utf8(head) {
-            Err(error) if error.error_len().is_none() && head.len() < stdout.len() => {
-                &head[..error.valid_up_to()]
+    /// Builds the verdict from a command's output. A command under a heading that prints nothing, or exits with anything but 0,
+    /// yields no text: its subject is absent. `None`: the output is not what the command prints.
+    pub(super) fn verdict(self, code: i32, stdout: &[u8]) -> Option<Verdict> {
+        match self {
+            Self::Findings => {
+                let findings = (code == 0).then(|| serde_json::from_slice(stdout).ok());
+                let Findings { context, warnings } = findings.flatten()?;
+                Some(Verdict {
+                    additional_context: context,
+                    warnings,
+                    ..Verdict::default()
+                })
             }
-            _ => head,
-        };
-        let text = String::from_utf8_lossy(head);
-        let text = plain(text.trim_end(), &['\n', '\t']);
-        if head.len() < stdout.len() {
-            return format!("{text}\n... (truncated)");
+            Self::Text { bytes, heading } => {
+                let text = text(stdout, bytes);
+                let told = (code == 0 && !text.is_empty()).then(|| format!("{heading}:\n\n{text}"));
+                Some(Verdict {
+                    additional_context: told.into_iter().collect(),
+                    ..Verdict::default()
+                })
+            }
         }
-        text
     }
+}
+
+fn text(stdout: &[u8], bytes: usize) -> String {
+    let head = &stdout[..stdout.len().min(bytes)];
+    // A character that the limit cuts in two is left out whole.
+    let head = match str::from_utf8(head) {
+        Err(error) if error.error_len().is_none() && head.len() < stdout.len() => {
+            &head[..error.valid_up_to()]
+        }
+        _ => head,
+    };
+    let text = String::from_utf8_lossy(head);
+    let text = plain(text.trim_end(), &['\n', '\t']);
+    if head.len() < stdout.len() {
+        return format!("{text}\n... (truncated)");
+    }
+    text
 }
 
 /// Returns a text with control characters escaped, except those in `keeps`. None of it can steer a terminal.
@@ -58,23 +87,45 @@ pub(crate) fn plain(text: &str, keeps: &[char]) -> String {
 mod tests {
     use super::*;
 
-    const REPORT: Report = Report {
+    const REPORT: Report = Report::Text {
         bytes: 8,
         heading: "Said",
     };
 
     fn told(code: i32, stdout: &[u8]) -> Vec<String> {
-        REPORT.verdict(code, stdout).additional_context
+        REPORT.verdict(code, stdout).unwrap().additional_context
     }
 
     #[test]
     fn output_is_told_under_its_heading_and_whatever_it_looks_like_decides_nothing() {
         assert_eq!(told(0, b" a\tb\n\n"), ["Said:\n\n a\tb"]);
-        let verdict = REPORT.verdict(0, b"{\"a\":1}");
+        let verdict = REPORT.verdict(0, b"{\"a\":1}").unwrap();
         assert_eq!(verdict.additional_context, ["Said:\n\n{\"a\":1}"]);
         assert!(!verdict.failed);
         assert_eq!(told(0, b"\n"), Vec::<String>::new());
-        assert_eq!(REPORT.verdict(128, b"a"), Verdict::default());
+        assert_eq!(REPORT.verdict(128, b"a"), Some(Verdict::default()));
+    }
+
+    #[test]
+    fn findings_are_read_whole_or_not_at_all() {
+        let verdict = Report::Findings.verdict(0, br#"{"context":["a"],"warnings":["b"]}"#);
+        let verdict = verdict.unwrap();
+        assert_eq!(
+            (&*verdict.additional_context, &*verdict.warnings),
+            (&["a".to_owned()][..], &["b".to_owned()][..])
+        );
+        for (code, output) in [
+            (0, ""),
+            (0, "a"),
+            (0, r#"{"context":["a"]}"#),
+            (1, r#"{"context":[],"warnings":[]}"#),
+        ] {
+            assert_eq!(
+                Report::Findings.verdict(code, output.as_bytes()),
+                None,
+                "{output}"
+            );
+        }
     }
 
     #[test]

@@ -16,21 +16,6 @@ pub(super) trait Runtime: Sync {
     /// Returns the facts of the contract that hold in every mode.
     fn facts(&self) -> &'static Facts;
 
-    /// Returns the adapter that runs a runtime's own hooks; `None` where there is none.
-    fn adapter(&self) -> Option<&'static dyn Adapter> {
-        None
-    }
-
-    /// Returns the points that end something. A hook there should outlive a client that disconnects.
-    fn last_points(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Returns the points with another name in Base Coat, as (Base Coat's, the contract's).
-    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
-        &[]
-    }
-
     /// Converts a point from a runtime's spelling to the contract's registered name.
     fn spelled<'a>(&self, point: &'a str) -> &'a str {
         point
@@ -61,11 +46,6 @@ pub(super) trait Runtime: Sync {
         &[]
     }
 
-    /// Returns which entries at a point count as one hook, which runs once.
-    fn equality(&self) -> Equality {
-        Equality::Never
-    }
-
     /// Returns the subject of matchers at a point.
     fn subject(&self, _point: &str) -> Subject {
         Subject::Tool
@@ -84,44 +64,9 @@ pub(super) trait Runtime: Sync {
         None
     }
 
-    /// Returns whether the runtime expands variables in the arguments of a program without a shell.
-    fn expands_words(&self) -> bool {
-        false
-    }
-
-    /// Returns whether pushes of its hooks open turns, which a valve counts.
-    fn opens_turns(&self) -> bool {
-        false
-    }
-
     /// Returns whether it has supported built-in hooks, as entries in place of a command.
     fn has_builtins(&self) -> bool {
         false
-    }
-
-    /// Returns whether its entries may have a push template in place of a command.
-    fn has_templates(&self) -> bool {
-        false
-    }
-
-    /// Returns how its users consent to commands by its own means; `None` where they cannot.
-    fn own_consent(&self) -> Option<OwnConsent> {
-        None
-    }
-
-    /// Returns whether it has command lists by agent mode.
-    fn has_lists(&self) -> bool {
-        false
-    }
-
-    /// Returns the parser of its hook files; `None` where there are none.
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        None
-    }
-
-    /// Returns the members by which an event names its session, in order of precedence.
-    fn session(&self) -> &'static [&'static str] {
-        &["session_id"]
     }
 
     /// Returns the tree that an event names as the source of a worktree.
@@ -137,11 +82,6 @@ pub(super) trait Runtime: Sync {
     /// Returns how several hooks at one point are scheduled.
     fn scheduling(&self, _point: &str) -> Scheduling {
         Scheduling::InTurn
-    }
-
-    /// Returns the priority of a hook whose entry has none; lower is earlier. It counts where hooks run by priority.
-    fn priority(&self) -> f64 {
-        0.0
     }
 
     /// Copies a hook's rewrites into the next hook's event.
@@ -181,21 +121,67 @@ pub(super) trait Runtime: Sync {
 
 /// Facts of a contract that hold in every mode.
 pub(super) struct Facts {
+    /// The adapter that runs a runtime's own hooks; `None` where there is none.
+    pub(super) adapter: Option<&'static dyn Adapter>,
     /// Its name.
     pub(super) contract: &'static str,
+    /// Which entries at a point count as one hook, which runs once.
+    pub(super) equality: Equality,
+    /// Whether the runtime expands variables in the arguments of a program without a shell.
+    pub(super) expands_words: bool,
+    /// Whether it has command lists by agent mode.
+    pub(super) has_lists: bool,
+    /// Whether its entries may have a push template in place of a command.
+    pub(super) has_templates: bool,
+    /// The parser of its hook files; `None` where there are none.
+    pub(super) hook_file: Option<&'static dyn HookFile>,
     /// The keys of a hook's entry that are parsed.
     pub(super) keys: &'static [(&'static str, entry::Key)],
+    /// The points that end something. A hook there should outlive a client that disconnects.
+    pub(super) last_points: &'static [&'static str],
+    /// Whether pushes of its hooks open turns, which a valve counts.
+    pub(super) opens_turns: bool,
     /// Effect of a stop at points not in `points`; `None` = there are no others.
     pub(super) other_points: Option<Stop>,
     /// The maximum length of a stream that is read, bytes; `None` = no limit.
     pub(super) output_cap: Option<usize>,
+    /// How its users consent to commands by its own means; `None` where they cannot.
+    pub(super) own_consent: Option<OwnConsent>,
     /// The known points.
     pub(super) points: &'static [Point],
+    /// The priority of a hook whose entry has none; lower is earlier. It counts where hooks run by priority.
+    pub(super) priority: f64,
+    /// The members by which an event names its session, in order of precedence.
+    pub(super) session: &'static [&'static str],
+    /// The points with another name in Base Coat, as (Base Coat's, the contract's).
+    pub(super) shared_points: &'static [(&'static str, &'static str)],
     /// The version of the rules that are followed.
     pub(super) version: &'static str,
 }
 
 impl Facts {
+    /// Those of a contract that has nothing of its own.
+    pub(super) const NONE: Self = Self {
+        adapter: None,
+        contract: "",
+        equality: Equality::Never,
+        expands_words: false,
+        has_lists: false,
+        has_templates: false,
+        hook_file: None,
+        keys: &[],
+        last_points: &[],
+        opens_turns: false,
+        other_points: None,
+        output_cap: None,
+        own_consent: None,
+        points: &[],
+        priority: 0.0,
+        session: &["session_id"],
+        shared_points: &[],
+        version: "",
+    };
+
     /// Returns what a hook may stop at a point; `None` if unknown. A contract whose list is open has no point that
     /// differs from a listed one only in spelling: its guard would never be due.
     pub(super) fn stop_at(&self, point: &str) -> Option<Stop> {

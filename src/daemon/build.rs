@@ -22,7 +22,9 @@ use crate::{
     redact::{Redactor, secret::Registration},
     refusal::Refusal,
     rootfs::Root,
-    sandbox::{BackendName, Identities, InstanceDir, Sandbox, SandboxParts, Standing, backend},
+    sandbox::{
+        BackendName, Identities, InstanceDir, RunAs, Sandbox, SandboxParts, Standing, backend,
+    },
     sys::{self, Keeper},
 };
 
@@ -173,6 +175,18 @@ impl Assembly {
         let instance = InstanceDir::create(&config.runtime, root).map_err(AssemblyError::new(
             format!("make a directory in `{}`", config.runtime.display()),
         ))?;
+        let own_uids = root && config.run_as == RunAs::Pool;
+        if config.run_as == RunAs::Caller {
+            let suit = match &identities {
+                Some(identities) => identities.suit_callers(),
+                None => Err(io::Error::other(
+                    "only a daemon that runs as root can; take the key out: hooks then run as the daemon's user",
+                )),
+            };
+            suit.map_err(AssemblyError::new(
+                "run hooks as their callers (`hooks.run_as`)",
+            ))?;
+        }
         // After what the groups of dead daemons tell, and before anybody is given a uid.
         if let Some(identities) = &identities {
             identities.clear().map_err(AssemblyError::new(
@@ -186,7 +200,7 @@ impl Assembly {
         let backends = named
             .into_iter()
             // The configuration was refused where a list names what cannot be had.
-            .filter_map(|name| backend(name, config.container.clone(), root))
+            .filter_map(|name| backend(name, config.container.clone(), own_uids))
             .collect();
         let spec = config.container.as_ref();
         let spec = spec.and_then(|runtime| runtime.root.as_ref());
@@ -203,10 +217,10 @@ impl Assembly {
             observer: self.observer.clone(),
             order: config.backends.clone(),
             own: own(config),
-            read_audit_log: config.read_audit_log,
             root: root
                 .transpose()
                 .map_err(AssemblyError::new("use `container.root`"))?,
+            run_as: config.run_as,
             spawners: config.spawners,
         })
         .map_err(AssemblyError::new("read this process's own status"))

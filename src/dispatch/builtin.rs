@@ -10,28 +10,12 @@ use crate::{
     contract::{Mode, Verdict},
     hooks::{Builtin, Payload, ResultsOf, Save, Scene},
     pipeline::{Call, Pipeline},
-    refusal::Refusal,
     request::Request,
     util::{heavy, turns::Turns},
 };
 
 /// The maximum number of threads with file access at once.
 const LOOKING: usize = 16;
-
-/// Decides whether a built-in hook may look where it does.
-pub(super) fn look(
-    builtin: &Builtin,
-    pipeline: &Pipeline,
-    call: &Call,
-    request: &Request,
-) -> Result<(), Refusal> {
-    if !builtin.looks() {
-        return Ok(());
-    }
-    pipeline
-        .gate
-        .admit_reading(call, request, &pipeline.sandbox)
-}
 
 /// Runs a built-in hook on a command hook's stdin, or returns why it cannot.
 pub(super) async fn run(
@@ -46,9 +30,6 @@ pub(super) async fn run(
         .stdin(&request.event, &request.envelope)
         .map_err(|error| error.to_string())?;
     let (own, point) = (builtin.clone(), request.event.point.clone());
-    let reader = geteuid().is_root().then_some(call.peer);
-    let (workspace, uid) = (request.hook.workspace.clone(), call.peer.uid);
-    let working_dir = request.hook.working_dir.clone();
     let (peer, results) = (call.peer, pipeline.results.clone());
     let redaction = pipeline.audit.redaction().get();
     let run = move || {
@@ -59,14 +40,11 @@ pub(super) async fn run(
                 results: &results,
             }),
             now,
-            reader,
-            uid,
-            working_dir: working_dir.as_deref(),
-            workspace: workspace.as_deref(),
+            uid: peer.uid,
         };
         own.run(&point, &event, &scene)
     };
-    let verdict = if builtin.looks() || builtin.keeps() {
+    let verdict = if builtin.waits() {
         in_time(call.peer.uid, limit(call, request), run).await?
     } else {
         // A long conversation takes its time to search, which is not to be others' time.
@@ -143,7 +121,7 @@ async fn in_time<T: Send + 'static>(
         });
         run.await.map_err(|error| error.to_string())
     };
-    let late = |_| Err("the workspace did not answer in time".to_owned());
+    let late = |_| Err("the file system did not answer in time".to_owned());
     timeout(limit, looking).await.unwrap_or_else(late)
 }
 
@@ -155,7 +133,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_never_answers_ends_in_time_and_keeps_its_place() {
-        const LATE: &str = "the workspace did not answer in time";
+        const LATE: &str = "the file system did not answer in time";
         let short = Duration::from_millis(1);
         let mut stuck = Vec::new();
         for _ in 0..LOOKING / 2 {

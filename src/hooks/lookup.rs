@@ -39,7 +39,7 @@ fn program(hook: &Registered) -> Option<String> {
         Action::Approve(_)
         | Action::Builtin(_)
         | Action::Command(_)
-        | Action::Git(_)
+        | Action::Query(_)
         | Action::Http(_)
         | Action::Log(_)
         | Action::Save(_)

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use crate::{
     consent::allowlist::command_line,
     contract::{AgentMode, CommandStyle, Entry, Equality, Members, Tool},
-    model::{Command, InvalidField},
+    model::Command,
 };
 
 pub(crate) mod builtin;
@@ -27,69 +27,25 @@ pub(crate) use self::{
     results::{Results, ResultsOf},
 };
 pub(crate) use crate::contract::{
-    Action, Builtin, Lists, Log, Matcher, Owner, Payload, Question, Registered, Save, Template,
+    Action, Builtin, Lists, Log, Matcher, Owner, Payload, Registered, Save, Template,
 };
 
 impl Action {
-    /// Parses the name and arguments of one of a runtime's own.
-    ///
-    /// # Errors
-    ///
-    /// Names one that is not served and says why, and arguments that it does not take.
-    pub(crate) fn builtin(name: &str, args: &[String]) -> Result<Self, InvalidField> {
-        match Question::parse(name, args) {
-            Some(question) => question.map(Self::Git),
-            None => Builtin::parse(name, args).map(Self::Builtin),
-        }
-    }
-
-    /// Returns name and arguments of a built-in hook, with its points.
-    pub(crate) fn as_builtin(&self) -> Option<(&'static str, Vec<String>, Vec<&'static str>)> {
-        match self {
-            Self::Builtin(own) => Some((own.name(), own.args(), own.points().to_vec())),
-            Self::Git(own) => Some((own.name(), own.args(), vec![own.point()])),
-            Self::Approve(_)
-            | Self::Command(_)
-            | Self::Http(_)
-            | Self::Log(_)
-            | Self::Save(_)
-            | Self::Template(_)
-            | Self::Unsupported(_) => None,
-        }
-    }
-
-    /// Returns its query to git.
-    pub(crate) const fn question(&self) -> Option<Question> {
-        match self {
-            Self::Git(question) => Some(*question),
-            Self::Approve(_)
-            | Self::Builtin(_)
-            | Self::Command(_)
-            | Self::Http(_)
-            | Self::Log(_)
-            | Self::Save(_)
-            | Self::Template(_)
-            | Self::Unsupported(_) => None,
-        }
-    }
-
     /// Returns the command as a line, quoted where needed. It is empty where there is none, or it is no text.
-    pub(crate) fn line(&self) -> String {
-        match self {
-            Self::Command(Command::Argv(argv)) => command_line(argv).unwrap_or_default(),
-            Self::Command(Command::Line { text, .. }) => text.clone(),
-            Self::Git(question) => {
-                let argv: Vec<_> = question.argv().into_iter().map(OsString::from).collect();
-                command_line(&argv).unwrap_or_default()
-            }
+    pub fn line(&self) -> String {
+        let argv = match self {
+            Self::Command(Command::Line { text, .. }) => return text.clone(),
+            Self::Command(Command::Argv(argv)) => argv.clone(),
+            Self::Query(query) => query.argv().into_iter().map(OsString::from).collect(),
             Self::Approve(_)
             | Self::Builtin(_)
             | Self::Http(_)
             | Self::Log(_)
             | Self::Save(_)
             | Self::Template(_)
-            | Self::Unsupported(_) => String::new(),
-        }
+            | Self::Unsupported(_) => return String::new(),
+        };
+        command_line(&argv).unwrap_or_default()
     }
 }
 
@@ -205,7 +161,7 @@ impl Registered {
     pub(crate) fn runs_under(&self) -> &str {
         match (&self.profile, &self.action) {
             (Some(profile), _) => profile.as_str(),
-            (None, Action::Git(_)) => builtin::git::PROFILE,
+            (None, Action::Query(_)) => builtin::query::PROFILE,
             (None, Action::Http(_)) => http::PROFILE,
             (None, _) => self.mode.defaults(&self.point).profile,
         }

@@ -30,7 +30,7 @@ pub(crate) fn object(hook: &Registered) -> Value {
         }
         Action::Command(Command::Line { text, .. }) => ("command", json!(text)),
         Action::Builtin(builtin) => ("builtin", json!(builtin.name())),
-        Action::Git(question) => ("builtin", json!(question.name())),
+        Action::Query(query) => ("builtin", json!(query.name())),
         Action::Http(post) => ("http", json!(post.url().to_string())),
         Action::Approve(wait) => ("approve_ms", json!(wait.as_millis())),
         Action::Log(log) => ("log", json!(log.level())),
@@ -40,8 +40,7 @@ pub(crate) fn object(hook: &Registered) -> Value {
     };
     let builtin = hook.action.as_builtin();
     let args = builtin.map(|(_, args, _)| args).unwrap_or_default();
-    let question = hook.action.question();
-    let runs = question.map(|question| json!(question.argv()));
+    let runs = hook.action.query_argv().map(|argv| json!(argv));
     let posted = posted(&hook.action);
     let given = [
         (key, Some(value)),
@@ -132,8 +131,8 @@ pub(crate) fn lines(hook: &Registered) -> String {
     match &hook.action {
         Action::Command(command) => lines.push(format!("runs     {}", shown(command))),
         Action::Builtin(builtin) => lines.push(serves(builtin.name(), &builtin.args())),
-        Action::Git(question) => {
-            lines.push(serves(question.name(), &question.args()));
+        Action::Query(query) => {
+            lines.push(serves(query.name(), &query.args()));
             lines.push(format!("runs     {}", hook.action.line()));
         }
         Action::Http(post) => {
@@ -165,7 +164,7 @@ pub(crate) fn lines(hook: &Registered) -> String {
     let default = hook.mode.defaults(&hook.point).timeout;
     let runs = matches!(
         hook.action,
-        Action::Command(_) | Action::Git(_) | Action::Http(_)
+        Action::Command(_) | Action::Query(_) | Action::Http(_)
     );
     if let Some(timeout) = hook.entry.timeout.or(default).filter(|_| runs) {
         lines.push(format!("timeout  {}", Span(timeout)));

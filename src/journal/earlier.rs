@@ -41,19 +41,10 @@ pub(crate) struct Earlier {
     began: Instant,
     directory: PathBuf,
     instance: String,
-    known: Mutex<EarlierIndex>,
+    /// `None` = not read yet.
+    known: Mutex<Option<Runs>>,
     /// When the journal was opened.
     opened: Timestamp,
-}
-
-#[derive(Debug)]
-enum EarlierIndex {
-    /// Whatever there was is too old by now.
-    Over,
-    /// They are these.
-    Read(Runs),
-    /// Not read yet.
-    Unread,
 }
 
 /// Runs by caller and id.
@@ -123,7 +114,7 @@ impl Earlier {
             began: Instant::now(),
             directory: directory.to_owned(),
             instance: instance.to_owned(),
-            known: Mutex::new(EarlierIndex::Unread),
+            known: Mutex::new(None),
             opened: Timestamp::now(),
         }
     }
@@ -143,32 +134,27 @@ impl Earlier {
             return Ok(None);
         }
         let mut known = self.known.lock().await;
-        if matches!(&*known, EarlierIndex::Unread) {
-            *known = if self.began.elapsed() >= RETENTION {
-                EarlierIndex::Over
-            } else {
+        let runs = match &mut *known {
+            Some(runs) => runs,
+            // Whatever there was is too old by now.
+            unread if self.began.elapsed() >= RETENTION => unread.insert(Runs::default()),
+            unread => {
                 let (directory, instance) = (self.directory.clone(), self.instance.clone());
                 let read = move || Runs::read(&directory, &instance, MAX_SCANNED_BYTES);
-                EarlierIndex::Read(heavy::beside(uid, read).await.map_err(|error| {
+                unread.insert(heavy::beside(uid, read).await.map_err(|error| {
                     let message = format!(
                         "the audit journal cannot be read ({}), so nobody knows whether this `request_id` was run before; mend it, or ask without an id",
                         chain(&error)
                     );
                     Refusal::new(Reason::AuditUnavailable, message)
                 })?)
-            };
-        }
+            }
+        };
         let now = Instant::now();
-        match &*known {
-            EarlierIndex::Read(runs) if runs.until.is_some_and(|until| now < until) => {
-                Ok(runs.find((uid, request_id), sha256, now))
-            }
-            EarlierIndex::Read(_) => {
-                *known = EarlierIndex::Over;
-                Ok(None)
-            }
-            EarlierIndex::Over | EarlierIndex::Unread => Ok(None),
+        if runs.until.is_none_or(|until| until <= now) {
+            *runs = Runs::default();
         }
+        Ok(runs.find((uid, request_id), sha256, now))
     }
 
     /// Returns whether an id was made after this daemon started, as hookjail's own clients' are.
@@ -197,14 +183,13 @@ impl Runs {
         };
         let is_old = |time: &str| age(time).is_some_and(|age| age > RETENTION + MAX_RUN_TIME);
         let mut reader = JournalReader::since(directory, is_old, bytes)?;
-        let mut runs: HashMap<(u32, String), Vec<EarlierRun>> = HashMap::new();
-        let mut open: HashMap<String, (u32, String)> = HashMap::new();
+        // By their own ids.
+        let mut runs: HashMap<String, ((u32, String), EarlierRun)> = HashMap::new();
         while let Some(line) = reader.next_line()? {
             // A line that is no record tells nothing about a run; naming it is the business of `verify`.
             let Ok(said) = serde_json::from_slice::<RecordOutline<'_>>(line) else {
                 continue;
             };
-            let until = now + RETENTION.saturating_sub(age(&said.time).unwrap_or_default());
             let end = match &*said.record {
                 "started" => {
                     if let Some(peer) = said.peer
@@ -212,14 +197,14 @@ impl Runs {
                         && said.instance != instance
                     {
                         let key = (peer.uid, said.request_id.into_owned());
-                        open.insert(said.run_id.clone().into_owned(), key.clone());
-                        runs.entry(key).or_default().push(EarlierRun {
+                        let run = EarlierRun {
                             end: RunEnd::Unknown,
                             request_sha256: said.request_sha256.into_owned(),
-                            run_id: said.run_id.into_owned(),
+                            run_id: said.run_id.clone().into_owned(),
                             started_sequence: said.sequence,
-                            until,
-                        });
+                            until: now + RETENTION,
+                        };
+                        runs.insert(said.run_id.into_owned(), (key, run));
                     }
                     continue;
                 }
@@ -235,33 +220,28 @@ impl Runs {
                     None => continue,
                 },
             };
-            let Some(key) = open.remove(&*said.run_id) else {
+            let run = runs.get_mut(&*said.run_id).map(|(_, run)| run);
+            let Some(run) = run.filter(|run| run.end == RunEnd::Unknown) else {
                 continue;
             };
-            if let Some(of_id) = runs.get_mut(&key) {
-                match end {
-                    Some(end) => {
-                        let ended = of_id.iter_mut().find(|run| run.run_id == *said.run_id);
-                        if let Some(run) = ended {
-                            (run.end, run.until) = (end, until);
-                        }
-                    }
-                    // Nothing ran: the same may be asked for again.
-                    None => of_id.retain(|run| run.run_id != *said.run_id),
+            match end {
+                Some(end) => {
+                    let age = age(&said.time).unwrap_or_default();
+                    (run.end, run.until) = (end, now + RETENTION.saturating_sub(age));
                 }
+                // Nothing ran: the same may be asked for again.
+                None => drop(runs.remove(&*said.run_id)),
             }
         }
-        runs.retain(|_, of_id| {
-            for run in &mut *of_id {
-                if run.end == RunEnd::Unknown {
-                    run.until = now + RETENTION;
-                }
-            }
-            of_id.retain(|run| run.until > now);
-            !of_id.is_empty()
-        });
-        let until = runs.values().flatten().map(|run| run.until).max();
-        Ok(Self { by_id: runs, until })
+        let mut runs: Vec<_> = runs.into_values().collect();
+        runs.retain(|(_, run)| run.until > now);
+        runs.sort_by_key(|(_, run)| run.started_sequence);
+        let mut read = Self::default();
+        for (key, run) in runs {
+            read.until = read.until.max(Some(run.until));
+            read.by_id.entry(key).or_default().push(run);
+        }
+        Ok(read)
     }
 
     fn find(&self, key: (u32, String), sha256: &str, now: Instant) -> Option<Refusal> {
@@ -291,7 +271,7 @@ impl EarlierRun {
                 "the daemon was killed before its end, which nobody knows".to_owned(),
             ),
             RunEnd::Outcome { outcome, .. } => {
-                let name = name(outcome);
+                let name = outcome.to_string();
                 let what = format!("it ended as `{name}`");
                 (name, what)
             }
@@ -334,15 +314,6 @@ impl EarlierRun {
 pub(crate) fn conflict() -> Refusal {
     let message = "another request was made under this `request_id`";
     Refusal::new(Reason::RequestIdConflict, message)
-}
-
-/// Returns an outcome as records spell it.
-fn name(outcome: OutcomeKind) -> String {
-    match serde_json::to_value(outcome) {
-        Ok(serde_json::Value::String(name)) => name,
-        // Its names are strings.
-        Ok(_) | Err(_) => String::new(),
-    }
 }
 
 #[cfg(test)]

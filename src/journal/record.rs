@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     ffi::{OsStr, OsString},
+    fmt,
 };
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -440,6 +441,13 @@ pub enum OutcomeKind {
     PidsExhausted,
     Signaled,
     TimedOut,
+}
+
+impl fmt::Display for OutcomeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // As records spell it.
+        self.serialize(f)
+    }
 }
 
 /// The beginning of an event or output, without registered secrets.

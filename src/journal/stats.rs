@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -26,6 +27,9 @@ pub(crate) enum GroupBy {
 }
 
 impl GroupBy {
+    /// Every one.
+    pub(crate) const ALL: [Self; 4] = [Self::Contract, Self::Hook, Self::Point, Self::Profile];
+
     /// Returns its name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -34,6 +38,11 @@ impl GroupBy {
             Self::Point => "point",
             Self::Profile => "profile",
         }
+    }
+
+    /// Returns the one with a name.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|by| by.name() == name)
     }
 
     fn of<'t>(self, told: &'t RecordFields<'_>) -> &'t str {
@@ -137,9 +146,7 @@ impl Stats {
             members.insert("latency_us".to_owned(), micros);
         }
         if !group.measures.is_empty() {
-            let measures = group.measures.iter();
-            let measures = measures.map(|(name, measure)| (name.clone(), measure.json()));
-            members.insert("measures".to_owned(), Value::Object(measures.collect()));
+            members.insert("measures".to_owned(), json!(group.measures));
         }
         if group.measures_dropped > 0 {
             members.insert("measures_dropped".to_owned(), json!(group.measures_dropped));
@@ -286,15 +293,17 @@ const fn most(step: u64) -> u64 {
 }
 
 /// The values of one measure of hooks.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Measure {
+    #[serde(flatten)]
     numbers: Option<Numbers>,
     /// How often each word was said.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     words: BTreeMap<String, u64>,
 }
 
 /// Statistics of numbers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
 struct Numbers {
     count: u64,
     max: f64,
@@ -325,39 +334,11 @@ impl Measure {
         has_room
     }
 
-    fn json(&self) -> Value {
-        let mut members = Map::new();
-        if let Some(Numbers {
-            count,
-            max,
-            mean,
-            min,
-        }) = self.numbers
-        {
-            let numbers = [
-                ("count", json!(count)),
-                ("max", json!(max)),
-                ("mean", json!(mean)),
-                ("min", json!(min)),
-            ];
-            members.extend(numbers.map(|(name, value)| (name.to_owned(), value)));
-        }
-        if !self.words.is_empty() {
-            members.insert("words".to_owned(), json!(self.words));
-        }
-        Value::Object(members)
-    }
-
     /// Returns it in words.
     pub(crate) fn words(&self) -> String {
-        let numbers = self.numbers.map(|numbers| {
-            let Numbers {
-                count,
-                max,
-                mean,
-                min,
-            } = numbers;
-            format!("{count} times, {min} to {max}, mean {mean:.3}")
+        let numbers = self.numbers.map(|it| {
+            let (times, min, max, mean) = (it.count, it.min, it.max, it.mean);
+            format!("{times} times, {min} to {max}, mean {mean:.3}")
         });
         let words = self
             .words

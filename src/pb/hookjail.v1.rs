@@ -90,8 +90,7 @@ pub struct Denial {
     /// The rule that refused it.
     #[prost(string, tag = "4")]
     pub rule: ::prost::alloc::string::String,
-    /// Where this is known from: `seccomp` (the filters ask the daemon), `sigsys` (how the hook ended), `audit_log` (the
-    /// kernel's own).
+    /// Where this is known from: `seccomp` (the filters ask the daemon) or `sigsys` (how the hook ended).
     #[prost(string, tag = "5")]
     pub source: ::prost::alloc::string::String,
     /// `certain` or `likely`.
@@ -824,12 +823,9 @@ pub struct ExecuteResponse {
     /// How it was confined.
     #[prost(message, optional, tag = "12")]
     pub confinement: ::core::option::Option<Confinement>,
-    /// What the sandbox refused, as far as this host can tell.
+    /// The system calls that the sandbox refused, as far as this host can tell. Files that it refused are not observed.
     #[prost(message, repeated, tag = "13")]
     pub denials: ::prost::alloc::vec::Vec<Denial>,
-    /// False where this host cannot tell what was refused; then an empty `denials` means nothing.
-    #[prost(bool, tag = "14")]
-    pub denials_observable: bool,
     /// What it cost.
     #[prost(message, optional, tag = "15")]
     pub usage: ::core::option::Option<Usage>,

@@ -1,6 +1,6 @@
 //! Backends: probe the host, translate policies, and start confined children.
 
-use std::{borrow::Cow, env, fmt, pin::Pin};
+use std::{borrow::Cow, fmt, pin::Pin};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -78,12 +78,13 @@ impl BackendName {
     /// Returns the systems that have the backend, for display; `None` where this one does.
     pub(crate) fn elsewhere(self) -> Option<&'static str> {
         let (_, systems, _) = BACKENDS.into_iter().find(|(name, ..)| *name == self)?;
-        let os = match systems {
-            "Linux" => "linux",
-            "macOS" => "macos",
-            _ => return None,
-        };
-        (env::consts::OS != os).then_some(systems)
+        let is_here = [
+            ("Linux", cfg!(target_os = "linux")),
+            ("macOS", cfg!(target_os = "macos")),
+        ]
+        .into_iter()
+        .all(|(system, is_this)| system != systems || is_this);
+        (!is_here).then_some(systems)
     }
 
     /// Returns the name as configuration, replies and records spell it.

@@ -2,8 +2,8 @@
 
 pub(in crate::sandbox) use crate::sandbox::{
     run::{
-        child::{Launcher, Observed},
-        denials::Known,
+        child::Launcher,
+        denials::{Known, Notes},
         identity::{Identities, Lease},
         left_running::{groups_of, kill_left},
     },

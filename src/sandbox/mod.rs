@@ -36,13 +36,12 @@ use self::linux as host;
 use self::portable as host;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use self::portable::{Identities, Runtime, RuntimeKind, backend};
-pub(crate) use self::run::EndedHook;
 pub(crate) use self::{
     backend::{Absent, Backend, Host, Starting, Unenforceable},
     noop::Noop,
     order::Order,
     run::{
-        End, Evidence, Released, SandboxParts, Setup, Started, StartedHook,
+        End, EndedHook, Evidence, Released, RunAs, SandboxParts, Setup, Started, StartedHook,
         grants::{Asked, Opened},
         runner::Runner,
         scratch::InstanceDir,
@@ -59,7 +58,7 @@ pub(crate) use self::{
     container::{Runtime, RuntimeKind},
     linux::backend,
     run::{
-        denials::{Blocked, Denied, Known},
+        denials::Denied,
         identity::Identities,
         observe::{Observer, Seen},
         proc_status::Status,

@@ -18,8 +18,10 @@ const DESCRIPTORS: libc::rlim_t = 512 * 1024;
 /// Identity of the hook, where the daemon can choose.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Identity {
-    /// Group id; the only group.
+    /// Group id.
     pub gid: u32,
+    /// A group that only this run has; `None` where its uid and gid are its own already.
+    pub group: Option<u32>,
     /// User id; never 0.
     pub uid: u32,
 }

@@ -20,7 +20,6 @@ use crate::{
     model::{Event, InvalidField, OnDisconnect, Peer, check_name},
     pb,
     pipeline::{About, Answer, Rules},
-    policy::forbidden::Forbidden,
     refusal::Refusal,
     util::heavy,
 };
@@ -106,7 +105,7 @@ impl HookServer {
                     let ends = point == "session_end";
                     let uid = call.peer.uid;
                     let state = count_turn(&valve, &mut dispatched, uid, human, ends);
-                    let response = response(id, dispatched, &pipeline.gate.rules().forbidden);
+                    let response = response(id, dispatched);
                     Ok(pb::DispatchResponse {
                         loop_valve: state.map(loop_valve),
                         ..response
@@ -343,7 +342,7 @@ fn timestamp(message: prost_types::Timestamp) -> Result<Timestamp, InvalidField>
     timestamp.map_err(|_| InvalidField::new("timestamp", "is out of range"))
 }
 
-fn response(id: String, dispatched: Dispatched, forbidden: &Forbidden) -> pb::DispatchResponse {
+fn response(id: String, dispatched: Dispatched) -> pb::DispatchResponse {
     let Dispatched {
         events,
         folded,
@@ -353,7 +352,7 @@ fn response(id: String, dispatched: Dispatched, forbidden: &Forbidden) -> pb::Di
         session: _,
         version,
     } = dispatched;
-    let hooks = hooks.iter().map(|hook| reached(hook, lifetime, forbidden));
+    let hooks = hooks.iter().map(|hook| reached(hook, lifetime));
     let hooks: Vec<_> = hooks.collect();
     let sandbox_denied = hooks.iter().any(|hook| match &hook.end {
         Some(pb::dispatched_hook::End::Ran(ran)) => {
@@ -383,13 +382,9 @@ fn response(id: String, dispatched: Dispatched, forbidden: &Forbidden) -> pb::Di
     }
 }
 
-fn reached(
-    hook: &HookResult,
-    lifetime: Option<Lifetime>,
-    forbidden: &Forbidden,
-) -> pb::DispatchedHook {
+fn reached(hook: &HookResult, lifetime: Option<Lifetime>) -> pb::DispatchedHook {
     use pb::dispatched_hook::End;
-    let ended = |recorded| match (encode(recorded, forbidden), recorded.answer()) {
+    let ended = |recorded| match (encode(recorded), recorded.answer()) {
         (Ok(ran), _) => End::Ran(ran),
         (Err(_), Answer::Refusal(refusal)) => End::Refused(refusal_message(refusal)),
         (Err(status), Answer::Fault | Answer::Outcome { .. }) => End::Refused(pb::Refusal {
@@ -457,7 +452,7 @@ fn listed(hook: &Registered) -> pb::ConfiguredHook {
     pb::ConfiguredHook {
         command: match &hook.action {
             Action::Command(_) => hook.action.line(),
-            Action::Builtin(_) | Action::Git(_) => {
+            Action::Builtin(_) | Action::Query(_) => {
                 hook.action.as_builtin().map(builtin).unwrap_or_default()
             }
             Action::Approve(_) => "approve".to_owned(),

@@ -143,7 +143,7 @@ where
             // Boxed: rare, and larger than the rest.
             let recorded =
                 Box::pin(pipeline.malformed(About::malformed(&call, ""), refusal.clone())).await;
-            Ok(match encode(&recorded, &pipeline.gate.rules().forbidden) {
+            Ok(match encode(&recorded) {
                 Err(status) => status.into_http(),
                 Ok(_) => response,
             })
@@ -280,7 +280,7 @@ impl Door {
             .audit
             .refuse(about, refusal.clone().into())
             .await;
-        match encode(&recorded, &self.pipeline.gate.rules().forbidden) {
+        match encode(&recorded) {
             Err(status) => status,
             Ok(_) => status(&refusal, ""),
         }

@@ -10,43 +10,31 @@ use crate::{
     model::axis::{Axis, Coverage, Demand},
     pb,
     pipeline::{Answer, Interpreted, Recorded, Redacted, Run, usage},
-    policy::forbidden::Forbidden,
     process::Captured,
     sandbox::{self, EndedHook},
 };
 
-/// Encodes an answer: an outcome is a response, a refusal or fault a status. `forbidden` is what no grant may reach.
+/// Encodes an answer: an outcome is a response, a refusal or fault a status.
 ///
 /// # Errors
 ///
 /// Returns the status of a refusal or fault.
-pub fn encode(recorded: &Recorded, forbidden: &Forbidden) -> Result<pb::ExecuteResponse, Status> {
+pub fn encode(recorded: &Recorded) -> Result<pb::ExecuteResponse, Status> {
     match recorded.answer() {
         Answer::Fault => Err(status::fault(recorded.request_id())),
         Answer::Refusal(refusal) => Err(status::status(refusal, recorded.request_id())),
         Answer::Outcome { at, interpreted } => {
-            let refusals = denials(interpreted, forbidden);
             let audit = pb::AuditReference {
                 hash: at.hash.clone(),
                 run_id: interpreted.run.id.clone(),
                 sequence: at.sequence,
             };
-            Ok(response(interpreted, refusals, audit))
+            Ok(response(interpreted, audit))
         }
     }
 }
 
-/// Denials, as far as a reply has room for them.
-pub(super) struct ReportedDenials {
-    pub(super) cut: bool,
-    pub(super) reported: Vec<pb::Denial>,
-}
-
-fn response(
-    interpreted: &Interpreted,
-    denials: ReportedDenials,
-    audit: pb::AuditReference,
-) -> pb::ExecuteResponse {
+fn response(interpreted: &Interpreted, audit: pb::AuditReference) -> pb::ExecuteResponse {
     let Interpreted { hook, run, .. } = interpreted;
     let request = &run.request;
     let nothing = Captured::default();
@@ -70,8 +58,7 @@ fn response(
         contract_version: request.contract.version().to_owned(),
         cut_for_reply: cut.happened,
         denial_sources: denial_sources(run, hook),
-        denials: denials.reported,
-        denials_observable: hook.denied.whole && !denials.cut,
+        denials: denials(interpreted),
         events: interpreted.event.iter().map(event_message).collect(),
         exec_problem: match hook.end {
             sandbox::End::ExecFailed(errno) => run.program.why_not_executed(errno),
@@ -109,8 +96,7 @@ fn response(
 fn denial_sources(run: &Run, hook: &EndedHook) -> Vec<String> {
     let calls = hook.setup.asks.then_some("seccomp");
     let killed = run.prepared.filters.map(|_| "sigsys");
-    let logged = hook.setup.logged.then_some("audit_log");
-    let sources = calls.into_iter().chain(killed).chain(logged);
+    let sources = calls.into_iter().chain(killed);
     sources.map(str::to_owned).collect()
 }
 

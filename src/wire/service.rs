@@ -81,7 +81,7 @@ impl HookServer {
     }
 
     pub(super) fn encode(&self, recorded: &Recorded) -> Reply<Executed> {
-        encode(recorded, &self.pipeline.gate.rules().forbidden).map(Box::new)
+        encode(recorded).map(Box::new)
     }
 
     /// Runs a request to its reply. Dropping this future ends the run, unless it is to finish.
@@ -170,7 +170,7 @@ impl HookServer {
                 Ok(()) => pipeline.handle(call, request).await,
                 Err(refusal) => Box::pin(pipeline.refuse(&call, &request, refusal)).await,
             };
-            encode(&recorded, &pipeline.gate.rules().forbidden).map(Box::new)
+            encode(&recorded).map(Box::new)
         });
         Ok(DecodedCall {
             about,

@@ -68,7 +68,7 @@ where
             let (call, _) = caller.call(CancellationToken::new(), None);
             // Boxed: rare, and larger than the rest.
             let recorded = Box::pin(pipeline.malformed(About::malformed(&call, ""), refusal)).await;
-            Ok(match encode(&recorded, &pipeline.gate.rules().forbidden) {
+            Ok(match encode(&recorded) {
                 Err(status) => status.into_http(),
                 Ok(_) => response,
             })

@@ -1037,18 +1037,8 @@ static int look_into(const char *path)
 	readdir(dir);
 	return closedir(dir);
 }
-static int bind_to(const char *path)
-{
-	struct sockaddr_un to = { .sun_family = AF_UNIX };
-	int fd;
-	strncpy(to.sun_path, path, sizeof to.sun_path - 1);
-	TRY(fd = socket(AF_UNIX, SOCK_STREAM, 0));
-	TRY(bind(fd, (struct sockaddr *)&to, sizeof to));
-	return close(fd);
-}
 static int operate(const char *what, const char *one, const char *other)
 {
-	struct stat seen;
 #define IS(name) (!strcmp(what, name))
 	if (IS("lay")) return lay(one);
 	if (IS("read")) return peek(one);
@@ -1056,17 +1046,13 @@ static int operate(const char *what, const char *one, const char *other)
 	if (IS("create")) return open_and_write(one, O_CREAT | O_EXCL);
 	if (IS("execute")) return run_text(one);
 	if (IS("list")) return look_into(one);
-	if (IS("make-socket")) return bind_to(one);
-	if (IS("make-device")) TRY(mknod(one, S_IFCHR | 0600, makedev(1, 3)));
-	else if (IS("make-directory")) TRY(mkdir(one, 0755));
-	else if (IS("make-fifo")) TRY(mkfifo(one, 0600));
+	if (IS("overwrite")) return open_and_write(one, O_TRUNC);
+	if (IS("make-directory")) TRY(mkdir(one, 0755));
 	else if (IS("make-link")) TRY(symlink("nowhere", one));
-	else if (IS("metadata")) TRY(chmod(one, 0700));
 	else if (IS("remove")) TRY(unlink(one));
 	else if (IS("remove-directory")) TRY(rmdir(one));
 	else if (IS("rename")) TRY(rename(one, other));
 	else if (IS("link")) TRY(link(one, other));
-	else if (IS("see")) TRY(stat(one, &seen));
 	else if (IS("truncate")) TRY(truncate(one, 0));
 	else return ENOTTY;
 #undef IS

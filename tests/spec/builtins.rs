@@ -681,8 +681,8 @@ async fn a_session_is_told_of_its_directory_and_nothing_in_a_name_forges_a_line(
     assert_eq!(
         in_process(&here),
         [
-            ("add_directory_listing", true),
-            ("add_environment_info", true)
+            ("add_directory_listing", false),
+            ("add_environment_info", false)
         ]
     );
     let here = context(here);
@@ -698,11 +698,42 @@ async fn a_session_is_told_of_its_directory_and_nothing_in_a_name_forges_a_line(
     assert!(here.contains(&place), "{here}");
     let many = context(many);
     assert!(many.contains("- n096\n... and 54 more\n"), "{many}");
-    for elsewhere in [above, out] {
-        let answer = elsewhere.answer.unwrap();
+    for elsewhere in [&above, &out] {
+        let answer = elsewhere.answer.clone().unwrap();
         assert_eq!(answer.additional_context, Vec::<String>::new());
-        assert_eq!(answer.warnings.len(), 2, "{:?}", answer.warnings);
     }
+    assert_eq!(above.answer.unwrap().warnings.len(), 2);
+    for hook in &out.hooks {
+        let Some(End::Refused(refusal)) = &hook.end else {
+            panic!("{hook:?}")
+        };
+        assert_eq!(refusal.reason, "INVALID_REQUEST");
+    }
+}
+
+#[tokio::test]
+async fn hookjail_itself_as_a_built_in_hook_takes_no_consent_and_as_anybody_elses_command_it_does()
+{
+    let hooks = entry("session_start", "add_directory_listing", "");
+    let daemon = Daemon::with(Setup {
+        config: hooks,
+        ask_for_consent: true,
+        ..Setup::default()
+    })
+    .await;
+    fs::write(daemon.workspace().join("note"), "").unwrap();
+
+    let own = dispatch(&daemon, "session_start", &json!({})).await;
+    let program = support::program().canonicalize().unwrap();
+    let words = [
+        program.to_str().unwrap(),
+        "builtin",
+        "add_directory_listing",
+    ];
+    let refused = daemon.run(hook(words)).await.unwrap_err();
+
+    assert!(context(own).contains("\n- note"));
+    assert_eq!(reason(&refused), "CONSENT_REQUIRED");
 }
 
 #[tokio::test]
@@ -750,13 +781,13 @@ async fn prompt_files_are_the_nearest_of_their_names_inside_the_workspace() {
     assert_eq!(
         answer.warnings,
         [
-            left_out("OUT.md", "it leads out of the workspace"),
+            left_out("OUT.md", "Permission denied (os error 13)"),
             left_out("PIPE.md", "it is no regular file"),
             left_out("HUGE.md", "it is larger than 65536 bytes"),
-            left_out("DEVICE.md", "it leads out of the workspace"),
+            left_out("DEVICE.md", "it is no regular file"),
         ]
     );
-    assert_eq!(daemon.records(), Vec::<String>::new());
+    assert_eq!(daemon.records(), ["started", "ended"]);
 }
 
 #[tokio::test]
@@ -928,22 +959,28 @@ mod as_root {
             "args = [\"PRIVATE.md\", \"PUBLIC.md\"]",
         );
         let server = format!("[server]\nallowed_uids = [{NOBODY}]\nsocket_mode = \"0660\"\n");
-        let daemon = Daemon::with_hooks(&format!("{hook}{server}")).await;
+        let run_as = "[hooks]\nrun_as = \"caller\"\n";
+        let daemon = Daemon::with_hooks(&format!("{hook}{server}{run_as}")).await;
         let workspace = daemon.workspace();
         for (name, mode) in [("PRIVATE.md", 0o600), ("PUBLIC.md", 0o644)] {
             fs::write(workspace.join(name), name.to_lowercase()).unwrap();
             fs::set_permissions(workspace.join(name), fs::Permissions::from_mode(mode)).unwrap();
         }
+        let ask = || {
+            let words = ["--point", "turn_start", "--workspace"];
+            let words = [&words[..], &[workspace.to_str().unwrap()]].concat();
+            let output = ask_as(NOBODY, &daemon, "sock", "dispatch", &words);
+            serde_json::from_slice::<Value>(&output.stdout).unwrap()
+        };
 
-        let workspace = workspace.to_str().unwrap();
-        let words = ["--point", "turn_start", "--workspace", workspace];
-        let output = ask_as(NOBODY, &daemon, "sock", "dispatch", &words);
-        let control = dispatch(&daemon, "turn_start", &json!({})).await;
+        let answer = ask();
+        std::os::unix::fs::chown(workspace.join("PRIVATE.md"), Some(NOBODY), None).unwrap();
+        let control = ask();
 
-        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
         let context = answer["answer"]["additionalContext"].to_string();
         assert!(context.contains("public.md"), "{answer}");
         assert!(!answer.to_string().contains("private.md"), "{answer}");
-        assert!(self::context(control).contains("private.md"));
+        let context = control["answer"]["additionalContext"].to_string();
+        assert!(context.contains("private.md"), "{control}");
     }
 }

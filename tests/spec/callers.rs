@@ -518,7 +518,7 @@ async fn self_tests_that_are_asked_for_at_once_are_made_one_at_a_time() {
     assert!(most < 300, "{most}");
 }
 
-mod as_root {
+pub(crate) mod as_root {
     use std::{
         fs,
         os::{fd::OwnedFd, unix::fs::PermissionsExt},
@@ -557,7 +557,7 @@ mod as_root {
         print "$n\n"; sleep 60;"#;
 
     #[derive(Debug)]
-    struct Somebody(Child);
+    pub(crate) struct Somebody(Child);
 
     impl Drop for Somebody {
         fn drop(&mut self) {
@@ -587,7 +587,7 @@ mod as_root {
     }
 
     /// Returns a client of another user.
-    async fn client_as(
+    pub(crate) async fn client_as(
         uid: u32,
         daemon: &Daemon,
     ) -> (

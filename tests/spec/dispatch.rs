@@ -1210,7 +1210,7 @@ async fn the_command_line_says_of_a_hook_that_failed_what_may_be_why() {
 #[tokio::test]
 async fn a_hook_that_says_no_by_itself_is_not_said_to_have_been_refused_files() {
     let daemon = Daemon::start().await;
-    let told = "not observed here";
+    let told = "are not observed";
     for (contract, point, no) in [
         ("docker-agent", "pre_tool_use", "echo no >&2; exit 2"),
         ("claude-code", "PreToolUse", "echo no >&2; exit 2"),

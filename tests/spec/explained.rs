@@ -70,10 +70,28 @@ struct GrantPlace {
     laid: Option<PathBuf>,
 }
 
+/// What a probe tries with one path: its word for it, the operation that it is for the evaluator, and what has to lie there.
+const TRIED: [(&str, Operation, Before); 11] = [
+    ("create", Operation::Create, Before::Nothing),
+    ("execute", Operation::Execute, Before::File),
+    ("list", Operation::List, Before::Directory),
+    ("make-directory", Operation::Create, Before::Nothing),
+    ("make-link", Operation::Create, Before::Nothing),
+    ("overwrite", Operation::Write, Before::File),
+    ("read", Operation::Read, Before::File),
+    ("remove", Operation::Remove, Before::File),
+    ("remove-directory", Operation::Remove, Before::Directory),
+    ("truncate", Operation::Write, Before::File),
+    ("write", Operation::Write, Before::File),
+];
+
+/// What it tries with two.
+const MOVED: [(&str, Operation); 2] = [("link", Operation::Link), ("rename", Operation::Rename)];
+
 /// One operation that is tried, and what the evaluator says of it.
 #[derive(Debug)]
 struct Case {
-    operation: Operation,
+    word: &'static str,
     path: PathBuf,
     destination: Option<PathBuf>,
     told: Explanation,
@@ -81,10 +99,10 @@ struct Case {
 
 /// The cases of one profile, and the words that have a probe try them.
 struct Cases<'a> {
+    abi: u32,
     all: Vec<Case>,
     count: usize,
     reach: &'a Reach,
-    spec: &'a FilterSpec,
     user: u32,
     words: Vec<String>,
 }
@@ -114,10 +132,10 @@ impl Cases<'_> {
         path
     }
 
-    fn say(&mut self, operation: &str, path: &Path, destination: Option<&Path>) {
+    fn say(&mut self, word: &str, path: &Path, destination: Option<&Path>) {
         let spelled = |path: &Path| path.display().to_string().replace(SCRATCH.0, SCRATCH.1);
         let words = [
-            operation.to_owned(),
+            word.to_owned(),
             spelled(path),
             destination.map_or_else(|| "-".to_owned(), spelled),
         ];
@@ -125,22 +143,21 @@ impl Cases<'_> {
     }
 
     /// Asks what becomes of an operation, and has it tried.
-    fn add(&mut self, operation: Operation, path: &Path, to: Option<(&Path, Before)>, is: Before) {
+    fn add(
+        &mut self,
+        (word, operation): (&'static str, Operation),
+        path: &Path,
+        to: Option<(&Path, Before)>,
+        is: Before,
+    ) {
         let target = located(path, is, |path| Target::locate(operation, path));
         let goal = to.map(|(path, is)| located(path, is, Target::destination));
         let forbidden = Forbidden::default();
-        let told = explain::path(
-            self.spec,
-            self.reach,
-            &forbidden,
-            operation,
-            &target,
-            goal.as_ref(),
-        );
+        let told = explain::path(self.reach, &forbidden, operation, &target, goal.as_ref());
         let destination = to.map(|(path, _)| path.to_owned());
-        self.say(operation.name(), path, destination.as_deref());
+        self.say(word, path, destination.as_deref());
         self.all.push(Case {
-            operation,
+            word,
             path: path.to_owned(),
             destination,
             told,
@@ -149,41 +166,29 @@ impl Cases<'_> {
 
     /// Tries every operation at a place, each on something of its own.
     fn at(&mut self, place: &GrantPlace) {
-        for operation in Operation::ALL {
-            let before = match operation {
-                Operation::Link | Operation::Rename => continue,
-                Operation::Create
-                | Operation::MakeDevice
-                | Operation::MakeDirectory
-                | Operation::MakeFifo
-                | Operation::MakeLink
-                | Operation::MakeSocket => Before::Nothing,
-                Operation::List | Operation::RemoveDirectory => Before::Directory,
-                Operation::Execute
-                | Operation::Metadata
-                | Operation::Read
-                | Operation::Remove
-                | Operation::See
-                | Operation::Truncate
-                | Operation::Write => Before::File,
-            };
+        for (word, operation, before) in TRIED {
+            // Where Landlock does not know of it, the filters refuse the call, which is a question of its own.
+            if word == "truncate" && self.abi < 3 {
+                continue;
+            }
             let path = self.lay(place, before);
-            self.add(operation, &path, None, before);
+            self.add((word, operation), &path, None, before);
         }
     }
 
     /// Tries to take files and directories from one place to another.
     fn between(&mut self, from: &GrantPlace, to: &GrantPlace) {
+        let [link, rename] = MOVED;
         let ways = [
-            (Operation::Link, Before::File, Before::Nothing),
-            (Operation::Rename, Before::File, Before::Nothing),
-            (Operation::Rename, Before::File, Before::File),
-            (Operation::Rename, Before::Directory, Before::Nothing),
+            (link, Before::File, Before::Nothing),
+            (rename, Before::File, Before::Nothing),
+            (rename, Before::File, Before::File),
+            (rename, Before::Directory, Before::Nothing),
         ];
-        for (operation, is, over) in ways {
+        for (tried, is, over) in ways {
             let path = self.lay(from, is);
             let goal = self.lay(to, over);
-            self.add(operation, &path, Some((&goal, over)), is);
+            self.add(tried, &path, Some((&goal, over)), is);
         }
     }
 }
@@ -288,22 +293,13 @@ fn effect(case: &Case) -> Option<bool> {
     if path.starts_with(SCRATCH.0) || !is_its_own {
         return None;
     }
-    match case.operation {
-        Operation::Create
-        | Operation::MakeDevice
-        | Operation::MakeDirectory
-        | Operation::MakeFifo
-        | Operation::MakeLink
-        | Operation::MakeSocket => Some(exists(path)),
-        Operation::Metadata => Some(path.metadata().unwrap().permissions().mode() & 0o777 == 0o700),
-        Operation::Remove | Operation::RemoveDirectory | Operation::Rename => Some(!exists(path)),
-        Operation::Truncate => Some(path.metadata().unwrap().len() == 0),
-        Operation::Write => Some(fs::read(path).unwrap().starts_with(b"written")),
-        Operation::Execute
-        | Operation::Link
-        | Operation::List
-        | Operation::Read
-        | Operation::See => None,
+    match case.word {
+        "create" | "make-directory" | "make-link" => Some(exists(path)),
+        "remove" | "remove-directory" | "rename" => Some(!exists(path)),
+        "truncate" => Some(path.metadata().unwrap().len() == 0),
+        "overwrite" => Some(fs::read(path).unwrap() == b"written"),
+        "write" => Some(fs::read(path).unwrap().starts_with(b"written")),
+        _ => None,
     }
 }
 
@@ -376,7 +372,6 @@ async fn compare_files(wrapper: Vec<String>) {
             laid: None,
         };
         let policy = bound(&daemon, profile, &workspace.path);
-        let spec = FilterSpec::of(&policy, abi);
         let handled = explain::handled(abi);
         let reach = Reach::locate(&policy.files, Some(&workspace.path), handled)
             .unwrap()
@@ -384,10 +379,10 @@ async fn compare_files(wrapper: Vec<String>) {
             .with_program(&probe.path())
             .unwrap();
         let mut cases = Cases {
+            abi,
             all: Vec::new(),
             count: 0,
             reach: &reach,
-            spec: &spec,
             user,
             words: vec!["operations".to_owned()],
         };
@@ -404,15 +399,8 @@ async fn compare_files(wrapper: Vec<String>) {
         if profile == "mixed" {
             // By a link, and a file that is granted by itself.
             cases.at(&alias);
-            for operation in [
-                Operation::See,
-                Operation::Read,
-                Operation::Execute,
-                Operation::Write,
-                Operation::Truncate,
-                Operation::Remove,
-            ] {
-                cases.add(operation, &one_file, None, Before::File);
+            for tried in ["read", "execute", "write", "overwrite", "remove"] {
+                cases.add(word(tried), &one_file, None, Before::File);
             }
         }
         // Everybody may look at these, as far as file permissions go.
@@ -429,18 +417,17 @@ async fn compare_files(wrapper: Vec<String>) {
             "/proc/self/environ",
         ] {
             if Path::new(path).exists() {
-                cases.add(Operation::See, Path::new(path), None, Before::File);
                 // Reading the null device is allowed and brings nothing, which counts as done.
-                cases.add(Operation::Read, Path::new(path), None, Before::File);
+                cases.add(word("read"), Path::new(path), None, Before::File);
             }
         }
         for path in [
             "/", "/usr", "/usr/bin", "/etc", "/dev", "/proc", "/sys", "/var", "/tmp",
         ] {
-            cases.add(Operation::List, Path::new(path), None, Before::Directory);
+            cases.add(word("list"), Path::new(path), None, Before::Directory);
         }
         for path in ["/dev/null", "/dev/zero"] {
-            cases.add(Operation::Write, Path::new(path), None, Before::File);
+            cases.add(word("write"), Path::new(path), None, Before::File);
         }
 
         let seen = errnos(&daemon, &probe, profile, &workspace.path, &cases.words).await;
@@ -476,7 +463,7 @@ async fn compare_files(wrapper: Vec<String>) {
             if errno != wanted || shows.is_some_and(|shows| shows != (wanted == 0)) {
                 wrong.push(format!(
                     "{profile}: {} {} {:?}: told {} ({}), seen {}, effect {shows:?}",
-                    case.operation.name(),
+                    case.word,
                     case.path.display(),
                     case.destination,
                     name(wanted),
@@ -496,7 +483,7 @@ async fn compare_files(wrapper: Vec<String>) {
         wrong.join("\n")
     );
     assert!(
-        allowed > 200 && refused > 200,
+        allowed > 150 && refused > 150,
         "{allowed} allowed, {refused} refused"
     );
 }
@@ -509,8 +496,15 @@ fn cases_has(cases: &[Case], words: &[String]) -> bool {
             .display()
             .to_string()
             .replace(SCRATCH.0, SCRATCH.1);
-        case.operation.name() == words[0] && path == words[1]
+        case.word == words[0] && path == words[1]
     })
+}
+
+/// Returns a word of the probe with its operation.
+fn word(word: &str) -> (&'static str, Operation) {
+    let mut tried = TRIED.into_iter();
+    let (word, operation, _) = tried.find(|(known, ..)| *known == word).unwrap();
+    (word, operation)
 }
 
 #[tokio::test]
@@ -523,33 +517,31 @@ async fn the_grant_that_explain_names_is_enough_for_the_kernel() {
     let abi = landlock_abi(&empty).await;
     let workspace = empty.workspace();
     let policy = bound(&empty, "strict", &workspace);
-    let spec = FilterSpec::of(&policy, abi);
     let handled = explain::handled(abi);
     let reach = Reach::locate(&policy.files, None, handled).unwrap();
 
     let mut tries = BTreeMap::new();
-    for operation in Operation::ALL {
+    let of_one = TRIED.map(|(word, operation, _)| (word, operation));
+    for (word, operation) in of_one.into_iter().chain(MOVED) {
         let mut cases = Cases {
+            abi,
             all: Vec::new(),
             count: 0,
             reach: &reach,
-            spec: &spec,
             user,
             words: vec!["operations".to_owned()],
         };
-        let place = place(root.join(operation.name()), user);
+        let place = place(root.join(word), user);
         if operation.has_destination() {
             let from = cases.lay(&place, Before::File);
             let to = cases.lay(&place, Before::Nothing);
-            cases.add(operation, &from, Some((&to, Before::Nothing)), Before::File);
+            let tried = (word, operation);
+            cases.add(tried, &from, Some((&to, Before::Nothing)), Before::File);
         } else {
             cases.at(&place);
         }
         // Of all that is laid in this place only one is tried: what one profile grants may not serve another.
-        let index = cases
-            .all
-            .iter()
-            .position(|case| case.operation == operation);
+        let index = cases.all.iter().position(|case| case.word == word);
         let index = index.unwrap();
         let words: Vec<String> = ["operations".to_owned()]
             .into_iter()
@@ -566,9 +558,9 @@ async fn the_grant_that_explain_names_is_enough_for_the_kernel() {
             continue;
         };
         let remedy = cases.all[index].told.remedy.as_ref().unwrap().to_string();
-        tries.insert(operation.name(), (remedy, words));
+        tries.insert(word, (remedy, words));
     }
-    assert!(tries.len() >= 9, "{:?}", tries.keys());
+    assert_eq!(tries.len(), 13, "{:?}", tries.keys());
     let profiles = tries.iter().map(|(name, (remedy, _))| {
         let text = format!("description = \"x\"\nextends = \"strict\"\n{remedy}\n");
         ((*name).to_owned(), text)
@@ -1090,24 +1082,15 @@ fn what_explain_says_of_a_file_that_is_missing_is_what_a_warning_says_and_allows
         "[profiles]\ndirs = [{profiles:?}]\n[[hook]]\ncontract = \"docker_agent\"\npoint = \"turn_end\"\ncommand = {command:?}\n"
     ));
     fs::write(&config, text).unwrap();
-    for operation in ["write", "truncate"] {
-        let told = line.run(&[
-            "explain",
-            "--json",
-            "path",
-            operation,
-            log.to_str().unwrap(),
-        ]);
-        let told = one_line(&told)["toAllow"].as_str().unwrap().to_owned();
-        let checked = line.run(&["hooks", "list"]);
-        let warned = String::from_utf8([checked.stdout, checked.stderr].concat()).unwrap();
-        assert!(warned.contains(&told), "{operation}: {told}: {warned}");
-        let profile = format!("description = \"x\"\nextends = \"strict\"\n{told}\n");
-        fs::write(profiles.join("logs.toml"), profile).unwrap();
+    let told = line.run(&["explain", "--json", "path", "write", log.to_str().unwrap()]);
+    let told = one_line(&told)["toAllow"].as_str().unwrap().to_owned();
+    let checked = line.run(&["hooks", "list"]);
+    let warned = String::from_utf8([checked.stdout, checked.stderr].concat()).unwrap();
+    assert!(warned.contains(&told), "{told}: {warned}");
+    let profile = format!("description = \"x\"\nextends = \"strict\"\n{told}\n");
+    fs::write(profiles.join("logs.toml"), profile).unwrap();
 
-        let run = line.run(&["run", "--private", "--profile", "logs", "--", "/bin/true"]);
+    let run = line.run(&["run", "--private", "--profile", "logs", "--", "/bin/true"]);
 
-        assert_eq!(run.status.code(), Some(0), "{operation}: {told}: {run:?}");
-        fs::remove_file(&log).unwrap();
-    }
+    assert_eq!(run.status.code(), Some(0), "{told}: {run:?}");
 }

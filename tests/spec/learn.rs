@@ -434,7 +434,7 @@ fn a_refused_call_is_told_in_one_line_with_the_command_that_learns() {
 
     let blind = home.path("p/blind.sh").display().to_string();
     let told = run("strict", &blind);
-    assert!(told[0].contains("not observed here"), "{told:?}");
+    assert!(told[0].contains("are not observed"), "{told:?}");
     assert!(
         told[0].contains(&format!("hookjail learn -- {blind}")),
         "{told:?}"

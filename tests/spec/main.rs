@@ -42,6 +42,7 @@ mod limits;
 mod once;
 mod output;
 mod reload;
+mod run_as;
 mod shutdown;
 
 mod admission;

@@ -25,7 +25,7 @@ use crate::{
     attempts::Probe,
     fail_closed::FakeKernel,
     read_only::WITHOUT,
-    support::{among_others, directory, program},
+    support::{directory, program},
 };
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/nesting.md");
@@ -227,7 +227,6 @@ fn own() -> Who {
 
 /// Runs one hook in a place, and has `doctor` say what it thinks.
 fn look(name: &str, who: Who, place: &Around) -> Seen {
-    let _among_others = among_others();
     let home = directory();
     let mut around = place.by_root.clone();
     if own() == Who::Root && who == Who::User {

@@ -15,7 +15,6 @@ use std::{
 
 use hookjail::pb::{self, hook_service_client::HookServiceClient};
 use hyper_util::rt::TokioIo;
-use nix::fcntl::{Flock, FlockArg};
 use tempfile::TempDir;
 use tokio::net::UnixStream;
 use tonic::{
@@ -30,14 +29,11 @@ pub(crate) struct Daemon {
     channel: Channel,
     child: Child,
     directory: TempDir,
-    _among_others: Option<Flock<fs::File>>,
 }
 
 /// How a daemon is started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
-    /// Its test is `alone()`.
-    pub(crate) alone: bool,
     /// Lines added to the configuration.
     pub(crate) config: String,
     /// Files with profiles: name and text.
@@ -70,7 +66,6 @@ impl Daemon {
 
     /// Starts a daemon with the state of an earlier one.
     pub(crate) async fn in_directory(directory: TempDir, setup: Setup) -> Result<Self, String> {
-        let among_others = (!setup.alone).then(among_others);
         let root = directory.path().to_owned();
         let path = |name: &str| root.join(name).display().to_string();
         let profiles = root.join("profiles");
@@ -126,7 +121,6 @@ impl Daemon {
                 channel,
                 child,
                 directory,
-                _among_others: among_others,
             }),
             None => {
                 child.kill().ok();
@@ -304,24 +298,6 @@ pub(crate) fn contained() -> bool {
 #[track_caller]
 pub(crate) fn needs_root() {
     assert!(nix::unistd::geteuid().is_root(), "this test needs root");
-}
-
-/// Has a test do what no other may do meanwhile, as to change what holds for the whole machine: waits until none has a daemon
-/// or runs a hook, and keeps them from it.
-pub(crate) fn alone() -> Flock<fs::File> {
-    turn(FlockArg::LockExclusive)
-}
-
-/// Waits while a test is `alone()`.
-pub(crate) fn among_others() -> Flock<fs::File> {
-    turn(FlockArg::LockShared)
-}
-
-/// Other tests may be in threads and in processes of their own.
-fn turn(of: FlockArg) -> Flock<fs::File> {
-    // A directory that is there anyway: tests leave nothing behind.
-    let lock = fs::File::open(env::temp_dir()).unwrap();
-    Flock::lock(lock, of).unwrap()
 }
 
 /// Reads the journal of a daemon that had this directory.

@@ -22,10 +22,10 @@ use hookjail::{
     pb,
     testing::journal::{read::JournalReader, verify::verify_journal},
 };
-use nix::fcntl::{AT_FDCWD, Flock, RenameFlags, renameat2};
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use tempfile::TempDir;
 
-use crate::support::{Daemon, among_others, directory, program, sh};
+use crate::support::{Daemon, directory, program, sh};
 
 /// How long anything may take that does not depend on a hook's own time. Hooks that must be killed sleep far longer.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -176,7 +176,6 @@ pub(crate) fn records(home: &Path) -> Vec<serde_json::Value> {
 #[derive(Debug)]
 pub(crate) struct CommandLine {
     directory: TempDir,
-    _among_others: Flock<fs::File>,
 }
 
 impl CommandLine {
@@ -189,10 +188,7 @@ impl CommandLine {
             root.join("run"),
         );
         fs::write(root.join("hookjail.toml"), config).unwrap();
-        Self {
-            directory,
-            _among_others: among_others(),
-        }
+        Self { directory }
     }
 
     pub(crate) fn path(&self) -> &Path {

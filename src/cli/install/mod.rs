@@ -268,7 +268,7 @@ impl InstallArgs {
             )),
             Action::Approve(_)
             | Action::Builtin(_)
-            | Action::Git(_)
+            | Action::Query(_)
             | Action::Log(_)
             | Action::Save(_)
             | Action::Template(_)

@@ -10,10 +10,9 @@ use serde_json::{Map, Value, json, value::RawValue};
 use super::{
     BlockedBy, CommandStyle, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json,
     Point, Runtime, Scheduling, Skip, Stop, Verdict,
-    adopt::{Adapter, base_coats},
+    adopt::base_coats,
     entry::Key,
     envelope::known,
-    hook_file::HookFile,
     members::{Fault, Members, is_null, number, text, texts},
     stdin,
 };
@@ -151,29 +150,22 @@ const fn point(name: &'static str) -> Point {
 }
 
 const FACTS: Facts = Facts {
+    adapter: Some(&Basecoat),
     contract: "basecoat",
+    hook_file: Some(&Basecoat),
     keys: &KEYS,
-    other_points: None,
-    output_cap: None,
+    last_points: &["SessionEnd"],
     points: &POINTS,
+    priority: PRIORITY,
+    // Returns the session's members in events of any runtime, as its hooks are for all.
+    session: &["sessionId", "session_id"],
     version: "basecoat/1",
+    ..Facts::NONE
 };
 
 impl Runtime for Basecoat {
     fn facts(&self) -> &'static Facts {
         &FACTS
-    }
-
-    fn adapter(&self) -> Option<&'static dyn Adapter> {
-        Some(&Self)
-    }
-
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self)
-    }
-
-    fn last_points(&self) -> &'static [&'static str] {
-        &["SessionEnd"]
     }
 
     /// Converts a point from any runtime's spelling, as its hooks are for all.
@@ -188,11 +180,6 @@ impl Runtime for Basecoat {
             profile: "strict",
             timeout: Some(Duration::from_secs(3)),
         }
-    }
-
-    /// Returns the session's members in events of any runtime, as its hooks are for all.
-    fn session(&self) -> &'static [&'static str] {
-        &["sessionId", "session_id"]
     }
 
     fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {
@@ -254,10 +241,6 @@ impl Runtime for Basecoat {
 
     fn scheduling(&self, _point: &str) -> Scheduling {
         Scheduling::PriorityUntilBlock
-    }
-
-    fn priority(&self) -> f64 {
-        PRIORITY
     }
 
     /// Passes the payload of `modify` to the next hook. It becomes `tool.input` and `tool.output`, wherever the tool

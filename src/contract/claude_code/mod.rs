@@ -10,11 +10,9 @@ use bytes::Bytes;
 use super::{
     BlockedBy, Decision, Defaults, End, Envelope, Equality, Facts, Folded, Json, Matcher, Point,
     Runtime, Scheduling, Skip, Stop, Subject, Verdict,
-    adopt::Adapter,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, broke, failure, refused, said, settled, silent, stop_of},
-    hook_file::HookFile,
     merge::{INTERRUPT, decide, halt, hand_on, merged, stop, weight},
     stdin, tighten,
 };
@@ -107,34 +105,24 @@ const fn point(name: &'static str, stop: Stop) -> Point {
 }
 
 const FACTS: Facts = Facts {
+    adapter: Some(&ClaudeCode),
     contract: "claude_code",
+    equality: Equality::ButForTime,
+    expands_words: true,
+    hook_file: Some(&ClaudeCode),
     keys: &KEYS,
+    last_points: &["SessionEnd"],
     // New events come with nearly every release; an exit 2 at one of them must not be lost.
     other_points: Some(Stop::Operation),
-    output_cap: None,
     points: &POINTS,
+    shared_points: &[("OnError", "PostToolUseFailure")],
     version: "claude_code/2026-10",
+    ..Facts::NONE
 };
 
 impl Runtime for ClaudeCode {
     fn facts(&self) -> &'static Facts {
         &FACTS
-    }
-
-    fn adapter(&self) -> Option<&'static dyn Adapter> {
-        Some(&Self)
-    }
-
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self)
-    }
-
-    fn last_points(&self) -> &'static [&'static str] {
-        &["SessionEnd"]
-    }
-
-    fn expands_words(&self) -> bool {
-        true
     }
 
     /// Parses a matcher: a list of plain names, or a pattern.
@@ -147,10 +135,6 @@ impl Runtime for ClaudeCode {
 
     fn filter(&self, rule: &str) -> Option<Filter> {
         Filter::parse(rule)
-    }
-
-    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
-        &[("OnError", "PostToolUseFailure")]
     }
 
     fn defaults(&self, point: &str) -> Defaults {
@@ -230,10 +214,6 @@ impl Runtime for ClaudeCode {
             "UserPromptExpansion" => Subject::Member(&["command_name"]),
             _ => Subject::Tool,
         }
-    }
-
-    fn equality(&self) -> Equality {
-        Equality::ButForTime
     }
 
     fn scheduling(&self, _point: &str) -> Scheduling {

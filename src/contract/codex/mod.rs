@@ -11,11 +11,9 @@ use serde_json::Value;
 use super::{
     BlockedBy, Decision, Defaults, End, Envelope, Facts, Folded, Matcher, Point, Runtime,
     Scheduling, Skip, Stop, Subject, Verdict,
-    adopt::Adapter,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, refused, said, silent, stop_of},
-    hook_file::HookFile,
     merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
     stdin,
 };
@@ -81,29 +79,19 @@ const fn point(name: &'static str, stop: Stop) -> Point {
 }
 
 const FACTS: Facts = Facts {
+    adapter: Some(&Codex),
     contract: "codex",
+    hook_file: Some(&Codex),
     keys: &KEYS,
-    other_points: None,
-    output_cap: None,
+    last_points: &["SessionEnd"],
     points: &POINTS,
     version: "codex/2026",
+    ..Facts::NONE
 };
 
 impl Runtime for Codex {
     fn facts(&self) -> &'static Facts {
         &FACTS
-    }
-
-    fn adapter(&self) -> Option<&'static dyn Adapter> {
-        Some(&Self)
-    }
-
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self)
-    }
-
-    fn last_points(&self) -> &'static [&'static str] {
-        &["SessionEnd"]
     }
 
     /// Parses a matcher: a list of plain names, or a pattern.

@@ -12,11 +12,9 @@ use serde_json::json;
 use super::{
     BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json, Matcher, Point,
     Runtime, Skip, Stop, Subject, Verdict,
-    adopt::Adapter,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, complaint, failure, printed, refused, settled, silent, stop_of},
-    hook_file::HookFile,
     members::{Members, text},
     merge::{INTERRUPT, decide, hand_on, merged, stop, strength},
     stdin,
@@ -110,12 +108,25 @@ const fn point(name: &'static str, stop: Stop) -> Point {
 }
 
 const FACTS: Facts = Facts {
+    adapter: Some(&Copilot),
     contract: "copilot",
+    hook_file: Some(&Copilot),
     keys: &KEYS,
-    other_points: None,
+    last_points: &["SessionEnd", "sessionEnd"],
     output_cap: Some(OUTPUT_CAP),
     points: &POINTS,
+    // Returns the members of the session, which has two names like every point.
+    session: &["sessionId", "session_id"],
+    shared_points: &[
+        ("SessionStart", "sessionStart"),
+        ("SessionEnd", "sessionEnd"),
+        ("PreToolUse", "preToolUse"),
+        ("PostToolUse", "postToolUse"),
+        ("PreCompact", "preCompact"),
+        ("OnError", "errorOccurred"),
+    ],
     version: "copilot/2026",
+    ..Facts::NONE
 };
 
 impl Runtime for Copilot {
@@ -123,40 +134,12 @@ impl Runtime for Copilot {
         &FACTS
     }
 
-    fn adapter(&self) -> Option<&'static dyn Adapter> {
-        Some(&Self)
-    }
-
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self)
-    }
-
-    fn last_points(&self) -> &'static [&'static str] {
-        &["SessionEnd", "sessionEnd"]
-    }
-
     fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
         Matcher::whole(text)
     }
 
-    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            ("SessionStart", "sessionStart"),
-            ("SessionEnd", "sessionEnd"),
-            ("PreToolUse", "preToolUse"),
-            ("PostToolUse", "postToolUse"),
-            ("PreCompact", "preCompact"),
-            ("OnError", "errorOccurred"),
-        ]
-    }
-
     fn defaults(&self, _point: &str) -> Defaults {
         Defaults::shell("/bin/bash", "-c", TIMEOUT)
-    }
-
-    /// Returns the members of the session, which has two names like every point.
-    fn session(&self) -> &'static [&'static str] {
-        &["sessionId", "session_id"]
     }
 
     fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {

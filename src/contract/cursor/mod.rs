@@ -8,11 +8,9 @@ use bytes::Bytes;
 use super::{
     BlockedBy, CommandStyle, Decision, Defaults, End, Envelope, Facts, Folded, Json, Matcher,
     Point, Runtime, Skip, Stop, Subject, Verdict,
-    adopt::Adapter,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, broke, refused, said, settled, silent, stop_of},
-    hook_file::HookFile,
     merge::{decide, hand_on, merged, stop, strength},
     stdin,
 };
@@ -66,12 +64,23 @@ const fn point(name: &'static str, stop: Stop) -> Point {
 }
 
 const FACTS: Facts = Facts {
+    adapter: Some(&Cursor),
     contract: "cursor",
+    hook_file: Some(&Cursor),
     keys: &KEYS,
-    other_points: None,
-    output_cap: None,
+    last_points: &["sessionEnd"],
     points: &POINTS,
+    session: &["conversation_id", "session_id"],
+    shared_points: &[
+        ("SessionStart", "sessionStart"),
+        ("SessionEnd", "sessionEnd"),
+        ("PreToolUse", "preToolUse"),
+        ("PostToolUse", "postToolUse"),
+        ("PreCompact", "preCompact"),
+        ("OnError", "postToolUseFailure"),
+    ],
     version: "cursor/2026",
+    ..Facts::NONE
 };
 
 impl Runtime for Cursor {
@@ -79,31 +88,8 @@ impl Runtime for Cursor {
         &FACTS
     }
 
-    fn adapter(&self) -> Option<&'static dyn Adapter> {
-        Some(&Self)
-    }
-
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self)
-    }
-
-    fn last_points(&self) -> &'static [&'static str] {
-        &["sessionEnd"]
-    }
-
     fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
         Matcher::pattern(text)
-    }
-
-    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            ("SessionStart", "sessionStart"),
-            ("SessionEnd", "sessionEnd"),
-            ("PreToolUse", "preToolUse"),
-            ("PostToolUse", "postToolUse"),
-            ("PreCompact", "preCompact"),
-            ("OnError", "postToolUseFailure"),
-        ]
     }
 
     /// Returns the defaults; the runtime's timeout is not published.
@@ -116,10 +102,6 @@ impl Runtime for Cursor {
             profile: "workspace-ro",
             timeout: None,
         }
-    }
-
-    fn session(&self) -> &'static [&'static str] {
-        &["conversation_id", "session_id"]
     }
 
     fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {

@@ -1,24 +1,20 @@
-//! docker-agent's supported built-in hooks, by name and arguments. The code that has the event and the workspace runs
-//! them.
+//! docker-agent's supported built-in hooks that are functions of the event, by name and arguments.
 
 use std::num::NonZeroU64;
 
-use crate::{contract::plain, model::InvalidField};
-
-/// The maximum number of files in an entry.
-const FILES: usize = 16;
+use crate::{
+    contract::{
+        Action,
+        docker_agent::query::{Look, Query, without_arguments},
+    },
+    model::InvalidField,
+};
 
 /// A built-in hook that needs no process, with its arguments.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Builtin {
     /// Adds the date to the model's context.
     AddDate,
-    /// Adds a listing of the working directory to the model's context.
-    AddDirectoryListing,
-    /// Adds the working directory and system to the model's context.
-    AddEnvironmentInfo,
-    /// Adds the content of files to the model's context.
-    AddPromptFiles(Vec<String>),
     /// Adds the user's and the host's name to the model's context.
     AddUserInfo,
     /// Truncates tool results that are too long for a conversation.
@@ -64,9 +60,6 @@ impl Builtin {
     pub fn parse(name: &str, args: &[String]) -> Result<Self, InvalidField> {
         let builtin = match name {
             "add_date" => Self::AddDate,
-            "add_directory_listing" => Self::AddDirectoryListing,
-            "add_environment_info" => Self::AddEnvironmentInfo,
-            "add_prompt_files" => return names(args).map(Self::AddPromptFiles),
             "add_user_info" => Self::AddUserInfo,
             "limit_large_tool_results" => Self::LimitLargeToolResults,
             "max_iterations" => return limit(args).map(Self::MaxIterations),
@@ -74,20 +67,13 @@ impl Builtin {
             "safer_shell" => Self::SaferShell,
             _ => return Err(not_served(name)),
         };
-        if args.is_empty() {
-            return Ok(builtin);
-        }
-        let problem = format!("must be empty: `{name}` takes no arguments");
-        Err(InvalidField::new("args", problem))
+        without_arguments(builtin, name, args)
     }
 
     /// Returns its name.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::AddDate => "add_date",
-            Self::AddDirectoryListing => "add_directory_listing",
-            Self::AddEnvironmentInfo => "add_environment_info",
-            Self::AddPromptFiles(_) => "add_prompt_files",
             Self::AddUserInfo => "add_user_info",
             Self::LimitLargeToolResults => "limit_large_tool_results",
             Self::MaxIterations(_) => "max_iterations",
@@ -99,11 +85,8 @@ impl Builtin {
     /// Returns its arguments.
     pub fn args(&self) -> Vec<String> {
         match self {
-            Self::AddPromptFiles(names) => names.clone(),
             Self::MaxIterations(limit) => vec![limit.to_string()],
             Self::AddDate
-            | Self::AddDirectoryListing
-            | Self::AddEnvironmentInfo
             | Self::AddUserInfo
             | Self::LimitLargeToolResults
             | Self::RedactSecrets
@@ -114,10 +97,8 @@ impl Builtin {
     /// Returns the points at which it does something.
     pub const fn points(&self) -> &'static [&'static str] {
         match self {
-            Self::AddDate | Self::AddPromptFiles(_) => &["turn_start"],
-            Self::AddDirectoryListing | Self::AddEnvironmentInfo | Self::AddUserInfo => {
-                &["session_start"]
-            }
+            Self::AddDate => &["turn_start"],
+            Self::AddUserInfo => &["session_start"],
             Self::LimitLargeToolResults => &["tool_response_transform", "session_end"],
             Self::MaxIterations(_) => &["before_llm_call"],
             Self::RedactSecrets => &[
@@ -135,20 +116,9 @@ impl Builtin {
         matches!(self, Self::SaferShell)
     }
 
-    /// Returns whether it keeps files of its own.
-    pub const fn keeps(&self) -> bool {
-        matches!(self, Self::LimitLargeToolResults)
-    }
-
-    /// Returns whether it reads files or queries the system, which may take time.
-    pub const fn looks(&self) -> bool {
-        matches!(
-            self,
-            Self::AddDirectoryListing
-                | Self::AddEnvironmentInfo
-                | Self::AddPromptFiles(_)
-                | Self::AddUserInfo
-        )
+    /// Returns whether it waits for the system: for files of its own, or for the database of users.
+    pub const fn waits(&self) -> bool {
+        matches!(self, Self::AddUserInfo | Self::LimitLargeToolResults)
     }
 }
 
@@ -164,51 +134,31 @@ fn limit(args: &[String]) -> Result<NonZeroU64, InvalidField> {
     limit.ok_or_else(|| InvalidField::new("args", problem))
 }
 
-/// Reads the arguments: the files' names.
-fn names(args: &[String]) -> Result<Vec<String>, InvalidField> {
-    let wrong = |problem: String| Err(InvalidField::new("args", problem));
-    if args.is_empty() || args.len() > FILES {
-        return wrong(format!(
-            "must name the files that `add_prompt_files` reads, 1 to {FILES} of them"
-        ));
-    }
-    for name in args {
-        let dots = |part: &str| matches!(part, "" | "." | "..");
-        if name.starts_with("--") {
-            return wrong(format!("hold `{name}`: no option is served, only names"));
-        }
-        if name.contains(char::is_control) || name.split('/').any(dots) {
-            let name = plain(name, &[]);
-            return wrong(format!(
-                "hold `{name}`, which is no name of a file, or path of one below the working directory"
-            ));
-        }
-    }
-    Ok(args.to_vec())
-}
-
 /// Returns the hooks of an agent's or toolset's flag, each with its point. It is `None` for a flag without a supported
 /// hook. The result limit, which is always on, has its own name, and comes after `redact_secrets`: each reads the
 /// rewrites of the one before it.
-pub(crate) fn shorthand(flag: &str) -> Option<Vec<(&'static str, Builtin)>> {
-    let (builtin, points): (_, &[_]) = match flag {
-        "add_date" => (Builtin::AddDate, &["turn_start"]),
-        "add_environment_info" => (Builtin::AddEnvironmentInfo, &["session_start"]),
+pub(crate) fn shorthand(flag: &str) -> Option<Vec<(&'static str, Action)>> {
+    let (action, points): (_, &[_]) = match flag {
+        "add_date" => (Action::Builtin(Builtin::AddDate), &["turn_start"]),
+        "add_environment_info" => (
+            Action::Query(Query::Look(Look::Environment)),
+            &["session_start"],
+        ),
         "limit_large_tool_results" => (
-            Builtin::LimitLargeToolResults,
+            Action::Builtin(Builtin::LimitLargeToolResults),
             &["tool_response_transform", "session_end"],
         ),
         "redact_secrets" => (
-            Builtin::RedactSecrets,
+            Action::Builtin(Builtin::RedactSecrets),
             &["pre_tool_use", "before_llm_call", "tool_response_transform"],
         ),
-        "safer" => (Builtin::SaferShell, &["pre_tool_use"]),
+        "safer" => (Action::Builtin(Builtin::SaferShell), &["pre_tool_use"]),
         _ => return None,
     };
     Some(
         points
             .iter()
-            .map(|point| (*point, builtin.clone()))
+            .map(|point| (*point, action.clone()))
             .collect(),
     )
 }

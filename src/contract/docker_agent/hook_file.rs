@@ -1,10 +1,7 @@
 //! docker-agent: the map `hooks:` of an agent file in YAML. It is for all agents or below one of them. Tool events hold
 //! groups with a matcher, the others flat lists.
 
-use super::{
-    DockerAgent,
-    builtin::{Builtin, shorthand},
-};
+use super::{DockerAgent, builtin::shorthand};
 use crate::contract::{
     Entry, Mode,
     hook_file::{
@@ -96,8 +93,8 @@ fn read(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), ReadError> {
 fn warn_of_both(file: &mut Gathered<'_>, agent: &Item<'_>, owner: &Owner) {
     let hooks = &file.read.hooks;
     let is_flag = |hook: &Registered| {
-        let is_named = |builtin: &Builtin| hook.name == builtin.name() && hook.owner == *owner;
-        matches!(&hook.action, Action::Builtin(builtin) if is_named(builtin))
+        let builtin = hook.action.as_builtin();
+        builtin.is_some_and(|(name, ..)| hook.name == name) && hook.owner == *owner
     };
     let is_entry_of = |entry: &Registered, flag: &Registered| {
         (&entry.action, &entry.point) == (&flag.action, &flag.point)
@@ -135,8 +132,8 @@ fn flags(file: &mut Gathered<'_>, agent: &Item<'_>, owner: &Owner) -> Result<(),
     }
     set.push("limit_large_tool_results");
     for flag in set {
-        for (point, builtin) in shorthand(flag).into_iter().flatten() {
-            of_flag(file, agent, owner, flag, point, builtin);
+        for (point, action) in shorthand(flag).into_iter().flatten() {
+            of_flag(file, agent, owner, flag, point, action);
         }
     }
     prompt_files(file, agent, owner)
@@ -153,8 +150,8 @@ fn prompt_files(file: &mut Gathered<'_>, agent: &Item<'_>, owner: &Owner) -> Res
     if names.is_empty() {
         return Ok(());
     }
-    match Builtin::parse(FLAG, &names) {
-        Ok(builtin) => of_flag(file, agent, owner, FLAG, "turn_start", builtin),
+    match Action::builtin(FLAG, &names) {
+        Ok(action) => of_flag(file, agent, owner, FLAG, "turn_start", action),
         Err(error) => {
             let problem = format!(
                 "`{FLAG}` is left to the runtime: its names {}",
@@ -172,10 +169,10 @@ fn of_flag(
     owner: &Owner,
     flag: &str,
     point: &str,
-    builtin: Builtin,
+    action: Action,
 ) {
-    let preempt = builtin.preempts();
-    let hook = file.hook(agent, point, Action::Builtin(builtin));
+    let preempt = matches!(&action, Action::Builtin(builtin) if builtin.preempts());
+    let hook = file.hook(agent, point, action);
     file.push(Registered {
         entry: Entry {
             preempt,

@@ -11,17 +11,16 @@ use serde_json::{Value, json, value::RawValue};
 use super::{
     BlockedBy, ContractEvent, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Folded,
     Json, Lifetime, Matcher, Members, OnError, Point, Runtime, Scheduling, Skip, Stop, Subject,
-    Verdict, adopt::Adapter, entry::Key, envelope::known, hook_file::HookFile, members::is_null,
-    patch::over_input, stdin, text,
+    Verdict, entry::Key, envelope::known, members::is_null, patch::over_input, stdin, text,
 };
 use crate::model::{Event, InvalidField};
 
 mod adapter;
 pub(super) mod builtin;
 mod fold;
-pub(super) mod git;
 mod hook_file;
 mod output;
+pub(super) mod query;
 
 /// The two types of hook whose ends are read.
 pub(super) enum DockerAgent {
@@ -90,29 +89,29 @@ const fn point(name: &'static str, stop: Stop) -> Point {
 }
 
 const FACTS: Facts = Facts {
+    adapter: Some(&DockerAgent::Command),
     contract: CONTRACT,
+    equality: Equality::Whole,
+    hook_file: Some(&DockerAgent::Command),
     keys: &KEYS,
-    other_points: None,
-    output_cap: None,
+    last_points: &["session_end", "turn_end"],
     points: &POINTS,
+    shared_points: &[
+        ("SessionStart", "session_start"),
+        ("SessionEnd", "session_end"),
+        ("PreToolUse", "pre_tool_use"),
+        ("PostToolUse", "post_tool_use"),
+        ("PreCompact", "pre_compact"),
+        ("PostCompact", "after_compaction"),
+        ("OnError", "on_error"),
+    ],
     version: "docker_agent/seed+c",
+    ..Facts::NONE
 };
 
 impl Runtime for DockerAgent {
     fn facts(&self) -> &'static Facts {
         &FACTS
-    }
-
-    fn adapter(&self) -> Option<&'static dyn Adapter> {
-        Some(&Self::Command)
-    }
-
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self::Command)
-    }
-
-    fn last_points(&self) -> &'static [&'static str] {
-        &["session_end", "turn_end"]
     }
 
     fn has_builtins(&self) -> bool {
@@ -121,18 +120,6 @@ impl Runtime for DockerAgent {
 
     fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
         Matcher::whole(text)
-    }
-
-    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            ("SessionStart", "session_start"),
-            ("SessionEnd", "session_end"),
-            ("PreToolUse", "pre_tool_use"),
-            ("PostToolUse", "post_tool_use"),
-            ("PreCompact", "pre_compact"),
-            ("PostCompact", "after_compaction"),
-            ("OnError", "on_error"),
-        ]
     }
 
     fn modes(&self) -> &'static [&'static str] {
@@ -187,10 +174,6 @@ impl Runtime for DockerAgent {
 
     fn interpret(&self, end: &End<'_>) -> Verdict {
         self.said(end).unwrap_or_else(|fault| failed(end, &fault))
-    }
-
-    fn equality(&self) -> Equality {
-        Equality::Whole
     }
 
     fn context_lifetime(&self, point: &str) -> Option<Lifetime> {
@@ -282,7 +265,9 @@ impl DockerAgent {
             ));
         }
         if let (Some(report), EndKind::Exited(code)) = (end.entry.report, end.kind) {
-            return Ok(report.verdict(code, end.stdout));
+            return report
+                .verdict(code, end.stdout)
+                .ok_or_else(|| Fault::new(Skip::InvalidJson, how(end)));
         }
         match (self, end.kind, end.kind.failure()) {
             (Self::Command, EndKind::Exited(2), _) => Ok(exit_2(end)),

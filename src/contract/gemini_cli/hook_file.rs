@@ -70,7 +70,7 @@ fn leave_out_disabled(file: &mut Gathered<'_>, root: &Item<'_>) -> Result<(), Re
         Action::Approve(_)
         | Action::Builtin(_)
         | Action::Command(Command::Argv(_))
-        | Action::Git(_)
+        | Action::Query(_)
         | Action::Http(_)
         | Action::Log(_)
         | Action::Save(_)

@@ -11,11 +11,9 @@ use serde_json::json;
 use super::{
     BlockedBy, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Folded, Json, Matcher,
     Point, Runtime, Scheduling, Skip, Stop, Subject, Verdict,
-    adopt::Adapter,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, complaint, refused, said, settled, silent, stop_of},
-    hook_file::HookFile,
     members::{self, Members},
     merge::{decide, halt, hand_on, join_reasons, merged, stop, weight},
     patch::{over_input, over_member, patched},
@@ -64,12 +62,20 @@ const fn point(name: &'static str, stop: Stop) -> Point {
 }
 
 const FACTS: Facts = Facts {
+    adapter: Some(&GeminiCli),
     contract: "gemini_cli",
+    equality: Equality::ButForTime,
+    hook_file: Some(&GeminiCli),
     keys: &KEYS,
-    other_points: None,
-    output_cap: None,
+    last_points: &["SessionEnd"],
     points: &POINTS,
+    shared_points: &[
+        ("PreToolUse", "BeforeTool"),
+        ("PostToolUse", "AfterTool"),
+        ("PreCompact", "PreCompress"),
+    ],
     version: "gemini_cli/2026",
+    ..Facts::NONE
 };
 
 impl Runtime for GeminiCli {
@@ -77,31 +83,11 @@ impl Runtime for GeminiCli {
         &FACTS
     }
 
-    fn adapter(&self) -> Option<&'static dyn Adapter> {
-        Some(&Self)
-    }
-
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self)
-    }
-
-    fn last_points(&self) -> &'static [&'static str] {
-        &["SessionEnd"]
-    }
-
     fn matcher(&self, subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
         if subject != Subject::Tool {
             return Ok(Matcher::names(text, &[]));
         }
         Matcher::pattern(text)
-    }
-
-    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            ("PreToolUse", "BeforeTool"),
-            ("PostToolUse", "AfterTool"),
-            ("PreCompact", "PreCompress"),
-        ]
     }
 
     fn defaults(&self, _point: &str) -> Defaults {
@@ -146,10 +132,6 @@ impl Runtime for GeminiCli {
             "SessionStart" => Subject::Member(&["source"]),
             _ => Subject::Nothing,
         }
-    }
-
-    fn equality(&self) -> Equality {
-        Equality::ButForTime
     }
 
     /// Returns the default scheduling; a group may be sequential: [`super::Entry::in_turn`].

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
 use crate::{
-    contract::{Builtin, Entry, Filter, Log, Matcher, Mode, Post, Question, Save, Template},
-    model::{Command, ProfileName},
+    contract::{Builtin, Entry, Filter, Log, Matcher, Mode, Post, Query, Save, Template},
+    model::{Command, InvalidField, ProfileName},
 };
 
 /// A hook that runs at its lifecycle point.
@@ -54,12 +54,12 @@ pub struct Registered {
 pub enum Action {
     /// Asks the operator for approval of the tool call, for at most this long.
     Approve(Duration),
-    /// Runs a runtime's built-in hook, in this process.
+    /// Runs a runtime's built-in hook that is a function of the event, in this process.
     Builtin(Builtin),
     /// Runs a command.
     Command(Command),
-    /// Runs a runtime's built-in hook that queries git.
-    Git(Question),
+    /// Runs a runtime's built-in hook as a command.
+    Query(Query),
     /// Posts the event to a URL.
     Http(Box<Post>),
     /// Writes a line of the daemon's log.
@@ -70,6 +70,50 @@ pub enum Action {
     Template(Template),
     /// Not supported, for this reason.
     Unsupported(String),
+}
+
+impl Action {
+    /// Parses the name and arguments of one of a runtime's own.
+    ///
+    /// # Errors
+    ///
+    /// Names one that is not served and says why, and arguments that it does not take.
+    pub fn builtin(name: &str, args: &[String]) -> Result<Self, InvalidField> {
+        match Query::parse(name, args) {
+            Some(query) => query.map(Self::Query),
+            None => Builtin::parse(name, args).map(Self::Builtin),
+        }
+    }
+
+    /// Returns name and arguments of a built-in hook, with its points.
+    pub fn as_builtin(&self) -> Option<(&'static str, Vec<String>, Vec<&'static str>)> {
+        match self {
+            Self::Builtin(own) => Some((own.name(), own.args(), own.points().to_vec())),
+            Self::Query(own) => Some((own.name(), own.args(), vec![own.point()])),
+            Self::Approve(_)
+            | Self::Command(_)
+            | Self::Http(_)
+            | Self::Log(_)
+            | Self::Save(_)
+            | Self::Template(_)
+            | Self::Unsupported(_) => None,
+        }
+    }
+
+    /// Returns the words of a built-in hook that is a command.
+    pub fn query_argv(&self) -> Option<Vec<String>> {
+        match self {
+            Self::Query(query) => Some(query.argv()),
+            Self::Approve(_)
+            | Self::Builtin(_)
+            | Self::Command(_)
+            | Self::Http(_)
+            | Self::Log(_)
+            | Self::Save(_)
+            | Self::Template(_)
+            | Self::Unsupported(_) => None,
+        }
+    }
 }
 
 /// Owner of a hook.

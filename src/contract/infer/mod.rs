@@ -10,9 +10,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
     ContractEvent, Defaults, End, EndKind, Envelope, Facts, Point, Runtime, Skip, Stop, Verdict,
-    adopt::Adapter,
     entry::{AgentMode, Key},
-    hook_file::HookFile,
     members::Members,
 };
 use crate::model::{Event, InvalidField};
@@ -56,42 +54,26 @@ const fn point(name: &'static str) -> Point {
 }
 
 const FACTS: Facts = Facts {
+    adapter: Some(&Infer),
     contract: "infer",
+    has_lists: true,
+    hook_file: Some(&Infer),
     keys: &KEYS,
-    other_points: None,
-    output_cap: None,
+    last_points: &["post_session"],
     points: &POINTS,
+    shared_points: &[
+        ("SessionStart", "pre_session"),
+        ("SessionEnd", "post_session"),
+        ("PreToolUse", "pre_tool"),
+        ("PostToolUse", "post_tool"),
+    ],
     version: "infer/0.179",
+    ..Facts::NONE
 };
 
 impl Runtime for Infer {
     fn facts(&self) -> &'static Facts {
         &FACTS
-    }
-
-    fn adapter(&self) -> Option<&'static dyn Adapter> {
-        Some(&Self)
-    }
-
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self)
-    }
-
-    fn last_points(&self) -> &'static [&'static str] {
-        &["post_session"]
-    }
-
-    fn has_lists(&self) -> bool {
-        true
-    }
-
-    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            ("SessionStart", "pre_session"),
-            ("SessionEnd", "post_session"),
-            ("PreToolUse", "pre_tool"),
-            ("PostToolUse", "post_tool"),
-        ]
     }
 
     fn defaults(&self, _point: &str) -> Defaults {

@@ -114,7 +114,7 @@ fn hook(
         Action::Command(_) => &["timeoutMs"],
         Action::Approve(_)
         | Action::Builtin(_)
-        | Action::Git(_)
+        | Action::Query(_)
         | Action::Http(_)
         | Action::Log(_)
         | Action::Save(_)

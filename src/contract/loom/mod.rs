@@ -11,9 +11,7 @@ use serde_json::json;
 use super::{
     BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Lifetime, Matcher, Point,
     Reminder, ReminderKind, Runtime, Scheduling, Stop, Subject, Verdict,
-    adopt::Adapter,
     entry::Key,
-    hook_file::HookFile,
     members::{Fault, Members, boolean, text},
     stdin,
 };
@@ -55,12 +53,22 @@ const fn point(name: &'static str, stop: Stop) -> Point {
 }
 
 const FACTS: Facts = Facts {
+    adapter: Some(&Loom),
     contract: "loom",
+    hook_file: Some(&Loom),
     keys: &KEYS,
-    other_points: None,
-    output_cap: None,
+    last_points: &["session.end"],
     points: &POINTS,
+    session: &["sessionId"],
+    shared_points: &[
+        ("SessionStart", "session.start"),
+        ("SessionEnd", "session.end"),
+        ("PreToolUse", "tool.pre"),
+        ("PostToolUse", "tool.post"),
+        ("OnError", "error"),
+    ],
     version: "loom/2026-07",
+    ..Facts::NONE
 };
 
 impl Runtime for Loom {
@@ -68,38 +76,12 @@ impl Runtime for Loom {
         &FACTS
     }
 
-    fn adapter(&self) -> Option<&'static dyn Adapter> {
-        Some(&Self)
-    }
-
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self)
-    }
-
-    fn last_points(&self) -> &'static [&'static str] {
-        &["session.end"]
-    }
-
     fn matcher(&self, _subject: Subject, text: &str) -> Result<Matcher, InvalidField> {
         Matcher::globs(text)
     }
 
-    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            ("SessionStart", "session.start"),
-            ("SessionEnd", "session.end"),
-            ("PreToolUse", "tool.pre"),
-            ("PostToolUse", "tool.post"),
-            ("OnError", "error"),
-        ]
-    }
-
     fn defaults(&self, _point: &str) -> Defaults {
         Defaults::shell("/bin/sh", "-c", TIMEOUT)
-    }
-
-    fn session(&self) -> &'static [&'static str] {
-        &["sessionId"]
     }
 
     fn stdin(&self, event: &Event, envelope: &Envelope) -> Result<Bytes, InvalidField> {

@@ -9,11 +9,11 @@ pub(super) struct Observe;
 
 const FACTS: Facts = Facts {
     contract: "observe",
-    keys: &[],
     other_points: Some(Stop::Nothing),
-    output_cap: None,
-    points: &[],
+    // Returns none: an event is not interpreted.
+    session: &[],
     version: "observe/1",
+    ..Facts::NONE
 };
 
 impl Runtime for Observe {
@@ -27,11 +27,6 @@ impl Runtime for Observe {
             profile: "strict",
             timeout: None,
         }
-    }
-
-    /// Returns none: an event is not interpreted.
-    fn session(&self) -> &'static [&'static str] {
-        &[]
     }
 
     fn stdin(&self, event: &Event, _envelope: &Envelope) -> Result<Bytes, InvalidField> {

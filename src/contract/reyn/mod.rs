@@ -11,9 +11,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 use super::{
     CommandStyle, ContractEvent, Defaults, End, EndKind, Envelope, Facts, OwnConsent, Point,
     Runtime, Skip, Stop, Verdict,
-    adopt::Adapter,
     entry::Key,
-    hook_file::HookFile,
     members::{Fault, Members},
     stdin, verdict,
 };
@@ -73,52 +71,32 @@ const EXECUTED: &str = "hook_shell_executed";
 const OUTPUT_CAP: usize = 10 * 1024 * 1024;
 
 const FACTS: Facts = Facts {
+    adapter: Some(&Reyn::Push),
     contract: CONTRACT,
+    has_templates: true,
+    hook_file: Some(&Reyn::Push),
     keys: &KEYS,
+    last_points: &["session_end", "turn_end"],
+    opens_turns: true,
     other_points: Some(Stop::Nothing),
     output_cap: Some(OUTPUT_CAP),
+    own_consent: Some(OwnConsent {
+        accept: "REYN_ACCEPT_HOOKS",
+        allowlist: "REYN_SHELL_HOOKS_ALLOWLIST",
+        usual: ".reyn/shell-hooks-allowlist.json",
+    }),
     points: &POINTS,
+    shared_points: &[
+        ("SessionStart", "session_start"),
+        ("SessionEnd", "session_end"),
+    ],
     version: "reyn/2026-06",
+    ..Facts::NONE
 };
 
 impl Runtime for Reyn {
     fn facts(&self) -> &'static Facts {
         &FACTS
-    }
-
-    fn adapter(&self) -> Option<&'static dyn Adapter> {
-        Some(&Self::Push)
-    }
-
-    fn hook_file(&self) -> Option<&'static dyn HookFile> {
-        Some(&Self::Push)
-    }
-
-    fn last_points(&self) -> &'static [&'static str] {
-        &["session_end", "turn_end"]
-    }
-
-    fn opens_turns(&self) -> bool {
-        true
-    }
-
-    fn has_templates(&self) -> bool {
-        true
-    }
-
-    fn own_consent(&self) -> Option<OwnConsent> {
-        Some(OwnConsent {
-            accept: "REYN_ACCEPT_HOOKS",
-            allowlist: "REYN_SHELL_HOOKS_ALLOWLIST",
-            usual: ".reyn/shell-hooks-allowlist.json",
-        })
-    }
-
-    fn shared_points(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            ("SessionStart", "session_start"),
-            ("SessionEnd", "session_end"),
-        ]
     }
 
     fn modes(&self) -> &'static [&'static str] {

@@ -1,10 +1,7 @@
 //! `add_directory_listing`: adds a listing of the working directory at the start of a session.
 
-use super::warning;
-use crate::{
-    contract::{Verdict, plain},
-    workspace::{Named, Opened},
-};
+use super::findings::{Named, Place};
+use crate::contract::{Findings, plain};
 
 /// The maximum number of listed entries.
 const NAMED: usize = 100;
@@ -13,19 +10,22 @@ const NAMED: usize = 100;
 const SEEN: usize = 10_000;
 
 /// Names the first of its visible entries in their order. Nothing in a name can look like another line.
-pub(super) fn verdict(directory: &Opened) -> Verdict {
-    let (mut entries, more) = match directory.list(SEEN) {
+pub(super) fn findings(place: &Place) -> Findings {
+    let (mut entries, more) = match place.list(SEEN) {
         Ok(listed) => listed,
         Err(error) => {
             let what = "`add_directory_listing` lists nothing: the directory cannot be read";
-            return warning(format!("{what}: {error}"));
+            return Findings {
+                warnings: vec![format!("{what}: {error}")],
+                ..Findings::default()
+            };
         }
     };
     entries.sort();
     if entries.is_empty() {
-        return Verdict::default();
+        return Findings::default();
     }
-    let path = plain(&directory.path().to_string_lossy(), &[]);
+    let path = plain(&place.path().to_string_lossy(), &[]);
     let mut text = format!("Top-level entries in {path}:\n");
     for entry in entries.iter().take(NAMED) {
         text.push_str("\n- ");
@@ -37,9 +37,9 @@ pub(super) fn verdict(directory: &Opened) -> Verdict {
     } else if left > 0 {
         text.push_str(&format!("\n... and {left} more"));
     }
-    Verdict {
-        additional_context: vec![text],
-        ..Verdict::default()
+    Findings {
+        context: vec![text],
+        ..Findings::default()
     }
 }
 

@@ -3,20 +3,14 @@
 //! The runtime connects over a socket of this machine, so its system and processor are the daemon's own. Its shell is
 //! left out: its runtime's newest code names that too, and it is not known here.
 
-use crate::{
-    contract::{Verdict, plain},
-    workspace::Opened,
-};
+use super::findings::Place;
+use crate::contract::{Findings, plain};
 
 /// Returns working directory, repository and system as context. A repository that begins above the workspace is none
 /// here.
-pub(super) fn verdict(directory: &Opened) -> Verdict {
-    let path = plain(&directory.path().to_string_lossy(), &[]);
-    let repository = if directory.is_below(".git") {
-        "Yes"
-    } else {
-        "No"
-    };
+pub(super) fn findings(place: &Place) -> Findings {
+    let path = plain(&place.path().to_string_lossy(), &[]);
+    let repository = if place.is_below(".git") { "Yes" } else { "No" };
     let system = match std::env::consts::OS {
         "linux" => "Linux",
         "macos" => "MacOS",
@@ -37,8 +31,8 @@ pub(super) fn verdict(directory: &Opened) -> Verdict {
         "</env>".to_owned(),
     ];
     let about = "Here is useful information about the environment you are running in:";
-    Verdict {
-        additional_context: vec![format!("{about}\n\t{}", lines.join("\n\t"))],
-        ..Verdict::default()
+    Findings {
+        context: vec![format!("{about}\n\t{}", lines.join("\n\t"))],
+        ..Findings::default()
     }
 }

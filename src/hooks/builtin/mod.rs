@@ -1,17 +1,14 @@
 //! Built-in hooks of a runtime that run here.
 //!
-//! Most need no process: they are functions of the event, or read the workspace. Those that query git are commands, in
-//! [`git`], and go through the pipeline like every command.
-
-use std::{fmt::Display, path::Path};
+//! Those that need the event alone are functions of it, and run in the daemon. The others are commands, in [`query`], and go
+//! through the pipeline like every command: git, or hookjail itself, which then prints its [`findings()`].
 
 use jiff::Timestamp;
 
 use crate::{
-    contract::{Builtin, Members, Verdict, text},
+    contract::{Builtin, Members, Verdict},
     hooks::ResultsOf,
-    model::{InvalidField, Peer},
-    workspace::{Directory, Elsewhere, Opened},
+    model::InvalidField,
 };
 
 mod add_date;
@@ -20,12 +17,15 @@ mod add_environment_info;
 mod add_prompt_files;
 mod add_user_info;
 mod commands;
-pub(crate) mod git;
+mod findings;
 mod limit_large_tool_results;
 mod max_iterations;
+pub(crate) mod query;
 mod redact_secrets;
 mod safer_shell;
 mod secrets;
+
+pub(crate) use self::findings::findings;
 
 /// Context of a built-in hook beside the event.
 #[derive(Clone, Copy, Debug)]
@@ -34,14 +34,8 @@ pub(crate) struct Scene<'a> {
     pub results: Option<ResultsOf<'a>>,
     /// The time.
     pub now: Timestamp,
-    /// The peer whose rights apply to file access; `None` = the daemon's own.
-    pub reader: Option<Peer>,
     /// The uid of the agent's user.
     pub uid: u32,
-    /// The entry's working directory, in place of the runtime's.
-    pub working_dir: Option<&'a Path>,
-    /// The workspace, if one is bound.
-    pub workspace: Option<&'a Path>,
 }
 
 impl Builtin {
@@ -63,13 +57,6 @@ impl Builtin {
         }
         Ok(match self {
             Self::AddDate => add_date::verdict(scene.now),
-            Self::AddDirectoryListing => {
-                self.looking(&event, scene, add_directory_listing::verdict)
-            }
-            Self::AddEnvironmentInfo => self.looking(&event, scene, add_environment_info::verdict),
-            Self::AddPromptFiles(names) => self.looking(&event, scene, |directory| {
-                add_prompt_files::verdict(names, directory)
-            }),
             Self::AddUserInfo => add_user_info::verdict(scene.uid),
             Self::LimitLargeToolResults => {
                 limit_large_tool_results::verdict(point, &event, scene.results)
@@ -79,42 +66,6 @@ impl Builtin {
             Self::SaferShell => safer_shell::verdict(&event),
         })
     }
-
-    fn looking(
-        &self,
-        event: &Members<'_>,
-        scene: &Scene<'_>,
-        verdict: impl FnOnce(&Opened) -> Verdict,
-    ) -> Verdict {
-        let directory = match directory(event, scene.working_dir, scene.workspace) {
-            Ok(directory) => directory,
-            Err(elsewhere) => return sees_nothing(self.name(), elsewhere),
-        };
-        match directory.open(scene.reader) {
-            Ok(opened) => verdict(&opened),
-            Err(error) => sees_nothing(
-                self.name(),
-                format_args!("the workspace cannot be opened: {error}"),
-            ),
-        }
-    }
-}
-
-/// Returns a hook's working directory: the entry's, else the event's.
-fn directory(
-    event: &Members<'_>,
-    working_dir: Option<&Path>,
-    workspace: Option<&Path>,
-) -> Result<Directory, Elsewhere> {
-    if let Some(working_dir) = working_dir {
-        return Directory::of(working_dir, workspace);
-    }
-    let cwd = event.last("cwd").and_then(text).unwrap_or_default();
-    Directory::of(Path::new(&cwd), workspace)
-}
-
-fn sees_nothing(name: &str, why: impl Display) -> Verdict {
-    warning(format!("`{name}` sees nothing: {why}"))
 }
 
 /// Returns the warning for a built-in hook at a point without effect.

@@ -40,10 +40,7 @@ fn scene() -> Scene<'static> {
     Scene {
         results: None,
         uid: 0,
-        working_dir: None,
         now: now(),
-        reader: None,
-        workspace: None,
     }
 }
 
@@ -143,7 +140,7 @@ fn a_flag_stands_for_hooks_at_their_points() {
         Some(
             hooks
                 .iter()
-                .map(|(point, builtin)| (*point, builtin.name()))
+                .map(|(point, action)| (*point, action.as_builtin().unwrap().0))
                 .collect::<Vec<_>>(),
         )
     };
@@ -177,9 +174,12 @@ fn a_flag_stands_for_hooks_at_their_points() {
         "redact_secrets",
         "safer",
     ];
-    for (point, builtin) in flags.iter().flat_map(|flag| shorthand(flag).unwrap()) {
-        assert!(builtin.points().contains(&point));
-        assert_eq!(builtin.preempts(), builtin == Builtin::SaferShell);
+    for (point, action) in flags.iter().flat_map(|flag| shorthand(flag).unwrap()) {
+        let (_, _, points) = action.as_builtin().unwrap();
+        assert!(points.contains(&point));
+        if let Action::Builtin(builtin) = action {
+            assert_eq!(builtin.preempts(), builtin == Builtin::SaferShell);
+        }
     }
 }
 

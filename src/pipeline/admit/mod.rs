@@ -409,21 +409,6 @@ impl Gate {
         Ok(())
     }
 
-    /// Decides whether a request's workspace may be looked at without anything being started.
-    ///
-    /// # Errors
-    ///
-    /// Refuses callers and workspaces that [`Gate::admit`] refuses.
-    pub(crate) fn admit_reading(
-        &self,
-        call: &Call,
-        request: &Request,
-        sandbox: &Sandbox,
-    ) -> Result<(), Refusal> {
-        self.admit_peer(&call.peer, sandbox)?;
-        self.rules().admit_bound(request, &call.peer)
-    }
-
     /// Rejects a queued request whose permission changed while it waited. It has not begun.
     fn recheck(&self, candidate: &Candidate<'_>) -> Result<(), Refusal> {
         let Candidate {

@@ -6,7 +6,6 @@
 
 use std::{
     fmt, fs, io,
-    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
 };
 
@@ -19,9 +18,12 @@ use super::{
 };
 
 /// An operation on a path.
+///
+/// There is one for each answer that grants can give: no [`Access`] lets a hook make files and not directories, or write a file and
+/// not truncate it. Device nodes, named pipes and sockets can be made under none.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Operation {
-    /// Make a file that does not exist, and write it.
+    /// Make a file, directory or symbolic link that does not exist.
     Create,
     /// Execute a file.
     Execute,
@@ -29,53 +31,26 @@ pub enum Operation {
     Link,
     /// List a directory.
     List,
-    /// Make a device node.
-    MakeDevice,
-    /// Make a directory.
-    MakeDirectory,
-    /// Make a named pipe.
-    MakeFifo,
-    /// Make a symbolic link.
-    MakeLink,
-    /// Make a socket with a path.
-    MakeSocket,
-    /// Change mode, owner, times or extended attributes.
-    Metadata,
     /// Read a file.
     Read,
-    /// Remove a file.
+    /// Remove a file or an empty directory.
     Remove,
-    /// Remove an empty directory.
-    RemoveDirectory,
     /// Give a file or directory another name or place.
     Rename,
-    /// Read its existence, size and times.
-    See,
-    /// Cut a file's content off, by its path.
-    Truncate,
-    /// Write a file that exists.
+    /// Write or truncate a file.
     Write,
 }
 
 impl Operation {
     /// Every operation.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 8] = [
         Self::Create,
         Self::Execute,
         Self::Link,
         Self::List,
-        Self::MakeDevice,
-        Self::MakeDirectory,
-        Self::MakeFifo,
-        Self::MakeLink,
-        Self::MakeSocket,
-        Self::Metadata,
         Self::Read,
         Self::Remove,
-        Self::RemoveDirectory,
         Self::Rename,
-        Self::See,
-        Self::Truncate,
         Self::Write,
     ];
 
@@ -86,18 +61,9 @@ impl Operation {
             Self::Execute => "execute",
             Self::Link => "link",
             Self::List => "list",
-            Self::MakeDevice => "make-device",
-            Self::MakeDirectory => "make-directory",
-            Self::MakeFifo => "make-fifo",
-            Self::MakeLink => "make-link",
-            Self::MakeSocket => "make-socket",
-            Self::Metadata => "metadata",
             Self::Read => "read",
             Self::Remove => "remove",
-            Self::RemoveDirectory => "remove-directory",
             Self::Rename => "rename",
-            Self::See => "see",
-            Self::Truncate => "truncate",
             Self::Write => "write",
         }
     }
@@ -109,38 +75,23 @@ impl Operation {
 
     /// Returns whether it follows a link at the end of the path.
     const fn follows(self) -> bool {
-        matches!(
-            self,
-            Self::Execute
-                | Self::List
-                | Self::Metadata
-                | Self::Read
-                | Self::See
-                | Self::Truncate
-                | Self::Write
-        )
+        matches!(self, Self::Execute | Self::List | Self::Read | Self::Write)
     }
 }
 
 /// The type of the file at a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum FileKind {
-    /// A block device.
-    Block,
-    /// A character device.
-    Char,
     /// A directory.
     Directory,
-    /// A named pipe.
-    Fifo,
     /// A regular file.
     File,
     /// A symbolic link.
     Link,
     /// Nothing.
     Missing,
-    /// A socket.
-    Socket,
+    /// A device node, named pipe or socket.
+    Special,
     /// It cannot be examined.
     Unknown,
 }
@@ -168,44 +119,33 @@ impl FileKind {
             Self::Directory
         } else if of.is_symlink() {
             Self::Link
-        } else if of.is_fifo() {
-            Self::Fifo
-        } else if of.is_socket() {
-            Self::Socket
-        } else if of.is_block_device() {
-            Self::Block
-        } else if of.is_char_device() {
-            Self::Char
-        } else {
+        } else if of.is_file() {
             Self::File
+        } else {
+            Self::Special
         }
     }
 
-    /// Returns the right to give one of this kind a new name in a directory.
-    const fn made_by(self) -> FileRight {
+    /// Returns the rights to give one of this kind a new name in a directory. No grant has those for special files.
+    const fn made_by(self) -> FileRights {
         match self {
-            Self::Block => FileRight::MakeBlock,
-            Self::Char => FileRight::MakeChar,
-            Self::Directory => FileRight::MakeDirectory,
-            Self::Fifo => FileRight::MakeFifo,
-            Self::File | Self::Missing | Self::Unknown => FileRight::MakeFile,
-            Self::Link => FileRight::MakeLink,
-            Self::Socket => FileRight::MakeSocket,
+            Self::Directory => FileRights::of(&[FileRight::MakeDirectory]),
+            Self::File | Self::Missing | Self::Unknown => FileRights::of(&[FileRight::MakeFile]),
+            Self::Link => FileRights::of(&[FileRight::MakeLink]),
+            Self::Special => FileRights::of(&[
+                FileRight::MakeBlock,
+                FileRight::MakeChar,
+                FileRight::MakeFifo,
+                FileRight::MakeSocket,
+            ]),
         }
     }
 
     /// Returns the right to take one of this kind away from a directory.
-    const fn removed_by(self) -> FileRight {
-        match self {
-            Self::Directory => FileRight::RemoveDirectory,
-            Self::Block
-            | Self::Char
-            | Self::Fifo
-            | Self::File
-            | Self::Link
-            | Self::Missing
-            | Self::Socket
-            | Self::Unknown => FileRight::RemoveFile,
+    fn removed_by(self) -> FileRights {
+        match self == Self::Directory {
+            true => FileRights::of(&[FileRight::RemoveDirectory]),
+            false => FileRights::of(&[FileRight::RemoveFile]),
         }
     }
 }
@@ -435,41 +375,29 @@ impl Reach {
         destination: Option<&Target>,
         forbidden: &Forbidden,
     ) -> GrantDecision {
-        match self.judge(operation, target, destination) {
-            Judged::Allowed { by } => match self.mounted(operation, target, destination) {
-                None => GrantDecision::Allowed { by },
-                Some((at, how)) => GrantDecision::Refused(GrantRefusal {
-                    at: at.path().to_owned(),
+        let (at, how, remedy) = match self.judge(operation, target, destination) {
+            Ok(by) => match self.mounted(operation, target, destination) {
+                None => return GrantDecision::Allowed { by },
+                Some((at, how)) => (
+                    at,
                     how,
-                    remedy: Remedy::Never(
+                    Remedy::Never(
                         "`files.read_only` keeps something there as it is; a profile without that allows it"
                             .to_owned(),
                     ),
-                }),
-            },
-            Judged::Lacking { at, rights, lacks } => GrantDecision::Refused(GrantRefusal {
-                at: at.path().to_owned(),
-                how: How::NotGranted(rights),
-                remedy: self.remedy(operation, target, destination, lacks, forbidden),
-            }),
-            Judged::Gains { at, gained } => GrantDecision::Refused(GrantRefusal {
-                at: at.path().to_owned(),
-                how: How::NotBetween(gained),
-                remedy: Remedy::Never(
-                    "what is moved or linked may not lie where more can be done with it; copy it"
-                        .to_owned(),
                 ),
-            }),
-            Judged::NotReferred { at, lacks } => GrantDecision::Refused(GrantRefusal {
-                at: at.path().to_owned(),
-                how: How::NotBetween(FileRights::of(&[FileRight::Refer])),
-                remedy: if self.handled.has(FileRight::Refer) {
-                    self.remedy(operation, target, destination, lacks, forbidden)
-                } else {
-                    Remedy::Never("this kernel's Landlock allows it to nobody; copy it".to_owned())
-                },
-            }),
-        }
+            },
+            Err(lack) => (
+                lack.at,
+                lack.how,
+                self.remedy(operation, target, destination, lack, forbidden),
+            ),
+        };
+        GrantDecision::Refused(GrantRefusal {
+            at: at.path().to_owned(),
+            how,
+            remedy,
+        })
     }
 
     /// Returns whether the grants allow an operation.
@@ -480,18 +408,17 @@ impl Reach {
         target: &Target,
         destination: Option<&Target>,
     ) -> bool {
-        matches!(
-            self.judge(operation, target, destination),
-            Judged::Allowed { .. }
-        ) && self.mounted(operation, target, destination).is_none()
+        self.judge(operation, target, destination).is_ok()
+            && self.mounted(operation, target, destination).is_none()
     }
 
+    /// Compares an operation with the grants alone. Returns who grants it.
     fn judge<'a>(
         &'a self,
         operation: Operation,
         target: &'a Target,
         destination: Option<&'a Target>,
-    ) -> Judged<'a> {
+    ) -> Result<Vec<Grantor>, Lack<'a>> {
         let needs = needs(operation, target, destination);
         let refer = FileRights::of(&[FileRight::Refer]);
         // Taking a file elsewhere is refused by every ruleset of every kernel unless it is allowed: handled or not.
@@ -509,10 +436,12 @@ impl Reach {
             .iter()
             .find(|(_, lacking)| !lacking.without(refer).is_empty())
         {
-            return Judged::Lacking { at, rights, lacks };
+            let how = How::NotGranted(rights);
+            return Err(Lack { at, how, lacks });
         }
-        if let Some(&(at, _)) = lacks.first() {
-            return Judged::NotReferred { at, lacks };
+        if let Some(&(at, rights)) = lacks.first() {
+            let how = How::NotBetween(rights);
+            return Err(Lack { at, how, lacks });
         }
         if let Some(destination) = destination
             && target.parent.path() != destination.parent.path()
@@ -526,8 +455,11 @@ impl Reach {
                 gained.common(OF_FILES)
             };
             if !gained.is_empty() {
-                let at = &destination.parent;
-                return Judged::Gains { at, gained };
+                return Err(Lack {
+                    at: &destination.parent,
+                    how: How::NotBetween(gained),
+                    lacks: Vec::new(),
+                });
             }
         }
         let mut by: Vec<Grantor> = Vec::new();
@@ -542,7 +474,7 @@ impl Reach {
                 }
             }
         }
-        Judged::Allowed { by }
+        Ok(by)
     }
 
     /// Returns how the mounts refuse what grants allow, if they do.
@@ -556,33 +488,17 @@ impl Reach {
             let mut holding = self.mounts.iter().rev();
             holding.find(|mount| mount.place.holds(place))
         };
-        let (object, parent) = (&target.object, &target.parent);
-        let goal = destination.map(|destination| (&destination.object, &destination.parent));
-        let (changed, named): (Vec<&Located>, Vec<&Located>) = match operation {
-            Operation::Execute | Operation::List | Operation::Read | Operation::See => return None,
-            Operation::Create
-            | Operation::MakeDevice
-            | Operation::MakeDirectory
-            | Operation::MakeFifo
-            | Operation::MakeLink
-            | Operation::MakeSocket => (vec![parent], Vec::new()),
-            Operation::Write if target.kind == FileKind::Missing => (vec![parent], Vec::new()),
-            Operation::Metadata | Operation::Truncate | Operation::Write => {
-                (vec![object], Vec::new())
-            }
-            Operation::Remove | Operation::RemoveDirectory => (vec![parent], vec![object]),
-            Operation::Link => (
-                goal.map(|(_, parent)| parent).into_iter().collect(),
-                Vec::new(),
-            ),
-            Operation::Rename => {
-                let (goal, beside) = goal.unzip();
-                (
-                    [Some(parent), beside].into_iter().flatten().collect(),
-                    [Some(object), goal].into_iter().flatten().collect(),
-                )
-            }
+        let names: Vec<&Target> = match operation {
+            Operation::Execute | Operation::List | Operation::Read => return None,
+            Operation::Write if target.kind != FileKind::Missing => Vec::new(),
+            Operation::Create | Operation::Remove | Operation::Write => vec![target],
+            Operation::Link => destination.into_iter().collect(),
+            Operation::Rename => [target].into_iter().chain(destination).collect(),
         };
+        let mut changed: Vec<_> = names.iter().map(|name| &name.parent).collect();
+        if names.is_empty() {
+            changed.push(&target.object);
+        }
         let is_kept = |place: &&Located| of(place).is_some_and(|mount| mount.read_only);
         if let Some(at) = changed.into_iter().find(is_kept) {
             return Some((at, How::ReadOnly));
@@ -591,51 +507,39 @@ impl Reach {
             let mut mounts = self.mounts.iter();
             mounts.any(|mount| mount.place.path() == place.path())
         };
-        if let Some(at) = named.into_iter().find(is_point) {
+        if matches!(operation, Operation::Remove | Operation::Rename)
+            && let Some(at) = names.iter().map(|name| &name.object).find(is_point)
+        {
             return Some((at, How::MountPoint));
         }
-        let (_, beside) = goal?;
+        let beside = &destination?.parent;
         let place = |place: &Located| of(place).map(|mount| mount.place.path());
         // A link is made from the file itself, which may be a mount point.
-        let from = if operation == Operation::Link {
-            object
-        } else {
-            parent
+        let from = match operation == Operation::Link {
+            true => &target.object,
+            false => &target.parent,
         };
         (place(from) != place(beside)).then_some((beside, How::OtherMount))
     }
 
-    /// Explains why rights on a path were refused, and what would allow them. Returns `None` where grants allow them all.
-    pub fn refused(
-        &self,
-        rights: FileRights,
-        path: &Path,
-        forbidden: &Forbidden,
-    ) -> Option<GrantRefusal> {
-        let place = Located::find(path).unwrap_or_else(|_| Located::imagined(path));
-        let lacking = rights.without(self.rights_on(&place));
-        if lacking.is_empty() {
-            return None;
-        }
-        let remedy = match self.grants_for(vec![(&place, lacking)], &place, forbidden) {
-            Ok((_, grants)) => Remedy::Grants(grants),
-            Err(remedy) => remedy,
-        };
-        Some(GrantRefusal {
-            at: place.path().to_owned(),
-            how: How::NotGranted(lacking),
-            remedy,
-        })
-    }
-
+    /// Returns what would allow an operation.
     fn remedy(
         &self,
         operation: Operation,
         target: &Target,
         destination: Option<&Target>,
-        lacks: Vec<(&Located, FileRights)>,
+        lack: Lack<'_>,
         forbidden: &Forbidden,
     ) -> Remedy {
+        let never = |why: &str| Remedy::Never(why.to_owned());
+        if lack.lacks.is_empty() {
+            return never(
+                "what is moved or linked may not lie where more can be done with it; copy it",
+            );
+        }
+        if matches!(lack.how, How::NotBetween(_)) && !self.handled.has(FileRight::Refer) {
+            return never("this kernel's Landlock allows it to nobody; copy it");
+        }
         if operation == Operation::Write
             && target.kind == FileKind::Missing
             && target.parent.exists()
@@ -647,18 +551,15 @@ impl Reach {
                 return Remedy::Grants(grants);
             }
         }
-        let (extended, grants) = match self.grants_for(lacks, &target.object, forbidden) {
+        let (extended, grants) = match self.grants_for(lack.lacks, &target.object, forbidden) {
             Ok(found) => found,
             Err(remedy) => return remedy,
         };
         // What comes out is tried: two grants may contradict each other.
         match extended.judge(operation, target, destination) {
-            Judged::Allowed { .. } => Remedy::Grants(grants),
-            Judged::Gains { .. } | Judged::Lacking { .. } | Judged::NotReferred { .. } => {
-                Remedy::Never(
-                    "no set of grants allows it without allowing more at its new place; copy it"
-                        .to_owned(),
-                )
+            Ok(_) => Remedy::Grants(grants),
+            Err(_) => {
+                never("no set of grants allows it without allowing more at its new place; copy it")
             }
         }
     }
@@ -701,12 +602,7 @@ impl Reach {
                 FileKind::Missing | FileKind::Unknown => {
                     !is_object || lacking.has(FileRight::ReadDirectory)
                 }
-                FileKind::Block
-                | FileKind::Char
-                | FileKind::Fifo
-                | FileKind::File
-                | FileKind::Link
-                | FileKind::Socket => false,
+                FileKind::File | FileKind::Link | FileKind::Special => false,
             };
             // A grant takes the place of one on the same path, so it must allow what that one did.
             let before = files.named.iter().filter(|grant| is_on(grant, path));
@@ -786,27 +682,12 @@ const SMALLEST_FIRST: [Access; 4] = [
     Access::Write,
 ];
 
-/// The result of comparing an operation with the grants alone.
-enum Judged<'a> {
-    Allowed {
-        by: Vec<Grantor>,
-    },
-    /// The new place allows more than the old one.
-    Gains {
-        at: &'a Located,
-        gained: FileRights,
-    },
-    /// Something plain is not granted.
-    Lacking {
-        at: &'a Located,
-        lacks: Vec<(&'a Located, FileRights)>,
-        rights: FileRights,
-    },
-    /// All is granted but taking the file elsewhere.
-    NotReferred {
-        at: &'a Located,
-        lacks: Vec<(&'a Located, FileRights)>,
-    },
+/// What an operation lacks.
+struct Lack<'a> {
+    at: &'a Located,
+    how: How,
+    /// What is not granted where; nothing where the new place of a file allows more than the old one.
+    lacks: Vec<(&'a Located, FileRights)>,
 }
 
 /// Returns where an operation needs which rights.
@@ -817,29 +698,17 @@ fn needs<'a>(
 ) -> Vec<(&'a Located, FileRights)> {
     let at = |place, rights: &[FileRight]| vec![(place, FileRights::of(rights))];
     let (object, parent) = (&target.object, &target.parent);
+    let make: &[FileRight] = &[FileRight::MakeFile, FileRight::WriteFile];
     match operation {
-        Operation::Create => at(parent, &[FileRight::MakeFile, FileRight::WriteFile]),
+        Operation::Create => at(parent, make),
         // The kernel opens a program to read it, too.
         Operation::Execute => at(object, &[FileRight::Execute, FileRight::ReadFile]),
         Operation::Link => between(target, destination.unwrap_or(target), false),
-        Operation::List => at(object, &[FileRight::ReadDirectory]),
-        Operation::MakeDevice => at(parent, &[FileRight::MakeChar]),
-        Operation::MakeDirectory => at(parent, &[FileRight::MakeDirectory]),
-        Operation::MakeFifo => at(parent, &[FileRight::MakeFifo]),
-        Operation::MakeLink => at(parent, &[FileRight::MakeLink]),
-        Operation::MakeSocket => at(parent, &[FileRight::MakeSocket]),
-        Operation::Metadata | Operation::See => Vec::new(),
-        Operation::Read if target.kind == FileKind::Directory => {
-            at(object, &[FileRight::ReadDirectory])
-        }
-        Operation::Read => at(object, &[FileRight::ReadFile]),
-        Operation::Remove => at(parent, &[FileRight::RemoveFile]),
-        Operation::RemoveDirectory => at(parent, &[FileRight::RemoveDirectory]),
+        Operation::Read if target.kind != FileKind::Directory => at(object, &[FileRight::ReadFile]),
+        Operation::List | Operation::Read => at(object, &[FileRight::ReadDirectory]),
+        Operation::Remove => vec![(parent, target.kind.removed_by())],
         Operation::Rename => between(target, destination.unwrap_or(target), true),
-        Operation::Truncate => at(object, &[FileRight::Truncate]),
-        Operation::Write if target.kind == FileKind::Missing => {
-            at(parent, &[FileRight::MakeFile, FileRight::WriteFile])
-        }
+        Operation::Write if target.kind == FileKind::Missing => at(parent, make),
         Operation::Write => at(object, &[FileRight::WriteFile]),
     }
 }
@@ -847,11 +716,11 @@ fn needs<'a>(
 /// Returns the rights that renaming a file takes, within a directory or across two.
 fn between<'a>(from: &'a Target, to: &'a Target, removes: bool) -> Vec<(&'a Located, FileRights)> {
     let mut source = FileRights::default();
-    let mut goal = FileRights::of(&[from.kind.made_by()]);
+    let mut goal = from.kind.made_by();
     if removes {
-        source = FileRights::of(&[from.kind.removed_by()]);
+        source = from.kind.removed_by();
         if to.kind != FileKind::Missing {
-            goal = goal.and(FileRights::of(&[to.kind.removed_by()]));
+            goal = goal.and(to.kind.removed_by());
         }
     }
     if from.parent.path() == to.parent.path() {

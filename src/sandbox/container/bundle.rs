@@ -130,7 +130,7 @@ impl Bundle<'_> {
             "ociVersion": "1.0.2",
             "process": {
                 "terminal": false,
-                "user": { "uid": uid, "gid": gid, "additionalGids": [] },
+                "user": { "uid": uid, "gid": gid, "additionalGids": user.group.as_slice() },
                 "args": [inside::PROGRAM, inside::ARGUMENT],
                 "env": [],
                 "cwd": "/",
@@ -149,7 +149,11 @@ impl Bundle<'_> {
     /// Returns the identity of the container's processes, as seen inside it.
     fn user(&self) -> Identity {
         // Runtimes want the one user that can be mapped to be root in there. It has no capability.
-        self.identity.unwrap_or(Identity { gid: 0, uid: 0 })
+        self.identity.unwrap_or(Identity {
+            gid: 0,
+            group: None,
+            uid: 0,
+        })
     }
 
     fn linux(&self) -> Value {

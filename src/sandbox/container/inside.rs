@@ -32,7 +32,7 @@ use crate::{
         },
         seccomp::{self, Filters, Pool},
     },
-    sys::{self, Action, Attempt, Job, JobParts, Launch, LogFlags, Step},
+    sys::{self, Action, Attempt, Job, JobParts, Launch, Step},
 };
 
 /// Path of the socket in every container.
@@ -158,8 +158,8 @@ fn carry_out(order: Order, stdio: [OwnedFd; 3], daemon: &mut UnixStream) -> io::
         closing: Some(Arc::new(closing)),
         group: None,
         identity: None,
+        landlock_flags: 0,
         limits: order.limits,
-        log: LogFlags::default(),
         note: None,
         read_only: None,
         ruleset: None,

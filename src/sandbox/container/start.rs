@@ -44,8 +44,7 @@ use crate::{
         run::{
             Finish, RunningHook, Start,
             child::{
-                Launched, Observed, launch, limits, note, step_failed, unseen as unwatched,
-                why_stopped,
+                Launched, launch, limits, note, step_failed, unseen as unwatched, why_stopped,
             },
             child_spec::{Execution, pipes},
             proc_status::Status,
@@ -53,7 +52,7 @@ use crate::{
             task::Action,
         },
     },
-    sys::{self, Attempt, Identity, Job, JobParts, LogFlags, Reaped, Step, WaitStatus},
+    sys::{self, Attempt, Identity, Job, JobParts, Reaped, Step, WaitStatus},
 };
 
 /// Time limit for an ended container's last answers and the runtime's cleanup.
@@ -149,7 +148,7 @@ pub(in crate::sandbox) async fn start(
         Outcome::Released { errno, evidence } => (errno, evidence),
     };
     // Nobody asks about the calls of a container.
-    let observed = Observed::by(runner.launcher.pools.denials.of(contained.runtime.pid));
+    let notes = runner.launcher.pools.denials.of(contained.runtime.pid);
     let start = if errno == 0 {
         let running = contained
             .watch(pipes)
@@ -163,12 +162,11 @@ pub(in crate::sandbox) async fn start(
         Start::ExecFailed(errno)
     };
     Ok(Started::Hook(Released {
-        observed,
+        notes,
         setup: Setup {
             asks: false,
             confirmed: true,
             evidence,
-            logged: false,
             released,
         },
         start,
@@ -351,8 +349,8 @@ impl Call<'_> {
             closing: None,
             group: Some(hold.entry()),
             identity: None,
+            landlock_flags: 0,
             limits: Vec::new(),
-            log: LogFlags::default(),
             note: note(&hold, None, false),
             read_only: None,
             ruleset: None,
@@ -773,7 +771,7 @@ fn listen(home: &Path, identity: Option<Identity>) -> io::Result<(UnixListener, 
     let short = format!("/proc/self/fd/{}/socket", directory.as_raw_fd());
     let listener = UnixListener::bind(short)?;
     fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
-    if let Some(Identity { gid, uid }) = identity {
+    if let Some(Identity { gid, uid, .. }) = identity {
         chown(&socket, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
     }
     Ok((listener, socket))

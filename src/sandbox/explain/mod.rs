@@ -103,112 +103,15 @@ impl Explanation {
     }
 }
 
-/// Explains an operation on a path.
+/// Explains an operation on a path. Its system calls are open to every hook, so that the grants decide, and the mounts.
 pub fn path(
-    spec: &FilterSpec,
     reach: &Reach,
     forbidden: &Forbidden,
     operation: Operation,
     target: &Target,
     destination: Option<&Target>,
 ) -> Explanation {
-    let (number, arguments) = call_of(operation);
-    let answer = match called(spec, number, &arguments).verdict {
-        Verdict::Allowed => by_grants(reach, forbidden, operation, target, destination),
-        // The filters come before everything that looks at the path.
-        verdict @ (Verdict::Depends | Verdict::Killed | Verdict::Refused(_)) => {
-            let name = syscalls::name(number).unwrap_or_default();
-            let rule = format!("no rule lets a hook call `{name}`");
-            Explanation::new(Enforcer::Seccomp, verdict, rule).with_remedy(match operation {
-                Operation::Metadata => Remedy::Setting("metadata", "change"),
-                Operation::Truncate => Remedy::Never(
-                    "this kernel's Landlock does not know truncation; open the file to write with O_TRUNC".to_owned(),
-                ),
-                Operation::Create
-                | Operation::Execute
-                | Operation::Link
-                | Operation::List
-                | Operation::MakeDevice
-                | Operation::MakeDirectory
-                | Operation::MakeFifo
-                | Operation::MakeLink
-                | Operation::MakeSocket
-                | Operation::Read
-                | Operation::Remove
-                | Operation::RemoveDirectory
-                | Operation::Rename
-                | Operation::See
-                | Operation::Write => {
-                    Remedy::Never(format!("no profile opens `{name}` to a hook"))
-                }
-            })
-        }
-    };
-    let shown = target.path().display();
-    let makes = matches!(
-        operation,
-        Operation::Create
-            | Operation::MakeDevice
-            | Operation::MakeDirectory
-            | Operation::MakeFifo
-            | Operation::MakeLink
-            | Operation::MakeSocket
-    );
-    match target.kind() {
-        FileKind::Unknown => answer.noting(format!(
-            "`{shown}` cannot be examined from here, so it is judged by its path alone; a link leads elsewhere"
-        )),
-        FileKind::Missing if operation == Operation::Write => {
-            answer.noting(format!("`{shown}` does not exist, so it is asked whether it can be made"))
-        }
-        FileKind::Missing if !makes => {
-            let grant = if answer.remedy.is_some() {
-                "; and a grant on what does not exist refuses every run, unless it has `create`"
-            } else {
-                ""
-            };
-            answer.noting(format!(
-                "`{shown}` does not exist: as long as that is so, the kernel says so, whatever the policy{grant}"
-            ))
-        }
-        FileKind::Block
-        | FileKind::Char
-        | FileKind::Directory
-        | FileKind::Fifo
-        | FileKind::File
-        | FileKind::Link
-        | FileKind::Socket
-            if makes =>
-        {
-            answer.noting(format!("`{shown}` exists already, so it cannot be made"))
-        }
-        FileKind::Block
-        | FileKind::Char
-        | FileKind::Directory
-        | FileKind::Fifo
-        | FileKind::File
-        | FileKind::Link
-        | FileKind::Missing
-        | FileKind::Socket => answer,
-    }
-}
-
-fn by_grants(
-    reach: &Reach,
-    forbidden: &Forbidden,
-    operation: Operation,
-    target: &Target,
-    destination: Option<&Target>,
-) -> Explanation {
-    match reach.decide(operation, target, destination, forbidden) {
-        GrantDecision::Allowed { .. } if operation == Operation::See => {
-            let rule = "Landlock does not look at it: which files exist, their sizes, modes and times are visible";
-            Explanation::new(Enforcer::Landlock, Verdict::Allowed, rule)
-        }
-        GrantDecision::Allowed { .. } if operation == Operation::Metadata => {
-            let rule = "the profile has `metadata = \"change\"`: as far as the hook's user may, in its grants or not";
-            Explanation::new(Enforcer::Seccomp, Verdict::Allowed, rule)
-        }
+    let answer = match reach.decide(operation, target, destination, forbidden) {
         GrantDecision::Allowed { by } => {
             let by: Vec<_> = by.iter().map(ToString::to_string).collect();
             Explanation::new(Enforcer::Landlock, Verdict::Allowed, by.join("; "))
@@ -224,35 +127,30 @@ fn by_grants(
             let rule = refused.to_string();
             Explanation::new(by, Verdict::Refused(errno), rule).with_remedy(refused.remedy)
         }
-    }
-}
-
-/// Returns the call for a path operation in ordinary programs. Arguments that no rule looks at are left open, and a mode is an
-/// ordinary one.
-fn call_of(operation: Operation) -> (u32, Arguments) {
-    const MODE: Option<u64> = Some(0o644);
-    let open = |flags: i32| {
-        let flags = Some(u64::from(flags.cast_unsigned()));
-        (nr::openat, [None, None, flags, MODE, None, None])
     };
-    let call = |number| (number, Arguments::default());
-    match operation {
-        Operation::Create => open(libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL),
-        Operation::Execute => call(nr::execve),
-        Operation::Link => call(nr::linkat),
-        Operation::List => open(libc::O_RDONLY | libc::O_DIRECTORY),
-        // A socket gets its path by `bind`, which needs a socket first; neither is for hooks.
-        Operation::MakeSocket => call(nr::bind),
-        Operation::MakeDevice | Operation::MakeFifo => call(nr::mknodat),
-        Operation::MakeDirectory => call(nr::mkdirat),
-        Operation::MakeLink => call(nr::symlinkat),
-        Operation::Metadata => (nr::fchmodat, [None, None, MODE, None, None, None]),
-        Operation::Read => open(libc::O_RDONLY),
-        Operation::Remove | Operation::RemoveDirectory => call(nr::unlinkat),
-        Operation::Rename => (nr::renameat2, [None, None, None, None, Some(0), None]),
-        Operation::See => call(nr::newfstatat),
-        Operation::Truncate => call(nr::truncate),
-        Operation::Write => open(libc::O_WRONLY),
+    let shown = target.path().display();
+    match (target.kind(), operation) {
+        (FileKind::Unknown, _) => answer.noting(format!(
+            "`{shown}` cannot be examined from here, so it is judged by its path alone; a link leads elsewhere"
+        )),
+        (FileKind::Missing, Operation::Create) => answer,
+        (FileKind::Missing, Operation::Write) => {
+            answer.noting(format!("`{shown}` does not exist, so it is asked whether it can be made"))
+        }
+        (FileKind::Missing, _) => {
+            let grant = if answer.remedy.is_some() {
+                "; and a grant on what does not exist refuses every run, unless it has `create`"
+            } else {
+                ""
+            };
+            answer.noting(format!(
+                "`{shown}` does not exist: as long as that is so, the kernel says so, whatever the policy{grant}"
+            ))
+        }
+        (_, Operation::Create) => {
+            answer.noting(format!("`{shown}` exists already, so it cannot be made"))
+        }
+        _ => answer,
     }
 }
 

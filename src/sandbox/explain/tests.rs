@@ -94,6 +94,32 @@ fn an_answer_is_the_tables_with_or_without_arguments() {
 }
 
 #[test]
+fn the_system_calls_of_every_operation_on_a_path_are_open_to_every_hook() {
+    let table: [(&str, &[&str]); 9] = [
+        ("execve", &[]),
+        ("linkat", &[]),
+        ("mkdirat", &[]),
+        ("openat", &["flags=O_RDONLY", "mode=0644"]),
+        ("openat", &["flags=O_WRONLY|O_TRUNC", "mode=0644"]),
+        ("openat", &["flags=O_WRONLY|O_CREAT|O_EXCL", "mode=0644"]),
+        ("renameat2", &["flags=0"]),
+        ("symlinkat", &[]),
+        ("unlinkat", &[]),
+    ];
+    for landlock_abi in 1..=9 {
+        for spec in [STRICT, OPEN].map(|spec| FilterSpec {
+            landlock_abi,
+            ..spec
+        }) {
+            for (name, arguments) in table {
+                let told = ask(&spec, name, arguments).verdict;
+                assert_eq!(told, Verdict::Allowed, "{name} {arguments:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_would_open_a_call_is_a_key_of_the_profile_or_nothing() {
     let table = [
         ("fork", "spawn = \"processes\""),

@@ -1,6 +1,5 @@
 //! The Landlock backend: confines files by Landlock and system calls by seccomp.
 
-mod log;
 pub(in crate::sandbox) mod nesting;
 
 use std::{
@@ -28,10 +27,24 @@ use crate::{
     sys,
 };
 
-pub(crate) use self::log::{can_log, log_flags};
-
 /// The newest ABI whose rights the landlock crate can name. A newer kernel is used up to this one.
 pub(crate) const NEWEST_ABI: u32 = 9;
+
+/// The first ABI that writes refusals into the kernel's audit log, and takes flags about that.
+const LOGGING_ABI: u32 = 7;
+
+/// `LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF`. What is refused after an exec is not logged either way.
+const SAME_EXEC_OFF: u32 = 1;
+
+/// Returns the flags by which a domain writes nothing into the kernel's audit log. The canary of every run is refused, on purpose
+/// and before the hook is executed: an operator's log has no use for that.
+pub(in crate::sandbox) const fn without_log(spec: &FilterSpec) -> u32 {
+    if spec.landlock_abi >= LOGGING_ABI {
+        SAME_EXEC_OFF
+    } else {
+        0
+    }
+}
 
 /// Confines by Landlock and seccomp.
 #[derive(Clone, Copy, Debug)]
@@ -298,35 +311,6 @@ const fn flag(right: FileRight) -> AccessFs {
     }
 }
 
-/// Returns the right for a name in the kernel's audit log.
-pub(crate) fn right_named(name: &str) -> Option<FileRight> {
-    FileRight::ALL
-        .into_iter()
-        .find(|&right| kernel_name(right) == name)
-}
-
-const fn kernel_name(right: FileRight) -> &'static str {
-    match right {
-        FileRight::Execute => "fs.execute",
-        FileRight::IoctlDevice => "fs.ioctl_dev",
-        FileRight::MakeBlock => "fs.make_block",
-        FileRight::MakeChar => "fs.make_char",
-        FileRight::MakeDirectory => "fs.make_dir",
-        FileRight::MakeFifo => "fs.make_fifo",
-        FileRight::MakeFile => "fs.make_reg",
-        FileRight::MakeLink => "fs.make_sym",
-        FileRight::MakeSocket => "fs.make_sock",
-        FileRight::ReadDirectory => "fs.read_dir",
-        FileRight::ReadFile => "fs.read_file",
-        FileRight::Refer => "fs.refer",
-        FileRight::RemoveDirectory => "fs.remove_dir",
-        FileRight::RemoveFile => "fs.remove_file",
-        FileRight::ResolveSocket => "fs.resolve_unix",
-        FileRight::Truncate => "fs.truncate",
-        FileRight::WriteFile => "fs.write_file",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -345,6 +329,20 @@ mod tests {
                 "ABI {number}"
             );
         }
+    }
+
+    #[test]
+    fn kernels_without_a_log_get_no_flags_and_others_log_nothing() {
+        let flags = |landlock_abi| {
+            without_log(&FilterSpec {
+                landlock_abi,
+                metadata: Metadata::Keep,
+                mounts: false,
+                network: Network::None,
+                spawn: Spawn::Threads,
+            })
+        };
+        assert_eq!([1, 6, 7, NEWEST_ABI].map(flags), [0, 0, 1, 1]);
     }
 
     #[test]

@@ -63,12 +63,12 @@ pub(in crate::sandbox) struct Launcher {
 
 /// Placeholder for a run's denials, which cannot be observed here.
 #[derive(Debug)]
-pub(in crate::sandbox) struct Observed(());
+pub(in crate::sandbox) struct Notes(());
 
-impl Observed {
+impl Notes {
     /// Returns the known denials of a run: none.
-    pub(in crate::sandbox) async fn known(self, _asks: bool) -> Known {
-        Known::default()
+    pub(in crate::sandbox) const fn take(self) -> Known {
+        Known
     }
 }
 
@@ -79,11 +79,6 @@ impl Launcher {
     ///
     /// Fails where this program's own file is not found: it is what self-tests and profiles execute.
     pub(in crate::sandbox) fn new(parts: &SandboxParts) -> io::Result<Self> {
-        if parts.read_audit_log {
-            tracing::warn!(
-                "`hooks.read_audit_log`: only Linux has an audit log that says what hooks were refused"
-            );
-        }
         Ok(Self {
             own: parts.own.clone(),
             this: This::find()?,
@@ -164,7 +159,7 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
         Err(errno) => Start::ExecFailed(errno as i32),
     };
     Ok(Released {
-        observed: Observed(()),
+        notes: Notes(()),
         setup: setup(proof.as_ref()),
         start,
     })
@@ -467,7 +462,6 @@ fn setup(proof: Option<&Proof>) -> Setup {
         asks: false,
         confirmed: proof.is_some(),
         evidence: evidence.into_iter().flatten().collect(),
-        logged: false,
         released: Instant::now(),
     }
 }

@@ -19,10 +19,11 @@ use serde::Deserialize;
 
 pub(crate) use self::backend::Seatbelt;
 pub(in crate::sandbox) use self::{
-    launcher::{Launcher, Observed},
+    launcher::{Launcher, Notes},
     start::Until,
 };
 use crate::{
+    model::Peer,
     refusal::Stop,
     rootfs::RootSpec,
     sandbox::{Backend, BackendName, Noop, Runner, Started, Task},
@@ -140,6 +141,15 @@ impl Identities {
         match self.0 {}
     }
 
+    /// Checks that hooks can run as their callers.
+    ///
+    /// # Errors
+    ///
+    /// Never.
+    pub(crate) const fn suit_callers(&self) -> io::Result<()> {
+        match self.0 {}
+    }
+
     /// Leases an unused uid.
     ///
     /// # Errors
@@ -159,14 +169,16 @@ impl Lease {
     pub(crate) const fn identity(&self) -> Identity {
         match self.0 {}
     }
+
+    /// Returns the identity of a hook that runs as its caller.
+    pub(crate) const fn of_caller(&self, _caller: &Peer) -> Identity {
+        match self.0 {}
+    }
 }
 
 /// Known denials of a run: none, because none of these systems reports them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Known {
-    /// Whether the record is complete.
-    pub whole: bool,
-}
+pub(crate) struct Known;
 
 impl Known {
     /// Returns whether a denial concerns the hook itself.

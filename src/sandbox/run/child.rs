@@ -27,14 +27,13 @@ use crate::{
     refusal::{Fact, Fault, Reason, Refusal, Stop, canceled, lacking},
     sandbox::{
         BackendName, Evidence, Released, Runner, SandboxParts, Setup, Started, Status, Task,
-        landlock::{Grant, can_log, log_flags, nesting::of_step, ruleset},
+        landlock::{Grant, nesting::of_step, ruleset, without_log},
         nesting::Cause,
         run::{
             Start,
             child_spec::{Execution, pipes, scratch_fd},
-            denials::{Denials, Known, Notes},
+            denials::Denials,
             grants::OpenGrant,
-            kernel_audit::{AuditLog, Mark},
             read_only::Kept,
             task::Action,
         },
@@ -44,8 +43,8 @@ use crate::{
         },
     },
     sys::{
-        self, Attempt, Bind, Canaries, Found, Identity, Job, JobParts, Launch, LogFlags, Note,
-        Overdue, OwnIds, ReadOnly, Report, Step,
+        self, Attempt, Bind, Canaries, Found, Identity, Job, JobParts, Launch, Note, Overdue,
+        OwnIds, ReadOnly, Report, Step,
     },
 };
 
@@ -59,58 +58,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Starts hooks on Linux.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Launcher {
-    /// The kernel's audit log, where it is in use.
-    audit_log: Option<Arc<AuditLog>>,
     pub(in crate::sandbox) pools: Pools,
-}
-
-/// Collects a run's denials until its process tree is dead.
-#[derive(Debug)]
-pub(in crate::sandbox) struct Observed {
-    log: Option<Reading>,
-    notes: Notes,
-}
-
-/// The audit log, and the mark from which it is complete for a run.
-#[derive(Clone, Debug)]
-struct Reading {
-    log: Arc<AuditLog>,
-    since: Option<Mark>,
-}
-
-impl Observed {
-    /// Collects denials without the audit log.
-    pub(in crate::sandbox) const fn by(notes: Notes) -> Self {
-        Self { log: None, notes }
-    }
-
-    /// Returns everything known about a run whose process tree is dead. `asks` says whether the filters report refused system
-    /// calls to the daemon.
-    pub(in crate::sandbox) async fn known(self, asks: bool) -> Known {
-        let Self { log, notes } = self;
-        let Some(log) = log else {
-            return notes.take(false);
-        };
-        // It waits for the kernel.
-        match tokio::task::spawn_blocking(move || log.finish(&notes, asks)).await {
-            Ok(known) => known,
-            Err(error) => {
-                tracing::error!(%error, "the audit log could not be read to the end of a run");
-                Known::default()
-            }
-        }
-    }
-}
-
-impl Reading {
-    /// Reads the remaining records of a run whose tree is dead, and returns everything known.
-    fn finish(self, notes: &Notes, asks: bool) -> Known {
-        let whole = self.log.settle(notes.denials(), self.since);
-        let known = notes.take(whole && asks);
-        // After that: who reads the log on the side would find nobody to give a record to.
-        self.log.forget(notes.group());
-        known
-    }
 }
 
 impl Launched {
@@ -148,28 +96,9 @@ impl Launcher {
         ));
         let own_filters = Status::own()?.seccomp_filters;
         let switches_uid = parts.identities.is_some();
-        let audit_log = match parts.read_audit_log.then(AuditLog::open) {
-            Some(Ok(log)) => {
-                let log = Arc::new(log);
-                log.attend(&denials)?;
-                Some(log)
-            }
-            Some(Err(why)) => {
-                tracing::warn!(%why, "`hooks.read_audit_log`: the kernel's audit log cannot be used, so what Landlock refuses is not reported");
-                None
-            }
-            None => None,
-        };
         Ok(Self {
-            audit_log,
             pools: Pools::new(denials, own_filters, parts.spawners, switches_uid),
         })
-    }
-
-    /// Returns the audit log if it records denials of hooks under filters.
-    fn audit_log_for(&self, filters: Option<&FilterSpec>) -> Option<&Arc<AuditLog>> {
-        let log = self.audit_log.as_ref();
-        log.filter(|_| filters.is_some_and(can_log))
     }
 }
 
@@ -185,12 +114,6 @@ pub(in crate::sandbox) async fn start(
     task: Task<'_>,
 ) -> Result<Started, Stop> {
     let is_probe = matches!(task.action, Action::Probe(_));
-    // Before the start, or what is uncertain about its first moments would not count.
-    let log = runner.launcher.audit_log_for(filters);
-    let log = log.filter(|_| !is_probe).map(|log| Reading {
-        since: log.mark(),
-        log: Arc::clone(log),
-    });
     let pool = runner.launcher.pools.of_hooks(filters)?;
     let (stdio, pipes) = pipes(&task.stdin).map_err(|e| Fault::new("cannot make pipes", e))?;
     let hold = runner.hold(Some(Arc::clone(&task.resources)))?;
@@ -201,13 +124,7 @@ pub(in crate::sandbox) async fn start(
         keeps: task.kept.is_some(),
     };
     let until = task.until.clone();
-    let job = Arc::new(job(
-        runner,
-        filters,
-        task,
-        (&pool, &hold, log.is_some()),
-        stdio,
-    )?);
+    let job = Arc::new(job(runner, filters, task, (&pool, &hold), stdio)?);
     let launched = launch(&pool.pool, &job, hold, until.clone()).await?;
     let child = Child {
         expected,
@@ -215,19 +132,18 @@ pub(in crate::sandbox) async fn start(
         pid: launched.pid,
         until,
     };
+    // Of a self-test too, which is denied much: what it was denied goes with them.
+    let notes = runner.launcher.pools.denials.of(child.pid);
     if is_probe {
         return child.results(launched, pipes).await.map(Started::Probed);
     }
-    let notes = runner.launcher.pools.denials.of(child.pid);
-    let logged = log.is_some();
     let (start, evidence, released) = child.released(launched, pipes).await?;
     Ok(Started::Hook(Released {
-        observed: Observed { log, notes },
+        notes,
         setup: Setup {
             asks: pool.asks,
             confirmed: filters.is_some(),
             evidence,
-            logged,
             released,
         },
         start,
@@ -239,7 +155,7 @@ fn job(
     runner: &Runner,
     filters: Option<&FilterSpec>,
     task: Task<'_>,
-    (pool, hold, logged): (&LoadedPool, &Hold, bool),
+    (pool, hold): (&LoadedPool, &Hold),
     stdio: [OwnedFd; 3],
 ) -> Result<Job, Stop> {
     let identity = task.identity;
@@ -276,8 +192,8 @@ fn job(
         closing: pool.closing.clone(),
         group: Some(hold.entry()),
         identity,
+        landlock_flags: filters.map_or(0, without_log),
         limits: limits(&task.policy.limits, identity),
-        log: filters.map_or_else(LogFlags::default, |spec| log_flags(spec, logged)),
         note: note(hold, identity, filters.is_some()),
         read_only,
         ruleset,
@@ -699,7 +615,8 @@ pub(in crate::sandbox) fn limits(limits: &Limits, identity: Option<Identity>) ->
             .map(|bytes| (Resource::RLIMIT_AS, bytes)),
     );
     // Counted for each uid: it means something only where the hook has one of its own.
-    set.extend(identity.map(|_| (Resource::RLIMIT_NPROC, limits.tasks)));
+    let has_own_uid = identity.is_some_and(|identity| identity.group.is_none());
+    set.extend(has_own_uid.then_some((Resource::RLIMIT_NPROC, limits.tasks)));
     set.into_iter()
         .filter(|(resource, _)| !mutants::lacks("limit", format_args!("{resource:?}")))
         .map(|(resource, value)| {

@@ -19,6 +19,7 @@ use nix::{
 };
 
 use crate::{
+    model::Peer,
     sandbox::{
         Status,
         run::left_running::{Found, processes},
@@ -209,6 +210,24 @@ impl Identities {
         }
     }
 
+    /// Checks that hooks can run as their callers. A child shares the daemon's memory until it executes the hook. It has its
+    /// caller's uid by then, and must be traced by none of the caller's processes: the kernel sees to that unless
+    /// `fs.suid_dumpable` is 1 (`proc(5)`, `ptrace(2)`).
+    ///
+    /// # Errors
+    ///
+    /// `fs.suid_dumpable` is 1, or cannot be read.
+    pub(crate) fn suit_callers(&self) -> io::Result<()> {
+        const DUMPABLE: &str = "/proc/sys/fs/suid_dumpable";
+        if may_be_traced(&fs::read_to_string(DUMPABLE)?) {
+            let message = format!(
+                "`{DUMPABLE}` is 1: callers could trace the daemon through their hooks; set it to 0 or 2"
+            );
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+        }
+        Ok(())
+    }
+
     /// Returns whether a uid is a hook's.
     pub(crate) fn is_hook(&self, uid: u32) -> bool {
         self.range.contains(&uid)
@@ -374,6 +393,11 @@ fn lacking(capabilities: u64) -> Vec<&'static str> {
     lacking.map(|(_, name)| *name).collect()
 }
 
+/// Returns whether a value of `fs.suid_dumpable` leaves a process that changed its uid to be traced by that uid's others.
+fn may_be_traced(suid_dumpable: &str) -> bool {
+    !matches!(suid_dumpable.trim(), "0" | "2")
+}
+
 /// Returns whether a map of ids, as in `user_namespaces(7)`, covers a range.
 fn maps(map: &str, range: &RangeInclusive<u32>) -> bool {
     let mut spans: Vec<(u64, u64)> = map
@@ -395,10 +419,24 @@ fn maps(map: &str, range: &RangeInclusive<u32>) -> bool {
 }
 
 impl Lease {
-    /// Returns the lease's identity.
+    /// Returns the identity of a hook with a uid and gid of its own.
     pub(crate) fn identity(&self) -> Identity {
         let uid = self.0.uid;
-        Identity { gid: uid, uid }
+        Identity {
+            gid: uid,
+            group: None,
+            uid,
+        }
+    }
+
+    /// Returns the identity of a hook that runs as its caller. The leased number is its group: no other process of the caller's
+    /// has it, so none reaches the run's directory.
+    pub(crate) fn of_caller(&self, caller: &Peer) -> Identity {
+        Identity {
+            gid: caller.gid,
+            group: Some(self.0.uid),
+            uid: caller.uid,
+        }
     }
 }
 
@@ -415,6 +453,19 @@ mod tests {
 
     use super::*;
     use crate::sandbox::DEFAULT_UID_RANGE;
+
+    #[test]
+    fn only_a_kernel_that_keeps_changed_uids_untraced_suits_callers() {
+        for (value, traced) in [
+            ("0\n", false),
+            ("2\n", false),
+            ("1\n", true),
+            ("3\n", true),
+            ("", true),
+        ] {
+            assert_eq!(may_be_traced(value), traced, "{value:?}");
+        }
+    }
 
     #[test]
     fn an_idle_daemon_holds_few_uids_and_others_have_the_rest() {

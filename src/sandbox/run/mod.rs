@@ -9,8 +9,6 @@ pub(in crate::sandbox) mod grants;
 #[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod identity;
 #[cfg(target_os = "linux")]
-pub(in crate::sandbox) mod kernel_audit;
-#[cfg(target_os = "linux")]
 pub(in crate::sandbox) mod left_running;
 pub(in crate::sandbox) mod litter;
 #[cfg(target_os = "linux")]
@@ -44,7 +42,7 @@ use crate::{
     rootfs::{Root, View},
     sandbox::{
         Backend, BackendName, InstanceDir, Order,
-        host::{Identities, Known, Lease, Observed, Until},
+        host::{Identities, Known, Lease, Notes, Until},
         run::{
             child_spec::Execution,
             grants::KnownPlaces,
@@ -89,13 +87,36 @@ pub(crate) struct SandboxParts {
         target_os = "linux",
         expect(dead_code, reason = "Seatbelt alone needs the list")
     )]
-    pub(crate) own: Vec<PathBuf>,
-    /// Whether Landlock's refusals are written to the kernel's audit log and read there.
-    pub(crate) read_audit_log: bool,
+    pub own: Vec<PathBuf>,
     /// Root file system of containers; `None` = the host's.
-    pub(crate) root: Option<Root>,
+    pub root: Option<Root>,
+    /// User of hooks under a root daemon.
+    pub run_as: RunAs,
     /// Number of spawner threads for each different set of filters.
     pub(crate) spawners: usize,
+}
+
+/// User of hooks under a root daemon.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum RunAs {
+    /// The caller, except root: its hooks get a uid of the pool.
+    Caller,
+    /// A uid of the pool for each running hook.
+    #[default]
+    Pool,
+}
+
+impl RunAs {
+    /// All, in the order of their names.
+    pub const ALL: [Self; 2] = [Self::Caller, Self::Pool];
+
+    /// Returns the name in the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Caller => "caller",
+            Self::Pool => "pool",
+        }
+    }
 }
 
 /// Starts hooks confined.
@@ -125,8 +146,6 @@ pub(crate) struct Evidence {
 pub(crate) struct Setup {
     /// Whether the filters report refused calls to the daemon.
     pub asks: bool,
-    /// Whether the kernel's audit log records Landlock's refusals.
-    pub logged: bool,
     /// Whether a self-test on this host and this run's evidence agree.
     pub confirmed: bool,
     /// The evidence.
@@ -143,7 +162,7 @@ pub(crate) struct Setup {
 #[must_use]
 pub(crate) struct StartedHook {
     end: Start,
-    observed: Observed,
+    notes: Notes,
     run: Arc<RunResources>,
     setup: Setup,
     turn: Turn,
@@ -161,7 +180,7 @@ pub(crate) enum Started {
 /// A hook that was released under the confinement of its task.
 #[derive(Debug)]
 pub(crate) struct Released {
-    pub(in crate::sandbox) observed: Observed,
+    pub(in crate::sandbox) notes: Notes,
     pub(in crate::sandbox) setup: Setup,
     pub(in crate::sandbox) start: Start,
 }
@@ -261,7 +280,7 @@ impl StartedHook {
     ) -> impl Future<Output = Result<EndedHook, Stop>> + Send {
         let Self {
             end,
-            observed,
+            notes,
             run,
             setup,
             mut turn,
@@ -277,9 +296,8 @@ impl StartedHook {
             };
             // The tree is dead: what it left is removed on the side, and another may be started.
             drop((run, turn));
-            let denied = observed.known(setup.asks).await;
             Ok(EndedHook {
-                denied,
+                denied: notes.take(),
                 end: end?,
                 setup,
             })
@@ -368,13 +386,13 @@ impl Sandbox {
         // Boxed, and not made before: thousands may wait for their turn.
         let (released, run) = turn.spend(SETUP_TURN, Box::pin(self.set_up(task))).await?;
         let Released {
-            observed,
+            notes,
             setup,
             start,
         } = released;
         Ok(StartedHook {
             end: start,
-            observed,
+            notes,
             run,
             setup,
             turn,
@@ -385,7 +403,11 @@ impl Sandbox {
     async fn set_up(&self, hook: HookTask<'_>) -> Result<(Released, Arc<RunResources>), Stop> {
         let caller = hook.caller.uid;
         let lease = self.lease(caller)?;
-        let identity = lease.as_ref().map(Lease::identity);
+        let identity = lease.as_ref().map(|lease| match self.parts.run_as {
+            // Root's hooks would own what root owns, capabilities or not.
+            RunAs::Caller if caller != 0 => lease.of_caller(&hook.caller),
+            RunAs::Caller | RunAs::Pool => lease.identity(),
+        });
         let directory = self
             .parts
             .instance

@@ -209,8 +209,8 @@ fn look(asked: &Asked) -> io::Result<Vec<Seen>> {
             .map_or_else(Vec::new, executed)),
         nr::link => two(Operation::Link, (here, argument(0)), (here, argument(1))),
         nr::linkat => two(Operation::Link, (fd(0), argument(1)), (fd(2), argument(3))),
-        nr::mkdir => one(Operation::MakeDirectory, task.absolute(here, argument(0))),
-        nr::mkdirat => one(Operation::MakeDirectory, task.absolute(fd(0), argument(1))),
+        nr::mkdir => one(Operation::Create, task.absolute(here, argument(0))),
+        nr::mkdirat => one(Operation::Create, task.absolute(fd(0), argument(1))),
         nr::open => open(here, argument(0), int(1)),
         nr::openat => open(fd(0), argument(1), int(2)),
         nr::rename => two(Operation::Rename, (here, argument(0)), (here, argument(1))),
@@ -219,19 +219,14 @@ fn look(asked: &Asked) -> io::Result<Vec<Seen>> {
             (fd(0), argument(1)),
             (fd(2), argument(3)),
         ),
-        nr::rmdir => one(Operation::RemoveDirectory, task.absolute(here, argument(0))),
         nr::socket => Ok(match fd(0) {
             libc::AF_INET | libc::AF_INET6 => vec![Seen::Socket],
             _ => Vec::new(),
         }),
-        nr::symlink => one(Operation::MakeLink, task.absolute(here, argument(1))),
-        nr::symlinkat => one(Operation::MakeLink, task.absolute(fd(1), argument(2))),
-        nr::truncate => one(Operation::Truncate, task.absolute(here, argument(0))),
-        nr::unlink => one(Operation::Remove, task.absolute(here, argument(0))),
-        nr::unlinkat if is(libc::AT_REMOVEDIR, 2) => one(
-            Operation::RemoveDirectory,
-            task.absolute(fd(0), argument(1)),
-        ),
+        nr::symlink => one(Operation::Create, task.absolute(here, argument(1))),
+        nr::symlinkat => one(Operation::Create, task.absolute(fd(1), argument(2))),
+        nr::truncate => one(Operation::Write, task.absolute(here, argument(0))),
+        nr::rmdir | nr::unlink => one(Operation::Remove, task.absolute(here, argument(0))),
         nr::unlinkat => one(Operation::Remove, task.absolute(fd(0), argument(1))),
         // All others that are observed.
         _ => Ok(vec![Seen::Metadata]),
@@ -242,20 +237,11 @@ fn look(asked: &Asked) -> io::Result<Vec<Seen>> {
 /// granted.
 fn done(operation: Operation, given: PathBuf) -> Vec<Seen> {
     let target = Target::locate(operation, &given);
-    let makes = matches!(
-        operation,
-        Operation::Create | Operation::MakeDirectory | Operation::MakeLink
-    );
+    let makes = operation == Operation::Create;
     let is_vain = match target.kind() {
         FileKind::Missing => !makes,
         FileKind::Unknown => !given.starts_with("/proc"),
-        FileKind::Block
-        | FileKind::Char
-        | FileKind::Directory
-        | FileKind::Fifo
-        | FileKind::File
-        | FileKind::Link
-        | FileKind::Socket => makes,
+        FileKind::Directory | FileKind::File | FileKind::Link | FileKind::Special => makes,
     };
     if is_vain {
         return Vec::new();
@@ -308,8 +294,8 @@ fn opened(path: PathBuf, flags: libc::c_int) -> Vec<Seen> {
         libc::O_WRONLY => vec![Operation::Write],
         _ => vec![Operation::Read, Operation::Write],
     };
-    if has(libc::O_TRUNC) {
-        operations.push(Operation::Truncate);
+    if has(libc::O_TRUNC) && !operations.contains(&Operation::Write) {
+        operations.push(Operation::Write);
     }
     operations
         .into_iter()
@@ -378,10 +364,11 @@ mod tests {
                 libc::O_RDWR,
                 vec![("read", "file"), ("write", "file")],
             ),
+            ("file", create | libc::O_TRUNC, vec![("write", "file")]),
             (
                 "file",
-                create | libc::O_TRUNC,
-                vec![("write", "file"), ("truncate", "file")],
+                libc::O_RDONLY | libc::O_TRUNC,
+                vec![("read", "file"), ("write", "file")],
             ),
             ("file", libc::O_PATH, vec![]),
             ("file", create | libc::O_EXCL, vec![]),
@@ -434,8 +421,8 @@ mod tests {
         for (operation, name, noted) in [
             (Operation::Remove, "file", true),
             (Operation::Remove, "none", false),
-            (Operation::MakeDirectory, "none", true),
-            (Operation::MakeDirectory, "file", false),
+            (Operation::Create, "none", true),
+            (Operation::Create, "file", false),
             (Operation::Execute, "none", false),
         ] {
             let seen = done(operation, directory.join(name));

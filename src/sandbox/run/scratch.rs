@@ -167,7 +167,8 @@ impl InstanceDir {
             chown(&scratch, Some(uid), Some(gid))?;
             // Nobody but the hook goes in: the copies here may be of files that others cannot read, and everybody can learn a
             // directory's name from the arguments of a process that has it. Set after the umask has had its say.
-            chown(&run.path, None, Some(gid))?;
+            let own = identity.group.map_or(gid, Gid::from_raw);
+            chown(&run.path, None, Some(own))?;
             fs::set_permissions(&run.path, Permissions::from_mode(0o710))?;
         }
         Ok(run)

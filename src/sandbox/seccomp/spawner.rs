@@ -249,7 +249,7 @@ mod tests {
             closing: None,
             group: None,
             identity: None,
-            log: sys::LogFlags::default(),
+            landlock_flags: 0,
             note: None,
             limits: Vec::new(),
             read_only: None,

@@ -4,6 +4,7 @@
 //! attempt that fails everywhere proves nothing), and by a child under the policy, where each must end as the policy says.
 
 mod fixture;
+mod probes;
 #[cfg(test)]
 mod tests;
 
@@ -35,7 +36,10 @@ use crate::{
             scratch::RunDir,
             task::{Action, Task},
         },
-        selftest::fixture::{Check, Effect, Fixture, seen},
+        selftest::{
+            fixture::Fixture,
+            probes::{Check, Effect, seen},
+        },
     },
     sys::Attempt,
 };
@@ -288,6 +292,37 @@ fn lacked(checks: &[Check], results: &[Option<isize>]) -> Result<(), Refusal> {
         };
         unless_lacking(what, errno).map(drop)
     })
+}
+
+/// Adds legs to an axis.
+fn add(
+    proofs: &mut [AxisProof],
+    axis: Axis,
+    control: impl IntoIterator<Item = Leg>,
+    deny: Option<Leg>,
+) {
+    if let Some(proof) = proofs.iter_mut().find(|proof| proof.axis == axis) {
+        proof.control.extend(control);
+        proof.deny.extend(deny);
+    }
+}
+
+/// Returns the legs of the attempt to use a descriptor of the daemon's, whose result in the child is `seen`.
+fn descriptor(fixture: &Fixture, seen: Option<isize>) -> (Leg, Leg) {
+    let worked = fixture.witness.metadata().is_ok();
+    let observed = match worked {
+        true => "succeeded".to_owned(),
+        false => "failed".to_owned(),
+    };
+    let what = "use a descriptor of the daemon's, in the daemon";
+    let control = Leg::new(what, worked, observed);
+    let held = seen == Some(-(libc::EBADF as isize));
+    let observed = match held {
+        true => "EBADF".to_owned(),
+        false => format!("{seen:?}"),
+    };
+    let deny = Leg::new("use a descriptor of the daemon's", held, observed);
+    (control, deny)
 }
 
 /// Resources of a self-test child. Dropped in this order.
@@ -543,33 +578,57 @@ impl Sandbox {
         prepared: &Prepared,
     ) -> Result<Vec<AxisProof>, Stop> {
         let lease = self.lease(nix::unistd::geteuid().as_raw())?;
-        let own_uid = lease.is_some();
+        let lease = lease.as_ref();
+        let axes = prepared.axes();
+        let controls = self.controls(policy, axes, lease).await?;
+        let mut proofs = self.compare(backend, policy, axes, lease, controls).await?;
+        if let Coverage::Enforced { .. } = axes.pids {
+            let (control, deny) = self.count_tasks(backend, policy, lease).await?;
+            add(&mut proofs, Axis::Pids, [control], Some(deny));
+        }
+        if let Coverage::Enforced { .. } = axes.memory {
+            let (control, deny) = self.use_memory(backend, policy, lease).await?;
+            add(&mut proofs, Axis::Memory, control, Some(deny));
+        }
+        Ok(proofs)
+    }
 
-        let site = self.site(policy, lease.as_ref())?;
-        let free = site.fixture.attempts(policy, prepared.axes(), own_uid);
-        let unconfined = self.probe_on(&site, &Noop, policy, free.attempts).await?;
-        lacked(&free.checks, &unconfined)?;
+    /// Makes every attempt unconfined. Returns whether it succeeded, and its result for display.
+    async fn controls(
+        &self,
+        policy: &Policy,
+        axes: &Axes<Coverage>,
+        lease: Option<&Lease>,
+    ) -> Result<Vec<(bool, String)>, Stop> {
+        let site = self.site(policy, lease)?;
+        let free = site.fixture.attempts(policy, axes, lease.is_some());
+        let results = self.probe_on(&site, &Noop, policy, free.attempts).await?;
+        lacked(&free.checks, &results)?;
         // The effect must show too, or its absence under confinement would prove nothing.
-        let controls: Vec<(bool, String)> = free
-            .checks
-            .iter()
-            .map(|check| {
-                let worked =
-                    check.succeeded(&unconfined) && check.effect.as_ref().is_none_or(Effect::shows);
-                (worked, check.seen(&unconfined))
-            })
-            .collect();
-        drop(site);
+        let control = |check: &Check| {
+            let shows = check.effect.as_ref().is_none_or(Effect::shows);
+            (check.succeeded(&results) && shows, check.seen(&results))
+        };
+        Ok(free.checks.iter().map(control).collect())
+    }
 
-        let site = self.site(policy, lease.as_ref())?;
+    /// Makes every attempt confined, on a site of its own, and compares the results with the unconfined ones.
+    async fn compare(
+        &self,
+        backend: &dyn Backend,
+        policy: &Policy,
+        axes: &Axes<Coverage>,
+        lease: Option<&Lease>,
+        controls: Vec<(bool, String)>,
+    ) -> Result<Vec<AxisProof>, Stop> {
+        let site = self.site(policy, lease)?;
         let fixture = &site.fixture;
-        let mut confined = fixture.attempts(policy, prepared.axes(), own_uid);
-        let checks = confined.checks;
+        let mut confined = fixture.attempts(policy, axes, lease.is_some());
         confined.attempts.push(fixture.descriptor());
         let results = self
             .probe_on(&site, backend, policy, confined.attempts)
             .await?;
-        lacked(&checks, &results)?;
+        lacked(&confined.checks, &results)?;
 
         let mut proofs: Vec<AxisProof> = Axis::ALL
             .map(|axis| AxisProof {
@@ -578,62 +637,20 @@ impl Sandbox {
                 deny: Vec::new(),
             })
             .into();
-        for (check, (unconfined_held, control)) in checks.iter().zip(controls) {
-            let Some(proof) = proofs.iter_mut().find(|proof| proof.axis == check.axis) else {
-                continue;
-            };
+        for (check, (worked, control)) in confined.checks.iter().zip(controls) {
             let observed = check.seen(&results);
-            let control = Leg::new(check.what, unconfined_held, control);
-            proof.control.push(control.unconfined());
+            let control = Leg::new(check.what, worked, control).unconfined();
             if check.granted {
-                let held = check.succeeded(&results);
-                proof.control.push(Leg::new(check.what, held, observed));
+                let leg = Leg::new(check.what, check.succeeded(&results), observed);
+                add(&mut proofs, check.axis, [control, leg], None);
             } else {
-                let held =
-                    check.refused(&results) && !check.effect.as_ref().is_some_and(Effect::shows);
-                proof.deny.push(Leg::new(check.what, held, observed));
+                let shows = check.effect.as_ref().is_some_and(Effect::shows);
+                let leg = Leg::new(check.what, check.refused(&results) && !shows, observed);
+                add(&mut proofs, check.axis, [control], Some(leg));
             }
         }
-        let (control, seen) = (
-            fixture.witness.metadata(),
-            results.last().copied().flatten(),
-        );
-        if let Some(proof) = proofs
-            .iter_mut()
-            .find(|proof| proof.axis == Axis::Environment)
-        {
-            let observed = match &control {
-                Ok(_) => "succeeded".to_owned(),
-                Err(_) => "failed".to_owned(),
-            };
-            let what = "use a descriptor of the daemon's, in the daemon";
-            proof
-                .control
-                .push(Leg::new(what, control.is_ok(), observed));
-            let held = seen == Some(-(libc::EBADF as isize));
-            let observed = match held {
-                true => "EBADF".to_owned(),
-                false => format!("{seen:?}"),
-            };
-            let what = "use a descriptor of the daemon's";
-            proof.deny.push(Leg::new(what, held, observed));
-        }
-        if let Coverage::Enforced { .. } = prepared.axes().pids {
-            let (control, deny) = self.count_tasks(backend, policy, lease.as_ref()).await?;
-            let proof = proofs.iter_mut().find(|proof| proof.axis == Axis::Pids);
-            if let Some(proof) = proof {
-                proof.control.push(control);
-                proof.deny.push(deny);
-            }
-        }
-        if let Coverage::Enforced { .. } = prepared.axes().memory {
-            let (control, deny) = self.use_memory(backend, policy, lease.as_ref()).await?;
-            let proof = proofs.iter_mut().find(|proof| proof.axis == Axis::Memory);
-            if let Some(proof) = proof {
-                proof.control.extend(control);
-                proof.deny.push(deny);
-            }
-        }
+        let (control, deny) = descriptor(fixture, results.last().copied().flatten());
+        add(&mut proofs, Axis::Environment, [control], Some(deny));
         Ok(proofs)
     }
 

@@ -19,8 +19,8 @@ use crate::{
     rootfs::View,
     sandbox::{
         Absent, Claims, DEFAULT_UID_RANGE, End, HookTask, Host, Identities, InstanceDir, Noop,
-        Opened, Order, Runner, SandboxParts, Starting, Unenforceable, landlock::Landlock, linux,
-        run::child::start, seccomp::FilterSpec,
+        Opened, Order, RunAs, Runner, SandboxParts, Starting, Unenforceable, landlock::Landlock,
+        linux, run::child::start, seccomp::FilterSpec,
     },
     sys::Keeper,
 };
@@ -182,7 +182,7 @@ fn sandbox(backend: impl Backend + 'static) -> (Sandbox, TempDir) {
         #[cfg(target_os = "linux")]
         observer: None,
         own: Vec::new(),
-        read_audit_log: false,
+        run_as: RunAs::Pool,
         spawners: 1,
     });
     (sandbox.unwrap(), directory)
@@ -229,6 +229,14 @@ async fn a_backend_that_claims_an_axis_and_does_nothing_is_caught_on_that_axis()
     assert!(standing.serves() && !standing.confines(), "{standing:?}");
     let standing = stand(Landlock::new(own_uids()), &policy).await;
     assert!(standing.serves() && standing.confines(), "{standing:?}");
+}
+
+/// Or a hook with the process id of a dead child would be said to have been denied it.
+#[tokio::test]
+async fn what_a_self_test_was_denied_is_forgotten_with_it() {
+    let (sandbox, _directory) = sandbox(Landlock::new(own_uids()));
+    assert!(sandbox.survey(&wanting("strict")).await[0].serves());
+    assert!(sandbox.runner.launcher.pools.denials.is_empty());
 }
 
 #[tokio::test]

@@ -110,7 +110,7 @@ fn confine(job: &Job) -> Result<(), i32> {
     })?;
     if let Some(ruleset) = &parts.ruleset {
         take(job, Step::Landlock, || {
-            let flags = parts.log.landlock as usize;
+            let flags = parts.landlock_flags as usize;
             call(
                 libc::SYS_landlock_restrict_self,
                 [ruleset.as_raw_fd() as usize, flags, 0, 0, 0, 0],
@@ -143,9 +143,7 @@ fn confine(job: &Job) -> Result<(), i32> {
         Ok(())
     })?;
     if let Some(closing) = &parts.closing {
-        take(job, Step::ClosingFilter, || {
-            load_closing(closing, parts.log.closing)
-        })?;
+        take(job, Step::ClosingFilter, || load_closing(closing))?;
     }
     take(job, Step::SignalMask, || {
         let none: u64 = 0;
@@ -300,7 +298,11 @@ fn write_down(note: &Note, group: i32) -> Result<(), i32> {
 
 fn change_identity(identity: Identity) -> Result<(), i32> {
     let (uid, gid) = (identity.uid as usize, identity.gid as usize);
-    call(libc::SYS_setgroups, [0; 6])?;
+    let group = identity.group.as_slice();
+    call(
+        libc::SYS_setgroups,
+        [group.len(), group.as_ptr().addr(), 0, 0, 0, 0],
+    )?;
     call(libc::SYS_setresgid, [gid, gid, gid, 0, 0, 0])?;
     call(libc::SYS_setresuid, [uid, uid, uid, 0, 0, 0])?;
     Ok(())
@@ -356,7 +358,7 @@ fn close_fds(job: &Job) -> Result<(), i32> {
 }
 
 /// Loads this task's closing filter, from the stack.
-fn load_closing(closing: &Closing, flags: u32) -> Result<(), i32> {
+fn load_closing(closing: &Closing) -> Result<(), i32> {
     let pid = call(libc::SYS_getpid, [0; 6])? as u32;
     let mut program = closing.of_process(pid);
     // Job::new has checked the length against MAX, which fits.
@@ -367,14 +369,7 @@ fn load_closing(closing: &Closing, flags: u32) -> Result<(), i32> {
     let operation = libc::SECCOMP_SET_MODE_FILTER as usize;
     call(
         libc::SYS_seccomp,
-        [
-            operation,
-            flags as usize,
-            ptr::from_ref(&filter).addr(),
-            0,
-            0,
-            0,
-        ],
+        [operation, 0, ptr::from_ref(&filter).addr(), 0, 0, 0],
     )
     .map(drop)
 }

@@ -198,15 +198,6 @@ pub(crate) enum Action {
     },
 }
 
-/// Flags for what the kernel logs about a child in its audit log. They belong to the calls that confine the child.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct LogFlags {
-    /// For the closing filter: `SECCOMP_FILTER_FLAG_*`.
-    pub closing: u32,
-    /// For the Landlock domain: `LANDLOCK_RESTRICT_SELF_*`. Kernels below Landlock ABI 7 refuse them.
-    pub landlock: u32,
-}
-
 /// Parts of a [`Job`].
 #[derive(Debug)]
 pub(crate) struct JobParts {
@@ -220,10 +211,10 @@ pub(crate) struct JobParts {
     pub group: Option<&'static AtomicI32>,
     /// Identity of the child; `None` keeps the daemon's user.
     pub identity: Option<Identity>,
+    /// Flags of the call that enters the Landlock domain: `LANDLOCK_RESTRICT_SELF_*`.
+    pub landlock_flags: u32,
     /// Hard and soft resource limits: `RLIMIT_*` and value.
     pub limits: Vec<(u32, u64)>,
-    /// Audit log flags.
-    pub log: LogFlags,
     /// Where the child records its group for the next daemon.
     pub note: Option<Note>,
     /// Paths of the workspace that stay read-only, if any.

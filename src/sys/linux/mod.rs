@@ -25,7 +25,7 @@ pub(super) use self::keeper::watch_over;
 pub(crate) use self::{
     attempt::{Attempt, Described},
     handover::{exit, kill, peer, process, receive_fds, send_fds},
-    job::{Action, Canaries, Closing, Job, JobParts, LogFlags, Report, Step},
+    job::{Action, Canaries, Closing, Job, JobParts, Report, Step},
     listener::{Asked, Listener},
     misc::{
         FileRights, become_subreaper, block_all_signals, drop_groups, empty_bounding_set,

@@ -1,0 +1,24 @@
+//! `hookjail builtin`: what a built-in hook that looks at the workspace executes, confined.
+
+use std::process::ExitCode;
+
+use super::{Failure, output};
+use crate::hooks::builtin::findings;
+
+/// Look at the current directory as a built-in hook
+#[derive(Debug, clap::Args)]
+pub(super) struct BuiltinArgs {
+    /// The built-in hook
+    name: String,
+    /// Its arguments
+    #[arg(trailing_var_arg = true)]
+    args: Vec<String>,
+}
+
+impl BuiltinArgs {
+    pub(super) fn run(&self) -> Result<ExitCode, Failure> {
+        let findings = findings(&self.name, &self.args)?;
+        output::stdout(&serde_json::to_vec(&findings)?);
+        Ok(ExitCode::SUCCESS)
+    }
+}

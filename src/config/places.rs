@@ -1,0 +1,83 @@
+//! Where the daemon's files and sockets are, and its workspaces.
+
+use std::path::PathBuf;
+
+use super::{
+    ConfigProblem, ProcessEnv, admin_beside,
+    file::{PathsEntry, ProfilesEntry},
+};
+use crate::policy::WorkspaceRoots;
+
+/// Paths of a configuration, each absolute.
+#[derive(Debug)]
+pub(super) struct Places {
+    pub(super) admin_socket: Option<PathBuf>,
+    pub(super) profile_dirs: Vec<PathBuf>,
+    pub(super) runtime: PathBuf,
+    pub(super) socket: Option<PathBuf>,
+    pub(super) state: PathBuf,
+    pub(super) workspace_roots: WorkspaceRoots,
+}
+
+impl Places {
+    /// Reads the paths; the environment has those that are not written. `sockets` are the hooks' and the operator's.
+    pub(super) fn read(
+        paths: PathsEntry,
+        profiles: ProfilesEntry,
+        sockets: (Option<PathBuf>, Option<PathBuf>),
+        roots: Option<Vec<PathBuf>>,
+        environment: &ProcessEnv,
+    ) -> Result<Self, ConfigProblem> {
+        let state = match paths.state {
+            Some(path) => absolute("paths.state", path)?,
+            None => environment.state()?,
+        };
+        let runtime = match paths.runtime {
+            Some(path) => absolute("paths.runtime", path)?,
+            None => environment.runtime(&state),
+        };
+        let socket = match sockets.0 {
+            Some(path) => Some(absolute("server.socket", path)?),
+            None => environment.socket(),
+        };
+        let admin_socket = match sockets.1 {
+            Some(path) => Some(absolute("server.admin_socket", path)?),
+            None => socket.as_deref().map(admin_beside),
+        };
+        if admin_socket.is_some() && admin_socket == socket {
+            let problem = "is `server.socket`; the two are different sockets";
+            return Err(ConfigProblem::key("server.admin_socket", problem));
+        }
+        let all = |key, paths: Vec<PathBuf>| -> Result<Vec<PathBuf>, ConfigProblem> {
+            paths.into_iter().map(|path| absolute(key, path)).collect()
+        };
+        let workspace_roots = match roots {
+            None => WorkspaceRoots {
+                homes: environment.homes(),
+                named: Vec::new(),
+            },
+            Some(roots) => WorkspaceRoots {
+                homes: Vec::new(),
+                named: all("hooks.workspace_roots", roots)?,
+            },
+        };
+        Ok(Self {
+            admin_socket,
+            profile_dirs: all("profiles.dirs", profiles.dirs)?,
+            runtime,
+            socket,
+            state,
+            workspace_roots,
+        })
+    }
+}
+
+fn absolute(key: &'static str, path: PathBuf) -> Result<PathBuf, ConfigProblem> {
+    match path.is_absolute() {
+        true => Ok(path),
+        false => {
+            let problem = format!("`{}` is not an absolute path", path.display());
+            Err(ConfigProblem::key(key, problem))
+        }
+    }
+}

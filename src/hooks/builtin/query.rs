@@ -1,0 +1,129 @@
+//! The built-in hooks that are commands in the pipeline: git, and hookjail itself where one looks at the workspace.
+//!
+//! A workspace is not to be trusted with the programs that its configuration starts: the profile allows no process
+//! beside the command.
+
+use std::{
+    collections::BTreeMap,
+    env,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use super::{does_nothing, warning};
+use crate::{
+    contract::{Members, Query, Verdict, text},
+    model::{InvalidField, is_plain},
+    request::Request,
+};
+
+/// The default profile of these hooks. It allows reading the workspace, and no new process.
+pub(crate) const PROFILE: &str = "strict";
+
+/// The variable that names the workspace to hookjail as such a hook.
+pub(super) const WORKSPACE: &str = "HOOK_WORKSPACE";
+
+impl Query {
+    /// Sets a request's command and its start directory, the entry's or the runtime's. A returned verdict is the whole answer,
+    /// where the command need not run.
+    ///
+    /// # Errors
+    ///
+    /// The event is not one JSON object.
+    pub fn put(&self, request: &mut Request) -> Result<Option<Verdict>, InvalidField> {
+        let event = request.contract.stdin(&request.event, &request.envelope)?;
+        let event = Members::of_event(&event)?;
+        if request.event.point != self.point() {
+            return Ok(Some(does_nothing(self.name())));
+        }
+        let hook = &mut request.hook;
+        let sees_nothing = |why| {
+            Ok(Some(warning(format!(
+                "`{}` sees nothing: {why}",
+                self.name()
+            ))))
+        };
+        let Some(workspace) = hook.workspace.as_deref() else {
+            return sees_nothing("the request binds no workspace");
+        };
+        let Some(directory) = directory(&event, hook.working_dir.as_deref(), workspace) else {
+            return sees_nothing("the runtime's working directory does not lie in the workspace");
+        };
+        hook.configured_env = match self {
+            Self::Look(_) => BTreeMap::from([(WORKSPACE.to_owned(), workspace.into())]),
+            Self::Commits(_) | Self::Diff | Self::DiffStat | Self::Status => {
+                environment_of_git(workspace)
+            }
+        };
+        hook.working_dir = Some(directory);
+        request.entry.report = Some(self.report());
+        Ok(None)
+    }
+
+    /// Returns the words to start it by: of hookjail itself, with the path of this program.
+    pub(crate) fn command(&self) -> Vec<OsString> {
+        let mut words: Vec<_> = self.argv().into_iter().map(OsString::from).collect();
+        if matches!(self, Self::Look(_))
+            && let Ok(own) = env::current_exe()
+            && let Some(program) = words.first_mut()
+        {
+            *program = own.into();
+        }
+        words
+    }
+}
+
+/// Returns a hook's start directory: the entry's, else the event's, else the workspace. `None` where it does not lie in the
+/// workspace, compared as text; the gate has the last word.
+fn directory(event: &Members<'_>, own: Option<&Path>, workspace: &Path) -> Option<PathBuf> {
+    let directory = match own {
+        Some(own) => own.to_owned(),
+        None => match event.last("cwd").and_then(text).unwrap_or_default() {
+            none if none.is_empty() => workspace.to_owned(),
+            cwd => cwd.into(),
+        },
+    };
+    (directory.starts_with(workspace) && is_plain(&directory)).then_some(directory)
+}
+
+/// Returns the environment of git beside its profile's variables. It excludes any configuration but the repository's,
+/// and all above the workspace or on another machine.
+fn environment_of_git(workspace: &Path) -> BTreeMap<String, OsString> {
+    let above = workspace.parent().unwrap_or(workspace);
+    let variables = [
+        ("GIT_ATTR_NOSYSTEM", "1".into()),
+        ("GIT_CEILING_DIRECTORIES", above.into()),
+        ("GIT_CONFIG_GLOBAL", "/dev/null".into()),
+        ("GIT_CONFIG_NOSYSTEM", "1".into()),
+        ("GIT_NO_LAZY_FETCH", "1".into()),
+        ("GIT_TERMINAL_PROMPT", "0".into()),
+    ];
+    variables
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_starts_in_the_workspace_or_not_at_all() {
+        let start = |cwd: &str, own: Option<&str>| {
+            let event = format!(r#"{{"cwd":"{cwd}"}}"#);
+            let event = Members::of_event(event.as_bytes()).unwrap();
+            directory(&event, own.map(Path::new), Path::new("/w/a"))
+        };
+        for (cwd, own, expected) in [
+            ("", None, "/w/a"),
+            ("/w/a/b", None, "/w/a/b"),
+            ("/elsewhere", Some("/w/a/c"), "/w/a/c"),
+        ] {
+            assert_eq!(start(cwd, own), Some(expected.into()), "{cwd}");
+        }
+        for outside in ["/w", "/w/ab", "/w/a/../b", "/w/a/./b", "a", "/"] {
+            assert_eq!(start(outside, None), None, "{outside}");
+            assert_eq!(start("/w/a", Some(outside)), None, "{outside}");
+        }
+    }
+}

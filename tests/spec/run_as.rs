@@ -1,0 +1,215 @@
+//! A root daemon may run hooks as their callers: in those users' own projects, and no nearer to what else they have.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start other users' processes and clients, never a hook"
+)]
+
+mod as_root {
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt, PermissionsExt, chown},
+        path::{Path, PathBuf},
+        process::Command,
+    };
+
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    use serde_json::Value;
+
+    use crate::{
+        attempts::as_user,
+        callers::as_root::client_as,
+        support::{Daemon, Setup, contained, needs_root, reason, sh},
+        witness::{a_minute, ask_as, json, processes_with, until},
+    };
+
+    /// Uids without accounts.
+    const ALICE: u32 = 2_000_000_011;
+    const BOB: u32 = 2_000_000_012;
+
+    async fn daemon(run_as: &str) -> Daemon {
+        let config =
+            format!("[server]\nallowed_uids = [{ALICE}, {BOB}]\n[hooks]\nrun_as = {run_as:?}\n");
+        Daemon::with(Setup {
+            config,
+            ..Setup::default()
+        })
+        .await
+    }
+
+    /// Makes a project in a user's home, which is closed to all others, and returns it.
+    fn project(daemon: &Daemon, user: u32) -> PathBuf {
+        let home = daemon.workspace().join(user.to_string());
+        let project = home.join("project");
+        fs::create_dir_all(&project).unwrap();
+        fs::write(project.join("note"), format!("of {user}\n")).unwrap();
+        for (path, mode) in [
+            (&home, 0o700),
+            (&project, 0o700),
+            (&project.join("note"), 0o600),
+        ] {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            chown(path, Some(user), Some(user)).unwrap();
+        }
+        project
+    }
+
+    /// Has a user run a line of `sh` in a workspace.
+    fn run_as(user: u32, daemon: &Daemon, profile: &str, workspace: &Path, line: &str) -> Value {
+        let workspace = workspace.to_str().unwrap();
+        let words = ["--profile", profile, "--workspace", workspace];
+        let words = [&words[..], &["--", "/bin/sh", "-c", line]].concat();
+        json(&ask_as(user, daemon, "sock", "run", &words))
+    }
+
+    /// Returns what a hook wrote; it ran.
+    fn stdout(answer: &Value) -> String {
+        assert!(answer["outcome"].is_object(), "{answer}");
+        let written = answer["stdout"].as_str().unwrap_or_default();
+        String::from_utf8(STANDARD.decode(written).unwrap()).unwrap()
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_hook_works_in_its_callers_own_project_and_in_nobody_elses() {
+        needs_root();
+        let daemon = daemon("caller").await;
+        let (of_alice, of_bob) = (project(&daemon, ALICE), project(&daemon, BOB));
+        let line = "id -u; id -g; cat note && echo made > made && chmod 600 made";
+        for (user, own) in [(ALICE, &of_alice), (BOB, &of_bob)] {
+            let answer = run_as(user, &daemon, "workspace-rw", own, line);
+            let expected = format!("{user}\n{user}\nof {user}\n");
+            assert_eq!(stdout(&answer), expected, "{answer}");
+            let made = fs::metadata(own.join("made")).unwrap();
+            assert_eq!(
+                (made.uid(), made.gid(), made.mode() & 0o777),
+                (user, user, 0o600)
+            );
+        }
+        // Its own client would not send this.
+        let (mut client, _alice) = client_as(ALICE, &daemon).await;
+        let mut request = sh("workspace-rw", line);
+        request.hook.as_mut().unwrap().workspace = of_bob.display().to_string();
+        let refusal = client.execute(request).await.unwrap_err();
+        assert_eq!(reason(&refusal), "INVALID_REQUEST", "{refusal}");
+        // The control: a uid of the pool is nobody's, and goes into no home.
+        let pool = self::daemon("pool").await;
+        let closed = project(&pool, ALICE);
+        let answer = run_as(ALICE, &pool, "workspace-rw", &closed, line);
+        assert!(
+            answer["error"].is_object() && !closed.join("made").exists(),
+            "{answer}"
+        );
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_hook_reaches_none_of_its_callers_other_processes_and_files() {
+        needs_root();
+        let daemon = daemon("caller").await;
+        let own = project(&daemon, ALICE);
+        let home = own.parent().unwrap();
+        fs::write(home.join("key"), "secret").unwrap();
+        chown(home.join("key"), Some(ALICE), Some(ALICE)).unwrap();
+        let minute = a_minute();
+        let mut command = Command::new("sleep");
+        let mut other = as_user(command.arg(&minute), ALICE).spawn().unwrap();
+        let tries = format!(
+            "kill -0 {0} && echo signalled; cat /proc/{0}/environ && echo read; cat ../key && echo opened; true",
+            other.id()
+        );
+        let answer = run_as(ALICE, &daemon, "workspace-rw", &own, &tries);
+        assert_eq!(stdout(&answer), "", "{answer}");
+        // The control: the same user does all of it unconfined.
+        let mut control = Command::new("/bin/sh");
+        control.args(["-c", &tries]).current_dir(&own);
+        let control = as_user(&mut control, ALICE).output().unwrap();
+        let control = String::from_utf8_lossy(&control.stdout).into_owned();
+        for word in ["signalled", "read", "opened"] {
+            assert!(control.contains(word), "{control}");
+        }
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn a_callers_other_processes_reach_no_running_hooks_directory() {
+        needs_root();
+        if contained() {
+            // The scratch directory is a file system of the container's own.
+            return;
+        }
+        let daemon = daemon("caller").await;
+        let own = project(&daemon, ALICE);
+        let minute = a_minute();
+        let line = format!("echo private > \"$TMPDIR/file\"; : > started; sleep {minute}");
+        let (socket, program) = (daemon.path().join("sock"), daemon.path().join("hookjail"));
+        // The first of them also opens the socket to that user and installs the program.
+        assert_eq!(
+            stdout(&run_as(ALICE, &daemon, "strict", &own, "echo one")),
+            "one\n"
+        );
+        let mut client = Command::new(program);
+        client.arg("run").arg("--connect").arg(socket);
+        client.args([
+            "--profile",
+            "workspace-rw",
+            "--timeout",
+            "30s",
+            "--workspace",
+        ]);
+        client.arg(&own).args(["--", "/bin/sh", "-c", &line]);
+        let mut client = as_user(&mut client, ALICE).spawn().unwrap();
+        until("the hook has started", || own.join("started").exists()).await;
+
+        let runs = daemon.scratch_directories();
+        let [run] = &*runs else { panic!("{runs:?}") };
+        let file = run.join("tmp/file");
+        let owner = fs::metadata(&file).unwrap().uid();
+        let mut command = Command::new("cat");
+        let seen = as_user(command.arg(&file), ALICE).output().unwrap();
+
+        // The control: it is that user's file, and there.
+        assert_eq!(
+            (owner, fs::read(&file).unwrap()),
+            (ALICE, b"private\n".to_vec())
+        );
+        assert_eq!((seen.status.code(), seen.stdout), (Some(1), Vec::new()));
+        client.kill().unwrap();
+        client.wait().unwrap();
+        until("the hook has ended", || processes_with(&minute).is_empty()).await;
+    }
+
+    #[tokio::test]
+    #[ignore = "needs root"]
+    async fn roots_own_hooks_never_run_as_root() {
+        needs_root();
+        let daemon = daemon("caller").await;
+        let response = daemon.run(sh("pipeline", "id -u")).await;
+        let user = String::from_utf8(response.unwrap().stdout.to_vec()).unwrap();
+        let user: u32 = user.trim_end().parse().unwrap();
+        assert!((1_879_100_000..=1_879_104_095).contains(&user), "{user}");
+    }
+}
+
+#[tokio::test]
+async fn only_roots_daemon_can_run_hooks_as_their_callers() {
+    use crate::support::{Daemon, Setup};
+
+    let config = "[hooks]\nrun_as = \"caller\"\n".to_owned();
+    let setup = Setup {
+        config,
+        ..Setup::default()
+    };
+    let started = Daemon::try_with(setup).await;
+    if nix::unistd::geteuid().is_root() {
+        assert!(started.is_ok());
+        return;
+    }
+    let log = started.err().unwrap();
+    assert!(
+        log.contains("hooks.run_as") && log.contains("root"),
+        "{log}"
+    );
+}
