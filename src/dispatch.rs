@@ -15,8 +15,8 @@ use uuid::Uuid;
 use crate::{
     consent::pending::{Question, Subject},
     contract::{
-        AgentMode, ContractEvent, Course, Decision, End, EndKind, Entry, Envelope, Folded,
-        Lifetime, Members, Mode, Moment, Push, Skip, Stop, Verdict, text,
+        AgentMode, ContractEvent, Decision, End, EndKind, Entry, Envelope, Folded, Lifetime,
+        Members, Mode, Moment, Push, Scheduling, Skip, Stop, Verdict, text,
     },
     hooks::{
         Action, Configured, Lists, Occasion, Registered, Scope,
@@ -83,7 +83,7 @@ pub(crate) struct Dispatched {
     /// The merged verdict of all hooks.
     pub folded: Folded,
     /// The hooks that were reached, in the order in which they were.
-    pub hooks: Vec<Reached>,
+    pub hooks: Vec<HookResult>,
     /// The validity of context at the point.
     pub lifetime: Option<Lifetime>,
     /// Messages to deliver, in order.
@@ -96,7 +96,7 @@ pub(crate) struct Dispatched {
 
 /// A hook that its turn came to.
 #[derive(Debug)]
-pub(crate) struct Reached {
+pub(crate) struct HookResult {
     /// The contract's own event.
     pub event: Option<ContractEvent>,
     /// The hook's name.
@@ -109,7 +109,7 @@ pub(crate) struct Reached {
     pub verdict: Verdict,
 }
 
-impl Reached {
+impl HookResult {
     /// Builds the result of a hook that needs no process.
     const fn in_process(name: String, verdict: Verdict) -> Self {
         Self {
@@ -154,16 +154,15 @@ impl Dispatch {
         // Matchers take time by the length of what they look at, and a request brings both.
         let look = move || {
             let due = self.due(&hooks)?;
-            let mode = self.spoken(&due)?;
-            Ok::<_, Refusal>((self.told(mode, &rules, peer), mode, due))
+            let mode = self.common_mode(&due)?;
+            Ok::<_, Refusal>((self.completed(mode, &rules, peer), mode, due))
         };
         let (this, mode, due) = heavy::beside(call.peer.uid, look).await?;
-        this.reach_all(mode, due, lists.lists(), pipeline, call)
-            .await
+        this.run_due(mode, due, lists.lists(), pipeline, call).await
     }
 
     /// Fills fields absent in the request from the event, under the hooks' contract.
-    fn told(mut self, mode: Option<Mode>, rules: &Rules, peer: Peer) -> Self {
+    fn completed(mut self, mode: Option<Mode>, rules: &Rules, peer: Peer) -> Self {
         let Some(mode) = mode else {
             return self;
         };
@@ -176,7 +175,7 @@ impl Dispatch {
         self
     }
 
-    async fn reach_all(
+    async fn run_due(
         self,
         mode: Option<Mode>,
         due: Vec<Registered>,
@@ -192,10 +191,10 @@ impl Dispatch {
             return Ok(Dispatched::nothing(self.session, mode.version()));
         }
         let due = self.in_order(mode, due, lists);
-        let reached = self.reach(mode, due, pipeline, call).await;
-        let counting = || reached.iter().filter(|hook| !hook.only_looked_on);
+        let results = self.run_hooks(mode, due, pipeline, call).await;
+        let counting = || results.iter().filter(|hook| !hook.only_looked_on);
         let hooks: Vec<_> = counting()
-            .map(|reached| (reached.name.as_str(), &reached.verdict))
+            .map(|hook| (hook.name.as_str(), &hook.verdict))
             .collect();
         let mut folded = mode.fold(&self.event.point, &hooks);
         if self.preempt && folded.answer.decision == Decision::Allow {
@@ -204,7 +203,7 @@ impl Dispatch {
         }
         let pushes = counting().filter_map(|hook| hook.verdict.push.clone());
         Ok(Dispatched {
-            events: reached
+            events: results
                 .iter()
                 .filter_map(|hook| hook.event.clone())
                 .collect(),
@@ -212,7 +211,7 @@ impl Dispatch {
             pushes: pushes.collect(),
             session: self.session,
             version: mode.version(),
-            hooks: reached,
+            hooks: results,
             lifetime: mode.context_lifetime(&self.event.point),
         })
     }
@@ -252,7 +251,7 @@ impl Dispatch {
     }
 
     /// Returns a mode of the contract common to all due hooks. `None` where no hook is due and none is named.
-    fn spoken(&self, due: &[Registered]) -> Result<Option<Mode>, InvalidField> {
+    fn common_mode(&self, due: &[Registered]) -> Result<Option<Mode>, InvalidField> {
         let Some(first) = due.first() else {
             return Ok(self.contract);
         };
@@ -266,16 +265,16 @@ impl Dispatch {
         Err(InvalidField::new("contract", problem))
     }
 
-    async fn reach(
+    async fn run_hooks(
         &self,
         mode: Mode,
         due: Vec<Registered>,
         pipeline: &Arc<Pipeline>,
         call: &Call,
-    ) -> Vec<Reached> {
+    ) -> Vec<HookResult> {
         // So that all replies together stay within what the caller takes.
         let share = self.max_reply_bytes / 2 / (due.len() as u64).max(1);
-        let one = |hook: Registered, event: &Event, envelope: &Envelope| One {
+        let one = |hook: Registered, event: &Event, envelope: &Envelope| DueHook {
             call: self.call(call),
             request: Box::new(self.request(&hook, event.clone(), envelope.clone(), share)),
             hook,
@@ -283,15 +282,15 @@ impl Dispatch {
         };
         // One that says so has all at its point wait for each other.
         let in_turn = due.iter().any(|hook| hook.entry.in_turn);
-        if mode.course(&self.event.point) == Course::AtOnce && !in_turn {
+        if mode.scheduling(&self.event.point) == Scheduling::AtOnce && !in_turn {
             let mut running = JoinSet::new();
             for (index, hook) in due.into_iter().enumerate() {
                 let one = one(hook, &self.event, &self.envelope);
                 running.spawn(async move { (index, Box::pin(one.run()).await) });
             }
-            let mut reached = running.join_all().await;
-            reached.sort_by_key(|(index, _)| *index);
-            return reached.into_iter().map(|(_, reached)| reached).collect();
+            let mut results = running.join_all().await;
+            results.sort_by_key(|(index, _)| *index);
+            return results.into_iter().map(|(_, result)| result).collect();
         }
         let (mut event, mut envelope) = (self.event.clone(), self.envelope.clone());
         let mut all = Vec::with_capacity(due.len());
@@ -302,15 +301,17 @@ impl Dispatch {
             }
             let mut one = one(hook, &event, &envelope);
             one.request.only_looks_on = is_stopped;
-            let reached = Box::pin(one.run()).await;
+            let result = Box::pin(one.run()).await;
             if !is_stopped {
-                mode.hand_on(&reached.verdict, &mut event, &mut envelope);
+                mode.hand_on(&result.verdict, &mut event, &mut envelope);
             }
             let only_looked_on = is_stopped;
-            is_stopped |= mode.course(&self.event.point).ends_after(&reached.verdict);
-            all.push(Reached {
+            is_stopped |= mode
+                .scheduling(&self.event.point)
+                .ends_after(&result.verdict);
+            all.push(HookResult {
                 only_looked_on,
-                ..reached
+                ..result
             });
         }
         all
@@ -407,40 +408,151 @@ pub(crate) fn source_of(mode: Mode, event: &Event, rules: &Rules, peer: Peer) ->
 }
 
 /// One due hook of a dispatch.
-struct One {
+struct DueHook {
     call: Call,
     hook: Registered,
     pipeline: Arc<Pipeline>,
     request: Box<Request>,
 }
 
-impl One {
-    async fn run(self) -> Reached {
-        let advisory = self.hook.entry.advisory;
-        let reached = Box::pin(self.run_deciding()).await;
-        if !advisory {
-            return reached;
-        }
-        // That of a process is one already, and so is its record; what is done here is not.
-        Reached {
-            verdict: reached.verdict.advised(),
-            ..reached
-        }
-    }
+/// A hook's action, done.
+enum Done {
+    /// In this process: no record is made of it.
+    InProcess(Box<Verdict>),
+    /// By the pipeline.
+    Recorded(Recorded),
+}
 
-    async fn run_deciding(self) -> Reached {
+impl From<Verdict> for Done {
+    fn from(verdict: Verdict) -> Self {
+        Self::InProcess(Box::new(verdict))
+    }
+}
+
+impl DueHook {
+    async fn run(self) -> HookResult {
         let Self {
             call,
             hook,
             pipeline,
-            mut request,
+            request,
         } = self;
-        let (on_failure, point) = (request.on_failure, request.event.point.clone());
-        let Moment { session, turn } = request.moment();
-        let command = hook.action.line();
+        let not_run = NotRun::of(&hook, &request);
+        let result = match Box::pin(act(call, request, &pipeline, &not_run)).await {
+            Done::InProcess(verdict) => HookResult::in_process(hook.name.clone(), *verdict),
+            Done::Recorded(recorded) => not_run.result(recorded),
+        };
+        if !hook.entry.advisory {
+            return result;
+        }
+        // That of a process is one already, and so is its record; what is done here is not.
+        HookResult {
+            verdict: result.verdict.advised(),
+            ..result
+        }
+    }
+}
+
+/// Does what a hook's action says.
+async fn act(
+    call: Call,
+    mut request: Box<Request>,
+    pipeline: &Pipeline,
+    not_run: &NotRun<'_>,
+) -> Done {
+    let hook = not_run.hook;
+    let permitted = match &hook.action {
+        Action::Approve(wait) => match approve(pipeline, &call, &request, *wait).await {
+            Ok(()) => {
+                let verdict = Verdict {
+                    decision: Decision::Allow,
+                    ..Verdict::default()
+                };
+                return verdict.into();
+            }
+            Err(refusal) => Err(refusal),
+        },
+        Action::Builtin(own) => {
+            let verdict = builtin::run(own, hook.mode, pipeline, &call, &request).await;
+            return verdict.unwrap_or_else(|why| not_run.verdict(&why)).into();
+        }
+        Action::Command(_) if hook.entry.allowed == Some(false) => {
+            let message = "the command is on no list of the agent's mode";
+            Err(Refusal::new(Reason::NotAllowlisted, message))
+        }
+        Action::Command(_) => Ok(()),
+        Action::Query(query) => match query.put(&mut request) {
+            Ok(None) => Ok(()),
+            Ok(Some(verdict)) => return verdict.into(),
+            Err(error) => return not_run.verdict(&error.to_string()).into(),
+        },
+        Action::Http(post) => match post.put(&mut request) {
+            Ok(()) => {
+                if let Some(payload) = &post.payload
+                    && let Err(why) = builtin::hand_on(payload, pipeline, &mut request)
+                {
+                    return not_run.verdict(&why).into();
+                }
+                Ok(())
+            }
+            Err(denied) => Err(unlisted(hook, denied, &pipeline.gate.rules())),
+        },
+        Action::Log(log) => {
+            let event = request.contract.stdin(&request.event, &request.envelope);
+            let point = &request.event.point;
+            let verdict =
+                event.and_then(|event| Ok(log.write(&hook.name, point, &values(&event)?)));
+            let failed = |error: InvalidField| not_run.verdict(&error.to_string());
+            return verdict.unwrap_or_else(failed).into();
+        }
+        Action::Save(save) => {
+            let verdict = builtin::save(save, pipeline, &call, &request).await;
+            // It only looks on: what becomes of it stops nothing.
+            return verdict.unwrap_or_else(|why| save.verdict(Some(why))).into();
+        }
+        Action::Template(template) => {
+            let point = &request.event.point;
+            let verdict = values(&request.event.json)
+                .map(|event| template.render(&hook.name, point, &event))
+                .unwrap_or_else(|error| not_run.verdict(&error.to_string()));
+            return verdict.into();
+        }
+        Action::Unsupported(why) => Err(Refusal::new(Reason::Unsupported, why.clone())),
+    };
+    Done::Recorded(match permitted {
+        Ok(()) => pipeline.handle(call, request).await,
+        Err(refusal) => pipeline.refuse(&call, &request, refusal).await,
+    })
+}
+
+/// Refuses a hook that posts to where the operator does not let it.
+fn unlisted(hook: &Registered, denied: Denied, rules: &Rules) -> Refusal {
+    let Denied { lines, why } = denied;
+    let message = format!("{}: {why}", hook.source);
+    let refusal = Refusal::new(Reason::NotAllowlisted, message);
+    if lines.is_empty() {
+        return refusal;
+    }
+    rules.configuration.lifted_by(refusal, &lines)
+}
+
+/// What is needed to judge a hook that did not run.
+struct NotRun<'a> {
+    command: String,
+    entry: Entry,
+    hook: &'a Registered,
+    on_failure: OnFailure,
+    point: String,
+    session: String,
+    turn: Option<u64>,
+}
+
+impl<'a> NotRun<'a> {
+    fn of(hook: &'a Registered, request: &Request) -> Self {
+        let point = request.event.point.clone();
         // What policies say of failures is not said of hooks that were refused, or that hookjail failed at: before a tool call
         // that is a no, and where a no has an agent go on working it is none.
-        let (on_failure_of_ours, of_entry) = match hook.mode.stop_at(&point) {
+        let (on_failure, of_entry) = match hook.mode.stop_at(&point) {
             Ok(Stop::Call) => (OnFailure::Closed, OnFailure::Closed),
             Ok(Stop::Ending) => (OnFailure::Contract, OnFailure::Contract),
             Ok(Stop::Nothing | Stop::Operation) | Err(_) => {
@@ -448,126 +560,69 @@ impl One {
                     OnFailure::Open => OnFailure::Contract,
                     of_entry @ (OnFailure::Closed | OnFailure::Contract) => of_entry,
                 };
-                (on_failure, of_entry)
+                (request.on_failure, of_entry)
             }
         };
-        let entry = Entry {
-            on_failure: of_entry,
-            ..hook.entry
-        };
-        let not_run = |error: &str, skip: Option<Skip>| {
-            let end = End {
-                at: Some(Timestamp::now()),
-                command: &command,
-                entry,
-                error,
-                kind: EndKind::ExecFailed,
-                name: &hook.name,
-                point: &point,
-                session: &session,
-                turn,
-                ..End::default()
-            };
-            let verdict = hook.mode.judge(&end, on_failure_of_ours);
-            let event = skip.and_then(|why| hook.mode.skipped(&end, why));
-            // A contract that says why nothing is delivered says it of this reason.
-            let skip = verdict.skip.map(|own| skip.unwrap_or(own));
-            (Verdict { skip, ..verdict }, event)
-        };
-        let recorded = match &hook.action {
-            Action::Approve(wait) => match approve(&pipeline, &call, &request, *wait).await {
-                Ok(()) => {
-                    let verdict = Verdict {
-                        decision: Decision::Allow,
-                        ..Verdict::default()
-                    };
-                    return Reached::in_process(hook.name, verdict);
-                }
-                Err(refusal) => pipeline.refuse(&call, &request, refusal).await,
+        let Moment { session, turn } = request.moment();
+        Self {
+            command: hook.action.line(),
+            entry: Entry {
+                on_failure: of_entry,
+                ..hook.entry
             },
-            Action::Builtin(own) => {
-                let verdict = builtin::run(own, hook.mode, &pipeline, &call, &request)
-                    .await
-                    .unwrap_or_else(|why| not_run(&why, None).0);
-                return Reached::in_process(hook.name, verdict);
-            }
-            Action::Command(_) if hook.entry.allowed == Some(false) => {
-                let message = "the command is on no list of the agent's mode";
-                let refusal = Refusal::new(Reason::NotAllowlisted, message);
-                pipeline.refuse(&call, &request, refusal).await
-            }
-            Action::Command(_) => pipeline.handle(call, request).await,
-            Action::Query(query) => match query.put(&mut request) {
-                Ok(None) => pipeline.handle(call, request).await,
-                Ok(Some(verdict)) => return Reached::in_process(hook.name, verdict),
-                Err(error) => {
-                    let verdict = not_run(&error.to_string(), None).0;
-                    return Reached::in_process(hook.name, verdict);
-                }
-            },
-            Action::Http(post) => match post.put(&mut request) {
-                Ok(()) => {
-                    if let Some(payload) = &post.payload
-                        && let Err(why) = builtin::hand_on(payload, &pipeline, &mut request)
-                    {
-                        let verdict = not_run(&why, None).0;
-                        return Reached::in_process(hook.name, verdict);
-                    }
-                    pipeline.handle(call, request).await
-                }
-                Err(Denied { lines, why }) => {
-                    let message = format!("{}: {why}", hook.source);
-                    let refusal = Refusal::new(Reason::NotAllowlisted, message);
-                    let refusal = if lines.is_empty() {
-                        refusal
-                    } else {
-                        let rules = pipeline.gate.rules();
-                        rules.configuration.lifted_by(refusal, &lines)
-                    };
-                    pipeline.refuse(&call, &request, refusal).await
-                }
-            },
-            Action::Log(log) => {
-                let event = request.contract.stdin(&request.event, &request.envelope);
-                let verdict = event
-                    .and_then(|event| Ok(log.write(&hook.name, &point, &values(&event)?)))
-                    .unwrap_or_else(|error| not_run(&error.to_string(), None).0);
-                return Reached::in_process(hook.name, verdict);
-            }
-            Action::Save(save) => {
-                let verdict = builtin::save(save, &pipeline, &call, &request).await;
-                // It only looks on: what becomes of it stops nothing.
-                let verdict = verdict.unwrap_or_else(|why| save.verdict(Some(why)));
-                return Reached::in_process(hook.name, verdict);
-            }
-            Action::Template(template) => {
-                let verdict = values(&request.event.json)
-                    .map(|event| template.render(&hook.name, &point, &event))
-                    .unwrap_or_else(|error| not_run(&error.to_string(), None).0);
-                return Reached::in_process(hook.name, verdict);
-            }
-            Action::Unsupported(why) => {
-                let refusal = Refusal::new(Reason::Unsupported, why.clone());
-                pipeline.refuse(&call, &request, refusal).await
-            }
+            hook,
+            on_failure,
+            point,
+            session,
+            turn,
+        }
+    }
+
+    /// Judges a hook that failed here, in this process.
+    fn verdict(&self, error: &str) -> Verdict {
+        self.judge(error, None).0
+    }
+
+    fn judge(&self, error: &str, skip: Option<Skip>) -> (Verdict, Option<ContractEvent>) {
+        let Self { hook, .. } = self;
+        let end = End {
+            at: Some(Timestamp::now()),
+            command: &self.command,
+            entry: self.entry,
+            error,
+            kind: EndKind::ExecFailed,
+            name: &hook.name,
+            point: &self.point,
+            session: &self.session,
+            turn: self.turn,
+            ..End::default()
         };
+        let verdict = hook.mode.judge(&end, self.on_failure);
+        let event = skip.and_then(|why| hook.mode.skipped(&end, why));
+        // A contract that says why nothing is delivered says it of this reason.
+        let skip = verdict.skip.map(|own| skip.unwrap_or(own));
+        (Verdict { skip, ..verdict }, event)
+    }
+
+    /// Reads the pipeline's answer. A hook that it did not run is judged here.
+    fn result(&self, recorded: Recorded) -> HookResult {
         let (verdict, event) = match recorded.answer() {
             // Whether it ran is not known.
             Answer::Fault => {
                 let message = "hookjail failed; its log says why";
-                (not_run(message, Some(Skip::Refused)).0, None)
+                (self.judge(message, Some(Skip::Refused)).0, None)
             }
             Answer::Outcome { interpreted, .. } => {
                 (interpreted.verdict.clone(), interpreted.event.clone())
             }
             Answer::Refusal(refusal) => {
-                let (verdict, event) = not_run(&refusal.message, Some(skip_of(refusal)));
+                let (verdict, event) = self.judge(&refusal.message, Some(skip_of(refusal)));
                 (verdict, event.filter(|_| !refusal.is_released()))
             }
         };
-        Reached {
+        HookResult {
             event,
-            name: hook.name,
+            name: self.hook.name.clone(),
             only_looked_on: false,
             recorded: Some(recorded),
             verdict,
@@ -582,7 +637,7 @@ async fn approve(
     request: &Request,
     wait: Duration,
 ) -> Result<(), Refusal> {
-    let (name, input) = called(request)?;
+    let (name, input) = tool_call(request)?;
     let workspace = request.hook.workspace.as_ref();
     let question = Question {
         hook: request.hook.name.clone(),
@@ -605,7 +660,7 @@ async fn approve(
 /// # Errors
 ///
 /// Nobody says which tool it is, or the event says it in something that is no text.
-fn called(request: &Request) -> Result<(String, String), InvalidField> {
+fn tool_call(request: &Request) -> Result<(String, String), InvalidField> {
     let event = Members::of_event(&request.event.json)?;
     let known = request.envelope.tool.as_ref();
     let one_of = |names: [&str; 2]| names.into_iter().find_map(|name| event.last(name));

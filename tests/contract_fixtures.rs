@@ -23,7 +23,7 @@ use std::{
 use bytes::Bytes;
 use hookjail::{
     contract::{
-        Bearing, Budget, End, EndKind, Envelope, GivenEnd, Json, Mode, Tool, infer_gate, read,
+        Bearing, Budget, End, EndKind, Envelope, ExternalEnd, Json, Mode, Tool, infer_gate, read,
     },
     model::{Event, OnFailure},
 };
@@ -128,7 +128,7 @@ struct Line {
     mode: String,
     #[serde(default)]
     config: Map<String, Value>,
-    ends: Vec<GivenEnd>,
+    ends: Vec<ExternalEnd>,
 }
 
 /// A command and the list that it must be on.
@@ -243,7 +243,7 @@ fn run(contract: &str, folder: &Path) -> Result<(), String> {
 
 fn several(contract: &str, line: Line) -> Value {
     let mode = Mode::parse(contract, &line.mode).unwrap();
-    let of_all = |end: GivenEnd| GivenEnd {
+    let of_all = |end: ExternalEnd| ExternalEnd {
         config: line.config.clone().into_iter().chain(end.config).collect(),
         ..end
     };

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Context, Failure, output};
-use crate::contract::{GivenEnd, Mode, Reading, read};
+use crate::contract::{ExternalEnd, Mode, Reading, read};
 
 /// The longest line that is read, bytes.
 const LINE: u64 = 64 * 1024 * 1024;
@@ -39,7 +39,7 @@ struct InputLine {
     mode: String,
     #[serde(default)]
     config: Map<String, Value>,
-    ends: Vec<GivenEnd>,
+    ends: Vec<ExternalEnd>,
 }
 
 impl InterpretArgs {
@@ -122,7 +122,7 @@ fn reading(line: InputLine) -> Result<Reading, String> {
     // Where there are no ends, nobody else would look at it.
     mode.entry(&line.config)
         .map_err(|error| error.to_string())?;
-    let of_all = |end: GivenEnd| GivenEnd {
+    let of_all = |end: ExternalEnd| ExternalEnd {
         config: line.config.clone().into_iter().chain(end.config).collect(),
         ..end
     };

@@ -16,10 +16,10 @@ mod docker_agent;
 mod end;
 mod entry;
 mod envelope;
+mod external_end;
 mod fields;
 mod gemini_cli;
 mod git;
-mod given;
 mod hindered;
 pub mod hook_file;
 mod infer;
@@ -49,7 +49,7 @@ pub use self::{
     end::{End, EndKind},
     entry::{AgentMode, Entry, OnError},
     envelope::{Budget, Envelope, Tool},
-    given::{GivenEnd, Told},
+    external_end::{ExternalEnd, ReportedKind},
     hindered::Bearing,
     hook_file::{Action, Owner, Registered},
     infer::{
@@ -64,7 +64,7 @@ pub use self::{
     report::{Findings, Report},
     reyn::template::Template,
     runtime::{
-        CommandStyle, Course, Defaults, Equality, Lifetime, OwnConsent, Point, Stop, Subject,
+        CommandStyle, Defaults, Equality, Lifetime, OwnConsent, Point, Scheduling, Stop, Subject,
     },
     verdict::{BlockedBy, ContractEvent, Decision, Json, Push, Skip, Verdict},
 };

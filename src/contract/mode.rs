@@ -6,9 +6,9 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::{
-    BlockedBy, ContractEvent, Course, Decision, Defaults, End, Entry, Envelope, Equality, Filter,
-    Folded, Lifetime, Members, Mode, OwnConsent, Point, Skip, Stop, Subject, Verdict, adopt, entry,
-    hindered, is_spelled, text, words,
+    BlockedBy, ContractEvent, Decision, Defaults, End, Entry, Envelope, Equality, Filter, Folded,
+    Lifetime, Members, Mode, OwnConsent, Point, Scheduling, Skip, Stop, Subject, Verdict, adopt,
+    entry, hindered, is_spelled, text, words,
 };
 use crate::model::{Event, InvalidField, OnFailure, check_name};
 
@@ -312,8 +312,8 @@ impl Mode {
     }
 
     /// Returns how several hooks at one point are scheduled.
-    pub fn course(self, point: &str) -> Course {
-        self.runtime().course(point)
+    pub fn scheduling(self, point: &str) -> Scheduling {
+        self.runtime().scheduling(point)
     }
 
     /// Copies a hook's rewrites into the next hook's event, where the contract passes them on.
@@ -328,7 +328,7 @@ impl Mode {
         hooks: &mut [T],
         priority: impl Fn(&T) -> Option<f64>,
     ) {
-        if self.course(point) == Course::PriorityUntilBlock {
+        if self.scheduling(point) == Scheduling::PriorityUntilBlock {
             let usual = self.runtime().facts().priority;
             let place = |hook: &T| priority(hook).unwrap_or(usual);
             hooks.sort_by(|one, other| place(one).total_cmp(&place(other)));

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
-use super::{ContractEvent, EndKind, GivenEnd, Mode, Push, Verdict};
+use super::{ContractEvent, EndKind, ExternalEnd, Mode, Push, Verdict};
 use crate::model::{InvalidField, OnFailure};
 
 /// Verdicts of process ends, one by one and merged.
@@ -123,9 +123,9 @@ impl Folded {
 /// # Errors
 ///
 /// The contract has no such point, or an entry a key that the contract does not know.
-pub fn read(mode: Mode, point: &str, ends: &[GivenEnd]) -> Result<Reading, InvalidField> {
+pub fn read(mode: Mode, point: &str, ends: &[ExternalEnd]) -> Result<Reading, InvalidField> {
     mode.stop_at(point)?;
-    let course = mode.course(point);
+    let scheduling = mode.scheduling(point);
     let mut due = Vec::with_capacity(ends.len());
     for (index, given) in ends.iter().enumerate() {
         let entry = mode.entry(&given.config).map_err(|error| {
@@ -151,7 +151,7 @@ pub fn read(mode: Mode, point: &str, ends: &[GivenEnd]) -> Result<Reading, Inval
         }
         let verdict = mode.judge(&end, OnFailure::Contract);
         events.extend(mode.event(&end));
-        let is_last = course.ends_after(&verdict);
+        let is_last = scheduling.ends_after(&verdict);
         read.push((end.name, verdict));
         if is_last {
             break;
@@ -178,10 +178,10 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
-    use crate::contract::Told;
+    use crate::contract::ReportedKind;
 
-    fn exited(code: i32, stdout: &str) -> GivenEnd {
-        GivenEnd {
+    fn exited(code: i32, stdout: &str) -> ExternalEnd {
+        ExternalEnd {
             command: "notify".to_owned(),
             config: Map::new(),
             duration: None,
@@ -197,20 +197,20 @@ mod tests {
 
     #[test]
     fn what_a_runner_tells_is_one_end() {
-        let told = Told::default();
+        let told = ReportedKind::default();
         let exit = Some(0);
-        let exited = Told {
+        let exited = ReportedKind {
             exit_code: exit,
             ..told
         };
-        let late = Told {
+        let late = ReportedKind {
             timed_out: true,
             ..told
         };
         for (told, kind) in [
             (exited, Some(EndKind::Exited(0))),
             (
-                Told {
+                ReportedKind {
                     signal: Some(9),
                     ..told
                 },
@@ -218,21 +218,21 @@ mod tests {
             ),
             (late, Some(EndKind::TimedOut)),
             (
-                Told {
+                ReportedKind {
                     signal: Some(9),
                     ..late
                 },
                 Some(EndKind::TimedOut),
             ),
             (
-                Told {
+                ReportedKind {
                     exit_code: Some(143),
                     ..late
                 },
                 Some(EndKind::TimedOut),
             ),
             (
-                Told {
+                ReportedKind {
                     spawn_error: Some("ENOENT"),
                     ..told
                 },
@@ -240,21 +240,21 @@ mod tests {
             ),
             (told, None),
             (
-                Told {
+                ReportedKind {
                     signal: Some(0),
                     ..told
                 },
                 None,
             ),
             (
-                Told {
+                ReportedKind {
                     signal: Some(9),
                     ..exited
                 },
                 None,
             ),
             (
-                Told {
+                ReportedKind {
                     spawn_error: Some(""),
                     ..exited
                 },

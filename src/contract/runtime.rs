@@ -80,14 +80,14 @@ pub(super) trait Runtime: Sync {
     }
 
     /// Returns how several hooks at one point are scheduled.
-    fn course(&self, _point: &str) -> Course {
-        Course::InTurn
+    fn scheduling(&self, _point: &str) -> Scheduling {
+        Scheduling::InTurn
     }
 
     /// Copies a hook's rewrites into the next hook's event.
     fn hand_on(&self, _verdict: &Verdict, _event: &mut Event, _envelope: &mut Envelope) {}
 
-    /// Merges the verdicts of several hooks at one point. None of them is of a kind that [`Runtime::course`] leaves
+    /// Merges the verdicts of several hooks at one point. None of them is of a kind that [`Runtime::scheduling`] leaves
     /// out.
     fn fold(&self, _point: &str, hooks: &[(&str, &Verdict)]) -> Folded {
         Folded::apart(hooks)
@@ -265,7 +265,7 @@ pub enum Subject {
 
 /// Scheduling of several hooks at one point.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Course {
+pub enum Scheduling {
     /// Concurrently.
     AtOnce,
     /// One after another, whatever the verdicts.
@@ -278,7 +278,7 @@ pub enum Course {
     UntilBlock,
 }
 
-impl Course {
+impl Scheduling {
     /// Returns whether no hook runs after one with this verdict.
     pub(crate) const fn ends_after(self, verdict: &Verdict) -> bool {
         match self {

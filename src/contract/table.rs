@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, env, fmt::Write, fs, time::Duration};
 
-use super::{Course, End, EndKind, Equality, Mode, Stop, Verdict, entry::Key};
+use super::{End, EndKind, Equality, Mode, Scheduling, Stop, Verdict, entry::Key};
 use crate::model::OnFailure;
 
 const BEGIN: &str = "<!-- table: begin -->\n";
@@ -63,7 +63,7 @@ fn tables() -> String {
                 format!("`{}`", defaults.profile),
                 by_point(mode, |point| time(mode.defaults(point).timeout)),
                 by_point(mode, |point| {
-                    format!("{}{}", course(mode.course(point)), equals(mode))
+                    format!("{}{}", scheduling(mode.scheduling(point)), equals(mode))
                 }),
                 cap.map_or("all".to_owned(), |cap| format!("{} MiB", cap >> 20)),
                 match (mode.points().len(), mode.runtime().facts().other_points) {
@@ -240,13 +240,13 @@ fn equals(mode: Mode) -> &'static str {
     }
 }
 
-const fn course(course: Course) -> &'static str {
-    match course {
-        Course::AtOnce => "side by side",
-        Course::InTurn => "in turn",
-        Course::Pipeline => "in turn, rewrites handed on",
-        Course::PriorityUntilBlock => "by priority, rewrites handed on, until one blocks",
-        Course::UntilBlock => "in turn, until one blocks",
+const fn scheduling(scheduling: Scheduling) -> &'static str {
+    match scheduling {
+        Scheduling::AtOnce => "side by side",
+        Scheduling::InTurn => "in turn",
+        Scheduling::Pipeline => "in turn, rewrites handed on",
+        Scheduling::PriorityUntilBlock => "by priority, rewrites handed on, until one blocks",
+        Scheduling::UntilBlock => "in turn, until one blocks",
     }
 }
 

@@ -573,7 +573,7 @@ fn rewritten_values_keep_every_digit() {
     let stdout = r#"{ "action": "modify", "priority": 2,
         "modifiedInput": { "id": 123456789012345678901234567890, "rate": 1.50e+3, "text": " \u00e9 " },
         "modifiedOutput": 0.10, "metadata": {"n": 1E400} }"#;
-    let given = |name: &str, stdout: &str| GivenEnd {
+    let given = |name: &str, stdout: &str| ExternalEnd {
         command: String::new(),
         config: serde_json::Map::new(),
         duration: None,
@@ -708,7 +708,7 @@ fn any_entry() -> impl Strategy<Value = Entry> {
 }
 
 /// Generates ends as another runner reports them, some of one hook.
-fn any_given() -> impl Strategy<Value = Vec<GivenEnd>> {
+fn any_given() -> impl Strategy<Value = Vec<ExternalEnd>> {
     let told = prop_oneof![
         3 => Just(EndKind::Exited(0)),
         1 => any::<i32>().prop_map(EndKind::Exited),
@@ -730,7 +730,7 @@ fn any_given() -> impl Strategy<Value = Vec<GivenEnd>> {
         .prop_map(|(kind, name, stdout, stderr, is_cut, config)| {
             let member =
                 |(key, value): (&str, &str)| (key.to_owned(), serde_json::from_str(value).unwrap());
-            GivenEnd {
+            ExternalEnd {
                 command: "guard".to_owned(),
                 config: config.into_iter().map(member).collect(),
                 duration: None,
@@ -875,7 +875,7 @@ proptest! {
                 prop_assert!(reading.ran.len() <= reading.verdicts.len());
                 prop_assert!(reading.ran.iter().all(|name| ends.iter().any(|end| end.name == *name)));
                 // Nothing is read of hooks that would not have run.
-                let last = reading.verdicts.iter().position(|verdict| mode.course(point).ends_after(verdict));
+                let last = reading.verdicts.iter().position(|verdict| mode.scheduling(point).ends_after(verdict));
                 prop_assert!(last.is_none_or(|last| last + 1 == reading.verdicts.len()));
                 let by = &reading.folded.blocked_by_hook;
                 prop_assert!(by.is_empty() || ends.iter().any(|end| end.name == *by));

@@ -62,7 +62,7 @@ impl Reload for Reloader {
         };
         self.pipeline.audit.redaction().replace(redaction);
         // Hooks after the rules they need: one that comes in between runs under what is in force already.
-        self.pipeline.gate.go_by(rules);
+        self.pipeline.gate.replace_rules(rules);
         self.configured.replace(configured);
         *in_force = config;
         Ok(reloaded)

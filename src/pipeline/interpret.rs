@@ -64,35 +64,18 @@ impl Interpreted {
         let Ended { hook, run, .. } = ended;
         let request = &run.request;
         let nothing = Captured::default();
-        let (outcome, kind, stdout, stderr) = match &hook.end {
-            End::ExecFailed(_) => (
-                record::OutcomeKind::ExecFailed,
-                EndKind::ExecFailed,
-                &nothing,
-                &nothing,
-            ),
-            End::Ran(ran) => {
-                let (outcome, kind) = kinds(ran.cause, ran.leader.map(|leader| leader.status));
-                (outcome, kind, &ran.stdout, &ran.stderr)
-            }
+        let (outcome, kind) = kinds(&hook.end);
+        let (error, duration, stdout, stderr) = match &hook.end {
+            End::ExecFailed(errno) => (Errno::from_raw(*errno).desc(), None, &nothing, &nothing),
+            End::Ran(ran) => ("", Some(ran.wall), &ran.stdout, &ran.stderr),
         };
-        let (error, took) = match &hook.end {
-            End::ExecFailed(errno) => (Errno::from_raw(*errno).desc(), None),
-            End::Ran(ran) => ("", Some(ran.wall)),
-        };
-        // As it is written, not as it was found.
-        let command = match &request.hook.command {
-            Command::Argv(argv) => {
-                command_line(argv).map_or_else(|| (&*run.command).into(), Cow::from)
-            }
-            Command::Line { text, .. } => Cow::from(text),
-        };
+        let command = command(&run);
         let moment = request.moment();
         let mut end = ContractEnd {
             at: Some(Timestamp::now()),
             bearing: bearing(&run, &hook, outcome),
             command: &command,
-            duration: took,
+            duration,
             entry: Entry {
                 timeout: Some(run.timeout),
                 ..request.entry
@@ -158,10 +141,22 @@ fn bearing(run: &Run, hook: &EndedHook, outcome: record::OutcomeKind) -> Bearing
     }
 }
 
+/// Returns a run's command as its request spells it.
+fn command(run: &Run) -> Cow<'_, str> {
+    match &run.request.hook.command {
+        Command::Argv(argv) => command_line(argv).map_or_else(|| (&*run.command).into(), Cow::from),
+        Command::Line { text, .. } => Cow::from(text),
+    }
+}
+
 /// Classifies an end by wait status and cause, never by code ranges.
-fn kinds(cause: Cause, status: Option<WaitStatus>) -> (record::OutcomeKind, EndKind) {
+fn kinds(end: &End) -> (record::OutcomeKind, EndKind) {
     use record::OutcomeKind;
-    match (cause, status) {
+    let ran = match end {
+        End::ExecFailed(_) => return (OutcomeKind::ExecFailed, EndKind::ExecFailed),
+        End::Ran(ran) => ran,
+    };
+    match (ran.cause, ran.leader.map(|leader| leader.status)) {
         (Cause::Canceled, _) => (OutcomeKind::Canceled, EndKind::Canceled),
         (Cause::Deadline, _) => (OutcomeKind::TimedOut, EndKind::TimedOut),
         (Cause::OutOfMemory, _) => (OutcomeKind::OutOfMemory, EndKind::Signaled(libc::SIGKILL)),

@@ -94,40 +94,15 @@ impl Plan {
     pub(crate) async fn resolve(admitted: Admitted, sandbox: &Sandbox) -> Result<Box<Self>, Stop> {
         let request = &admitted.request;
         let base = &admitted.policy;
-        let bound = Bindings {
-            source: request.hook.source.as_deref(),
-            workspace: request.hook.workspace.as_deref(),
-        };
-        let policy = narrow(base, bound, &request.narrow).map_err(|widened| {
-            let field = InvalidField::new(widened.field(), widened.to_string());
-            Refusal {
-                message: widened.to_string(),
-                ..Refusal::field(widened.reason(), field)
-            }
-        })?;
-        let Selected {
-            confirmation,
-            passed_over,
-            prepared,
-        } = sandbox.select(&policy, &base.digest).await?;
-        if request.require_confirmed && !prepared.confines() {
-            let before = passed_over.iter().map(|it| it.refusal.message.as_str());
-            let nothing = format!(
-                "backend `{}` confines nothing and the request requires confirmed confinement (`require_confirmed`)",
-                prepared.backend
-            );
-            let message = before
-                .chain([nothing.as_str()])
-                .collect::<Vec<_>>()
-                .join("; ");
-            return Err(Refusal::new(Reason::BackendUnconfirmed, message)
-                .with(Fact::Backend(prepared.backend.as_str()))
-                .into());
+        let policy = narrowed(base, request)?;
+        let selected = sandbox.select(&policy, &base.digest).await?;
+        if request.require_confirmed {
+            check_confines(&selected)?;
         }
         let environment = Variables::resolve(&policy, &request.hook, request.depth)?;
         let opened = Opened::of(
             sandbox.places(),
-            &prepared,
+            &selected.prepared,
             &policy,
             Asked {
                 hook: &request.hook,
@@ -137,6 +112,21 @@ impl Plan {
             },
         )?;
         let stdin = request.contract.stdin(&request.event, &request.envelope)?;
+        let start = (environment, opened, stdin);
+        Ok(Box::new(Self::of(admitted, policy, selected, start)))
+    }
+
+    fn of(
+        admitted: Admitted,
+        policy: Policy,
+        selected: Selected,
+        (environment, opened, stdin): (Variables, Opened, Bytes),
+    ) -> Self {
+        let Selected {
+            confirmation,
+            passed_over,
+            prepared,
+        } = selected;
         let Admitted {
             answered_by,
             call,
@@ -178,7 +168,7 @@ impl Plan {
             request,
             timeout,
         });
-        Ok(Box::new(Self {
+        Self {
             answered_by,
             chunks,
             confirmation,
@@ -188,7 +178,7 @@ impl Plan {
             opened,
             run,
             stdin,
-        }))
+        }
     }
 
     /// Returns the task for a sandbox to start.
@@ -206,4 +196,42 @@ impl Plan {
             stdin: &self.stdin,
         }
     }
+}
+
+/// Returns the profile, bound to a request's directories and narrowed by it.
+fn narrowed(profile: &Policy, request: &Request) -> Result<Policy, Refusal> {
+    let bound = Bindings {
+        source: request.hook.source.as_deref(),
+        workspace: request.hook.workspace.as_deref(),
+    };
+    narrow(profile, bound, &request.narrow).map_err(|widened| {
+        let field = InvalidField::new(widened.field(), widened.to_string());
+        Refusal {
+            message: widened.to_string(),
+            ..Refusal::field(widened.reason(), field)
+        }
+    })
+}
+
+/// Refuses a backend that confines nothing, for a request that requires confirmed confinement.
+fn check_confines(selected: &Selected) -> Result<(), Refusal> {
+    let Selected {
+        passed_over,
+        prepared,
+        ..
+    } = selected;
+    if prepared.confines() {
+        return Ok(());
+    }
+    let before = passed_over.iter().map(|it| it.refusal.message.as_str());
+    let nothing = format!(
+        "backend `{}` confines nothing and the request requires confirmed confinement (`require_confirmed`)",
+        prepared.backend
+    );
+    let message = before
+        .chain([nothing.as_str()])
+        .collect::<Vec<_>>()
+        .join("; ");
+    Err(Refusal::new(Reason::BackendUnconfirmed, message)
+        .with(Fact::Backend(prepared.backend.as_str())))
 }

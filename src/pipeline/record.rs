@@ -234,21 +234,9 @@ impl Audit {
         let redaction = self.redaction.get();
         let released = matches!(&stop, Stop::Refusal(refusal) if refusal.is_released());
         let (reason, message, answer) = match stop {
-            Stop::Refusal(mut refusal) => {
-                // Its words may go to a model, and quote the command.
-                refusal.redact(&self.redaction.get().redactor);
-                let (reason, mut message) = (refusal.reason.as_str(), refusal.message.clone());
-                // Here an operator reads, and nobody else.
-                if let Some(approve) = refusal.approve() {
-                    // Only now: a value is not known by its escapes.
-                    let approve = typed(approve);
-                    message.push_str(&format!("; to allow it: {approve}"));
-                    let request = &about.request_id;
-                    // To be typed as it stands, so without the quotes and escapes that a text gets here.
-                    tracing::warn!(reason, request, %approve, "a hook that is not allowed");
-                    refusal = refusal.with(Fact::Approve(approve));
-                }
-                (reason, message, Answer::Refusal(refusal))
+            Stop::Refusal(refusal) => {
+                let (message, refusal) = refused(refusal, &redaction, &about.request_id);
+                (refusal.reason.as_str(), message, Answer::Refusal(refusal))
             }
             Stop::Fault(fault) => {
                 let message = chain(&fault);
@@ -308,6 +296,22 @@ impl Audit {
         };
         Recorded { answer, request_id }
     }
+}
+
+/// Redacts a refusal. Returns its record's message, too, which has the command that allows the hook: it is for an operator alone.
+fn refused(mut refusal: Refusal, redaction: &Redaction, request: &str) -> (String, Refusal) {
+    // Its words may go to a model, and quote the command.
+    refusal.redact(&redaction.redactor);
+    let (reason, mut message) = (refusal.reason.as_str(), refusal.message.clone());
+    if let Some(approve) = refusal.approve() {
+        // Only now: a value is not known by its escapes.
+        let approve = typed(approve);
+        message.push_str(&format!("; to allow it: {approve}"));
+        // To be typed as it stands, so without the quotes and escapes that a text gets here.
+        tracing::warn!(reason, request, %approve, "a hook that is not allowed");
+        refusal = refusal.with(Fact::Approve(approve));
+    }
+    (message, refusal)
 }
 
 /// Returns the text for a pending record, which is no reason to give up.

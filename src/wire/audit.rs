@@ -54,7 +54,7 @@ impl Records {
     fn admit<T>(
         &self,
         request: &Request<T>,
-        asked: Option<pb::AuditFilter>,
+        requested: Option<pb::AuditFilter>,
     ) -> Result<(RecordFilter, Holder), Status> {
         let peer = peer(request.extensions())?;
         let held = held(request.extensions())?;
@@ -64,7 +64,7 @@ impl Records {
             if !all {
                 gate.admit_peer(&peer, sandbox)?;
             }
-            let filter = filter(asked)?;
+            let filter = filter(requested)?;
             if !held.grow(BATCH_BYTES) {
                 return Err(too_much(&held, "reading the journal"));
             }
@@ -203,15 +203,15 @@ impl RecordCursor {
                 });
             };
             // What is no record is the business of `verify`.
-            let Some(told) = RecordFields::read(line) else {
+            let Some(fields) = RecordFields::read(line) else {
                 continue;
             };
-            if !self.matcher.takes(&told) || told.sequence <= self.after {
+            if !self.matcher.takes(&fields) || fields.sequence <= self.after {
                 continue;
             }
             self.left -= 1;
             bytes += line.len();
-            records.push(record(line, &told, self.max_bytes));
+            records.push(record(line, &fields, self.max_bytes));
             if bytes >= BATCH_BYTES {
                 break;
             }
@@ -225,10 +225,10 @@ impl RecordCursor {
 
 fn record(
     line: &[u8],
-    told: &RecordFields<'_>,
+    fields: &RecordFields<'_>,
     max_bytes: u64,
 ) -> Result<pb::AuditRecord, Refusal> {
-    let RecordFields { hash, sequence, .. } = told;
+    let RecordFields { hash, sequence, .. } = fields;
     if line.len() as u64 > max_bytes {
         let message = format!(
             "record {sequence} has {} bytes, and `max_reply_bytes` is {max_bytes}: raise it and what the client takes, or \
@@ -254,7 +254,7 @@ fn unreadable(error: &io::Error) -> Status {
 }
 
 /// Decodes the filter of a request. An empty text selects everything.
-fn filter(asked: Option<pb::AuditFilter>) -> Result<RecordFilter, Refusal> {
+fn filter(requested: Option<pb::AuditFilter>) -> Result<RecordFilter, Refusal> {
     let pb::AuditFilter {
         end,
         hook,
@@ -264,7 +264,7 @@ fn filter(asked: Option<pb::AuditFilter>) -> Result<RecordFilter, Refusal> {
         session_id,
         since,
         until,
-    } = asked.unwrap_or_default();
+    } = requested.unwrap_or_default();
     let invalid = |field, problem: &str| Refusal::from(InvalidField::new(field, problem));
     let time = |field, time: Option<prost_types::Timestamp>| {
         let read = |time: prost_types::Timestamp| {

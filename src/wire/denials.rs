@@ -50,16 +50,16 @@ pub(super) fn denials(interpreted: &Interpreted) -> Vec<pb::Denial> {
         room = left.unwrap_or(room);
         left.is_some()
     };
-    let mut told: Vec<_> = all.filter(fits).collect();
+    let mut reported: Vec<_> = all.filter(fits).collect();
     if let Some(redacted) = &interpreted.redacted {
-        for denial in &mut told {
+        for denial in &mut reported {
             // Arguments are of the hook's choosing.
             for text in [&mut denial.rule, &mut denial.suggestion, &mut denial.target] {
                 redacted.redactor().clean(text);
             }
         }
     }
-    told
+    reported
 }
 
 fn of_call(spec: &FilterSpec, denied: &sandbox::Denied) -> pb::Denial {

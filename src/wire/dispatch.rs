@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     contract::{AgentMode, Budget, Envelope, Json, Lifetime, Members, Mode, Tool, text},
-    dispatch::{Dispatch, Dispatched, Reached},
+    dispatch::{Dispatch, Dispatched, HookResult},
     hooks::{Action, Configured, Matcher, Owner, Registered, Scope, valve},
     model::{Event, InvalidField, OnDisconnect, Peer, check_name},
     pb,
@@ -102,17 +102,9 @@ impl HookServer {
             };
             match dispatched {
                 Ok(mut dispatched) => {
-                    let wakes = dispatched.pushes.iter().any(|push| push.wake);
-                    let mode = Mode::of_version(dispatched.version);
-                    let counts = mode.is_some_and(Mode::opens_turns);
                     let ends = point == "session_end";
-                    let session = (call.peer.uid, dispatched.session.clone());
-                    let state = counts.then(|| valve.count(session, human, wakes, ends));
-                    if state.is_some_and(|state| state.exceeded) {
-                        for push in &mut dispatched.pushes {
-                            push.wake = false;
-                        }
-                    }
+                    let uid = call.peer.uid;
+                    let state = count_turn(&valve, &mut dispatched, uid, human, ends);
                     let response = response(id, dispatched);
                     Ok(pb::DispatchResponse {
                         loop_valve: state.map(loop_valve),
@@ -219,7 +211,7 @@ impl HookServer {
             session: message.session_id,
             source: decode::optional_path("source", message.source)?,
             workspace: match decode::optional_path("workspace", message.workspace)? {
-                None => said(&event, &cwd, &rules, peer),
+                None => directory_of(&event, &cwd, &rules, peer),
                 named => named,
             },
             event,
@@ -227,12 +219,31 @@ impl HookServer {
     }
 }
 
+/// Counts a turn at the loop valve, where hooks of the contract open turns. Past the limit no push wakes anybody.
+fn count_turn(
+    valve: &valve::Valve,
+    dispatched: &mut Dispatched,
+    uid: u32,
+    human: bool,
+    ends: bool,
+) -> Option<valve::State> {
+    Mode::of_version(dispatched.version).filter(|mode| mode.opens_turns())?;
+    let wakes = dispatched.pushes.iter().any(|push| push.wake);
+    let state = valve.count((uid, dispatched.session.clone()), human, wakes, ends);
+    if state.exceeded {
+        for push in &mut dispatched.pushes {
+            push.wake = false;
+        }
+    }
+    Some(state)
+}
+
 /// Returns the directory of the event, else of the request, if it may be a workspace.
-fn said(event: &Event, cwd: &str, rules: &Rules, peer: Peer) -> Option<PathBuf> {
+fn directory_of(event: &Event, cwd: &str, rules: &Rules, peer: Peer) -> Option<PathBuf> {
     let members = Members::of_event(&event.json).ok()?;
-    let said = members.last("cwd").and_then(text);
-    let said = said.filter(|said| !said.is_empty());
-    let path = PathBuf::from(said.unwrap_or_else(|| cwd.to_owned()));
+    let own = members.last("cwd").and_then(text);
+    let own = own.filter(|own| !own.is_empty());
+    let path = PathBuf::from(own.unwrap_or_else(|| cwd.to_owned()));
     rules.may_bind(&path, &peer).then_some(path)
 }
 
@@ -371,7 +382,7 @@ fn response(id: String, dispatched: Dispatched) -> pb::DispatchResponse {
     }
 }
 
-fn reached(hook: &Reached, lifetime: Option<Lifetime>) -> pb::DispatchedHook {
+fn reached(hook: &HookResult, lifetime: Option<Lifetime>) -> pb::DispatchedHook {
     use pb::dispatched_hook::End;
     let ended = |recorded| match (encode(recorded), recorded.answer()) {
         (Ok(ran), _) => End::Ran(ran),

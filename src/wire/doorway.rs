@@ -121,13 +121,13 @@ where
         let (request, arriving) = match self.door.enter(request) {
             Ok(entered) => entered,
             // Dropped unread, the message is the client's to keep.
-            Err(turned) => {
+            Err(rejected) => {
                 let door = Arc::clone(&self.door);
-                return Box::pin(async move { Ok(door.turn_away(turned).await.into_http()) });
+                return Box::pin(async move { Ok(door.reject(rejected).await.into_http()) });
             }
         };
         let Arriving {
-            asked,
+            caller,
             refused,
             share,
         } = arriving;
@@ -136,7 +136,7 @@ where
         Box::pin(async move {
             let response = answer.await?;
             let response = response.map(|body| Body::new(OutgoingAnswer { body, share }));
-            let (Some(refusal), Some(caller)) = (refused.get(), asked) else {
+            let (Some(refusal), Some(caller)) = (refused.get(), caller) else {
                 return Ok(response);
             };
             let (call, _) = caller.call(CancellationToken::new(), None);
@@ -154,23 +154,23 @@ where
 /// A request whose message is still to come.
 struct Arriving {
     /// The caller, where a refusal is to be recorded.
-    asked: Option<Caller>,
+    caller: Option<Caller>,
     /// Why the message was not read to its end, if so.
     refused: Arc<OnceLock<Refusal>>,
     share: Arc<Share>,
 }
 
 /// A peer that is not admitted.
-enum Turned {
+enum Rejected {
     /// Somebody whose refusal is to be written down.
     Recorded(Box<(Caller, Refusal)>),
     /// Anybody else.
-    Told(Status),
+    Unrecorded(Status),
 }
 
-impl From<Status> for Turned {
+impl From<Status> for Rejected {
     fn from(status: Status) -> Self {
-        Self::Told(status)
+        Self::Unrecorded(status)
     }
 }
 
@@ -178,7 +178,7 @@ impl Door {
     fn enter(
         &self,
         request: http::Request<Body>,
-    ) -> Result<(http::Request<Body>, Arriving), Turned> {
+    ) -> Result<(http::Request<Body>, Arriving), Rejected> {
         let (mut parts, body) = request.into_parts();
         let mut path = parts.uri.path().split('/').skip(1);
         let (service, method) = (
@@ -197,26 +197,23 @@ impl Door {
         };
         let share = Arc::new(memory.share(peer.uid));
         parts.extensions.insert(HeldMemory(Arc::clone(&share)));
-        if let Err(refusal) = self.admit(service, &peer) {
-            return Err(if recorded {
-                let caller = Caller::of(&parts.extensions, &parts.headers)?;
-                Turned::Recorded(Box::new((caller, refusal)))
-            } else {
-                status(&refusal, "").into()
-            });
-        }
-        if !share.grow(REQUEST_OVERHEAD_BYTES) {
-            let refusal = too_much(&share, "another one");
-            return Err(if recorded {
-                let caller = Caller::of(&parts.extensions, &parts.headers)?;
-                Turned::Recorded(Box::new((caller, refusal)))
-            } else {
-                status(&refusal, "").into()
-            });
-        }
-        let asked = recorded
+        let caller = recorded
             .then(|| Caller::of(&parts.extensions, &parts.headers))
             .transpose()?;
+        let admitted = self.admit(service, &peer).and_then(|()| {
+            let fits = share.grow(REQUEST_OVERHEAD_BYTES);
+            if fits {
+                Ok(())
+            } else {
+                Err(too_much(&share, "another one"))
+            }
+        });
+        if let Err(refusal) = admitted {
+            return Err(match caller {
+                Some(caller) => Rejected::Recorded(Box::new((caller, refusal))),
+                None => status(&refusal, "").into(),
+            });
+        }
         let refused = Arc::<OnceLock<Refusal>>::default();
         let message = IncomingMessage {
             body,
@@ -236,7 +233,7 @@ impl Door {
         };
         let request = http::Request::from_parts(parts, Body::new(message));
         let arriving = Arriving {
-            asked,
+            caller,
             refused,
             share,
         };
@@ -256,10 +253,10 @@ impl Door {
 
     /// Answers who is not let in. A refusal is written down: the first of a uid at once, those of the second after it as one
     /// record that counts them, so that who may ask for nothing cannot fill the journal either.
-    async fn turn_away(self: &Arc<Self>, turned: Turned) -> Status {
-        let (caller, refusal) = match turned {
-            Turned::Recorded(recorded) => *recorded,
-            Turned::Told(status) => return status,
+    async fn reject(self: &Arc<Self>, rejected: Rejected) -> Status {
+        let (caller, refusal) = match rejected {
+            Rejected::Recorded(recorded) => *recorded,
+            Rejected::Unrecorded(status) => return status,
         };
         let (call, _) = caller.call(CancellationToken::new(), None);
         let about = About::malformed(&call, "");

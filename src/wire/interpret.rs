@@ -6,7 +6,7 @@ use serde_json::Map;
 
 use super::{decode, encode};
 use crate::{
-    contract::{ContractEvent, Folded, GivenEnd, Push, Reading, Told, Verdict, read},
+    contract::{ContractEvent, ExternalEnd, Folded, Push, Reading, ReportedKind, Verdict, read},
     model::InvalidField,
     pb,
     refusal::Refusal,
@@ -25,7 +25,7 @@ pub(super) fn interpret(message: pb::InterpretRequest) -> Result<pb::InterpretRe
     let ends: Vec<_> = message
         .ends
         .into_iter()
-        .map(|end| given(end, &shared))
+        .map(|end| external_end(end, &shared))
         .collect::<Result<_, _>>()?;
     let Reading {
         events,
@@ -57,17 +57,17 @@ pub(super) fn interpret(message: pb::InterpretRequest) -> Result<pb::InterpretRe
     })
 }
 
-fn given(end: pb::GivenEnd, shared: &EntryConfig) -> Result<GivenEnd, InvalidField> {
-    let told = Told {
+fn external_end(end: pb::GivenEnd, shared: &EntryConfig) -> Result<ExternalEnd, InvalidField> {
+    let reported = ReportedKind {
         exit_code: end.exit_code,
         signal: end.signal,
         spawn_error: end.spawn_error.as_deref(),
         timed_out: end.timed_out,
     };
-    let kind = told.kind()?;
+    let kind = reported.kind()?;
     let mut entry = shared.clone();
     entry.extend(config("ends.config_json", &end.config_json)?);
-    Ok(GivenEnd {
+    Ok(ExternalEnd {
         command: end.command,
         config: entry,
         duration: end.duration_ms.map(Duration::from_millis),

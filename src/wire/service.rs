@@ -93,15 +93,15 @@ impl HookServer {
         caller: Caller,
         chunks: Option<mpsc::Sender<Chunk>>,
     ) -> Pin<Box<dyn Future<Output = Reply<Executed>> + Send + '_>> {
-        let asked = Box::pin(self.understand(message, caller, chunks));
+        let decoded = Box::pin(self.decode_call(message, caller, chunks));
         Box::pin(async {
             let DecodedCall {
                 about,
                 guard,
                 named,
                 run,
-            } = match asked.await {
-                Ok(asked) => asked,
+            } = match decoded.await {
+                Ok(decoded) => decoded,
                 Err(recorded) => return self.encode(&recorded),
             };
             match self.once(&self.executed, named, guard, run).await {
@@ -119,7 +119,7 @@ impl HookServer {
     /// # Errors
     ///
     /// Refuses a request that cannot be right.
-    async fn understand(
+    async fn decode_call(
         &self,
         message: pb::ExecuteRequest,
         caller: Caller,
@@ -238,7 +238,7 @@ impl HookServer {
 
 impl HookServer {
     /// Previews a request.
-    async fn look_ahead(
+    async fn preview_request(
         &self,
         message: pb::ExecuteRequest,
         caller: Caller,
@@ -269,11 +269,11 @@ impl HookServer {
         };
         let pipeline = Arc::clone(&self.pipeline);
         // A task: a self-test that it comes to is not to be dropped half way.
-        let told = self.tasks.spawn(async move {
+        let preview = self.tasks.spawn(async move {
             let preview = Box::pin(pipeline.preview(call, request)).await;
             preview::encode(&preview)
         });
-        told.await.unwrap_or_else(|error| {
+        preview.await.unwrap_or_else(|error| {
             tracing::error!(%error, "preview panicked");
             Err(broken())
         })
@@ -537,7 +537,9 @@ impl HookService for HookServer {
     ) -> Result<Response<pb::PreviewResponse>, Status> {
         let caller = Caller::of_request(&request)?;
         let message = request.into_inner().request.unwrap_or_default();
-        self.look_ahead(message, caller).await.map(Response::new)
+        self.preview_request(message, caller)
+            .await
+            .map(Response::new)
     }
 }
 

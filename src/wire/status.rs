@@ -152,23 +152,23 @@ mod tests {
 
     #[test]
     fn a_refusal_says_when_to_come_back_and_where_it_does_not_know_its_reason_does() {
-        let told = |refusal: Refusal| {
+        let delay = |refusal: Refusal| {
             let details = status(&refusal, "r").get_error_details();
             let info = details.retry_info().cloned();
             info.and_then(|info| info.retry_delay)
         };
         let refused = |reason| Refusal::new(reason, "full");
         let seven = Duration::from_secs(7);
-        assert_eq!(told(refused(Reason::Overloaded).after(seven)), Some(seven));
+        assert_eq!(delay(refused(Reason::Overloaded).after(seven)), Some(seven));
         for reason in Reason::ALL {
             assert_eq!(
-                told(refused(reason)),
+                delay(refused(reason)),
                 retry(&refused(reason)),
                 "{}",
                 reason.as_str()
             );
         }
-        assert!(told(refused(Reason::Overloaded)).is_some_and(|delay| delay < seven));
+        assert!(delay(refused(Reason::Overloaded)).is_some_and(|delay| delay < seven));
     }
 
     /// Reasons and codes are API: this table changes only with the documentation.

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::{
-    BlockedBy, CommandStyle, Course, Decision, Defaults, End, EndKind, Envelope, Facts, Folded,
-    Json, Point, Runtime, Skip, Stop, Verdict,
+    BlockedBy, CommandStyle, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Json,
+    Point, Runtime, Scheduling, Skip, Stop, Verdict,
     adopt::base_coats,
     entry::Key,
     envelope::known,
@@ -239,8 +239,8 @@ impl Runtime for Basecoat {
         members.filter_map(measure).collect()
     }
 
-    fn course(&self, _point: &str) -> Course {
-        Course::PriorityUntilBlock
+    fn scheduling(&self, _point: &str) -> Scheduling {
+        Scheduling::PriorityUntilBlock
     }
 
     /// Passes the payload of `modify` to the next hook. It becomes `tool.input` and `tool.output`, wherever the tool

@@ -8,8 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    BlockedBy, Course, Decision, Defaults, End, Envelope, Equality, Facts, Folded, Json, Matcher,
-    Point, Runtime, Skip, Stop, Subject, Verdict,
+    BlockedBy, Decision, Defaults, End, Envelope, Equality, Facts, Folded, Json, Matcher, Point,
+    Runtime, Scheduling, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, broke, failure, refused, said, settled, silent, stop_of},
@@ -216,8 +216,8 @@ impl Runtime for ClaudeCode {
         }
     }
 
-    fn course(&self, _point: &str) -> Course {
-        Course::AtOnce
+    fn scheduling(&self, _point: &str) -> Scheduling {
+        Scheduling::AtOnce
     }
 
     /// Merges verdicts: deny outweighs defer, defer ask, and ask allow.

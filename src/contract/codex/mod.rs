@@ -9,8 +9,8 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
-    BlockedBy, Course, Decision, Defaults, End, Envelope, Facts, Folded, Matcher, Point, Runtime,
-    Skip, Stop, Subject, Verdict,
+    BlockedBy, Decision, Defaults, End, Envelope, Facts, Folded, Matcher, Point, Runtime,
+    Scheduling, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, refused, said, silent, stop_of},
@@ -158,8 +158,8 @@ impl Runtime for Codex {
         }
     }
 
-    fn course(&self, _point: &str) -> Course {
-        Course::AtOnce
+    fn scheduling(&self, _point: &str) -> Scheduling {
+        Scheduling::AtOnce
     }
 
     /// Merges verdicts; of several rewrites the last counts. The order of the ends is taken for the order in which they

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    BlockedBy, ContractEvent, Course, Decision, Defaults, End, EndKind, Envelope, Equality, Facts,
-    Folded, Json, Lifetime, Matcher, Members, OnError, Point, Runtime, Skip, Stop, Subject,
+    BlockedBy, ContractEvent, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Folded,
+    Json, Lifetime, Matcher, Members, OnError, Point, Runtime, Scheduling, Skip, Stop, Subject,
     Verdict, entry::Key, envelope::known, members::is_null, patch::over_input, stdin, text,
 };
 use crate::model::{Event, InvalidField};
@@ -188,13 +188,13 @@ impl Runtime for DockerAgent {
     }
 
     /// Returns the scheduling: rewriting hooks cannot run concurrently. They read each other's rewrites.
-    fn course(&self, point: &str) -> Course {
+    fn scheduling(&self, point: &str) -> Scheduling {
         match point {
             "before_llm_call"
             | "pre_tool_use"
             | "tool_input_transform"
-            | "tool_response_transform" => Course::Pipeline,
-            _ => Course::AtOnce,
+            | "tool_response_transform" => Scheduling::Pipeline,
+            _ => Scheduling::AtOnce,
         }
     }
 

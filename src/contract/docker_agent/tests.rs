@@ -23,7 +23,7 @@ fn any_point() -> impl Strategy<Value = &'static str> {
 fn rewriting_hooks_run_in_turn_and_all_others_at_once() {
     let in_turn: Vec<_> = POINTS
         .iter()
-        .filter(|point| Mode::DockerAgent.course(point.name) == Course::Pipeline)
+        .filter(|point| Mode::DockerAgent.scheduling(point.name) == Scheduling::Pipeline)
         .map(|point| point.name)
         .collect();
     let expected = [
@@ -33,7 +33,7 @@ fn rewriting_hooks_run_in_turn_and_all_others_at_once() {
         "tool_input_transform",
     ];
     assert_eq!(in_turn, expected);
-    assert_eq!(Mode::DockerAgent.course("stop"), Course::AtOnce);
+    assert_eq!(Mode::DockerAgent.scheduling("stop"), Scheduling::AtOnce);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::{
-    BlockedBy, Course, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Folded, Json,
-    Matcher, Point, Runtime, Skip, Stop, Subject, Verdict,
+    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Equality, Facts, Folded, Json, Matcher,
+    Point, Runtime, Scheduling, Skip, Stop, Subject, Verdict,
     entry::Key,
     envelope::known,
     fields::{Faults, Fields, Said, complaint, refused, said, settled, silent, stop_of},
@@ -135,8 +135,8 @@ impl Runtime for GeminiCli {
     }
 
     /// Returns the default scheduling; a group may be sequential: [`super::Entry::in_turn`].
-    fn course(&self, _point: &str) -> Course {
-        Course::AtOnce
+    fn scheduling(&self, _point: &str) -> Scheduling {
+        Scheduling::AtOnce
     }
 
     /// Applies rewrites of input or request to the next hook of a sequential group. They are merged over the old

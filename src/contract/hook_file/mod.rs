@@ -18,7 +18,7 @@ pub(super) mod yaml;
 
 pub(super) use self::item::Item;
 pub use self::registered::{Action, Owner, Registered};
-use super::{Course, Entry, Matcher, Mode};
+use super::{Entry, Matcher, Mode, Scheduling};
 use crate::model::{Command, json};
 
 /// Parser of a runtime's hook files.
@@ -300,7 +300,10 @@ impl Gathered<'_> {
     /// Builds a hook of an entry that has only an action and a point.
     pub(super) fn hook(&self, item: &Item<'_>, point: &str, action: Action) -> Registered {
         // Where equal entries may be one hook, their places would tell them apart.
-        let is_beside_others = matches!(self.mode.course(point), Course::AtOnce | Course::Pipeline);
+        let is_beside_others = matches!(
+            self.mode.scheduling(point),
+            Scheduling::AtOnce | Scheduling::Pipeline
+        );
         let name = match &action {
             Action::Command(command) if is_beside_others => {
                 shown(command).chars().take(NAME_CHARS).collect()

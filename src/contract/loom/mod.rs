@@ -9,8 +9,8 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::{
-    BlockedBy, Course, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Lifetime,
-    Matcher, Point, Reminder, ReminderKind, Runtime, Stop, Subject, Verdict,
+    BlockedBy, Decision, Defaults, End, EndKind, Envelope, Facts, Folded, Lifetime, Matcher, Point,
+    Reminder, ReminderKind, Runtime, Scheduling, Stop, Subject, Verdict,
     entry::Key,
     members::{Fault, Members, boolean, text},
     stdin,
@@ -180,8 +180,8 @@ impl Runtime for Loom {
         }
     }
 
-    fn course(&self, _point: &str) -> Course {
-        Course::UntilBlock
+    fn scheduling(&self, _point: &str) -> Scheduling {
+        Scheduling::UntilBlock
     }
 
     /// Merges verdicts; the last hook is the one that blocked, if one did. Its output beside its reason is dropped.

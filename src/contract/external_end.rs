@@ -12,7 +12,7 @@ use crate::model::InvalidField;
 /// A process end as another runner reports it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Line")]
-pub struct GivenEnd {
+pub struct ExternalEnd {
     /// The command, for the contract's own event.
     pub command: String,
     /// The hook's entry, in the contract's own spelling.
@@ -35,7 +35,7 @@ pub struct GivenEnd {
     pub turn: Option<u64>,
 }
 
-impl GivenEnd {
+impl ExternalEnd {
     pub(super) fn at<'a>(&'a self, point: &'a str, entry: Entry) -> End<'a> {
         End {
             at: None,
@@ -71,24 +71,24 @@ impl GivenEnd {
             (_, Some(all)) => all.is_empty(),
             (None, None) => value.is_null(),
         };
-        let said = |all: &Map<String, Value>| -> Vec<_> {
+        let fields = |all: &Map<String, Value>| -> Vec<_> {
             let all = all
                 .iter()
                 .filter(|(name, value)| counts(name) && !is_empty(value));
             all.map(|(name, value)| (name.clone(), value.clone()))
                 .collect()
         };
-        let is_told = !self.name.is_empty() || !self.command.is_empty();
-        is_told
+        let is_named = !self.name.is_empty() || !self.command.is_empty();
+        is_named
             && self.name == other.name
             && self.command == other.command
-            && said(&self.config) == said(&other.config)
+            && fields(&self.config) == fields(&other.config)
     }
 }
 
 /// The reported kind of an end. Exactly one field must be set.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told<'a> {
+pub struct ReportedKind<'a> {
     /// The exit code, if it exited.
     pub exit_code: Option<i32>,
     /// A signal ended it.
@@ -99,12 +99,12 @@ pub struct Told<'a> {
     pub timed_out: bool,
 }
 
-impl Told<'_> {
+impl ReportedKind<'_> {
     /// Returns the way in which it ended.
     ///
     /// # Errors
     ///
-    /// Nothing is told, or two things that cannot both be. A timeout can be told beside an exit code or signal: that is how
+    /// Nothing is reported, or two things that cannot both be. A timeout can be reported beside an exit code or signal: that is how
     /// the timer's end looked.
     pub fn kind(&self) -> Result<EndKind, InvalidField> {
         let invalid = |problem| Err(InvalidField::new("ends", problem));
@@ -154,17 +154,17 @@ struct Line {
     config: Map<String, Value>,
 }
 
-impl TryFrom<Line> for GivenEnd {
+impl TryFrom<Line> for ExternalEnd {
     type Error = String;
 
     fn try_from(line: Line) -> Result<Self, String> {
-        let told = Told {
+        let reported = ReportedKind {
             exit_code: line.exit_code,
             signal: line.signal,
             spawn_error: line.spawn_error.as_deref(),
             timed_out: line.timed_out,
         };
-        let kind = told.kind().map_err(|error| error.to_string())?;
+        let kind = reported.kind().map_err(|error| error.to_string())?;
         let stdout = match (line.stdout, line.stdout_b64) {
             (Some(_), Some(_)) => {
                 return Err("an end has both `stdout` and `stdout_b64`".to_owned());

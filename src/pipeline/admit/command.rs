@@ -1,0 +1,185 @@
+//! The command of a request: its words, its program, its name in the allowlist, and its time.
+
+use std::{
+    ffi::OsString,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::rules::OperatorHook;
+use crate::{
+    consent::{Program, allowlist::command_line, interpreter},
+    contract::{CommandStyle, Defaults},
+    model::{Command, Hook, InvalidField, is_plain},
+    policy::Policy,
+    refusal::Refusal,
+    request::Request,
+    rootfs::View,
+};
+
+/// The command of a request, with its program's path.
+#[derive(Debug)]
+pub(super) struct FoundCommand {
+    /// Its words, with relative paths resolved.
+    pub(super) argv: Vec<OsString>,
+    /// Its name in the allowlist: by the program's path, however the request names it.
+    pub(super) name: String,
+    /// The program's path.
+    pub(super) path: PathBuf,
+    /// Its words as the request spells them, in the allowlist's syntax; `None` if they are no text.
+    pub(super) spelled: Option<String>,
+}
+
+impl FoundCommand {
+    /// Finds a request's program.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a line that cannot be split, a program that is not there, and a command that is no text.
+    pub(super) fn find(
+        request: &Request,
+        policy: &Policy,
+        view: View<'_>,
+    ) -> Result<Self, Refusal> {
+        let spelled = argv(request)?;
+        let argv = absolute(&spelled, &request.hook);
+        let path = Program::find(&argv, &policy.environment.path, view)?;
+        let mut named = argv.clone();
+        named[0] = path.clone().into_os_string();
+        let name = command_line(&named).ok_or_else(|| {
+            InvalidField::new(
+                "hook.argv",
+                "is not UTF-8, so no consent can be recorded for it",
+            )
+        })?;
+        Ok(Self {
+            argv,
+            name,
+            path,
+            spelled: command_line(&spelled),
+        })
+    }
+}
+
+/// Returns program and arguments; splits a command line by the contract's rules.
+fn argv(request: &Request) -> Result<Vec<OsString>, InvalidField> {
+    match &request.hook.command {
+        Command::Argv(argv) => Ok(argv.clone()),
+        Command::Line { shell, text } => match (defaults(request).command, shell) {
+            (CommandStyle::Argv, None) => request.contract.split(text),
+            (CommandStyle::Argv, Some(_)) => {
+                let problem = format!(
+                    "is not used by contract `{}`: it runs no shell",
+                    request.contract.contract_name()
+                );
+                Err(InvalidField::new("hook.shell.shell", problem))
+            }
+            (CommandStyle::Shell { program, option }, shell) => {
+                let program = shell.as_deref().unwrap_or(Path::new(program));
+                Ok(vec![program.into(), option.into(), text.into()])
+            }
+        },
+    }
+}
+
+/// Makes the program's relative path absolute. Where the operator configures a base of relative paths, so is the script
+/// of an interpreter.
+fn absolute(argv: &[OsString], hook: &Hook) -> Vec<OsString> {
+    let mut absolute = argv.to_vec();
+    let workspace = hook.workspace.as_ref().filter(|_| hook.at_workspace);
+    let Some(from) = hook.base.as_ref().or(workspace) else {
+        return absolute;
+    };
+    let join = |word: &OsString| {
+        let joined: PathBuf = from.join(word).components().collect();
+        (Path::new(word).is_relative() && is_plain(&joined)).then(|| joined.into_os_string())
+    };
+    if let Some(program) = absolute.first_mut()
+        && program.as_bytes().contains(&b'/')
+        && let Some(joined) = join(program)
+    {
+        *program = joined;
+    }
+    if hook.base.is_some() {
+        // Other words are found where the hook starts, which is where its runtime has it start.
+        for script in interpreter::scripts(argv) {
+            if let Some(joined) = join(&argv[script]) {
+                absolute[script] = joined;
+            }
+        }
+    }
+    absolute
+}
+
+/// Returns the defaults of the request's contract.
+pub(super) fn defaults(request: &Request) -> Defaults {
+    request.contract.defaults(&request.event.point)
+}
+
+/// Returns the wall time of a run. It is the request's, else the hook's, else the contract's, else the profile's.
+pub(super) fn timeout(
+    request: &Request,
+    configured: Option<&OperatorHook>,
+    policy: &Policy,
+) -> Result<Duration, InvalidField> {
+    let timeout = request
+        .timeout
+        .or_else(|| configured.and_then(|hook| hook.timeout))
+        .or(defaults(request).timeout)
+        .unwrap_or(policy.time.default);
+    if timeout > policy.time.maximum {
+        let problem = format!(
+            "is {timeout:?}; profile `{}` allows at most {:?}",
+            policy.name, policy.time.maximum
+        );
+        return Err(InvalidField::new("timeout", problem));
+    }
+    Ok(timeout)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn relative_programs_and_scripts_start_where_the_operator_says_and_else_programs_in_the_workspace()
+     {
+        let hook = |base: Option<&str>, workspace: Option<&str>, at_workspace| Hook {
+            source: None,
+            at_workspace,
+            base: base.map(PathBuf::from),
+            command: Command::Argv(Vec::new()),
+            configured_env: BTreeMap::new(),
+            env: BTreeMap::new(),
+            name: String::new(),
+            working_dir: None,
+            workspace: workspace.map(PathBuf::from),
+        };
+        let resolved = |line: &str, hook: &Hook| {
+            let argv: Vec<_> = line.split(' ').map(OsString::from).collect();
+            command_line(&absolute(&argv, hook)).unwrap()
+        };
+        let in_base = hook(Some("/base"), Some("/w"), true);
+        let in_workspace = hook(None, Some("/w"), true);
+        let nowhere = hook(None, Some("/w"), false);
+        for (line, base, workspace) in [
+            ("./a/x b/c", "/base/a/x b/c", "/w/a/x b/c"),
+            ("a/x", "/base/a/x", "/w/a/x"),
+            ("python3 a/x.py b.py", "/base/a/x.py b.py", "a/x.py b.py"),
+            ("x a/y", "x a/y", "x a/y"),
+            ("/x a/y", "/x a/y", "/x a/y"),
+            ("../x", "../x", "../x"),
+        ] {
+            let whole = |text: &str| match line.strip_prefix("python3 ") {
+                Some(_) => format!("python3 {text}"),
+                None => text.to_owned(),
+            };
+            assert_eq!(resolved(line, &in_base), whole(base));
+            assert_eq!(resolved(line, &in_workspace), whole(workspace));
+            assert_eq!(resolved(line, &nowhere), line);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The operator's rules: who may call, where workspaces may lie, which profiles are granted.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::command::defaults;
+use crate::{
+    consent::{allowlist::command_line, decide::ALLOW},
+    model::{Hook, InvalidField, Peer, ProfileName, is_plain},
+    policy::{GrantedBy, Policy, Registry, WorkspaceRoots, forbidden::Forbidden},
+    refusal::{Fact, Reason, Refusal},
+    request::Request,
+    sandbox::BackendName,
+    sys::FileRights,
+};
+
+/// The operator's configuration of one command.
+#[derive(Clone, Debug)]
+pub(crate) struct OperatorHook {
+    /// The command, as the allowlist spells it.
+    pub command: String,
+    /// Profiles that only an operator can grant.
+    pub profiles: Vec<ProfileName>,
+    /// Its wall time where a request names none.
+    pub timeout: Option<Duration>,
+}
+
+/// The operator's configuration file, present or not.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Configuration {
+    /// Whether the command line had to name it. A command that uses it has to name it too.
+    pub is_named: bool,
+    /// Its path; `None` if it has no default place.
+    pub path: Option<PathBuf>,
+}
+
+impl Configuration {
+    /// Adds the configuration lines and file that would lift a refusal. They are facts for an operator.
+    pub(crate) fn lifted_by(&self, refusal: Refusal, lines: &str) -> Refusal {
+        let refusal = refusal.with(Fact::Configure(lines.into()));
+        match &self.path {
+            Some(path) => refusal.with(Fact::Configuration(path.display().to_string())),
+            None => refusal,
+        }
+    }
+
+    /// Adds configuration path and user to the command that would lift a refusal.
+    pub(super) fn complete(&self, mut refusal: Refusal, uid: u32) -> Refusal {
+        let Some(approve) = refusal.approve() else {
+            return refusal;
+        };
+        if let Some(file) = self.path.as_ref().filter(|_| self.is_named)
+            && let Some(file) = command_line(&[file.into()])
+            && let Some(rest) = approve.strip_prefix(ALLOW)
+        {
+            let approve = format!("{ALLOW}--config {file} {rest}");
+            refusal = refusal.with(Fact::Approve(approve));
+        }
+        match nix::unistd::geteuid().as_raw() {
+            own if own == uid => refusal,
+            0 => refusal.with(Fact::ApproveAs("root".into())),
+            own => refusal.with(Fact::ApproveAs(format!("uid {own}"))),
+        }
+    }
+}
+
+/// The reloadable configuration of a [`Gate`].
+#[derive(Debug)]
+pub(crate) struct Rules {
+    /// Allowed uids of callers, besides the daemon's own.
+    pub allowed_uids: Vec<u32>,
+    /// Uids that may read the records of all requests, besides the daemon's own.
+    pub audit_uids: Vec<u32>,
+    /// The file of the configuration.
+    pub configuration: Configuration,
+    /// Uids that may answer for the operator, besides the daemon's own.
+    pub consent_uids: Vec<u32>,
+    /// The daemon's own directories: no workspace may hold them or lie in them.
+    pub forbidden: Forbidden,
+    /// The operator's configuration of commands.
+    pub hooks: Vec<OperatorHook>,
+    /// The profiles.
+    pub registry: Registry,
+    /// Below which directories a workspace may lie.
+    pub workspace_roots: WorkspaceRoots,
+}
+
+impl Rules {
+    /// Returns the uids of allowed callers.
+    pub(super) fn caller_uids(&self) -> Vec<u32> {
+        let own = nix::unistd::geteuid().as_raw();
+        let mut uids: Vec<_> = self.allowed_uids.iter().copied().chain([own]).collect();
+        uids.sort_unstable();
+        uids.dedup();
+        uids
+    }
+
+    /// Returns whether a command may have a profile without consent under it. The profile is open to every caller, or
+    /// the configuration grants it.
+    pub(super) fn grants(&self, policy: &Policy, command: &str) -> bool {
+        let mut hooks = self.hooks.iter().filter(|hook| hook.command == command);
+        policy.granted_by != GrantedBy::Operator
+            || hooks.any(|hook| hook.profiles.contains(&policy.name))
+    }
+
+    /// Returns the profile of a request. It is the one that the request names, else that of its contract.
+    pub(super) fn profile(&self, request: &Request) -> Result<&Arc<Policy>, Refusal> {
+        let name = request
+            .profile
+            .clone()
+            .or_else(|| ProfileName::parse(defaults(request).profile));
+        let found = name.as_ref().and_then(|name| self.registry.find(name));
+        found.ok_or_else(|| {
+            let name = name.map_or_else(String::new, |name| name.to_string());
+            let message = match BackendName::parse(&name) {
+                None => format!("there is no profile `{name}`; see `hookjail profile list`"),
+                Some(backend) => format!(
+                    "`{backend}` is a backend and no profile; which backend serves a profile is for the operator to say, in the configuration's `backends`"
+                ),
+            };
+            Refusal::new(Reason::ProfileUnknown, message)
+        })
+    }
+
+    /// Decides about the directories that a request binds.
+    pub(super) fn admit_bound(&self, request: &Request, peer: &Peer) -> Result<(), Refusal> {
+        let Hook {
+            source, workspace, ..
+        } = &request.hook;
+        let bound = [("hook.source", source), ("hook.workspace", workspace)];
+        for (field, directory) in bound {
+            if let Some(directory) = directory {
+                self.admit_directory(field, directory, peer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks a directory with the caller's rights. What the caller cannot reach is refused alike whether it exists or
+    /// not.
+    fn admit_directory(
+        &self,
+        name: &'static str,
+        directory: &Path,
+        peer: &Peer,
+    ) -> Result<(), Refusal> {
+        let shown = directory.display();
+        let field = |problem: String| Refusal::from(InvalidField::new(name, problem));
+        let admitted = self.workspace_roots.admit(directory);
+        admitted.map_err(|problem| {
+            let root = toml::Value::from(shown.to_string());
+            let lines = format!("[hooks]\nworkspace_roots = [{root}]");
+            let refusal = field(format!("`{shown}` {problem}"));
+            self.configuration.lifted_by(refusal, &lines)
+        })?;
+        let reached = {
+            let _as_caller = FileRights::of(peer.uid, peer.gid);
+            self.forbidden.reached_by(directory)
+        };
+        match reached {
+            Ok(None) => Ok(()),
+            Ok(Some(own)) => Err(field(format!(
+                "`{shown}` and the daemon's own `{}` lie in each other; choose a smaller directory",
+                own.display()
+            ))),
+            Err(error) => {
+                let what = format_args!("`{shown}` cannot be examined");
+                Err(Refusal::failed(what, &error, field))
+            }
+        }
+    }
+
+    /// Returns whether a directory that the request does not name may be bound. An event names it; where it may not be
+    /// bound, it is left alone and not refused.
+    pub(crate) fn may_bind(&self, directory: &Path, peer: &Peer) -> bool {
+        if !is_plain(directory) || self.workspace_roots.admit(directory).is_err() {
+            return false;
+        }
+        let _as_caller = FileRights::of(peer.uid, peer.gid);
+        matches!(self.forbidden.reached_by(directory), Ok(None)) && directory.is_dir()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_a_refusal_is_lifted_is_true_for_who_reads_it() {
+        let own = nix::unistd::geteuid().as_raw();
+        let command = |is_named, uid| {
+            let configuration = Configuration {
+                is_named,
+                path: Some("/etc/a file".into()),
+            };
+            let refusal = Refusal::new(Reason::ConsentRequired, "no")
+                .with(Fact::Approve("hookjail consent allow -- /bin/true".into()));
+            let refusal = configuration.complete(refusal, uid);
+            let approve_as = refusal.facts.iter().find_map(|fact| {
+                if let Fact::ApproveAs(who) = fact {
+                    Some(who.clone())
+                } else {
+                    None
+                }
+            });
+            (refusal.approve().unwrap().to_owned(), approve_as)
+        };
+        let usual = "hookjail consent allow -- /bin/true".to_owned();
+        let named = "hookjail consent allow --config '/etc/a file' -- /bin/true".to_owned();
+        let operator = match own {
+            0 => "root".to_owned(),
+            uid => format!("uid {uid}"),
+        };
+        assert_eq!(command(false, own), (usual.clone(), None));
+        assert_eq!(command(true, own), (named, None));
+        assert_eq!(command(false, own + 1), (usual, Some(operator)));
+    }
+}
