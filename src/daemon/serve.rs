@@ -136,60 +136,24 @@ async fn run(
     let (configured, _) = registered(&config, &source.environment.switches, &rules.registry)?;
     let unconfirmed = confirm_all(&pipeline.sandbox, &rules.registry).await;
     let confirmed = unconfirmed.len() < rules.registry.iter().count();
-    let shutdown = CancellationToken::new();
-    let ended = shutdown.clone();
-    let (mut terminate, mut interrupt) = (
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::interrupt())?,
-    );
-    let hurry = CancellationToken::new();
-    let hurried = hurry.clone();
-    tokio::spawn(async move {
-        // The first begins the drain, the second ends it.
-        for told in [ended, hurried] {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            told.cancel();
-        }
-    });
+    let (shutdown, hurry) = (CancellationToken::new(), CancellationToken::new());
+    end_at_signals([shutdown.clone(), hurry.clone()])?;
     // Before anybody is told that the daemon is ready: until there is a handler, the signal ends the process.
     let hangup = hangups()?;
     // Nobody can connect before the profiles are loaded and the self-test has run.
-    let (incoming, mut made) = match (inherited()?, &config.socket) {
-        (Some(listener), _) => (Incoming::inherited(listener)?, Vec::new()),
-        (None, Some(socket)) => {
-            let (incoming, bound) = Incoming::bind(socket, config.socket_mode)?;
-            (incoming, vec![bound])
-        }
-        (None, None) => {
-            return Err(DaemonError::NoSocket);
-        }
-    };
-    match made.first() {
-        Some(socket) => tracing::info!(socket = %socket.path().display(), "serving"),
-        None => tracing::info!("serving on the socket that was passed"),
-    }
+    let Sockets {
+        admin,
+        incoming,
+        made,
+    } = Sockets::of(&config)?;
     let configured = Arc::new(Current::new(configured));
     let cache = config.references.cache.clone();
     let disks = Disks::of([config.state.clone(), config.runtime.clone()]);
     let valve = Valve::new(config.max_hook_driven_turns, config.on_hook_turn_limit);
-    let (drain, limits) = (
-        config.drain,
-        WireLimits {
-            connections: assembly.room(&config)?.connections,
-            event_bytes: config.event_bytes,
-        },
-    );
-    let admin = match config.admin_socket.clone() {
-        Some(socket) => {
-            let (incoming, bound) = Incoming::bind(&socket, ADMIN_SOCKET_MODE)?;
-            tracing::info!(socket = %socket.display(), "serving the operator");
-            made.push(bound);
-            Some(incoming)
-        }
-        None => None,
+    let drain = config.drain;
+    let limits = WireLimits {
+        connections: assembly.room(&config)?.connections,
+        event_bytes: config.event_bytes,
     };
     let reloader = Reloader {
         configured: Arc::clone(&configured),
@@ -237,6 +201,61 @@ async fn run(
     }
     missed.abort();
     Ok(())
+}
+
+/// Begins the drain at the first signal, and ends it at the second.
+fn end_at_signals(steps: [CancellationToken; 2]) -> io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        for step in steps {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            step.cancel();
+        }
+    });
+    Ok(())
+}
+
+/// The daemon's sockets.
+struct Sockets {
+    admin: Option<Incoming>,
+    incoming: Incoming,
+    /// Those that were made here, to be removed at the end.
+    made: Vec<Presence>,
+}
+
+impl Sockets {
+    fn of(config: &Config) -> Result<Self, DaemonError> {
+        let (incoming, mut made) = match (inherited()?, &config.socket) {
+            (Some(listener), _) => (Incoming::inherited(listener)?, Vec::new()),
+            (None, Some(socket)) => {
+                let (incoming, bound) = Incoming::bind(socket, config.socket_mode)?;
+                (incoming, vec![bound])
+            }
+            (None, None) => return Err(DaemonError::NoSocket),
+        };
+        match made.first() {
+            Some(socket) => tracing::info!(socket = %socket.path().display(), "serving"),
+            None => tracing::info!("serving on the socket that was passed"),
+        }
+        let admin = match &config.admin_socket {
+            Some(socket) => {
+                let (incoming, bound) = Incoming::bind(socket, ADMIN_SOCKET_MODE)?;
+                tracing::info!(socket = %socket.display(), "serving the operator");
+                made.push(bound);
+                Some(incoming)
+            }
+            None => None,
+        };
+        Ok(Self {
+            admin,
+            incoming,
+            made,
+        })
+    }
 }
 
 /// Does the daemon's periodic work until a file of its own is lost. It notifies the watchdog, replaces a killed keeper, returns

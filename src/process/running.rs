@@ -120,6 +120,49 @@ struct Group {
     reaped: bool,
 }
 
+/// What is captured of a child's output, and the pipes it comes by.
+struct Outputs {
+    stderr: (Capture, pipe::Receiver),
+    stdout: (Capture, pipe::Receiver),
+}
+
+impl Outputs {
+    /// Reads both to their ends, as it comes.
+    async fn read(&mut self, chunks: Option<&mpsc::Sender<Chunk>>, on_over: Option<&Notify>) {
+        let (stdout, out_pipe) = &mut self.stdout;
+        let (stderr, err_pipe) = &mut self.stderr;
+        // A pipe that cannot be read is a pipe at its end: the capture says how much came.
+        let (out, err) = tokio::join!(
+            stdout.read(out_pipe, chunks, on_over),
+            stderr.read(err_pipe, chunks, on_over),
+        );
+        drop((out, err));
+    }
+
+    /// Reads what is left once nothing of the run writes any more. Returns whether somebody else holds a pipe open. It is not sent
+    /// as it is read: a caller that does not listen costs no output.
+    async fn read_rest(&mut self, watching: bool) -> bool {
+        let (stdout, out_pipe) = &mut self.stdout;
+        let (stderr, err_pipe) = &mut self.stderr;
+        let give_up = Instant::now() + DRAIN;
+        loop {
+            // One that cannot be read is at its end.
+            let ended = stdout.rest(out_pipe, watching).unwrap_or(true)
+                & stderr.rest(err_pipe, watching).unwrap_or(true);
+            let held_open = !ended && Instant::now() >= give_up;
+            if ended || held_open {
+                return held_open;
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    async fn send(&mut self, chunks: &mpsc::Sender<Chunk>) {
+        self.stdout.0.send(chunks).await;
+        self.stderr.0.send(chunks).await;
+    }
+}
+
 impl Running {
     /// Takes over a child that leads its own process group, and its launch's armed kill.
     ///
@@ -186,8 +229,6 @@ impl Running {
         } = supervision;
         let over = Notify::new();
         let on_over = (on_output_limit == OnOutputLimit::Kill).then_some(&over);
-        let mut stdout = Capture::new(Stream::Stdout, output_bytes).counted(memory.clone());
-        let mut stderr = Capture::new(Stream::Stderr, output_bytes).counted(memory);
         let Self {
             launch,
             mut group,
@@ -200,22 +241,20 @@ impl Running {
         // The other one is armed already: there is no moment without.
         let late = launch.is_some_and(Armed::disarm);
         let Pipes {
-            stderr: stderr_pipe,
+            stderr,
             stdin,
-            stdout: stdout_pipe,
+            stdout,
         } = pipes;
+        let capture = |stream| Capture::new(stream, output_bytes).counted(memory.clone());
+        let mut outputs = Outputs {
+            stderr: (capture(Stream::Stderr), stderr),
+            stdout: (capture(Stream::Stdout), stdout),
+        };
 
         let chunks = chunks.as_ref();
         let mut reading = true;
         let asked = {
-            let reads = async {
-                // A pipe that cannot be read is a pipe at its end: the capture says how much came.
-                let (out, err) = tokio::join!(
-                    stdout.read(&stdout_pipe, chunks, on_over),
-                    stderr.read(&stderr_pipe, chunks, on_over),
-                );
-                drop((out, err));
-            };
+            let reads = outputs.read(chunks, on_over);
             let mut feeding = stdin.is_some();
             let feed = async {
                 if let Some((stdin, event)) = stdin {
@@ -249,28 +288,10 @@ impl Running {
         let leader = group.reap_leader(&watched).await;
         group.reap().await;
         let wall = released.elapsed();
-        let mut output_held_open = false;
-        if reading {
-            // Nothing writes any more. Not sent as it is read: a caller that does not listen costs no output.
-            let watching = chunks.is_some();
-            let give_up = Instant::now() + DRAIN;
-            loop {
-                // One that cannot be read is at its end.
-                let ended = stdout.rest(&stdout_pipe, watching).unwrap_or(true)
-                    & stderr.rest(&stderr_pipe, watching).unwrap_or(true);
-                output_held_open = !ended && Instant::now() >= give_up;
-                if ended || output_held_open {
-                    break;
-                }
-                sleep(Duration::from_millis(1)).await;
-            }
-        }
+        let output_held_open = reading && outputs.read_rest(chunks.is_some()).await;
         if let Some(chunks) = chunks {
             // All of it is in the answer, too: who does not listen until the deadline gets it there.
-            let send = async {
-                stdout.send(chunks).await;
-                stderr.send(chunks).await;
-            };
+            let send = outputs.send(chunks);
             tokio::select! {
                 () = cancel.cancelled() => {}
                 sent = timeout_at((deadline.max(Instant::now() + DRAIN)).into(), send) => drop(sent),
@@ -288,8 +309,8 @@ impl Running {
             cause,
             leader,
             output_held_open,
-            stderr: stderr.finish(),
-            stdout: stdout.finish(),
+            stderr: outputs.stderr.0.finish(),
+            stdout: outputs.stdout.0.finish(),
             wall,
         }
     }

@@ -210,14 +210,6 @@ impl Server {
         let (reporter, health_service) = tonic_health::server::health_reporter();
         let health = Health::new(reporter);
         health.confirmed(self.confirmed).await;
-        let reflection = || {
-            let builder = Builder::configure()
-                .register_encoded_file_descriptor_set(pb::DESCRIPTOR_SET)
-                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-                // What refusals carry beside their message.
-                .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET);
-            SERVED.into_iter().fold(builder, Builder::with_service_name)
-        };
         let unreadable = |error| ServeError::Descriptors(Box::new(error));
         let v1 = reflection().build_v1().map_err(unreadable)?;
         let v1alpha = reflection().build_v1alpha().map_err(unreadable)?;
@@ -264,25 +256,14 @@ impl Server {
             let doorway = DoorwayLayer::new(Arc::clone(&self.pipeline), self.limits, tasks.clone());
             tokio::spawn(steer(admin, steering, doorway, over.clone()))
         });
-        let pipeline = Arc::clone(&self.pipeline);
-        let (drain, hurry) = (self.drain, self.hurry);
-        let running = tasks.clone();
-        let end = async move {
-            asked.shutdown.cancelled().await;
-            let drain = asked.within.get().copied().unwrap_or(drain);
-            pipeline.gate.drain();
-            health.end().await;
-            tracing::info!(running = running.len(), "draining");
-            running.close();
-            let why = tokio::select! {
-                biased;
-                () = running.wait() => return,
-                () = hurry.cancelled() => "asked again to end",
-                () = sleep(drain) => "drain time is over",
-            };
-            tracing::warn!(running = running.len(), "{why}; running hooks are killed");
-            stop.cancel();
-            running.wait().await;
+        let draining = Draining {
+            asked,
+            drain: self.drain,
+            health,
+            hurry: self.hurry,
+            pipeline: Arc::clone(&self.pipeline),
+            running: tasks.clone(),
+            stop,
         };
         let doorway = DoorwayLayer::new(Arc::clone(&self.pipeline), self.limits, tasks.clone());
         let router = bounded(doorway)
@@ -297,7 +278,7 @@ impl Server {
             .add_service(hooks);
         let ended = over.clone();
         let end = async move {
-            end.await;
+            draining.done().await;
             ended.cancel();
         };
         let crowd = Crowd::new(Arc::clone(&self.pipeline), self.limits.connections);
@@ -326,6 +307,50 @@ impl Server {
             Some(problem) if problem.is_final => Err(ServeError::Journal(problem.why.clone())),
             _ => Ok(()),
         }
+    }
+}
+
+fn reflection() -> Builder<'static> {
+    let builder = Builder::configure()
+        .register_encoded_file_descriptor_set(pb::DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        // What refusals carry beside their message.
+        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET);
+    SERVED.into_iter().fold(builder, Builder::with_service_name)
+}
+
+/// What a drain takes.
+struct Draining {
+    asked: Drain,
+    /// How long it takes at most, where who asked for it did not say.
+    drain: Duration,
+    health: Health,
+    hurry: CancellationToken,
+    pipeline: Arc<Pipeline>,
+    running: TaskTracker,
+    /// Kills what still runs when cancelled.
+    stop: CancellationToken,
+}
+
+impl Draining {
+    /// Waits for the shutdown, then for the end of all running hooks, which are killed when the drain time is over.
+    async fn done(self) {
+        self.asked.shutdown.cancelled().await;
+        let drain = self.asked.within.get().copied().unwrap_or(self.drain);
+        self.pipeline.gate.drain();
+        self.health.end().await;
+        let running = self.running;
+        tracing::info!(running = running.len(), "draining");
+        running.close();
+        let why = tokio::select! {
+            biased;
+            () = running.wait() => return,
+            () = self.hurry.cancelled() => "asked again to end",
+            () = sleep(drain) => "drain time is over",
+        };
+        tracing::warn!(running = running.len(), "{why}; running hooks are killed");
+        self.stop.cancel();
+        running.wait().await;
     }
 }
 

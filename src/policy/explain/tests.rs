@@ -1,4 +1,4 @@
-use std::os::unix::fs::symlink;
+use std::{fs, os::unix::fs::symlink};
 
 use super::*;
 
