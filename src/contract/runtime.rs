@@ -120,6 +120,10 @@ pub(super) trait Runtime: Sync {
 }
 
 /// Facts of a contract that hold in every mode.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is another thing that a runtime has or lacks"
+)]
 pub(super) struct Facts {
     /// The adapter that runs a runtime's own hooks; `None` where there is none.
     pub(super) adapter: Option<&'static dyn Adapter>,
