@@ -67,7 +67,7 @@ impl Configuration {
     }
 }
 
-/// The reloadable configuration of a [`Gate`].
+/// The reloadable configuration of a gate.
 #[derive(Debug)]
 pub(crate) struct Rules {
     /// Allowed uids of callers, besides the daemon's own.
