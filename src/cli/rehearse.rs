@@ -24,7 +24,7 @@ use super::{
     Context, Failure, output, private_server::SIGNALED, program::resolve_program,
     run_as::StandInHook, show::plain,
 };
-use crate::contract::adopt::Said;
+use crate::contract::adopt::HookOutput;
 
 /// The timeout of a bare hook without one of command line or contract.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The end of a hook, and its runtime's reading of it.
 struct BareEnd {
     is_no: bool,
-    said: Said,
+    said: HookOutput,
 }
 
 /// Compares what a hook does without hookjail and with it, for one payload. Both runs are real: what the hook writes, it
@@ -67,7 +67,7 @@ pub(super) fn run(
 }
 
 /// Runs the hook as its runtime does, with this process's environment and directory.
-fn bare(command: &[OsString], payload: &[u8], limit: Duration) -> Result<Said, Failure> {
+fn bare(command: &[OsString], payload: &[u8], limit: Duration) -> Result<HookOutput, Failure> {
     let argv = resolve_program(command.to_vec())?;
     let Output {
         status,
@@ -76,7 +76,7 @@ fn bare(command: &[OsString], payload: &[u8], limit: Duration) -> Result<Said, F
     } = output_of(&argv, payload, limit)?;
     let low = |value: Option<i32>| value.and_then(|value| u8::try_from(value).ok());
     let by_signal = || SIGNALED.saturating_add(low(status.signal()).unwrap_or_default());
-    Ok(Said {
+    Ok(HookOutput {
         code: low(status.code()).unwrap_or_else(by_signal),
         stderr,
         stdout,

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     contract::{
-        adopt::{Adopted, Said, Stakes},
+        adopt::{Adopted, HookOutput, Stakes},
         is_spelled,
     },
     pb::{self, hook_service_client::HookServiceClient},
@@ -228,12 +228,12 @@ impl ReplacedHook {
     }
 
     /// Returns what hookjail's own failure is here.
-    fn refusal(&self, why: &str) -> Said {
+    fn refusal(&self, why: &str) -> HookOutput {
         let point = self.point.as_deref();
         match self.runtime {
             Some(runtime) if self.stops() => runtime.no(point, why),
             Some(runtime) => runtime.failed(point, why),
-            None => Said {
+            None => HookOutput {
                 code: if self.observe { 0 } else { EXIT_BLOCK },
                 stderr: format!("{why}\n").into_bytes(),
                 stdout: Vec::new(),
@@ -273,7 +273,7 @@ impl ReplacedHook {
     /// Sets the answer of this process for a signal, a panic or a timeout. The last comes of a runtime that writes no payload, a
     /// daemon that accepts and does not answer, a file that cannot be read and does not fail.
     fn hold(&self) {
-        let Said {
+        let HookOutput {
             code,
             stderr,
             stdout,
@@ -289,7 +289,7 @@ impl ReplacedHook {
     }
 
     /// Ends as is said. A no, or a hook's own words, that nobody could be told on stdout is a no by the exit code.
-    fn say(&self, said: &Said) -> ExitCode {
+    fn say(&self, said: &HookOutput) -> ExitCode {
         // One answer is enough.
         give_last_answer_after(None);
         let is_told = output::try_stdout(&said.stdout);
@@ -423,7 +423,7 @@ impl<'a> StandInHook<'a> {
     /// # Errors
     ///
     /// Nothing tells which runtime this is: how this process then ends.
-    fn of(post: &'a ReplacedHook, run: &'a RunArgs) -> Result<Self, Said> {
+    fn of(post: &'a ReplacedHook, run: &'a RunArgs) -> Result<Self, HookOutput> {
         let Some(runtime) = post.runtime else {
             let why = "hookjail: the payload on stdin does not tell which runtime this is; name it with --as";
             return Err(post.refusal(why));
@@ -452,7 +452,11 @@ impl<'a> StandInHook<'a> {
     /// # Errors
     ///
     /// The configuration cannot be read, or the hook is refused.
-    pub(super) fn privately(&self, context: &Context, payload: Vec<u8>) -> Result<Said, Failure> {
+    pub(super) fn privately(
+        &self,
+        context: &Context,
+        payload: Vec<u8>,
+    ) -> Result<HookOutput, Failure> {
         let request = self.request(context, payload)?;
         let (config, consent) = self.run.private(context, &request)?;
         // Nobody's timer runs here but the hook's own.
@@ -464,7 +468,7 @@ impl<'a> StandInHook<'a> {
     }
 
     /// Returns how this process ends for it.
-    fn said(&self, response: Result<pb::ExecuteResponse, Failure>) -> Said {
+    fn said(&self, response: Result<pb::ExecuteResponse, Failure>) -> HookOutput {
         match response.and_then(|response| self.end(&response)) {
             Ok(said) if self.post.observe => {
                 self.runtime.observed(self.post.point.as_deref(), said)
@@ -475,7 +479,7 @@ impl<'a> StandInHook<'a> {
     }
 
     /// Returns whether the runtime takes an end for a block.
-    pub(super) fn takes_for_no(&self, said: &Said) -> bool {
+    pub(super) fn takes_for_no(&self, said: &HookOutput) -> bool {
         self.runtime.takes_for_no(self.post.point.as_deref(), said)
     }
 
@@ -528,7 +532,7 @@ impl<'a> StandInHook<'a> {
     ///
     /// It did not end by itself, what it said cannot be given on whole, or it means something else to the runtime than the
     /// daemon makes of it: that a guard broke, or that confinement made a no of what is none.
-    fn end(&self, response: &pb::ExecuteResponse) -> Result<Said, Failure> {
+    fn end(&self, response: &pb::ExecuteResponse) -> Result<HookOutput, Failure> {
         use pb::OutcomeKind as Kind;
         let run = response.audit.as_ref().map(|audit| audit.run_id.as_str());
         let run = run.map_or_else(String::new, |run| format!(" (run {run})"));
@@ -543,7 +547,7 @@ impl<'a> StandInHook<'a> {
             let message = format!("the hook printed more than can be given on{run}");
             return Err(Failure::new(message));
         }
-        let said = Said {
+        let said = HookOutput {
             code: exit_code(response),
             stderr: response.stderr.to_vec(),
             stdout: response.stdout.to_vec(),

@@ -49,8 +49,8 @@ pub(super) trait Adapter: Sync {
     }
 
     /// Builds the block answer at a point that the runtime honours. `None` where none is known.
-    fn no(&self, _point: &str, why: &str) -> Option<Said> {
-        Some(Said::by_code(2, why))
+    fn no(&self, _point: &str, why: &str) -> Option<HookOutput> {
+        Some(HookOutput::by_code(2, why))
     }
 
     /// Returns whether it shows its user the `systemMessage` of an answer at a point.
@@ -59,7 +59,7 @@ pub(super) trait Adapter: Sync {
     }
 
     /// Returns whether it takes an end for a block; `None` leaves it to its contract.
-    fn takes_for_no(&self, _said: &Said) -> Option<bool> {
+    fn takes_for_no(&self, _said: &HookOutput) -> Option<bool> {
         None
     }
 
@@ -149,7 +149,7 @@ impl fmt::Debug for Adopted {
 
 /// Exit code and output of a hook's process.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Said {
+pub struct HookOutput {
     /// The exit code.
     pub code: u8,
     /// Its stderr.
@@ -158,7 +158,7 @@ pub struct Said {
     pub stdout: Vec<u8>,
 }
 
-impl Said {
+impl HookOutput {
     pub(super) fn by_code(code: u8, why: &str) -> Self {
         Self {
             code,
@@ -296,25 +296,25 @@ impl Adopted {
     ///
     /// These are not found by what the contracts call a stop: a contract may be stricter than its runtime, and what a runtime
     /// does not honour is no no.
-    pub fn no(self, point: Option<&str>, why: &str) -> Said {
+    pub fn no(self, point: Option<&str>, why: &str) -> HookOutput {
         let no = self.0.no(point.unwrap_or_default(), why);
         no.unwrap_or_else(|| self.failed(point, why))
     }
 
     /// Builds the answer for a hook that did not run, which stops nothing.
-    pub fn failed(self, point: Option<&str>, why: &str) -> Said {
+    pub fn failed(self, point: Option<&str>, why: &str) -> HookOutput {
         if self.stakes(point) == Stakes::Nothing {
-            return Said::by_code(self.0.facts().failure_code, why);
+            return HookOutput::by_code(self.0.facts().failure_code, why);
         }
         // A runtime, or the hook's entry there, may take any exit code but 0 for a no. Some show their user a message.
         if point.is_some_and(|point| self.0.shows_messages(point)) {
-            return Said::by_words(&json!({"systemMessage": why}), why);
+            return HookOutput::by_words(&json!({"systemMessage": why}), why);
         }
-        Said::by_code(0, why)
+        HookOutput::by_code(0, why)
     }
 
     /// Returns whether the runtime takes an end for a block at a point.
-    pub fn takes_for_no(self, point: Option<&str>, said: &Said) -> bool {
+    pub fn takes_for_no(self, point: Option<&str>, said: &HookOutput) -> bool {
         let own = self.0.takes_for_no(said);
         own.unwrap_or_else(|| {
             decides(self.mode(), point.unwrap_or_default(), said)
@@ -383,9 +383,9 @@ impl Adopted {
 
     /// Returns the end of an observing hook. It is its own where that neither stops nor asks, else one that reports
     /// that it is not passed on.
-    pub fn observed(self, point: Option<&str>, said: Said) -> Said {
+    pub fn observed(self, point: Option<&str>, said: HookOutput) -> HookOutput {
         if self.answers_by_code() {
-            return Said { code: 0, ..said };
+            return HookOutput { code: 0, ..said };
         }
         let (decision, failed) = decides(self.mode(), point.unwrap_or_default(), &said);
         let decides = decision.stops() || decision == Decision::Ask;
@@ -399,7 +399,7 @@ impl Adopted {
             said.code
         );
         let instead = self.failed(point, &why);
-        Said {
+        HookOutput {
             stderr: [instead.stderr, said.stderr].concat(),
             ..instead
         }
@@ -414,7 +414,7 @@ pub fn base_coats(point: &str) -> &str {
 }
 
 /// Interprets a process's output: the contract's decision, and whether it is a failure.
-fn decides(mode: Mode, point: &str, said: &Said) -> (Decision, bool) {
+fn decides(mode: Mode, point: &str, said: &HookOutput) -> (Decision, bool) {
     let end = End {
         kind: EndKind::Exited(said.code.into()),
         point,
@@ -437,7 +437,7 @@ mod tests {
     /// Returns whether a runtime's real program takes an end for a block at a point. It was observed or is documented,
     /// and is stricter than the contracts, which stop where a hook may have meant to. Claude Code 2.1.330, Codex
     /// 0.169.0, Copilot CLI 1.0.102, Gemini CLI 0.61.0; the others by their pages.
-    fn honours(runtime: Adopted, point: &str, said: &Said) -> bool {
+    fn honours(runtime: Adopted, point: &str, said: &HookOutput) -> bool {
         if runtime.answers_by_code() {
             return said.code != 0;
         }
@@ -518,7 +518,7 @@ mod tests {
     #[test]
     fn an_object_that_lets_a_call_pass_is_no_no_under_loom_whatever_the_exit_code() {
         let takes_for_no = |code, stdout: &str| {
-            let said = Said {
+            let said = HookOutput {
                 code,
                 stderr: Vec::new(),
                 stdout: stdout.into(),
@@ -596,7 +596,7 @@ mod tests {
             let points = runtime.mode().points().iter();
             for point in points.map(|point| Some(point.name)).chain([None]) {
                 for (code, stdout, stderr) in ends {
-                    let said = Said {
+                    let said = HookOutput {
                         code,
                         stderr: stderr.into(),
                         stdout: stdout.into(),
@@ -616,7 +616,7 @@ mod tests {
                         );
                     }
                 }
-                let context = Said {
+                let context = HookOutput {
                     code: 0,
                     stderr: Vec::new(),
                     stdout: b"logged\n".to_vec(),

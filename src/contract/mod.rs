@@ -23,6 +23,7 @@ mod git;
 mod hindered;
 pub mod hook_file;
 mod infer;
+mod interpret;
 mod loom;
 pub mod matcher;
 mod merge;
@@ -31,14 +32,13 @@ mod observe;
 mod patch;
 mod post;
 mod qwen_code;
-mod reading;
 mod report;
 mod reyn;
 mod runtime;
 pub mod settings;
+mod shlex;
 mod stdin;
 mod verdict;
-mod words;
 
 pub use self::{
     claude_code::filter::Filter,
@@ -56,11 +56,11 @@ pub use self::{
         gate as infer_gate,
         lists::{Lists, WrittenLists},
     },
+    interpret::{Folded, Reading, Reminder, ReminderKind, read},
     loom::{log::Log, payload::Payload, save::Save},
     matcher::Matcher,
     mode::display,
-    post::{Allowed, Denied, Post, Standing, Url},
-    reading::{Folded, Reading, Reminder, ReminderKind, read},
+    post::{Allowed, Denied, Post, PostDecision, Url},
     report::{Findings, Report},
     reyn::template::Template,
     runtime::{

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{
     BlockedBy, ContractEvent, Decision, Defaults, End, Entry, Envelope, Equality, Filter, Folded,
     Lifetime, Members, Mode, OwnConsent, Point, Scheduling, Skip, Stop, Subject, Verdict, adopt,
-    entry, hindered, is_spelled, text, words,
+    entry, hindered, is_spelled, shlex, text,
 };
 use crate::model::{Event, InvalidField, OnFailure, check_name};
 
@@ -224,7 +224,7 @@ impl Mode {
     /// Splits a command line into program and arguments. No shell is involved: redirections, globs and variables are words
     /// like any other.
     pub fn split(self, text: &str) -> Result<Vec<OsString>, InvalidField> {
-        words::split(text)
+        shlex::split(text)
     }
 
     /// Interprets an end, under a failure policy that may be stricter than the contract's.

@@ -23,7 +23,7 @@ use crate::{
     refusal::Refusal,
     rootfs::Root,
     sandbox::{
-        BackendName, Identities, InstanceDir, RunAs, Sandbox, SandboxParts, Standing, backend,
+        BackendName, BackendStatus, Identities, InstanceDir, RunAs, Sandbox, SandboxParts, backend,
     },
     sys::{self, Keeper},
 };
@@ -423,9 +423,9 @@ pub(super) async fn confirm_all(sandbox: &Sandbox, registry: &Registry) -> Vec<P
     for policy in registry.iter() {
         // The workspace's own grants differ with each request; the means that enforce them do not.
         let standings = sandbox.survey(policy).await;
-        let chosen = standings.iter().position(Standing::serves);
+        let chosen = standings.iter().position(BackendStatus::serves);
         for (index, standing) in standings.iter().enumerate() {
-            let Standing::PassedOver(passed_over) = standing else {
+            let BackendStatus::Skipped(passed_over) = standing else {
                 continue;
             };
             let (profile, backend) = (&policy.name, passed_over.backend);

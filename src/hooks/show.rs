@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Action, Owner, Registered, http::Standing};
+use super::{Action, Owner, Registered, http::PostDecision};
 use crate::{
     contract::{
         Entry, OnError,
@@ -86,9 +86,9 @@ fn posted(action: &Action) -> [(&'static str, Option<Value>); 3] {
         return Default::default();
     };
     let (allowed, denied) = match post.standing() {
-        Standing::Allowed(allowed) => (Some(json!(allowed.by.to_string())), None),
-        Standing::Denied(denied) => (None, Some(json!(denied.to_string()))),
-        Standing::Unasked => (None, None),
+        PostDecision::Allowed(allowed) => (Some(json!(allowed.by.to_string())), None),
+        PostDecision::Denied(denied) => (None, Some(json!(denied.to_string()))),
+        PostDecision::Unasked => (None, None),
     };
     let headers = post.headers();
     [
@@ -141,9 +141,11 @@ pub(crate) fn lines(hook: &Registered) -> String {
                 lines.push(format!("headers  {}", post.headers().join(", ")));
             }
             lines.push(match post.standing() {
-                Standing::Allowed(allowed) => format!("allowed  by {} (`http.allow`)", allowed.by),
-                Standing::Denied(denied) => format!("refused  NOT_ALLOWLISTED: {denied}"),
-                Standing::Unasked => {
+                PostDecision::Allowed(allowed) => {
+                    format!("allowed  by {} (`http.allow`)", allowed.by)
+                }
+                PostDecision::Denied(denied) => format!("refused  NOT_ALLOWLISTED: {denied}"),
+                PostDecision::Unasked => {
                     "allowed  where the configuration says so (`http.allow`)".to_owned()
                 }
             });

@@ -15,7 +15,7 @@ use crate::{
     },
     process::Chunk,
     refusal::{Fact, Reason, Refusal, Stop, canceled},
-    sandbox::{HookTask, PassedOver},
+    sandbox::{HookTask, Skipped},
     util::heavy,
 };
 
@@ -130,7 +130,7 @@ fn started(plan: &Plan, redaction: &Redaction) -> record::Started {
     }
 }
 
-fn passed_over(passed_over: &PassedOver) -> record::PassedOverLine {
+fn passed_over(passed_over: &Skipped) -> record::PassedOverLine {
     record::PassedOverLine {
         backend: passed_over.backend.as_str().to_owned(),
         message: passed_over.refusal.message.clone(),

@@ -28,19 +28,19 @@ struct Schedule<T> {
     queued: usize,
     running: usize,
     /// Uids that run or wait.
-    uids: HashMap<u32, Standing<T>>,
+    uids: HashMap<u32, BackendStatus<T>>,
 }
 
 /// Running and queued requests of one uid.
 #[derive(Debug)]
-struct Standing<T> {
+struct BackendStatus<T> {
     running: usize,
     /// The sequence number of its last place, in the order of all that is entered.
     turn: u64,
     waiting: VecDeque<(u64, T)>,
 }
 
-impl<T> Default for Standing<T> {
+impl<T> Default for BackendStatus<T> {
     fn default() -> Self {
         Self {
             running: 0,
@@ -98,7 +98,7 @@ impl<T> Schedule<T> {
 
     /// Removes the last entry of the uid with most in the queue. It does so where another uid has less than its share.
     fn make_room(&mut self, uid: u32) -> Option<T> {
-        let waiting = |it: &Standing<T>| it.waiting.len();
+        let waiting = |it: &BackendStatus<T>| it.waiting.len();
         let own = self.uids.get(&uid).map_or(0, waiting);
         let others = self
             .uids
@@ -174,7 +174,7 @@ impl<T> Schedule<T> {
     }
 
     fn forget(&mut self, uid: u32) {
-        let idle = |it: &Standing<T>| it.running == 0 && it.waiting.is_empty();
+        let idle = |it: &BackendStatus<T>| it.running == 0 && it.waiting.is_empty();
         if self.uids.get(&uid).is_some_and(idle) {
             self.uids.remove(&uid);
         }

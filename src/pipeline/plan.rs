@@ -21,7 +21,7 @@ use crate::{
     process::Chunk,
     refusal::{Fact, Reason, Refusal, Stop},
     request::Request,
-    sandbox::{Asked, Confirmation, HookTask, Opened, PassedOver, Prepared, Sandbox, Selected},
+    sandbox::{Confirmation, GrantRequest, HookTask, Opened, Prepared, Sandbox, Selected, Skipped},
     util::shares::Share,
 };
 
@@ -43,7 +43,7 @@ pub(crate) struct Run {
     /// The run's id.
     pub(crate) id: String,
     /// The backends before its own in the operator's order, each with its reason.
-    pub(crate) passed_over: Vec<PassedOver>,
+    pub(crate) passed_over: Vec<Skipped>,
     /// The caller.
     pub(crate) peer: Peer,
     /// The profile, narrowed by the request, with the workspace and the source bound.
@@ -104,7 +104,7 @@ impl Plan {
             sandbox.places(),
             &selected.prepared,
             &policy,
-            Asked {
+            GrantRequest {
                 hook: &request.hook,
                 of_operator: &base.files,
                 peer: admitted.call.peer,

@@ -42,12 +42,12 @@ pub(crate) use self::{
     order::Order,
     run::{
         End, EndedHook, Evidence, Released, RunAs, SandboxParts, Setup, Started, StartedHook,
-        grants::{Asked, Opened},
+        grants::{GrantRequest, Opened},
         runner::Runner,
         scratch::InstanceDir,
         task::HookTask,
     },
-    selftest::{AxisProof, Confirmation, Leg, PassedOver, Selected, Standing},
+    selftest::{AxisProof, BackendStatus, Confirmation, ProbeResult, Selected, Skipped},
 };
 pub use self::{
     backend::{BackendName, Claims, Prepared},

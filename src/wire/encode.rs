@@ -172,7 +172,7 @@ fn confinement(run: &Run, hook: &EndedHook) -> pb::Confinement {
 }
 
 /// Encodes a backend that does not serve a profile.
-pub(super) fn passed_over_message(passed_over: &sandbox::PassedOver) -> pb::PassedOver {
+pub(super) fn passed_over_message(passed_over: &sandbox::Skipped) -> pb::PassedOver {
     pb::PassedOver {
         backend: passed_over.backend.as_str().to_owned(),
         message: passed_over.refusal.message.clone(),

@@ -7,7 +7,7 @@ use crate::{
     model::axis::Axis,
     pb,
     policy::Policy,
-    sandbox::{AxisProof, BackendName, Leg, PassedOver, Prepared, Sandbox, Standing},
+    sandbox::{AxisProof, BackendName, BackendStatus, Prepared, ProbeResult, Sandbox, Skipped},
 };
 
 /// Returns every backend that the operator names, and whether this host has it.
@@ -33,7 +33,7 @@ pub(crate) fn backend_statuses(sandbox: &Sandbox) -> Vec<pb::BackendStatus> {
 /// Returns a profile's status on this host, with the evidence. Runs its self-tests on each of its backends that has none behind it.
 pub(crate) async fn profile_status(sandbox: &Sandbox, policy: &Policy) -> pb::ProfileStatus {
     let standings = sandbox.survey(policy).await;
-    let chosen = standings.iter().position(Standing::serves);
+    let chosen = standings.iter().position(BackendStatus::serves);
     // Where none serves it, the first is the one that the operator wants.
     let shown = chosen.unwrap_or(0);
     let other = |(index, standing)| pb::BackendStanding {
@@ -65,10 +65,10 @@ pub(crate) async fn profile_status(sandbox: &Sandbox, policy: &Policy) -> pb::Pr
     }
 }
 
-fn backend_standing(policy: &Policy, standing: &Standing) -> pb::BackendStanding {
+fn backend_standing(policy: &Policy, standing: &BackendStatus) -> pb::BackendStanding {
     let backend = standing.backend();
     match standing {
-        Standing::Serves(serves) => {
+        BackendStatus::Serves(serves) => {
             let (prepared, confirmation) = &**serves;
             pb::BackendStanding {
                 axes: evidence(policy, prepared, &confirmation.proofs),
@@ -79,8 +79,8 @@ fn backend_standing(policy: &Policy, standing: &Standing) -> pb::BackendStanding
                 tested_at: Some(timestamp(confirmation.tested_at)),
             }
         }
-        Standing::PassedOver(passed_over) => {
-            let PassedOver {
+        BackendStatus::Skipped(passed_over) => {
+            let Skipped {
                 failed, refusal, ..
             } = &**passed_over;
             pb::BackendStanding {
@@ -100,8 +100,8 @@ fn backend_standing(policy: &Policy, standing: &Standing) -> pb::BackendStanding
 }
 
 fn evidence(policy: &Policy, prepared: &Prepared, proofs: &[AxisProof]) -> Vec<pb::AxisEvidence> {
-    let legs = |legs: &[Leg]| {
-        let leg = |leg: &Leg| pb::Leg {
+    let legs = |legs: &[ProbeResult]| {
+        let leg = |leg: &ProbeResult| pb::Leg {
             attempt: leg.name(),
             held: leg.held,
             observed: leg.observed.clone(),

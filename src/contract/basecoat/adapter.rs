@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Basecoat, POINTS};
 use crate::contract::{
     Mode,
-    adopt::{Adapter, AdapterFacts, Said},
+    adopt::{Adapter, AdapterFacts, HookOutput},
     members::{Members, text},
 };
 
@@ -27,8 +27,8 @@ impl Adapter for Basecoat {
     }
 
     /// Returns none: the specification has no exit code with a meaning.
-    fn no(&self, _point: &str, why: &str) -> Option<Said> {
+    fn no(&self, _point: &str, why: &str) -> Option<HookOutput> {
         let answer = json!({"action": "block", "reason": why});
-        Some(Said::by_words(&answer, why))
+        Some(HookOutput::by_words(&answer, why))
     }
 }

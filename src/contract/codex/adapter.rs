@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Codex;
 use crate::contract::{
     Mode,
-    adopt::{Adapter, AdapterFacts, Said},
+    adopt::{Adapter, AdapterFacts, HookOutput},
     members::{Members, text},
     settings::{Holds, Settings},
 };
@@ -39,11 +39,13 @@ impl Adapter for Codex {
         payload.last("turn_id").map(|_| 6)
     }
 
-    fn no(&self, point: &str, why: &str) -> Option<Said> {
+    fn no(&self, point: &str, why: &str) -> Option<HookOutput> {
         Some(match point {
             // There any exit code but 0 is a failed run.
-            "PreCompact" => Said::by_words(&json!({"continue": false, "stopReason": why}), why),
-            _ => Said::by_code(2, why),
+            "PreCompact" => {
+                HookOutput::by_words(&json!({"continue": false, "stopReason": why}), why)
+            }
+            _ => HookOutput::by_code(2, why),
         })
     }
 

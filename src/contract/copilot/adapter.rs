@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Copilot;
 use crate::contract::{
     Mode,
-    adopt::{Adapter, AdapterFacts, Said},
+    adopt::{Adapter, AdapterFacts, HookOutput},
     members::{Members, number, text},
     settings::Settings,
 };
@@ -54,15 +54,15 @@ impl Adapter for Copilot {
         }
     }
 
-    fn no(&self, point: &str, why: &str) -> Option<Said> {
-        let and_words = |answer: Value| Said {
+    fn no(&self, point: &str, why: &str) -> Option<HookOutput> {
+        let and_words = |answer: Value| HookOutput {
             stdout: answer.to_string().into_bytes(),
-            ..Said::by_code(2, why)
+            ..HookOutput::by_code(2, why)
         };
         Some(match point {
             // Exit code 2 is only a warning there.
             "AgentStop" | "Stop" | "SubagentStop" | "agentStop" | "subagentStop" => {
-                Said::by_words(&json!({"decision": "block", "reason": why}), why)
+                HookOutput::by_words(&json!({"decision": "block", "reason": why}), why)
             }
             // Exit code 2 denies; the reason reaches the model by what is printed beside it.
             "PermissionRequest" | "permissionRequest" => {

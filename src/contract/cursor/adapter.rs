@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Cursor;
 use crate::contract::{
     Mode,
-    adopt::{Adapter, AdapterFacts, Said},
+    adopt::{Adapter, AdapterFacts, HookOutput},
     members::{Members, text},
     settings::{Holds, Settings},
 };
@@ -39,13 +39,13 @@ impl Adapter for Cursor {
             .then_some(10)
     }
 
-    fn no(&self, point: &str, why: &str) -> Option<Said> {
+    fn no(&self, point: &str, why: &str) -> Option<HookOutput> {
         Some(match point {
             // What is read of these has no `permission`, for which exit code 2 stands.
             "beforeSubmitPrompt" | "sessionStart" => {
-                Said::by_words(&json!({"continue": false, "user_message": why}), why)
+                HookOutput::by_words(&json!({"continue": false, "user_message": why}), why)
             }
-            _ => Said::by_code(2, why),
+            _ => HookOutput::by_code(2, why),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Mode,
-    adopt::{Adapter, AdapterFacts, Said},
+    adopt::{Adapter, AdapterFacts, HookOutput},
 };
 
 pub(super) struct Git;
@@ -21,11 +21,11 @@ impl Adapter for Git {
         &ADAPTER
     }
 
-    fn no(&self, _point: &str, why: &str) -> Option<Said> {
-        Some(Said::by_code(1, why))
+    fn no(&self, _point: &str, why: &str) -> Option<HookOutput> {
+        Some(HookOutput::by_code(1, why))
     }
 
-    fn takes_for_no(&self, said: &Said) -> Option<bool> {
+    fn takes_for_no(&self, said: &HookOutput) -> Option<bool> {
         Some(said.code != 0)
     }
 }

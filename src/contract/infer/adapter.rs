@@ -3,7 +3,7 @@
 use super::{Infer, POINTS};
 use crate::contract::{
     Mode,
-    adopt::{Adapter, AdapterFacts, Said},
+    adopt::{Adapter, AdapterFacts, HookOutput},
     members::{Members, text},
 };
 
@@ -25,7 +25,7 @@ impl Adapter for Infer {
         POINTS.iter().any(|known| known.name == point).then_some(3)
     }
 
-    fn no(&self, _point: &str, _why: &str) -> Option<Said> {
+    fn no(&self, _point: &str, _why: &str) -> Option<HookOutput> {
         None
     }
 }

@@ -3,7 +3,7 @@
 use super::{Loom, POINTS, passes_by_object};
 use crate::contract::{
     Mode,
-    adopt::{Adapter, AdapterFacts, Said},
+    adopt::{Adapter, AdapterFacts, HookOutput},
     members::{Members, text},
 };
 
@@ -25,7 +25,7 @@ impl Adapter for Loom {
     }
 
     /// Returns whether an end is a block; the contract is stricter than Loom.
-    fn takes_for_no(&self, said: &Said) -> Option<bool> {
+    fn takes_for_no(&self, said: &HookOutput) -> Option<bool> {
         passes_by_object(&said.stdout).then_some(false)
     }
 }

@@ -28,14 +28,14 @@ pub struct Post {
     pub(crate) headers: Vec<(String, String)>,
     /// The form of the event that is sent; `None` = the hook's stdin.
     pub payload: Option<Payload>,
-    pub(crate) standing: Standing,
+    pub(crate) standing: PostDecision,
     pub(crate) url: Url,
     pub(crate) variables: Vec<String>,
 }
 
 /// Decision of the operator's configuration on a posted hook.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Standing {
+pub enum PostDecision {
     /// Allowed, on these terms.
     Allowed(Allowed),
     /// Denied, for this reason.
@@ -118,7 +118,7 @@ impl Post {
         Ok(Self {
             headers: headers.iter().map(owned).collect(),
             payload: None,
-            standing: Standing::Unasked,
+            standing: PostDecision::Unasked,
             url,
             variables: variables.iter().map(|name| (*name).to_owned()).collect(),
         })
@@ -130,7 +130,7 @@ impl Post {
     }
 
     /// Returns the decision of the operator's configuration.
-    pub const fn standing(&self) -> &Standing {
+    pub const fn standing(&self) -> &PostDecision {
         &self.standing
     }
 

@@ -3,7 +3,7 @@
 use super::Reyn;
 use crate::contract::{
     Mode,
-    adopt::{Adapter, AdapterFacts, Said},
+    adopt::{Adapter, AdapterFacts, HookOutput},
     members::Members,
 };
 
@@ -25,7 +25,7 @@ impl Adapter for Reyn {
         payload.last("point").map(|_| 1)
     }
 
-    fn no(&self, _point: &str, _why: &str) -> Option<Said> {
+    fn no(&self, _point: &str, _why: &str) -> Option<HookOutput> {
         None
     }
 }

@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, ffi::OsString, fs::File, os::unix::ffi::OsStringExt, path::Path};
 
 use super::{Action, Registered, load::Loaded};
-pub(crate) use crate::contract::{Allowed, Denied, Post, Standing, Url};
+pub(crate) use crate::contract::{Allowed, Denied, Post, PostDecision, Url};
 use crate::{
     consent::only_roots,
     contract::{Piece, pieces},
@@ -69,9 +69,9 @@ impl Post {
     /// The operator does not let it through.
     pub(crate) fn put(&self, request: &mut Request) -> Result<(), Denied> {
         let allowed = match &self.standing {
-            Standing::Allowed(allowed) => allowed,
-            Standing::Denied(denied) => return Err(denied.clone()),
-            Standing::Unasked => {
+            PostDecision::Allowed(allowed) => allowed,
+            PostDecision::Denied(denied) => return Err(denied.clone()),
+            PostDecision::Unasked => {
                 return Err(Denied::never("nobody was asked whether it may be posted"));
             }
         };
@@ -196,12 +196,12 @@ pub(crate) fn decide(
         };
         match post.judged(egress, &environment) {
             Ok(allowed) => {
-                post.standing = Standing::Allowed(allowed);
+                post.standing = PostDecision::Allowed(allowed);
                 grant(hook);
             }
             Err(denied) => {
                 loaded.warnings.push(format!("{}: {denied}", hook.source));
-                post.standing = Standing::Denied(denied);
+                post.standing = PostDecision::Denied(denied);
             }
         }
     }

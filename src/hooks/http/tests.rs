@@ -118,7 +118,7 @@ fn nobody_sets_headers_that_are_curls_or_that_would_end_a_line() {
 fn what_is_shown_of_a_hook_that_may_be_posted_holds_no_secret() {
     let mut post = post(&[("Authorization", "Bearer $TOKEN")], &["TOKEN"]);
     let allowed = post.judged(&egress(), environment).unwrap();
-    post.standing = Standing::Allowed(allowed);
+    post.standing = PostDecision::Allowed(allowed);
     let shown = format!("{post:?}");
     assert!(shown.contains("Bearer $TOKEN"), "{shown}");
     assert!(!shown.contains("s3cr3t"), "{shown}");

@@ -202,7 +202,7 @@ pub type Arguments = [Option<u64>; 6];
 
 /// Decision on a call whose arguments may not all be known.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Called {
+pub struct CallDecision {
     /// The decision.
     pub verdict: Verdict,
     /// For [`Verdict::Depends`]: the remaining tests of each remaining way.
@@ -210,8 +210,8 @@ pub struct Called {
 }
 
 /// Returns the filters' decision on a call.
-pub fn called(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Called {
-    let plain = |verdict| Called {
+pub fn called(spec: &FilterSpec, number: u32, arguments: &Arguments) -> CallDecision {
+    let plain = |verdict| CallDecision {
         verdict,
         ways: Vec::new(),
     };
@@ -239,7 +239,7 @@ pub fn called(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Called {
     } else if left.is_empty() {
         plain(Verdict::Refused(libc::EPERM))
     } else {
-        Called {
+        CallDecision {
             verdict: Verdict::Depends,
             ways: left,
         }
@@ -248,7 +248,7 @@ pub fn called(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Called {
 
 /// Explains a system call.
 pub fn call(spec: &FilterSpec, number: u32, arguments: &Arguments) -> Explanation {
-    let Called { verdict, ways } = called(spec, number, arguments);
+    let CallDecision { verdict, ways } = called(spec, number, arguments);
     let name = syscalls::name(number).map_or_else(|| number.to_string(), str::to_owned);
     let all = match rule(spec, number) {
         Rule::AllowWhen(all) => all,

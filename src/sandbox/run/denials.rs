@@ -24,7 +24,7 @@ use crate::{
             syscalls::{self, nr},
         },
     },
-    sys::{Asked, Keeper, Listener},
+    sys::{Keeper, Listener, Notification},
 };
 
 /// Known denials of a run.
@@ -172,7 +172,7 @@ impl Denials {
         self.lock().is_empty()
     }
 
-    fn note(&self, group: i32, asked: &Asked) {
+    fn note(&self, group: i32, asked: &Notification) {
         // With the lock held: a run that ends now is forgotten after this, not before.
         let mut runs = self.lock();
         let known = match runs.entry(group) {
@@ -214,7 +214,7 @@ impl Drop for Notes {
 }
 
 /// Adds a call to the known ones.
-fn count(known: &mut Vec<Denied>, asked: &Asked) {
+fn count(known: &mut Vec<Denied>, asked: &Notification) {
     let new = Denied {
         arguments: asked.arguments,
         number: asked.number,

@@ -54,7 +54,7 @@ impl Opened {
         known: &KnownPlaces,
         prepared: &Prepared,
         policy: &Policy,
-        asked: Asked<'_>,
+        asked: GrantRequest<'_>,
     ) -> Result<Self, Refusal> {
         let working_dir = starts_in(policy, asked.hook);
         let workspace = asked.hook.workspace.as_deref();
@@ -88,7 +88,7 @@ impl Opened {
 
 /// The request that files are opened for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct GrantRequest<'a> {
     /// The hook.
     pub hook: &'a Hook,
     /// The profile's grants as the operator wrote them.
@@ -153,7 +153,7 @@ impl KnownPlaces {
     /// # Errors
     ///
     /// Refuses where a path cannot be opened, or a named one leads through a symbolic link: `GRANT_MISSING`.
-    fn open_all(&self, files: &Files, asked: Asked<'_>) -> Result<Vec<OpenGrant>, Refusal> {
+    fn open_all(&self, files: &Files, asked: GrantRequest<'_>) -> Result<Vec<OpenGrant>, Refusal> {
         let mut opened = self.open_system(files)?;
         for grant in &files.named {
             if grant.create && !make(grant, asked)? {
@@ -216,7 +216,7 @@ const fn inode(of: &FileStat) -> Inode {
 ///
 /// Refuses where it cannot be made, and where what is there is somebody else's or no plain file: whoever can put it there, as
 /// in `/tmp`, would read what is meant for the caller, or have it written to a place of their choice.
-fn make(grant: &GrantSpec, asked: Asked<'_>) -> Result<bool, Refusal> {
+fn make(grant: &GrantSpec, asked: GrantRequest<'_>) -> Result<bool, Refusal> {
     let GrantPlace::Path(path) = &grant.place else {
         return Ok(true);
     };

@@ -23,7 +23,7 @@ use crate::{
         learned::Use,
     },
     sandbox::seccomp::syscalls::nr,
-    sys::Asked,
+    sys::Notification,
 };
 
 /// Length limit of a path in the kernel, bytes.
@@ -84,7 +84,7 @@ impl Observer {
     pub(in crate::sandbox) fn note(
         &self,
         group: i32,
-        asked: &Asked,
+        asked: &Notification,
         still_waits: impl FnOnce() -> bool,
     ) {
         let seen = look(asked);
@@ -171,7 +171,7 @@ impl Task {
     }
 }
 
-fn look(asked: &Asked) -> io::Result<Vec<Seen>> {
+fn look(asked: &Notification) -> io::Result<Vec<Seen>> {
     let task = Task(asked.task);
     let argument = |index: usize| asked.arguments.get(index).copied().unwrap_or_default();
     // The kernel takes the lower half of an `int`.

@@ -84,25 +84,25 @@ pub(crate) struct Selected {
     /// Proof of the policy on it.
     pub confirmation: Arc<Confirmation>,
     /// The backends before it in the operator's order, and why each was not selected.
-    pub passed_over: Vec<PassedOver>,
+    pub passed_over: Vec<Skipped>,
     /// The policy's translation.
     pub prepared: Prepared,
 }
 
 /// Status of one backend for a policy.
 #[derive(Clone, Debug)]
-pub(crate) enum Standing {
+pub(crate) enum BackendStatus {
     /// The backend does not serve the policy.
-    PassedOver(Box<PassedOver>),
+    Skipped(Box<Skipped>),
     /// The backend would serve the policy.
     Serves(Box<(Prepared, Arc<Confirmation>)>),
 }
 
-impl Standing {
+impl BackendStatus {
     /// Returns the backend's name.
     pub(crate) fn backend(&self) -> BackendName {
         match self {
-            Self::PassedOver(passed_over) => passed_over.backend,
+            Self::Skipped(passed_over) => passed_over.backend,
             Self::Serves(serves) => serves.0.backend,
         }
     }
@@ -110,7 +110,7 @@ impl Standing {
     /// Returns whether the backend would serve the policy, and confine.
     pub(crate) fn confines(&self) -> bool {
         match self {
-            Self::PassedOver(_) => false,
+            Self::Skipped(_) => false,
             Self::Serves(serves) => serves.0.confines(),
         }
     }
@@ -118,7 +118,7 @@ impl Standing {
     /// Returns whether the backend would serve the policy.
     pub(crate) const fn serves(&self) -> bool {
         match self {
-            Self::PassedOver(_) => false,
+            Self::Skipped(_) => false,
             Self::Serves(_) => true,
         }
     }
@@ -126,7 +126,7 @@ impl Standing {
 
 /// A backend that a policy was not selected for.
 #[derive(Clone, Debug)]
-pub(crate) struct PassedOver {
+pub(crate) struct Skipped {
     /// Name of the backend.
     pub backend: BackendName,
     /// The failed self-test with the policy's translation, if it got that far.
@@ -141,16 +141,16 @@ pub(crate) struct AxisProof {
     /// The axis.
     pub axis: Axis,
     /// Attempts that had to succeed.
-    pub control: Vec<Leg>,
+    pub control: Vec<ProbeResult>,
     /// Attempts that had to fail.
-    pub deny: Vec<Leg>,
+    pub deny: Vec<ProbeResult>,
 }
 
 impl AxisProof {
     /// Returns a leg that did not hold. One that shows a hole precedes one that shows nothing.
-    fn failed(&self) -> Option<&Leg> {
-        let broken = |leg: &&Leg| !leg.held;
-        let shows_nothing = |leg: &&Leg| {
+    fn failed(&self) -> Option<&ProbeResult> {
+        let broken = |leg: &&ProbeResult| !leg.held;
+        let shows_nothing = |leg: &&ProbeResult| {
             let mut controls = self.control.iter().filter(broken);
             controls.any(|control| control.unconfined && control.attempt == leg.attempt)
         };
@@ -165,7 +165,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// One attempt and its result.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Leg {
+pub(crate) struct ProbeResult {
     /// Name of the attempt.
     pub attempt: &'static str,
     /// Whether the result was the expected one.
@@ -176,7 +176,7 @@ pub(crate) struct Leg {
     pub unconfined: bool,
 }
 
-impl Leg {
+impl ProbeResult {
     const fn new(attempt: &'static str, held: bool, observed: String) -> Self {
         Self {
             attempt,
@@ -210,20 +210,20 @@ pub(in crate::sandbox) struct Confirmations {
 
 impl Confirmations {
     /// Logs that a backend no longer serves a profile, or serves it again.
-    fn note(&self, policy: &Policy, standing: &Standing) {
+    fn note(&self, policy: &Policy, standing: &BackendStatus) {
         let key = (policy.digest.clone(), standing.backend());
         let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
         let before = served.insert(key, standing.serves());
         let (profile, backend) = (&policy.name, standing.backend());
         match (before, standing) {
-            (Some(true), Standing::PassedOver(passed_over)) => tracing::warn!(
+            (Some(true), BackendStatus::Skipped(passed_over)) => tracing::warn!(
                 %profile,
                 %backend,
                 reason = passed_over.refusal.reason.as_str(),
                 "backend is not confirmed any more: {}",
                 passed_over.refusal.message
             ),
-            (Some(false), Standing::Serves(_)) => {
+            (Some(false), BackendStatus::Serves(_)) => {
                 tracing::info!(%profile, %backend, "backend is confirmed again");
             }
             (Some(_) | None, _) => {}
@@ -268,7 +268,7 @@ fn axis_of(stop: &Stop) -> Option<Axis> {
 
 /// Refuses because none of a policy's backends serves it. The reason is that of the first, the operator's preferred one; the text
 /// is that of all.
-fn none_serves(passed_over: &[PassedOver]) -> Refusal {
+fn none_serves(passed_over: &[Skipped]) -> Refusal {
     let words: Vec<_> = passed_over
         .iter()
         .map(|passed_over| passed_over.refusal.message.as_str())
@@ -298,8 +298,8 @@ fn lacked(checks: &[Check], results: &[Option<isize>]) -> Result<(), Refusal> {
 fn add(
     proofs: &mut [AxisProof],
     axis: Axis,
-    control: impl IntoIterator<Item = Leg>,
-    deny: Option<Leg>,
+    control: impl IntoIterator<Item = ProbeResult>,
+    deny: Option<ProbeResult>,
 ) {
     if let Some(proof) = proofs.iter_mut().find(|proof| proof.axis == axis) {
         proof.control.extend(control);
@@ -308,20 +308,20 @@ fn add(
 }
 
 /// Returns the legs of the attempt to use a descriptor of the daemon's, whose result in the child is `seen`.
-fn descriptor(fixture: &Fixture, seen: Option<isize>) -> (Leg, Leg) {
+fn descriptor(fixture: &Fixture, seen: Option<isize>) -> (ProbeResult, ProbeResult) {
     let worked = fixture.witness.metadata().is_ok();
     let observed = match worked {
         true => "succeeded".to_owned(),
         false => "failed".to_owned(),
     };
     let what = "use a descriptor of the daemon's, in the daemon";
-    let control = Leg::new(what, worked, observed);
+    let control = ProbeResult::new(what, worked, observed);
     let held = seen == Some(-(libc::EBADF as isize));
     let observed = match held {
         true => "EBADF".to_owned(),
         false => format!("{seen:?}"),
     };
-    let deny = Leg::new("use a descriptor of the daemon's", held, observed);
+    let deny = ProbeResult::new("use a descriptor of the daemon's", held, observed);
     (control, deny)
 }
 
@@ -371,7 +371,7 @@ impl Sandbox {
         let mut passed_over = Vec::new();
         for backend in self.backends_of(policy) {
             match self.stand(backend, policy, profile_digest).await {
-                Standing::Serves(serves) => {
+                BackendStatus::Serves(serves) => {
                     let (prepared, confirmation) = *serves;
                     return Ok(Selected {
                         confirmation,
@@ -380,10 +380,10 @@ impl Sandbox {
                     });
                 }
                 // It may serve a moment later: the operator's order holds, and no lesser one is taken for want of what this takes.
-                Standing::PassedOver(passed) if passed.refusal.reason == Reason::Overloaded => {
+                BackendStatus::Skipped(passed) if passed.refusal.reason == Reason::Overloaded => {
                     return Err(passed.refusal);
                 }
-                Standing::PassedOver(passed) => passed_over.push(*passed),
+                BackendStatus::Skipped(passed) => passed_over.push(*passed),
             }
         }
         Err(none_serves(&passed_over))
@@ -391,7 +391,7 @@ impl Sandbox {
 
     /// Returns the status of each backend in a profile's order. That includes those behind the first that serves. A backend that
     /// was confirmed at the last survey and no longer is, is logged.
-    pub(crate) async fn survey(&self, policy: &Policy) -> Vec<Standing> {
+    pub(crate) async fn survey(&self, policy: &Policy) -> Vec<BackendStatus> {
         let mut standings = Vec::new();
         for backend in self.backends_of(policy) {
             let standing = self.stand(backend, policy, &policy.digest).await;
@@ -425,9 +425,9 @@ impl Sandbox {
         backend: &dyn Backend,
         policy: &Policy,
         profile_digest: &str,
-    ) -> Standing {
+    ) -> BackendStatus {
         let passed_over = |failed, refusal: Refusal| {
-            Standing::PassedOver(Box::new(PassedOver {
+            BackendStatus::Skipped(Box::new(Skipped {
                 backend: backend.name(),
                 failed,
                 refusal,
@@ -458,7 +458,7 @@ impl Sandbox {
             .confirm(backend, policy, profile_digest, &prepared)
             .await
         {
-            Ok(confirmation) => Standing::Serves(Box::new((prepared, confirmation))),
+            Ok(confirmation) => BackendStatus::Serves(Box::new((prepared, confirmation))),
             Err(unconfirmed) => {
                 let mut message = format!(
                     "backend `{name}` is not confirmed for profile `{}`: {unconfirmed}",
@@ -639,13 +639,13 @@ impl Sandbox {
             .into();
         for (check, (worked, control)) in confined.checks.iter().zip(controls) {
             let observed = check.seen(&results);
-            let control = Leg::new(check.what, worked, control).unconfined();
+            let control = ProbeResult::new(check.what, worked, control).unconfined();
             if check.granted {
-                let leg = Leg::new(check.what, check.succeeded(&results), observed);
+                let leg = ProbeResult::new(check.what, check.succeeded(&results), observed);
                 add(&mut proofs, check.axis, [control, leg], None);
             } else {
                 let shows = check.effect.as_ref().is_some_and(Effect::shows);
-                let leg = Leg::new(check.what, check.refused(&results) && !shows, observed);
+                let leg = ProbeResult::new(check.what, check.refused(&results) && !shows, observed);
                 add(&mut proofs, check.axis, [control], Some(leg));
             }
         }
@@ -727,7 +727,7 @@ impl Sandbox {
         backend: &dyn Backend,
         policy: &Policy,
         lease: Option<&Lease>,
-    ) -> Result<([Leg; 2], Leg), Stop> {
+    ) -> Result<([ProbeResult; 2], ProbeResult), Stop> {
         const LIMIT: usize = 64 * 1024 * 1024;
         let limited = Policy {
             limits: Limits {
@@ -746,15 +746,15 @@ impl Sandbox {
         let took = |result: Option<isize>| result.is_some_and(|result| result >= 0);
         let (less, more) = ("use memory within the limit", "use memory beyond the limit");
         let deny = match beyond {
-            Ok(result) => Leg::new(more, false, seen(result)),
+            Ok(result) => ProbeResult::new(more, false, seen(result)),
             Err(stop) if axis_of(&stop) == Some(Axis::Memory) => {
-                Leg::new(more, true, "killed".to_owned())
+                ProbeResult::new(more, true, "killed".to_owned())
             }
             Err(stop) => return Err(stop),
         };
         let control = [
-            Leg::new(less, took(within), seen(within)),
-            Leg::new(more, took(unconfined), seen(unconfined)).unconfined(),
+            ProbeResult::new(less, took(within), seen(within)),
+            ProbeResult::new(more, took(unconfined), seen(unconfined)).unconfined(),
         ];
         Ok((control, deny))
     }
@@ -766,7 +766,7 @@ impl Sandbox {
         backend: &dyn Backend,
         policy: &Policy,
         lease: Option<&Lease>,
-    ) -> Result<(Leg, Leg), Stop> {
+    ) -> Result<(ProbeResult, ProbeResult), Stop> {
         let backend = match backend.counts_tasks() {
             true => backend,
             false => &Noop,
@@ -790,8 +790,8 @@ impl Sandbox {
         let started = within.is_some_and(|pid| pid > 0);
         let refused = beyond == Some(-(libc::EAGAIN as isize));
         Ok((
-            Leg::new("start a task within the limit", started, seen(within)),
-            Leg::new("start a task beyond the limit", refused, seen(beyond)),
+            ProbeResult::new("start a task within the limit", started, seen(within)),
+            ProbeResult::new("start a task beyond the limit", refused, seen(beyond)),
         ))
     }
 

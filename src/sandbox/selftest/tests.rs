@@ -189,7 +189,7 @@ fn sandbox(backend: impl Backend + 'static) -> (Sandbox, TempDir) {
 }
 
 /// Confirms one backend with real children.
-async fn stand(backend: impl Backend + 'static, policy: &Policy) -> Standing {
+async fn stand(backend: impl Backend + 'static, policy: &Policy) -> BackendStatus {
     let (sandbox, _directory) = sandbox(backend);
     let mut standings = sandbox.survey(policy).await;
     assert_eq!(standings.len(), 1);
@@ -198,10 +198,10 @@ async fn stand(backend: impl Backend + 'static, policy: &Policy) -> Standing {
 
 /// Returns the axis on which a backend is not confirmed, and the cause.
 #[track_caller]
-fn caught(standing: Standing) -> (Option<Axis>, String) {
+fn caught(standing: BackendStatus) -> (Option<Axis>, String) {
     match standing {
-        Standing::Serves(serves) => panic!("it is confirmed: {:?}", serves.1),
-        Standing::PassedOver(passed_over) => {
+        BackendStatus::Serves(serves) => panic!("it is confirmed: {:?}", serves.1),
+        BackendStatus::Skipped(passed_over) => {
             assert_eq!(passed_over.refusal.reason, Reason::BackendUnconfirmed);
             let (_, unconfirmed) = passed_over.failed.unwrap();
             (unconfirmed.axis, unconfirmed.why.clone())
@@ -352,7 +352,7 @@ async fn a_backend_is_all_that_its_four_functions_say() {
 
 #[test]
 fn a_claim_counts_only_with_an_attempt_that_failed_beside_one_that_succeeded() {
-    let leg = |held| Leg::new("try it", held, "EACCES".to_owned());
+    let leg = |held| ProbeResult::new("try it", held, "EACCES".to_owned());
     for axis in claimable() {
         let axes = Axes::from_fn(|of| {
             if of == axis {

@@ -17,7 +17,7 @@ pub(crate) struct Listener(OwnedFd);
 
 /// A system call that waits for an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct Notification {
     /// Its arguments.
     pub arguments: [u64; 6],
     id: u64,
@@ -43,14 +43,14 @@ impl Listener {
     /// # Errors
     ///
     /// Returns the error of the kernel; the listener is of no use any more.
-    pub(crate) fn next(&self) -> io::Result<Option<Asked>> {
+    pub(crate) fn next(&self) -> io::Result<Option<Notification>> {
         // SAFETY: all zeros is a value of it, which holds integers only; and the kernel wants zeros.
         let mut told: libc::seccomp_notif = unsafe { mem::zeroed() };
         let request = libc::SECCOMP_IOCTL_NOTIF_RECV;
         // SAFETY: the descriptor is a listener; the kernel writes one `seccomp_notif`, whose size the request names.
         let received = unsafe { libc::ioctl(self.0.as_raw_fd(), request, &raw mut told) };
         match Errno::result(received) {
-            Ok(_) => Ok(Some(Asked {
+            Ok(_) => Ok(Some(Notification {
                 arguments: told.data.args,
                 id: told.id,
                 number: told.data.nr.cast_unsigned(),
@@ -63,7 +63,7 @@ impl Listener {
 
     /// Returns whether a call still waits. As long as it does, its task's id cannot name another.
     #[must_use]
-    pub(crate) fn still_waits(&self, asked: &Asked) -> bool {
+    pub(crate) fn still_waits(&self, asked: &Notification) -> bool {
         let request = libc::SECCOMP_IOCTL_NOTIF_ID_VALID;
         let valid = uninterrupted(|| {
             // SAFETY: the descriptor is a listener; the kernel reads one number.
@@ -78,7 +78,7 @@ impl Listener {
     /// # Errors
     ///
     /// Returns the error of the kernel.
-    pub(crate) fn proceed(&self, asked: &Asked) -> io::Result<()> {
+    pub(crate) fn proceed(&self, asked: &Notification) -> io::Result<()> {
         self.answer(libc::seccomp_notif_resp {
             error: 0,
             flags: CONTINUE,
@@ -92,7 +92,7 @@ impl Listener {
     /// # Errors
     ///
     /// Returns the error of the kernel.
-    pub(crate) fn refuse(&self, asked: &Asked, errno: i32) -> io::Result<()> {
+    pub(crate) fn refuse(&self, asked: &Notification, errno: i32) -> io::Result<()> {
         self.answer(libc::seccomp_notif_resp {
             error: -errno,
             flags: 0,

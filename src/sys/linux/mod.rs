@@ -26,7 +26,7 @@ pub(crate) use self::{
     attempt::{Attempt, Described},
     handover::{exit, kill, peer, process, receive_fds, send_fds},
     job::{Action, Canaries, Closing, Job, JobParts, Report, Step},
-    listener::{Asked, Listener},
+    listener::{Listener, Notification},
     misc::{
         FileRights, become_subreaper, block_all_signals, drop_groups, empty_bounding_set,
         give_memory_back, keep_writers_out, load_filters, reserve, stores_change_times,
