@@ -1,7 +1,7 @@
 //! `add_user_info`: adds the user's and host's name at the start of a session.
 //!
-//! The runtime connects over a socket of this machine, whose kernel reports the user. One that runs in a container has
-//! another name for itself there.
+//! The runtime connects over a socket of this machine, whose kernel reports the user. A runtime in a container may have
+//! another user name there.
 
 use nix::unistd::{Uid, User, gethostname};
 
@@ -14,14 +14,14 @@ pub(super) fn verdict(uid: u32) -> Verdict {
     let full = full.as_deref().and_then(|gecos| gecos.split(',').next());
     let host = gethostname().ok();
     let host = host.as_ref().map(|host| host.to_string_lossy());
-    told(
+    rendered(
         user.as_ref().map(|user| user.name.as_str()),
         full,
         host.as_deref(),
     )
 }
 
-fn told(user: Option<&str>, full: Option<&str>, host: Option<&str>) -> Verdict {
+fn rendered(user: Option<&str>, full: Option<&str>, host: Option<&str>) -> Verdict {
     let lines = [("User", user), ("Full name", full), ("Hostname", host)];
     let lines = lines.into_iter().filter_map(|(label, value)| {
         let value = value.map(str::trim).filter(|value| !value.is_empty())?;
@@ -43,14 +43,18 @@ mod tests {
     fn what_the_system_knows_of_a_user_is_told_and_nothing_forges_a_line() {
         let context = |verdict: Verdict| verdict.additional_context;
         assert_eq!(
-            context(told(Some("ada"), Some("Ada\nHostname: x"), Some("engine"))),
+            context(rendered(
+                Some("ada"),
+                Some("Ada\nHostname: x"),
+                Some("engine")
+            )),
             ["Current user:\n\nUser: ada\nFull name: Ada\\nHostname: x\nHostname: engine"]
         );
         assert_eq!(
-            context(told(Some("ada"), Some(" "), None)),
+            context(rendered(Some("ada"), Some(" "), None)),
             ["Current user:\n\nUser: ada"]
         );
-        assert!(context(told(None, None, None)).is_empty());
+        assert!(context(rendered(None, None, None)).is_empty());
         let root = context(verdict(0)).concat();
         assert!(root.contains("User: root\n"), "{root}");
     }
