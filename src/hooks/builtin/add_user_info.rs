@@ -14,14 +14,14 @@ pub(super) fn verdict(uid: u32) -> Verdict {
     let full = full.as_deref().and_then(|gecos| gecos.split(',').next());
     let host = gethostname().ok();
     let host = host.as_ref().map(|host| host.to_string_lossy());
-    rendered(
+    told(
         user.as_ref().map(|user| user.name.as_str()),
         full,
         host.as_deref(),
     )
 }
 
-fn rendered(user: Option<&str>, full: Option<&str>, host: Option<&str>) -> Verdict {
+fn told(user: Option<&str>, full: Option<&str>, host: Option<&str>) -> Verdict {
     let lines = [("User", user), ("Full name", full), ("Hostname", host)];
     let lines = lines.into_iter().filter_map(|(label, value)| {
         let value = value.map(str::trim).filter(|value| !value.is_empty())?;
@@ -43,18 +43,14 @@ mod tests {
     fn what_the_system_knows_of_a_user_is_told_and_nothing_forges_a_line() {
         let context = |verdict: Verdict| verdict.additional_context;
         assert_eq!(
-            context(rendered(
-                Some("ada"),
-                Some("Ada\nHostname: x"),
-                Some("engine")
-            )),
+            context(told(Some("ada"), Some("Ada\nHostname: x"), Some("engine"))),
             ["Current user:\n\nUser: ada\nFull name: Ada\\nHostname: x\nHostname: engine"]
         );
         assert_eq!(
-            context(rendered(Some("ada"), Some(" "), None)),
+            context(told(Some("ada"), Some(" "), None)),
             ["Current user:\n\nUser: ada"]
         );
-        assert!(context(rendered(None, None, None)).is_empty());
+        assert!(context(told(None, None, None)).is_empty());
         let root = context(verdict(0)).concat();
         assert!(root.contains("User: root\n"), "{root}");
     }
