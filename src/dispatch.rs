@@ -21,7 +21,7 @@ use crate::{
     hooks::{
         Action, Configured, Lists, Occasion, Registered, Scope,
         http::Denied,
-        variables::{Known, told},
+        variables::{Known, expanded},
     },
     model::{
         Backing, Command, Event, Hook, InvalidField, Narrow, OnDisconnect, OnFailure, Peer,
@@ -361,7 +361,7 @@ impl Dispatch {
             event: &event,
             workspace: self.workspace.as_deref(),
         };
-        let (command, configured_env) = told(hook, command, known);
+        let (command, configured_env) = expanded(hook, command, known);
         Request {
             contract: hook.mode,
             depth: self.depth,

@@ -1,4 +1,4 @@
-//! Refusals and faults: why a request was not run. What a hook did is neither: that is an outcome.
+//! Refusals and faults: reasons why a request has no outcome. A hook's own failure is an outcome.
 
 use std::{borrow::Cow, error::Error, fmt, io, mem::discriminant, time::Duration};
 
@@ -106,27 +106,27 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Refuses to start a hook whose caller is gone.
+/// Builds the refusal for a request whose caller is gone.
 pub(crate) fn canceled() -> Refusal {
     let message =
         "the caller is gone, or the daemon's drain time is over; the hook was not started";
     Refusal::new(Reason::Canceled, message)
 }
 
-/// A fact about a refusal, beside its reason and message. `wire` gives it its name and text.
+/// A fact about a refusal, beside its reason and message. `wire` renders its name and text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Fact {
     Allowlist(String),
-    /// The command that allows it.
+    /// The command line that allows the hook.
     Approve(String),
-    /// The user who has to run that command.
+    /// The user who has to run the command of `Approve`.
     ApproveAs(String),
     Axis(Axis),
     Backend(&'static str),
     Bytes(usize),
     Command(String),
     Configuration(String),
-    /// Lines to add there.
+    /// Lines to add to the configuration.
     Configure(String),
     Contract(&'static str),
     Digests(String),
@@ -139,7 +139,7 @@ pub(crate) enum Fact {
     Outcome(String),
     Path(String),
     Profile(String),
-    /// The hook ran all the same.
+    /// The hook had already been released.
     Released,
     RunId(String),
     Sequence(u64),
@@ -180,19 +180,19 @@ impl Fact {
     }
 }
 
-/// We would not run it.
+/// A refusal: hookjail would not run the hook.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// The field at fault, where it is one.
+    /// The field at fault, if any.
     pub(crate) field: Option<InvalidField>,
-    /// The message, with what the caller or an operator can act on.
+    /// The message for the caller and the operator.
     pub(crate) message: String,
-    /// More about it, each fact once.
+    /// Further facts, one of each kind.
     pub(crate) facts: Vec<Fact>,
     /// The stable reason.
     pub(crate) reason: Reason,
-    /// The retry delay, where it is known better than from the reason.
+    /// The retry delay; `None` = that of the reason.
     pub(crate) retry: Option<Duration>,
 }
 
@@ -219,8 +219,8 @@ impl Refusal {
         }
     }
 
-    /// Refuses because a system call failed. Where that was [for want](lacking) of something it is `OVERLOADED`, else what
-    /// `otherwise` makes of the same words.
+    /// Builds the refusal for a failed system call. It is `OVERLOADED` where the error shows a resource to be
+    /// [exhausted](lacking), else the result of `otherwise` for the same message.
     pub(crate) fn failed(
         what: impl fmt::Display,
         error: &(dyn Error + 'static),
@@ -245,7 +245,7 @@ impl Refusal {
         self
     }
 
-    /// Adds a fact, in the place of another of its kind.
+    /// Adds a fact, and replaces one of the same kind.
     #[must_use]
     pub(crate) fn with(mut self, fact: Fact) -> Self {
         self.facts
@@ -254,18 +254,18 @@ impl Refusal {
         self
     }
 
-    /// Marks that the hook ran all the same.
+    /// Marks that the hook had already been released.
     #[must_use]
     pub(crate) fn released(self) -> Self {
         self.with(Fact::Released)
     }
 
-    /// Returns whether the hook ran all the same.
+    /// Returns whether the hook had already been released.
     pub(crate) fn is_released(&self) -> bool {
         self.facts.contains(&Fact::Released)
     }
 
-    /// Returns the axis that it is about.
+    /// Returns the axis among its facts, if any.
     pub(crate) fn axis(&self) -> Option<Axis> {
         self.facts.iter().find_map(|fact| {
             if let Fact::Axis(axis) = fact {
@@ -276,7 +276,7 @@ impl Refusal {
         })
     }
 
-    /// Returns the operator's fix.
+    /// Returns the operator's fix among its facts, if any.
     pub(crate) fn fix(&self) -> Option<&str> {
         self.facts.iter().find_map(|fact| {
             if let Fact::Fix(fix) = fact {
@@ -287,7 +287,7 @@ impl Refusal {
         })
     }
 
-    /// Returns the command that allows it.
+    /// Returns the command line that allows the hook, if any.
     pub(crate) fn approve(&self) -> Option<&str> {
         self.facts.iter().find_map(|fact| {
             if let Fact::Approve(approve) = fact {
@@ -298,7 +298,7 @@ impl Refusal {
         })
     }
 
-    /// Refuses because of one field.
+    /// Builds the refusal for one field.
     pub(crate) fn field(reason: Reason, field: InvalidField) -> Self {
         Self {
             message: field.to_string(),
@@ -316,7 +316,7 @@ impl From<InvalidField> for Refusal {
     }
 }
 
-/// Something broke on our side. The caller learns the request's id only; this text is for the log.
+/// A fault: hookjail could not run the hook. Callers get only the request's id; this text is for the log.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing}")]
 pub struct Fault {
@@ -341,16 +341,16 @@ impl Fault {
 /// The reason why a request has no outcome.
 #[derive(Debug, thiserror::Error)]
 pub enum Stop {
-    /// Something broke.
+    /// hookjail could not.
     #[error(transparent)]
     Fault(Fault),
-    /// We would not.
+    /// hookjail would not.
     #[error(transparent)]
     Refusal(#[from] Refusal),
 }
 
 impl From<Fault> for Stop {
-    /// Converts a fault; one for lack of a resource becomes `OVERLOADED`.
+    /// Converts a fault; one caused by an exhausted resource becomes `OVERLOADED`.
     fn from(fault: Fault) -> Self {
         match lacking(&fault) {
             Some(errno) => Refusal::for_want(&chain(&fault), errno).into(),
@@ -365,8 +365,8 @@ impl From<InvalidField> for Stop {
     }
 }
 
-/// Errors of system calls for lack of a resource that others release again. It is descriptors, processes and threads,
-/// memory, locks, or room on a disk.
+/// Errors of system calls that show a resource to be temporarily exhausted. These are descriptors, processes and
+/// threads, memory, locks, and disk space.
 const SCARCE: [Errno; 8] = [
     Errno::EAGAIN,
     Errno::EDQUOT,
@@ -378,13 +378,13 @@ const SCARCE: [Errno; 8] = [
     Errno::ENOSPC,
 ];
 
-/// Returns the resource that an error shows to be temporarily exhausted; else `None`. What the request asks for may be
-/// right, and the same request succeed later. `EAGAIN` of a call that only would have to wait is to be handled before.
+/// Returns the errno if an error shows a resource to be temporarily exhausted. The request may be valid, and succeed
+/// later. Callers handle `EAGAIN` of calls that would only have to wait themselves.
 pub(crate) fn lacking(error: &(dyn Error + 'static)) -> Option<Errno> {
     let mut next = Some(error);
     while let Some(error) = next {
         let errno = match error.downcast_ref::<io::Error>() {
-            // Only these are without a number where the system gave none: the standard library's own allocations.
+            // The standard library's failed allocations have this kind and no errno.
             Some(error) if error.kind() == io::ErrorKind::OutOfMemory => Some(Errno::ENOMEM),
             Some(error) => error.raw_os_error().map(Errno::from_raw),
             None => error.downcast_ref::<Errno>().copied(),
@@ -401,7 +401,7 @@ pub(crate) fn lacking(error: &(dyn Error + 'static)) -> Option<Errno> {
 }
 
 /// Refuses as `OVERLOADED` where an error shows a resource to be [`lacking`]. Otherwise returns the result, whose error
-/// is then an answer.
+/// then describes the file and not the system.
 pub(crate) fn unless_lacking<T, E: Error + 'static>(
     what: impl fmt::Display,
     result: Result<T, E>,

@@ -1,4 +1,4 @@
-//! A decoded request: once one exists, it is well-formed.
+//! A decoded, well-formed request.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct Request {
     pub backing: Backing,
     /// The contract and its mode.
     pub contract: Mode,
-    /// The nesting depth: the number of hooks that led to it.
+    /// The nesting depth.
     pub depth: u32,
     /// The fields of the hook's entry that affect how its end is interpreted.
     pub entry: Entry,
@@ -24,25 +24,25 @@ pub struct Request {
     pub event: Event,
     /// The hook.
     pub hook: Hook,
-    /// The caller's id, or one made here.
+    /// The caller's id, or a generated one.
     pub id: String,
-    /// The largest reply the caller takes, bytes.
+    /// The largest reply that the caller accepts, bytes.
     pub max_reply_bytes: u64,
     /// The request's restrictions of its profile.
     pub narrow: Narrow,
     /// Behaviour if the client disconnects.
     pub on_disconnect: OnDisconnect,
-    /// Whether the failure policy is tightened.
+    /// The treatment of the hook's failure.
     pub on_failure: OnFailure,
-    /// Whether it is an observer, after a hook before it has blocked.
+    /// Whether the hook is only an observer, because an earlier hook has blocked.
     pub only_looks_on: bool,
     /// The profile, if the caller names one.
     pub profile: Option<ProfileName>,
-    /// Whether it is the operator's configuration that names the profile.
+    /// Whether the operator's configuration names the profile.
     pub profile_granted: bool,
     /// Whether a run without confirmed confinement is to be refused.
     pub require_confirmed: bool,
-    /// Scopes pushes; may be empty.
+    /// The session, which scopes pushes; may be empty.
     pub session: String,
     /// The caller's wall time for the hook.
     pub timeout: Option<Duration>,

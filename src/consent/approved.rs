@@ -1,7 +1,7 @@
 //! Keeps approved texts, so that a later question shows what changed since.
 //!
-//! Nothing is decided by these texts: the allowlist's digests decide. They lie in a directory of the daemon's own state,
-//! each under the digest of its content, as long as an entry of the allowlist names it.
+//! No decision uses these texts: the digests in the allowlist decide. They are stored in a directory beside the
+//! allowlist, each under the digest of its content, as long as an allowlist entry has that digest.
 
 use std::{
     collections::HashSet,
@@ -39,18 +39,19 @@ pub(super) struct Approved {
 }
 
 impl Approved {
-    /// Keeps texts beside an allowlist.
+    /// Returns the store beside an allowlist.
     pub(super) fn beside(allowlist: &Path) -> Self {
         Self {
             directory: allowlist.with_extension("approved"),
         }
     }
 
-    /// Keeps a profile and scripts under their digests, and drops those that no entry names.
+    /// Stores a profile and scripts under their digests, and removes texts that no entry names.
     ///
     /// # Errors
     ///
-    /// Fails where the directory cannot be written; a consent counts without its texts, so this is to be told and no more.
+    /// Fails where the directory cannot be written or a script cannot be read. A consent counts without its texts, so
+    /// callers only log this.
     pub(super) fn keep(
         &self,
         scripts: &[(File, String)],
@@ -92,7 +93,7 @@ impl Approved {
     }
 
     fn kept(&self, sha256: &str) -> Option<String> {
-        // A digest of the allowlist is anything that somebody wrote there; it must not lead elsewhere.
+        // A digest in the allowlist can be any text; as a file name it must not lead out of the directory.
         if !is_sha256(sha256) {
             return None;
         }
@@ -123,8 +124,8 @@ impl Approved {
     }
 }
 
-/// Reads a file if it is text, not too large, and of this digest. It is read once more: whoever has it open for writing could have
-/// an operator read one text and answer about another.
+/// Reads a file if it is text, not too large, and of this digest. The digest is computed again: a process with the file
+/// open for writing could otherwise show the operator one text and get an answer for another (TOCTOU).
 fn text(file: &File, sha256: &str) -> io::Result<Option<String>> {
     let mut bytes = vec![0; MAX_TEXT_BYTES + 1];
     let mut length = 0;
@@ -149,8 +150,8 @@ fn text(file: &File, sha256: &str) -> io::Result<Option<String>> {
         .filter(|text| !text.contains('\0')))
 }
 
-/// Returns the unified diff of two texts. By hand from one algorithm's parts: `TextDiff` compiles every algorithm, which is a
-/// twentieth of the program.
+/// Returns the unified diff of two texts. Why not by `TextDiff`: it compiles every algorithm, which is a twentieth of
+/// the program.
 fn unified(old: &str, new: &str, path: &str) -> String {
     let old: Vec<_> = old.split_inclusive('\n').collect();
     let new: Vec<_> = new.split_inclusive('\n').collect();

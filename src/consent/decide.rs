@@ -1,4 +1,4 @@
-//! Whether the operator allows a command: by the allowlist, by the environment, by an answer.
+//! Decides whether a command may run: by allowlist, environment, or an operator's answer.
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +33,7 @@ use crate::{
     request::Request,
 };
 
-/// How much two modification times may differ that a runtime's own list takes for the same, seconds.
+/// The largest difference between modification times that count as equal, seconds.
 const SAME_TIME: f64 = 0.01;
 
 /// The rule by which hooks are allowed.
@@ -48,17 +48,17 @@ pub enum ConsentRule {
 /// The operator's means of allowing commands.
 #[derive(Clone, Debug)]
 pub struct Operator {
-    /// Whether commands that nobody allowed are recorded and run.
+    /// Whether commands without a consent are recorded and run.
     pub accept_all: bool,
     /// The allowlist.
     pub allowlist: PathBuf,
-    /// What runtimes' own settings say, by contract; each counts for hooks of that.
+    /// The runtimes' own settings, by contract; each applies to hooks of that contract.
     pub own: BTreeMap<&'static str, OwnSettings>,
     /// How long a question may stay open.
     pub wait: Duration,
 }
 
-/// What the settings of a runtime say about commands of its hooks.
+/// A runtime's settings for commands of its hooks.
 #[derive(Clone, Debug, Default)]
 pub struct OwnSettings {
     /// As [`Operator::accept_all`].
@@ -68,7 +68,7 @@ pub struct OwnSettings {
 }
 
 impl Operator {
-    /// Returns what the settings of a request's runtime say.
+    /// Returns the settings of a request's runtime.
     fn own(&self, request: &Request) -> Option<&OwnSettings> {
         self.own.get(request.contract.contract_name())
     }
@@ -79,21 +79,21 @@ impl Operator {
         own.filter_map(|(contract, own)| Some((*contract, own.allowlist.as_deref()?)))
     }
 
-    /// Whether every command of this contract's is accepted.
+    /// Returns whether every command of the request's contract is accepted.
     fn accepts(&self, request: &Request) -> bool {
         self.accept_all || self.own(request).is_some_and(|own| own.accept_all)
     }
 }
 
-/// Decides about commands by allowlist and environment, else by a question to the operator.
+/// Decisions about commands: by allowlist and environment, else by a question to the operator.
 #[derive(Debug)]
 pub(crate) struct Consents {
     allowlist: allowlist::AllowlistReader,
     approved: Option<Approved>,
-    /// Of the runtimes' own allowlists, by contract.
+    /// Readers of the runtimes' own allowlists, by contract.
     own_allowlists: BTreeMap<&'static str, allowlist::AllowlistReader>,
     pub(crate) pending: Pending,
-    /// Serialises changes of the allowlist within this daemon. Each reads it again, on a thread that may wait for the disk.
+    /// Serialises changes of the allowlist within this daemon. Each change reads the file again, on a blocking thread.
     recording: Arc<Mutex<()>>,
     rule: ConsentRule,
 }
@@ -103,8 +103,8 @@ pub(crate) struct Consents {
 pub(crate) struct Case<'a> {
     /// The command, as the allowlist spells it.
     pub(crate) command: &'a str,
-    /// Whether the profile is anybody's to name, or the configuration grants it to this command. If not, nothing but a consent under
-    /// this very profile does.
+    /// Whether any request may name the profile, or the configuration grants it to this command. If not, only a consent
+    /// under this very profile does.
     pub(crate) granted: bool,
     /// The caller.
     pub(crate) peer: &'a Peer,
@@ -113,11 +113,11 @@ pub(crate) struct Case<'a> {
     pub(crate) preview: bool,
     pub(crate) program: &'a Program,
     pub(crate) request: &'a Request,
-    /// The command as the request spells it, for entries of its runtime's.
+    /// The command as the request spells it, to find the runtime's own entries.
     pub(crate) spelled: Option<String>,
 }
 
-/// A command of which it is only known how it is spelled.
+/// A command whose files are not hashed yet.
 #[derive(Debug)]
 pub(crate) struct Unhashed<'a> {
     /// The command, as the allowlist spells it.
@@ -131,7 +131,7 @@ pub(crate) struct Unhashed<'a> {
 }
 
 impl Unhashed<'_> {
-    /// Refuses a command that nobody has allowed, without a word about what its files contain.
+    /// Builds the refusal of a command without consent, without digests of its files.
     pub(crate) fn refuse(&self) -> Refusal {
         let why = "nobody has allowed this command, and its files are too large to be hashed before somebody does";
         let profile = self.policy.name.as_str();
@@ -143,9 +143,9 @@ impl Unhashed<'_> {
 /// The decision about a command.
 #[derive(Debug)]
 pub(crate) enum ConsentDecision {
-    /// Put a question to the operators who listen.
+    /// Put a question to the listening operators.
     Ask(Box<QuestionToAsk>),
-    /// It may run.
+    /// The command may run.
     Run(Consent),
 }
 
@@ -154,7 +154,7 @@ pub(crate) enum ConsentDecision {
 pub(crate) struct QuestionToAsk {
     pub(crate) question: Question,
     pub(crate) shown: CommandSummary,
-    /// For how long at most.
+    /// The longest wait for an answer.
     pub(crate) wait: Duration,
 }
 
@@ -167,7 +167,7 @@ pub(crate) struct CommandSummary {
     place: Option<StartOption>,
 }
 
-/// By which option of `consent allow` it is said where a command starts, and where.
+/// The option of `consent allow` for a command's directory, and that directory.
 type StartOption = (&'static str, PathBuf);
 
 impl CommandSummary {
@@ -194,8 +194,8 @@ enum NextStep {
     Run,
 }
 
-/// Decides, with nothing else to go by: what the allowlist says, whether a list of the runtime's has the command, whether the
-/// environment accepts everything, whether somebody listens.
+/// Decides by the lookup in the allowlist and three facts. `is_listed`: a list of the runtime has the command;
+/// `accept_all`: settings accept every command; `listened_to`: an operator listens.
 const fn rule(check: &Check, is_listed: bool, accept_all: bool, listened_to: bool) -> NextStep {
     match check {
         Check::Hit => NextStep::Run,
@@ -242,11 +242,11 @@ impl Consents {
         &self.pending
     }
 
-    /// Returns what is allowed: the entries of the allowlist, then those of the runtimes' own lists.
+    /// Returns all consents: the entries of the allowlist, then those of runtimes' own lists.
     ///
     /// # Errors
     ///
-    /// Refuses where a list cannot be used, and where commands are typed and not allowed.
+    /// Refuses where a list cannot be used, and under [`ConsentRule::Typed`], which keeps no lists.
     pub(crate) fn allowed(&self) -> Result<Vec<Entry>, Refusal> {
         let operator = self.operator()?;
         let mut entries = load(&self.allowlist, &operator.allowlist)?
@@ -260,16 +260,16 @@ impl Consents {
         Ok(entries)
     }
 
-    /// Allows a command.
+    /// Adds a consent to the allowlist.
     ///
     /// # Errors
     ///
-    /// As [`Consents::allowed`], and where the list cannot be written.
+    /// Refuses under [`ConsentRule::Typed`]. A list that cannot be read or written is a fault.
     pub(crate) async fn allow(&self, entry: Entry) -> Result<(), Stop> {
         self.write(self.operator()?, entry, |_| ()).await
     }
 
-    /// Takes back every consent to a command, those of the runtimes' own lists too, and returns how many there were.
+    /// Revokes every consent to a command, also in runtimes' own lists; returns their number.
     ///
     /// # Errors
     ///
@@ -295,8 +295,8 @@ impl Consents {
         }
     }
 
-    /// Returns whether a command could be admitted, whatever its files contain. It could if it was allowed once, if everything is
-    /// allowed, or if an operator could answer.
+    /// Returns whether a command could be admitted, whatever its files contain. It could if hookjail supplies it, a
+    /// consent or a list of the runtime may cover it, everything is accepted, or an operator could answer.
     ///
     /// # Errors
     ///
@@ -318,8 +318,8 @@ impl Consents {
                 .names(sought.command, sought.policy.name.as_str()))
     }
 
-    /// Returns the arguments that consents for a command under a profile call data. There are none where the list cannot be used,
-    /// which allows nothing then.
+    /// Returns the arguments that consents for a command and profile mark as data. There are none where the list cannot
+    /// be used; it then allows nothing either.
     pub(crate) fn data(&self, command: &str, policy: &Policy) -> Vec<OsString> {
         let ConsentRule::Operator(operator) = &self.rule else {
             return Vec::new();
@@ -335,7 +335,8 @@ impl Consents {
     ///
     /// # Errors
     ///
-    /// Refuses what is not allowed, with the command that allows it.
+    /// Refuses a command that is not allowed, with the command line that allows it. A consent that cannot be recorded
+    /// is a fault.
     pub(crate) async fn decide(&self, case: &Case<'_>) -> Result<ConsentDecision, Stop> {
         let operator = match &self.rule {
             ConsentRule::Typed => return Ok(ConsentDecision::Run(Consent::Typed)),
@@ -347,7 +348,7 @@ impl Consents {
         // Without a list that can be read and trusted, nothing is allowed.
         let list = load(&self.allowlist, &operator.allowlist)?;
         let check = list.check(&case.sought());
-        // Once a command is bound to content, what its runtime says of it counts no more.
+        // Once a command is bound to content, its runtime's own entries no longer count.
         let has_own = case.request.contract.own_consent().is_some();
         let own = if has_own && case.granted && !list.binds(case.command) {
             self.own_entry(operator, case, &list)?
@@ -420,11 +421,12 @@ impl Consents {
         }
     }
 
-    /// Decides by an operator's answer, or by its absence.
+    /// Decides by an operator's answer.
     ///
     /// # Errors
     ///
-    /// Refuses where the answer is no, or none came, or a file is not what was asked about any more.
+    /// Refuses where the answer is no, or a file has changed since the question was put. A consent that cannot be
+    /// recorded is a fault.
     pub(crate) async fn answered(
         &self,
         case: &Case<'_>,
@@ -434,8 +436,8 @@ impl Consents {
         let ConsentRule::Operator(operator) = &self.rule else {
             return Ok(Consent::Typed);
         };
-        // What is recorded and run is what was shown: nothing else, and nothing less, since what is absent at this moment is not
-        // bound and may be back at the next.
+        // Exactly the files that were shown are recorded and run. A file that is missing now would not be bound, and
+        // could be back a moment later.
         if let Some(digest) = difference(&shown.digests, &case.program.digests) {
             let message = format!("`{}` changed while the operator was asked", digest.path);
             return Err(case.refuse(Reason::DigestMismatch, &message).into());
@@ -457,7 +459,7 @@ impl Consents {
     ///
     /// # Errors
     ///
-    /// Refuses where the answer is no, or none came, or there is nobody to ask.
+    /// Refuses where the answer is no or does not come in time, no operator listens, or too many questions are open.
     pub(crate) async fn approve(
         &self,
         question: Question,
@@ -475,7 +477,8 @@ impl Consents {
         }
     }
 
-    /// Returns the entry by which its runtime would run a command: of a list of its own, or copied into ours.
+    /// Returns the entry by which the runtime itself would run a command. It is in the allowlist or in the runtime's
+    /// own list.
     fn own_entry(
         &self,
         operator: &Operator,
@@ -501,7 +504,7 @@ impl Consents {
             Some(case.policy),
             by,
         );
-        // What an earlier consent said of it.
+        // Arguments that an earlier consent marks as data.
         let data = case.program.data.iter();
         entry.data = data
             .filter_map(|it| it.to_str().map(str::to_owned))
@@ -520,12 +523,12 @@ impl Consents {
         .await
     }
 
-    /// Waits until nobody else of this daemon changes the list.
+    /// Waits for this daemon's other changes of the list.
     async fn turn(&self) -> OwnedMutexGuard<()> {
         Arc::clone(&self.recording).lock_owned().await
     }
 
-    /// Adds an entry to the list, and passes the new list on.
+    /// Adds an entry to the list, and calls `then` with the new list.
     async fn write(
         &self,
         operator: &Operator,
@@ -602,7 +605,7 @@ impl Case<'_> {
         }
     }
 
-    /// Returns the entry by which its runtime itself would run this command without asking.
+    /// Returns the list's entry by which the runtime itself would run this command.
     fn own_entry(&self, list: &Allowlist) -> Option<Entry> {
         let now = self.modified();
         let counts = |entry: &&Entry| {
@@ -613,7 +616,7 @@ impl Case<'_> {
         list.unbound(spelled).find(counts).cloned()
     }
 
-    /// Returns when the program was modified, if the request names it by a path: runtimes look at no other.
+    /// Returns the program's modification time, if the request names it by a path. Runtimes compare no other.
     fn modified(&self) -> Option<f64> {
         let spelled = self.spelled.as_deref()?;
         let by_path = spelled.split(' ').next()?.contains('/');
@@ -631,8 +634,8 @@ impl Case<'_> {
         refuse(reason, why, self.command, &self.program.digests, terms)
     }
 
-    /// Returns whether the command is hookjail's own, of a program that only root can replace, or of the one that runs here. An
-    /// operator would know nothing better about it.
+    /// Returns whether hookjail supplies the command, so that no consent is needed. The program must be this process's
+    /// own, or one that only root can replace.
     fn is_builtin(&self) -> bool {
         let program = self.program;
         self.request.backing == Backing::Own
@@ -641,9 +644,9 @@ impl Case<'_> {
                 || only_roots(&program.path, program.file()).is_some())
     }
 
-    /// Returns the start directory that the command has to be allowed for. There is one where its words name code by relative
-    /// paths: elsewhere they name other files, or none. The consent is for that directory alone, where the run has nothing beyond
-    /// it.
+    /// Returns the directory for which the command has to be allowed. There is one where its words name code by
+    /// relative paths, which elsewhere name other files, or none. The consent is limited to that directory (`--within`)
+    /// where the run uses nothing outside it.
     fn place(&self) -> Option<StartOption> {
         let hook = &self.request.hook;
         let directory = starts_in(self.policy, hook)?;
@@ -678,7 +681,8 @@ const fn unanswered(not_asked: Option<NotAsked>) -> &'static str {
     }
 }
 
-/// Refuses a command. How it is allowed is a fact of its own, for an operator: the words may reach a model, which could do it.
+/// Builds the refusal of a command. The command line that allows it is a separate fact for operators: the message may
+/// reach a model, which could run it.
 fn refuse(
     reason: Reason,
     why: &str,
@@ -705,14 +709,14 @@ impl Program {
     /// Returns the file that a request names as its program.
     fn file(&self) -> &File {
         match self.scripts.first() {
-            // Its first line gave it an interpreter, which is what is executed.
+            // A script with a `#!` line: `executable` is its interpreter.
             Some(script) if script.path == self.path => &script.file,
             Some(_) | None => &self.executable,
         }
     }
 }
 
-/// Runs on another thread what may wait for a disk, holding its turn.
+/// Runs blocking file operations on another thread, holding the turn.
 async fn beside<T: Send + 'static>(
     turn: OwnedMutexGuard<()>,
     act: impl FnOnce() -> T + Send + 'static,
@@ -725,7 +729,7 @@ async fn beside<T: Send + 'static>(
     acted.map_err(|error| Fault::new("the thread that keeps consents ended", error))
 }
 
-/// Takes back every consent to a command, of the allowlist and of the runtimes' own, and returns how many there were.
+/// Revokes every consent to a command, also in runtimes' own lists; returns their number.
 ///
 /// # Errors
 ///
@@ -736,7 +740,7 @@ pub(crate) fn revoke<'a>(
     command: &str,
 ) -> Result<usize, AllowlistError> {
     let mut revoked = Allowlist::revoke(allowlist, command)?;
-    // Where there is no file of a runtime's, none is made, nor a directory for it.
+    // A runtime's missing list is not created, nor its directory.
     for path in own.into_iter().filter(|path| path.exists()) {
         revoked += Allowlist::revoke(path, command)?;
     }
@@ -764,7 +768,7 @@ const fn reason(check: &Check) -> Reason {
     }
 }
 
-/// Returns what a lookup found, for lookups without a hit.
+/// Describes the result of a lookup without a hit.
 fn why(check: &Check, policy: &Policy) -> String {
     let profile = &policy.name;
     match check {
@@ -788,7 +792,8 @@ fn why(check: &Check, policy: &Policy) -> String {
     }
 }
 
-/// Returns whether a file is the program of this process, whatever lies at its path by now. The kernel lets nobody write it.
+/// Returns whether a file is the program of this process. The kernel denies writing to it, whatever its path leads to
+/// by now.
 fn is_this_program(file: &File) -> bool {
     let identity = |found: fs::Metadata| (found.dev(), found.ino());
     let own = fs::metadata("/proc/self/exe").map(identity).ok();

@@ -21,17 +21,17 @@ use crate::{
     util::turns::Turns,
 };
 
-/// Up to this size files are hashed without another thread. It takes less time than handing it over and back does under load.
+/// The most bytes that are hashed without another thread. That takes less time than two thread switches under load.
 const INLINE_BYTES: u64 = 256 << 10;
 
-/// The limit for hashing a command that is not allowed and opens no question. The digests in its refusal are a help to the
-/// operator, and not worth more.
+/// The limit for hashing a command that is not allowed and opens no question. The digests in its refusal only help the
+/// operator.
 pub(crate) const UNALLOWED_BYTES: u64 = 16 << 20;
 
 /// The most programs hashed at the same time; never more than processors.
 const MAX_AT_ONCE: usize = 4;
 
-/// Hashes programs: a few at a time, and one fewer of each user's. So there is a turn for another user.
+/// A limiter of hashing: a few programs at a time, one fewer for each user. So a turn is left for another user.
 #[derive(Debug)]
 pub(crate) struct Hashing {
     cache: Arc<DigestCache>,
@@ -50,7 +50,7 @@ impl Default for Hashing {
 }
 
 impl Hashing {
-    /// Returns what is known of files' content.
+    /// Returns the cache of digests.
     pub(crate) fn cache(&self) -> &DigestCache {
         &self.cache
     }
@@ -59,7 +59,8 @@ impl Hashing {
     ///
     /// # Errors
     ///
-    /// As [`Opened::hash`]; `DEADLINE` too where its turn did not come in time, or the caller went away.
+    /// As [`Opened::hash`]; `DEADLINE` also where the deadline passes first, or the caller goes away. A panic of the
+    /// hashing thread is a fault.
     pub(crate) async fn hash(
         &self,
         opened: Opened,
@@ -71,13 +72,13 @@ impl Hashing {
         if opened.unknown_bytes(&self.cache) <= INLINE_BYTES {
             return opened.hash(&self.cache, &stop);
         }
-        // However this ends, nobody hashes what nobody waits for.
+        // Stops the hash however this future ends, also when it is dropped.
         let _abandon = Abandon(Arc::clone(&stop));
         let hashed = async {
             let turn = self.turns.turn(uid).await;
             let cache = Arc::clone(&self.cache);
             let hashed = spawn_blocking(move || {
-                // Until the thread is done with it, whether anybody waits or not.
+                // Held until the thread is done, even if the caller no longer waits.
                 let _turn = turn;
                 opened.hash(&cache, &stop)
             });
@@ -94,7 +95,7 @@ impl Hashing {
     }
 }
 
-/// Ends a hash that nobody waits for when it is dropped.
+/// A guard that stops a hash when it is dropped.
 struct Abandon(Arc<AtomicBool>);
 
 impl Drop for Abandon {

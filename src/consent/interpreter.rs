@@ -1,6 +1,6 @@
 //! Finds the words of a command that name code. These are scripts, preloaded files, and the command of a shell's line.
 //!
-//! Pure: it looks at words and at no file. What it finds is looked for, opened and bound by [`super::program`].
+//! Pure: it reads words and no file. [`super::program`] opens and binds the files that the words name.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -24,7 +24,7 @@ pub(super) struct WordSpot {
     pub(super) argument: usize,
     /// The bytes of the word in a shell's line; `None` = the whole argument.
     pub(super) line: Option<Range<usize>>,
-    /// What stands before the path in the word: `--require=` of `--require=/x.js`.
+    /// The text before the path in the word: `--require=` of `--require=/x.js`.
     pub(super) prefix: OsString,
 }
 
@@ -46,13 +46,13 @@ pub(super) enum FileUse {
     Executed,
     /// A library by name, or a file of code by its path.
     Library,
-    /// It is code if it is a file: what stands before it is not known.
+    /// Code if it is a file: an unknown option stands before it.
     Likely,
     /// An option's value, which may be a file.
     Perhaps,
     /// The interpreter reads it as its script.
     Script,
-    /// It belongs to the script: an argument of its own.
+    /// An argument of the script or program.
     Trailing,
 }
 
@@ -71,30 +71,30 @@ pub(super) struct CommandReading {
     pub(super) line: Option<OsString>,
     /// The words that may name files, in their order.
     pub(super) named: Vec<NamedFile>,
-    /// What cannot be bound to content, in words.
+    /// Descriptions of code that cannot be bound to content.
     pub(super) unbound: Vec<String>,
 }
 
-/// An interpreter: how its options take code and files. An option of one letter is written with one dash, and may stand in a
-/// cluster; a long one has two dashes, or one where that is the interpreter's way.
+/// An interpreter: how its options take code and files. An option of one letter is written with one dash, and may stand
+/// in a cluster; a long one has two dashes, or one, by the interpreter's convention.
 struct Interpreter {
     /// Whether several options of one letter may share a word.
     clustered: bool,
     /// Names, without a version at their end.
     names: &'static [&'static str],
-    /// Take a file of code, or a library by name.
+    /// Options that take a file of code, or a library by name.
     files: &'static [&'static str],
-    /// Take code: there is no script then.
+    /// Options that take code: there is no script then.
     inline: &'static [&'static str],
     /// Long options that take nothing.
     plain: &'static [&'static str],
-    /// Whether the first word that is no option is the script.
+    /// The position of the script among the words that are no options.
     script: ScriptPosition,
-    /// Take a file of code by its path. Where a script can be the first word, it is none any more.
+    /// Options that take a file of code by its path. With one, the first word is no script.
     scripts: &'static [&'static str],
-    /// Take the rest of their word, which may be empty.
+    /// Options that take the rest of their word, which may be empty.
     suffixed: &'static [&'static str],
-    /// Take something else.
+    /// Options that take another value.
     valued: &'static [&'static str],
 }
 
@@ -344,7 +344,7 @@ pub(super) fn ends_like_a_script(path: &Path) -> bool {
     ending.is_some_and(|ending| ENDINGS.contains(&&*ending.to_ascii_lowercase()))
 }
 
-/// Returns whether the words of a program of this name are read.
+/// Returns whether a program of this name is an interpreter or starts other programs.
 pub(super) fn is_known(path: &Path) -> bool {
     !matches!(Sort::of(path.as_os_str().as_bytes()), Sort::Other)
 }
@@ -429,11 +429,11 @@ impl Word {
         String::from_utf8_lossy(&self.text).into_owned()
     }
 
-    /// Returns the file that the word names from a byte on.
+    /// Returns the file that the word names from this byte on.
     fn names(&self, from: usize, used: FileUse) -> NamedFile {
         let (prefix, path) = self.text.split_at(from);
         let mut prefix = prefix.to_vec();
-        // Node.js takes addresses of files, too.
+        // Node.js also takes `file://` URLs.
         let path = match path.strip_prefix(b"file://") {
             Some(path) if path.starts_with(b"/") => {
                 prefix.extend_from_slice(b"file://");
@@ -458,7 +458,7 @@ enum Took {
     Itself,
     /// The next word too.
     Next(OptionKind),
-    /// It is not known, and may take the next word.
+    /// An unknown option, which may take the next word.
     Unknown,
     /// A value in its own word, from this byte on.
     Within(usize, OptionKind),
@@ -489,7 +489,7 @@ impl Interpreter {
         let Ok(text) = std::str::from_utf8(word) else {
             return Took::Unknown;
         };
-        // A long one, or one with one dash and several letters that is listed.
+        // A long option, or a listed one with one dash and several letters.
         if let Some(kind) = self.kind(text) {
             return Took::Next(kind);
         }
@@ -506,7 +506,7 @@ impl Interpreter {
         if !self.clustered {
             return Took::Itself;
         }
-        // A cluster: the first that takes a value takes the rest of the word, or else the next.
+        // A cluster: the first option that takes a value takes the rest of the word, or else the next word.
         let sign = &text[..1];
         for (at, letter) in text.char_indices().skip(1) {
             let option = format!("{sign}{letter}");
@@ -535,8 +535,8 @@ struct WordReader {
 }
 
 impl WordReader {
-    /// Reads words of which the first is a program, and what that starts in turn. One after the other, and not one within the
-    /// other: a caller says how many there are.
+    /// Reads a program with its words, and the programs it starts in turn. Why a loop and no recursion: the caller
+    /// decides how many there are.
     fn command(&mut self, words: &[Word]) {
         let mut next = Some(words);
         while let Some((program, rest)) = next.and_then(<[Word]>::split_first) {
@@ -554,7 +554,7 @@ impl WordReader {
         }
     }
 
-    /// Takes note of a file that a word names from some byte on.
+    /// Records a file that a word names from this byte on.
     fn name(&mut self, word: &Word, from: usize, used: FileUse) {
         let used = match (self.is_sure, used) {
             (false, FileUse::Executed) => FileUse::Trailing,
@@ -564,19 +564,19 @@ impl WordReader {
         let must_be = matches!(used, FileUse::Executed | FileUse::Library | FileUse::Script);
         if !must_be && self.reading.named.len() >= MAX_NAMED {
             let why = format!("what words beyond the first {MAX_NAMED} name");
-            return self.is_unbound(why);
+            return self.note_unbound(why);
         }
         self.reading.named.push(word.names(from, used));
     }
 
-    fn is_unbound(&mut self, why: impl Into<String>) {
-        let (why, said) = (why.into(), &mut self.reading.unbound);
-        if said.len() < MAX_UNBOUND && !said.contains(&why) {
-            said.push(why);
+    fn note_unbound(&mut self, why: impl Into<String>) {
+        let (why, unbound) = (why.into(), &mut self.reading.unbound);
+        if unbound.len() < MAX_UNBOUND && !unbound.contains(&why) {
+            unbound.push(why);
         }
     }
 
-    /// Binds code among the files that a program is given, whatever it does with them.
+    /// Records words as arguments, which may name files of code.
     fn trailing(&mut self, words: &[Word]) {
         for word in words {
             self.name(word, 0, FileUse::Trailing);
@@ -600,7 +600,7 @@ impl WordReader {
         Some(command)
     }
 
-    /// Returns the words of what a starter starts.
+    /// Returns the words of the command that a starter starts.
     fn started<'a>(&mut self, starter: &Starter, words: &'a [Word]) -> Option<&'a [Word]> {
         let mut skipped = 0;
         let mut at = 0;
@@ -622,10 +622,10 @@ impl WordReader {
                 || text.starts_with("--split-string")
                 || text.starts_with("--chdir")
             {
-                self.is_unbound(format!("what `{} {text}` starts", starter.name));
+                self.note_unbound(format!("what `{} {text}` starts", starter.name));
                 return None;
             } else if text.starts_with('-') {
-                // Nothing else that matters takes a word.
+                // The starters' other options take no word.
             } else if starter.name == "env" && text.contains('=') {
                 self.variable(&word.text);
             } else if skipped < starter.skipped {
@@ -637,16 +637,16 @@ impl WordReader {
         None
     }
 
-    /// Notes a variable that a command sets: its value is no word of the command.
+    /// Records a variable that a command sets, if it can make programs load code.
     fn variable(&mut self, assignment: &[u8]) {
         let name = assignment.split(|byte| *byte == b'=').next();
         let name = String::from_utf8_lossy(name.unwrap_or_default());
         if environment::is_closed_to_requests(&name) {
-            self.is_unbound(format!("what the variable `{name}` has found or loaded"));
+            self.note_unbound(format!("what the variable `{name}` has found or loaded"));
         }
     }
 
-    /// Takes note of what is executed: by its path, or wherever `PATH` has it.
+    /// Records the program of a command, by its path or as one that `PATH` finds.
     fn executed(&mut self, words: &[Word]) {
         let Some(program) = words.first() else {
             return;
@@ -654,7 +654,7 @@ impl WordReader {
         if program.text.contains(&b'/') {
             self.name(program, 0, FileUse::Executed);
         } else if !matches!(&program.text[..], b"." | b"exec" | b"source") {
-            self.is_unbound(format!(
+            self.note_unbound(format!(
                 "the program `{}`, which `PATH` finds",
                 program.shown()
             ));
@@ -675,7 +675,7 @@ impl WordReader {
                 break;
             }
             if text == b"-" {
-                self.is_unbound("the script on stdin");
+                self.note_unbound("the script on stdin");
                 return self.trailing(&words[at + 1..]);
             }
             if !is_option {
@@ -695,7 +695,7 @@ impl WordReader {
             at += 1;
             if interpreter.script == ScriptPosition::OfAShell && !text.starts_with(b"--") {
                 if text.starts_with(b"-") && text.contains(&b's') {
-                    self.is_unbound("the script on stdin");
+                    self.note_unbound("the script on stdin");
                     return self.trailing(&words[at..]);
                 }
                 has_code |= text.starts_with(b"-") && text.contains(&b'c');
@@ -718,9 +718,9 @@ impl WordReader {
             if has_code && interpreter.script != ScriptPosition::OfAShell {
                 let is_module = text.contains(&b'm') && !text.contains(&b'c');
                 if is_module && interpreter.names.contains(&"python") {
-                    self.is_unbound("the module that `-m` names");
+                    self.note_unbound("the module that `-m` names");
                 } else if text.starts_with(b"--run") && interpreter.names.contains(&"node") {
-                    self.is_unbound("the command of `package.json` that `--run` names");
+                    self.note_unbound("the command of `package.json` that `--run` names");
                 }
                 return self.trailing(words.get(at..).unwrap_or_default());
             }
@@ -729,7 +729,7 @@ impl WordReader {
         let is_shell = interpreter.script == ScriptPosition::OfAShell;
         let Some((first, trailing)) = rest.split_first() else {
             if interpreter.script != ScriptPosition::None && (is_shell || !has_script) {
-                self.is_unbound("what comes on stdin, where that is taken for the script");
+                self.note_unbound("what comes on stdin, where that is taken for the script");
             }
             return;
         };
@@ -740,7 +740,7 @@ impl WordReader {
             }
             ScriptPosition::None => self.trailing(rest),
             ScriptPosition::After(_) | ScriptPosition::First if has_script => self.trailing(rest),
-            // Each option that is not known may have taken a word, and the next one is the script.
+            // Each unknown option may have taken a word, and the next word is the script.
             ScriptPosition::After(_) | ScriptPosition::First | ScriptPosition::OfAShell
                 if unsure > 0 =>
             {
@@ -757,13 +757,13 @@ impl WordReader {
         }
     }
 
-    /// Takes note of an option's value, and returns whether it is code.
+    /// Records an option's value, and returns whether it is code.
     fn value(&mut self, word: &Word, from: usize, kind: OptionKind) -> bool {
         let used = match kind {
             OptionKind::Inline => return true,
             OptionKind::File => FileUse::Library,
             OptionKind::Script if &word.text[from..] == b"-" => {
-                self.is_unbound("the script on stdin");
+                self.note_unbound("the script on stdin");
                 return false;
             }
             OptionKind::Script => FileUse::Script,
@@ -785,7 +785,7 @@ impl WordReader {
         };
         let Some(words) = words else {
             let why = "what the shell's line starts or reads: it is more than one plain command";
-            self.is_unbound(why);
+            self.note_unbound(why);
             return;
         };
         let words = words.into_iter().map(|(text, range)| Word {

@@ -1,6 +1,6 @@
 //! Decides whether a hook may run: allowlist, environment, or an operator's answer.
 //!
-//! A consent is bound to bytes: [`digest`] says what the bytes are, [`allowlist`] keeps what was consented to.
+//! A consent is bound to file contents: [`digest`] hashes them, [`allowlist`] stores the consents.
 
 pub(crate) mod allowlist;
 mod approved;

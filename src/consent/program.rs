@@ -42,9 +42,9 @@ const MAX_SHEBANG_BYTES: usize = 255;
 /// A hook's program and scripts, opened, with the digests of their content.
 #[derive(Debug)]
 pub(crate) struct Program {
-    /// What is executed, and the arguments it gets; the first is its own name.
+    /// The arguments for `execve`; the first is the executable's own name.
     pub argv: Vec<OsString>,
-    /// Arguments that name data, as the consent says, whatever the files contain.
+    /// Arguments that are data by the consent, whatever the files contain.
     pub data: Vec<OsString>,
     /// The content this run is bound to.
     pub digests: Vec<Digest>,
@@ -52,15 +52,15 @@ pub(crate) struct Program {
     pub executable: File,
     /// Arguments that name files which may be code or data.
     pub given: Vec<OsString>,
-    /// What keeps the executable as it was hashed.
+    /// The guard of the executable's content between hash and run.
     pub kept: ContentGuard,
     /// The program's absolute path.
     pub path: PathBuf,
     /// The files of code that an interpreter reads by a path in `argv`.
     pub scripts: Vec<Script>,
-    /// What it runs that is bound to no content, in words.
+    /// Descriptions of code that it runs without being bound to content.
     pub unbound: Vec<String>,
-    /// Bound files that are read by their paths. As long as these are open, nobody writes them.
+    /// Bound files that are read by their paths. They stay open because their leases end when they are closed.
     _held: Vec<File>,
 }
 
@@ -71,13 +71,14 @@ pub(crate) struct Script {
     pub file: File,
     /// Its absolute path.
     pub path: PathBuf,
-    /// What keeps it as it was hashed.
+    /// The guard of its content between hash and run.
     pub kept: ContentGuard,
     /// SHA-256 of its content when it was admitted, lower-case hex.
     pub sha256: String,
-    /// The words that execute it, where a shell's line does so by its path. They are its interpreter and that one's argument.
+    /// The interpreter and its argument, where a shell's line executes the script. They are put before the path; else
+    /// empty.
     interpreter: Vec<OsString>,
-    /// Where in `argv` its path stands.
+    /// The position of its path in `argv`.
     spot: WordSpot,
 }
 
@@ -103,10 +104,10 @@ struct OpenedFile {
     script: Option<(WordSpot, Vec<OsString>)>,
 }
 
-/// How a file's content is kept as hashed until it has been run.
+/// Guard of a file's content between hash and run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ContentGuard {
-    /// Nothing: a copy is run, which is hashed once more.
+    /// None: a copy is run, which is hashed once more.
     Copy,
     /// Writers are kept out by a lease on this descriptor.
     Lease,
@@ -114,12 +115,12 @@ pub(crate) enum ContentGuard {
     Root,
 }
 
-/// Whether files of the caller's choice are opened with more rights than the caller has.
+/// User with whose rights files of the caller's choice are opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OpenedFor<'a> {
-    /// The daemon has the rights of hooks and callers.
+    /// The daemon's own: hooks and callers have the same rights.
     Oneself,
-    /// The daemon is root: only what this peer could read is opened.
+    /// This peer: the daemon is root, and opens only files that the peer could read.
     Peer(&'a Peer),
 }
 
@@ -128,8 +129,8 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Refuses what is neither, and what is not there: `INVALID_REQUEST` on `hook.argv[0]`. `OVERLOADED` where the system lacks
-    /// what it takes to look.
+    /// Refuses an empty command, a relative path, and a name that no search directory has: `INVALID_REQUEST`.
+    /// `OVERLOADED` where the system lacks a resource for the search.
     pub(crate) fn find(
         argv: &[OsString],
         search: &[PathBuf],
@@ -162,14 +163,15 @@ impl Program {
         )))
     }
 
-    /// Opens the program, its interpreter, and the files of code that its words name. Relative ones are in `working_dir`. A file
-    /// that it is only given, and not known to execute, is left alone where `data` has its word.
+    /// Opens the program, its interpreter, and the files of code that its words name. Relative ones are resolved in
+    /// `working_dir`. A file that is only an argument, and not known to be executed, is not bound where `data` has its
+    /// word.
     ///
     /// # Errors
     ///
-    /// Refuses a program that is not there, not a regular file, not executable or not readable by the caller, and a script
-    /// that its interpreter would look for and that cannot be opened: `INVALID_REQUEST`. `OVERLOADED` where the system lacks what
-    /// it takes to open any of these.
+    /// Refuses a program that is not there, not a regular file, not executable or not readable by the caller, and a
+    /// script that its interpreter would look for and that cannot be opened: `INVALID_REQUEST`. `OVERLOADED` where the
+    /// system lacks a resource for opening any of these.
     pub(crate) fn open(
         path: PathBuf,
         argv: &[OsString],
@@ -179,7 +181,7 @@ impl Program {
         view: View<'_>,
     ) -> Result<Opened, Refusal> {
         let (name, arguments) = program_and_arguments(argv)?;
-        // What the caller cannot reach, by its directories too, is as good as absent.
+        // A file that the caller cannot reach, also because of its directories, counts as absent.
         let _as_peer = match opened_for {
             OpenedFor::Oneself => None,
             OpenedFor::Peer(peer) => Some(FileRights::of(peer.uid, peer.gid)),
@@ -191,7 +193,7 @@ impl Program {
             working_dir,
         };
         let (file, metadata) = opener.open(&path, "hook.argv[0]")?;
-        // Before it is hashed.
+        // The guard has to hold before the file is hashed.
         let kept = keep(&file, &metadata);
         if metadata.permissions().mode() & 0o111 == 0 {
             return Err(InvalidField::new(
@@ -235,8 +237,8 @@ impl Program {
             opened.argv.push(path.into_os_string());
             let own = opened.argv.len();
             opened.argv.extend_from_slice(arguments);
-            // The first line's own argument may be a file, and so may what the script is given: by its name it can be an
-            // interpreter itself, which chooses one of several.
+            // The argument in the first line may name a file, and so may the script's own arguments: by its name the
+            // script can be an interpreter itself, as one that selects a version.
             let first = opened.argv[1..own - 1].iter().enumerate();
             let first = first.map(|(at, word)| NamedFile {
                 path: word.clone(),
@@ -253,7 +255,7 @@ impl Program {
             opened.bind_all(reading.named, &opener)?;
             return Ok(opened);
         }
-        // A script whose interpreter is a script is left to the kernel, which will say what it thinks of it.
+        // The kernel opens a script itself whose interpreter is a script or cannot be opened.
         opened.bind_interpreters(shebang, &opener)?;
         opened.argv = vec![name.clone()];
         opened.argv.extend_from_slice(arguments);
@@ -266,7 +268,7 @@ impl Program {
     /// Returns program and arguments with other files in the places of scripts, by index.
     pub(crate) fn argv_with(&self, mut others: Vec<(usize, PathBuf)>) -> Vec<OsString> {
         let mut argv = self.argv.clone();
-        // From the end of a line to its beginning: what comes before keeps its place.
+        // From the end of a line to its beginning, so that the ranges before stay valid.
         let start = |index: usize| self.scripts[index].spot.line.as_ref().map(|it| it.start);
         others.sort_by_key(|(index, _)| Reverse(start(*index)));
         for (index, path) in others {
@@ -292,7 +294,7 @@ impl Program {
         argv
     }
 
-    /// Returns the path of what is executed: the program, or its interpreter.
+    /// Returns the path of the executable: the program, or its interpreter.
     pub(crate) fn executable_path(&self) -> &Path {
         let is_interpreted = self.digests.iter().any(|it| it.role == Role::Interpreter);
         match self.argv.first() {
@@ -301,7 +303,7 @@ impl Program {
         }
     }
 
-    /// Explains why the kernel did not execute it: mostly its first line is the reason.
+    /// Explains why `execve` failed, mostly by the file's first line.
     pub(crate) fn why_not_executed(&self, errno: i32) -> String {
         let errno = Errno::from_raw(errno);
         let mut start = [0; MAX_SHEBANG_BYTES];
@@ -309,7 +311,7 @@ impl Program {
         why_not_executed(&start[..read], errno).unwrap_or_else(|| errno.desc().to_owned())
     }
 
-    /// Returns the SHA-256 of what is executed, lower-case hex.
+    /// Returns the SHA-256 of the executable, lower-case hex.
     pub(crate) fn executable_sha256(&self) -> &str {
         let is_executed = |digest: &&Digest| digest.role == Role::Interpreter;
         let executed = self.digests.iter().find(is_executed);
@@ -318,7 +320,7 @@ impl Program {
 }
 
 impl Opened {
-    /// Returns how many bytes have to be read to hash it.
+    /// Returns how many bytes have to be read to hash its files.
     pub(crate) fn unknown_bytes(&self, cache: &DigestCache) -> u64 {
         let unknown = self.files.iter();
         let unknown =
@@ -326,12 +328,13 @@ impl Opened {
         unknown.fold(0, u64::saturating_add)
     }
 
-    /// Hashes it.
+    /// Hashes its files.
     ///
     /// # Errors
     ///
-    /// Refuses a file that is too large (`INVALID_REQUEST`) or was changed or renamed meanwhile (`DIGEST_MISMATCH`), and all
-    /// of it where `stop` is set (`DEADLINE`). A file that cannot be read is a fault.
+    /// Refuses a file that is too large (`INVALID_REQUEST`) or was changed or renamed meanwhile (`DIGEST_MISMATCH`),
+    /// and the program where its own words replace it (`INVALID_REQUEST`) or `stop` is set (`DEADLINE`). A file that
+    /// cannot be read is a fault.
     pub(crate) fn hash(self, cache: &DigestCache, stop: &AtomicBool) -> Result<Program, Stop> {
         let Self {
             argv,
@@ -398,7 +401,7 @@ impl Opened {
         named.iter().try_for_each(|named| self.bind(named, opener))
     }
 
-    /// Opens a file that a word names, if it is one and is code.
+    /// Opens and binds the file that a word names, if it is code.
     fn bind(&mut self, named: &NamedFile, opener: &Opener<'_>) -> Result<(), Refusal> {
         let written = Path::new(&named.path);
         let shown = written.display();
@@ -414,7 +417,7 @@ impl Opened {
             named.used,
             FileUse::Executed | FileUse::Library | FileUse::Script
         );
-        // What is not absolute is a file of the directory where the hook starts, and whoever asks says which that is.
+        // A relative path is one in the hook's start directory, which the caller passes if it is known.
         let is_path = match named.used {
             FileUse::Executed | FileUse::Likely | FileUse::Script | FileUse::Trailing => true,
             FileUse::Library => {
@@ -446,12 +449,12 @@ impl Opened {
                 self.unbound.push(why);
                 return Ok(());
             }
-            // What is looked for and not found now may be there a moment later.
+            // Refused below: a missing file that is certainly used may be there a moment later.
             Err(_) if is_certain => {}
             Ok(_) | Err(_) => return Ok(()),
         }
         let (file, metadata) = match named.used {
-            // It may be data that nobody but the hook may read.
+            // It may be data that only the hook may read.
             FileUse::Trailing => match opener.try_open(&path)? {
                 Some(opened) => opened,
                 None => return Ok(()),
@@ -484,12 +487,12 @@ impl Opened {
         }
         let mut script = Some((named.spot.clone(), Vec::new()));
         if named.used == FileUse::Trailing && !is_script {
-            // What is executed by its path need not be copied to be read.
+            // A binary is executed by its path; no interpreter reads a copy of it.
             script = None;
         }
         if named.used == FileUse::Executed {
-            // The kernel takes it by its path, and so it does its interpreter. In a shell's line, the interpreter can be told to
-            // read the very file; elsewhere there is no place for it.
+            // The kernel opens the file and its interpreter by path. In a shell's line, the interpreter can be named
+            // before the bound file instead; elsewhere there is no place for it.
             script = None;
             if let Some(shebang) = &shebang
                 && named.spot.line.is_some()
@@ -607,7 +610,7 @@ fn on_path(name: &Path, search: &[PathBuf], view: View<'_>) -> Result<Option<Pat
     Ok(None)
 }
 
-/// Looks at what a path leads to. An error is an answer: there is nothing that could be run.
+/// Returns the metadata of the file at a path. The inner error means that no program can be run there.
 fn look(view: View<'_>, path: &Path) -> Result<io::Result<Metadata>, Refusal> {
     let what = format_args!("`{}` cannot be examined", path.display());
     unless_lacking(what, view.metadata(path))
@@ -645,13 +648,13 @@ fn shell_quoted(word: &OsStr) -> Vec<u8> {
     quoted
 }
 
-/// Sees to it that a file is not changed between its hash and its run.
+/// Guards a file against changes between hash and run.
 fn keep(file: &File, metadata: &Metadata) -> ContentGuard {
     if metadata.uid() == 0 && metadata.mode() & 0o022 == 0 {
         return ContentGuard::Root;
     }
-    // Why no error is told from another: `EAGAIN` is a file that somebody has open for writing, and on file systems of other
-    // machines one that the server has not delegated. A copy will do for both.
+    // Why errors are not distinguished: `EAGAIN` is a file that a process has open for writing, and on network file
+    // systems one that the server has not delegated. A copy serves for both.
     match keep_writers_out(file) {
         Ok(()) => ContentGuard::Lease,
         Err(_) => ContentGuard::Copy,
@@ -663,7 +666,7 @@ fn program_and_arguments(argv: &[OsString]) -> Result<(&OsString, &[OsString]), 
         .ok_or_else(|| InvalidField::new("hook.argv", "is empty"))
 }
 
-/// Opens files with the rights of daemon or caller.
+/// An opener of files with the rights of daemon or caller.
 struct Opener<'a> {
     data: &'a [OsString],
     opened_for: OpenedFor<'a>,
@@ -729,15 +732,15 @@ impl Shebang {
             .collect()
     }
 
-    /// Reads a script's first line; `None` if it is none, or unreadable.
+    /// Reads a script's first line; `None` if the file is no script, or unreadable.
     fn read(file: &File) -> Result<Option<Self>, Refusal> {
         let mut buffer = [0; MAX_SHEBANG_BYTES + 1];
         let read = unless_lacking("a file cannot be read", read_up_to(file, &mut buffer))?;
         Ok(read.ok().and_then(|count| Self::parse(&buffer[..count])))
     }
 
-    /// Reads `#!interpreter [argument]` as Linux does: one argument at most, blanks around it dropped. `None` where there
-    /// is none, or none that would work; the kernel's own answer to that becomes the outcome.
+    /// Reads `#!interpreter [argument]` as Linux does: one argument at most, blanks around it dropped. `None` where
+    /// there is none, or none that works; the kernel's error then becomes the outcome.
     fn parse(start: &[u8]) -> Option<Self> {
         let rest = start.strip_prefix(b"#!")?;
         let line = rest.split(|byte| *byte == b'\n').next()?;
@@ -750,7 +753,7 @@ impl Shebang {
                 Some(blank) => (&line[..blank], Some(line[blank..].trim_ascii())),
                 None => (line, None),
             };
-        // A line ending of another system is part of the name for the kernel, and no such interpreter exists.
+        // For the kernel a carriage return is part of the name, and no such interpreter exists.
         if rest.split(|byte| *byte == b'\n').next()?.ends_with(b"\r") {
             return None;
         }

@@ -27,7 +27,7 @@ impl Listing {
     ///
     /// # Errors
     ///
-    /// That file cannot be opened, others could have changed it, or it has lists that are none.
+    /// Fails if that file cannot be opened, another user could have changed it, or its lists are invalid.
     pub(crate) fn load(&self) -> Result<Lists, LoadError> {
         let of_file = match &self.file {
             Some(path) => {

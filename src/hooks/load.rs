@@ -9,7 +9,7 @@ use std::{
 use super::{
     Action, Owner, Registered,
     rule::{self, Rule},
-    variables::tell_plugin,
+    variables::set_plugin_directory,
 };
 use crate::{
     contract::hook_file::{
@@ -22,7 +22,8 @@ use crate::{
 /// A file of hooks that the operator names.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct HooksFile {
-    /// The base of its relative paths; absolute. `None` = directories where it lies, commands in the workspace.
+    /// The base of its relative paths; absolute. `None` = the file's directory for directories, the workspace for
+    /// commands.
     pub base: Option<PathBuf>,
     /// The command that judges in the place of a model; `None` = none does.
     pub judge: Option<Command>,
@@ -38,18 +39,18 @@ pub(crate) struct HooksFile {
     pub rules: Vec<Rule>,
 }
 
-/// Loading a file of hooks failed.
+/// Error of loading a file of hooks.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
     /// The content is invalid.
     #[error(transparent)]
     Content(#[from] ReadError),
-    /// It cannot be opened, or another user could have changed it.
+    /// The file cannot be opened, or another user could have changed it.
     #[error("{}: cannot be read", path.display())]
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         cause: Untrusted,
     },
@@ -67,11 +68,11 @@ pub(crate) struct Loaded {
     pub warnings: Vec<String>,
 }
 
-/// Reads all files. They must be there, unless their runtime takes an absent one for one without hooks.
+/// Reads all files. They must exist, unless their runtime treats an absent file as one without hooks.
 ///
 /// # Errors
 ///
-/// Fails whole, at the first file that cannot be read.
+/// Fails at the first file that cannot be read or whose content is invalid.
 pub(crate) fn load(files: &[HooksFile], switches: &Switches) -> Result<Loaded, LoadError> {
     let mut all = Loaded::default();
     for file in files {
@@ -101,7 +102,7 @@ pub(crate) fn load(files: &[HooksFile], switches: &Switches) -> Result<Loaded, L
 ///
 /// # Errors
 ///
-/// It is not there, or no text.
+/// Fails if the file cannot be read, or is not UTF-8.
 pub(crate) fn peek(path: &Path) -> io::Result<String> {
     bounded(File::open(path)?)
 }
@@ -123,7 +124,7 @@ fn text(file: &HooksFile) -> Result<Option<String>, LoadError> {
     }
 }
 
-/// Reads up to one byte beyond the limit, to detect a file too large.
+/// Reads a text up to one byte beyond the limit. Its parser then detects one too large.
 pub(super) fn bounded(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
@@ -139,7 +140,7 @@ fn govern(read: &mut ReadFile, file: &HooksFile, name: &str) {
         if let (true, Some(judge)) = (is_judged, &file.judge) {
             hook.action = Action::Command(judge.clone());
         }
-        tell_plugin(hook, file.base.as_deref(), &file.path);
+        set_plugin_directory(hook, file.base.as_deref(), &file.path);
         if let (None, Some(profile)) = (&hook.profile, &file.profile) {
             hook.profile = Some(profile.clone());
             hook.profile_granted = true;

@@ -8,7 +8,7 @@ use crate::{
     policy::{Policy, Registry},
 };
 
-/// Warns of hooks without a shell whose program is missing. A relative path starts at `base`, if it is known.
+/// Warns of hooks without a shell whose program is missing. Relative paths are resolved at `base`, if known.
 pub(crate) fn missing(
     hooks: &[Registered],
     profiles: &Registry,
@@ -47,7 +47,7 @@ fn program(hook: &Registered) -> Option<String> {
         | Action::Unsupported(_) => return None,
     };
     let program = words.first()?.to_str()?;
-    // Where a variable leads is known when the hook is due.
+    // The value of a variable is known only when the hook is due.
     (!program.contains('$')).then(|| program.to_owned())
 }
 

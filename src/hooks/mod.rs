@@ -31,7 +31,7 @@ pub(crate) use crate::contract::{
 };
 
 impl Action {
-    /// Returns the command as a line, quoted where needed. It is empty where there is none, or it is no text.
+    /// Returns the command as a line, quoted where needed. Empty where there is no command, or it is not UTF-8.
     pub fn line(&self) -> String {
         let argv = match self {
             Self::Command(Command::Line { text, .. }) => return text.clone(),
@@ -110,12 +110,12 @@ impl Configured {
         Self { all, lists }
     }
 
-    /// Returns which commands run where their runtime has lists.
+    /// Returns the command lists of runtimes that have them.
     pub(crate) const fn lists(&self) -> &Lists {
         &self.lists
     }
 
-    /// Returns those that are due, in the order of their registration.
+    /// Returns the hooks that are due, in the order of their registration.
     pub(crate) fn due(&self, occasion: &Occasion<'_>) -> Vec<&Registered> {
         self.all
             .iter()
@@ -123,7 +123,7 @@ impl Configured {
             .collect()
     }
 
-    /// Returns all, in the order in which they would run at their points.
+    /// Returns all hooks, in the order of their registration.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Registered> {
         self.all.iter()
     }
@@ -133,7 +133,7 @@ impl Registered {
     /// Returns whether another due entry is the same hook, which its contract runs once. Different matchers make no
     /// difference.
     ///
-    /// What a flag stands for is the same hook as an entry for it, which has another name.
+    /// A built-in hook set by a flag is the same as one set by an entry, which has another name.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let timeout = match self.mode.equality() {
             Equality::ButForTime => self.entry.timeout,
@@ -157,7 +157,7 @@ impl Registered {
         matches!(self.action, Action::Command(_)) && style == CommandStyle::Argv
     }
 
-    /// Returns the name of the profile that it runs under.
+    /// Returns the name of the hook's profile.
     pub(crate) fn runs_under(&self) -> &str {
         match (&self.profile, &self.action) {
             (Some(profile), _) => profile.as_str(),

@@ -50,7 +50,7 @@ fn line(hook: &Registered) -> Option<Cow<'_, str>> {
     Some(shell_line(&words)?.into_string().ok()?.into())
 }
 
-/// Returns where a target lies, as far as that is known before the hook runs.
+/// Returns the place of a target, if it is known before the hook runs.
 fn place(target: &str, hook: &Registered, policy: &Policy) -> Option<GrantPlace> {
     if Path::new(target).is_absolute() {
         return Some(GrantPlace::Path(target.into()));
@@ -72,7 +72,7 @@ fn place(target: &str, hook: &Registered, policy: &Policy) -> Option<GrantPlace>
     }
 }
 
-/// Returns whether the profile grants the workspace. A hook without a shell of its contract's starts there then.
+/// Returns whether the profile grants the workspace. A hook whose contract uses no shell then starts there.
 fn is_workspace_granted(policy: &Policy) -> bool {
     let mut named = policy.files.named.iter();
     named.any(|grant| matches!(&grant.place, GrantPlace::Workspace { below, .. } if below.as_os_str().is_empty()))
@@ -91,10 +91,10 @@ fn is_writable(place: &GrantPlace, policy: &Policy) -> bool {
         (GrantPlace::Workspace { below: granted, .. }, GrantPlace::Workspace { below, .. }) => {
             below.starts_with(granted)
         }
-        // Where the workspace lies is not known yet.
+        // The workspace's path is not known yet.
         (GrantPlace::Workspace { .. }, GrantPlace::Path(_))
         | (GrantPlace::Path(_), GrantPlace::Workspace { .. }) => grant.access == Access::Write,
-        // It is never writable.
+        // A source is never writable.
         (GrantPlace::Source { .. }, _) | (_, GrantPlace::Source { .. }) => false,
     })
 }
@@ -114,7 +114,7 @@ fn targets(line: &str) -> Vec<String> {
             '\'' => after.split_once('\'').map_or("", |(_, rest)| rest),
             '"' => behind_quote(after),
             '#' if before.is_whitespace() => after.find('\n').map_or("", |at| &after[at..]),
-            // What stands in a document is the program's to read.
+            // After `<<` may come a here-document, which the program reads.
             '<' if after.starts_with('<') => return found,
             '>' => {
                 let after = after.trim_start_matches(['>', '|']);
@@ -140,7 +140,7 @@ fn behind_quote(text: &str) -> &str {
     ""
 }
 
-/// Returns a path that is written out, in quotes or without.
+/// Returns a literal path at the start of a text, quoted or not.
 fn word(text: &str) -> Option<String> {
     let quote = text
         .chars()

@@ -1,4 +1,4 @@
-//! Stores long tool results for a while, in files that their agent can read.
+//! Stores long tool results for a limited time, in files that their agent can read.
 //!
 //! An agent runs as the calling user, so the files here belong to that user and are open to no other. No profile can
 //! grant the directory to a hook.
@@ -62,16 +62,17 @@ pub(crate) struct ResultsOf<'a> {
     pub peer: Peer,
     /// Redacts registered secrets in written results.
     pub redactor: &'a Redactor,
-    /// Where.
+    /// The store.
     pub results: &'a Results,
 }
 
 impl ResultsOf<'_> {
-    /// Keeps a result of a session and returns the file's path. Older ones give way where there are too many.
+    /// Keeps a result of a session and returns the file's path. Older results are removed where there are too many.
     ///
     /// # Errors
     ///
-    /// There is no place for this user, or it is no directory of that user's alone, or the system's error.
+    /// Fails if there is no place for this user, the directory is not that user's alone, the result is too large, or a
+    /// system call fails.
     pub(crate) fn keep(&self, session: &str, text: &str) -> io::Result<PathBuf> {
         let text = self.redactor.text(text);
         let shelf = self.results.shelf(self.peer)?;
@@ -100,7 +101,7 @@ impl ResultsOf<'_> {
     /// As [`Self::keep`].
     pub(crate) fn forget(&self, session: &str) -> io::Result<()> {
         let shelf = match self.results.shelf(self.peer) {
-            // Where there is no place for this user, nothing is kept.
+            // Without a place for this user, no result is kept.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             shelf => shelf?,
         };
@@ -136,13 +137,14 @@ impl Results {
         Ok(results)
     }
 
-    /// Opens the directory of a user, which is made where it is missing.
+    /// Opens a user's directory, and creates it where it is missing.
     fn shelf(&self, peer: Peer) -> io::Result<Shelf> {
         let own = geteuid();
         let (parent, name) = if peer.uid == own.as_raw() {
             (self.runtime.clone(), OWN)
         } else if own.is_root() {
-            // Where a user's files count as that user's: below the daemon's own, anybody could fill what others need.
+            // Each user's results are in that user's runtime directory: in the daemon's own, any user could use up the
+            // space of others.
             (
                 PathBuf::from(format!("/run/user/{}", peer.uid)),
                 AMONG_OTHERS,
@@ -247,7 +249,7 @@ impl Shelf {
     }
 }
 
-/// Returns how the names of a session's results begin, whatever the session is called.
+/// Returns the file name prefix of a session's results.
 fn of_session(session: &str) -> String {
     let digest = format!("{:x}", Sha256::digest(session));
     format!("{}-", &digest[..16])

@@ -22,8 +22,8 @@ use crate::{
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
 impl Save {
-    /// Appends an event with a caller's rights, and returns an observer's verdict. For `None` it uses the daemon's own
-    /// rights. Where that fails, a warning has the cause.
+    /// Appends an event with a caller's rights, and returns an observer's verdict. `None` stands for the daemon's own
+    /// rights. A failure becomes a warning.
     pub(crate) fn write(&self, event: &str, writer: Option<Peer>) -> Verdict {
         let saved = self.append(event, writer);
         self.verdict(saved.err().map(|error| error.to_string()))
@@ -32,7 +32,7 @@ impl Save {
     fn append(&self, event: &str, writer: Option<Peer>) -> io::Result<()> {
         let _rights = writer.map(|peer| FileRights::of(peer.uid, peer.gid));
         let directory = locate(&self.directory, OFlag::O_DIRECTORY, Links::FollowedByName)?;
-        // Nonblocking, so that a FIFO in the file's place holds nobody up; it is refused below.
+        // Nonblocking, so that a FIFO in the file's place does not block; it is refused below.
         let flags = OFlag::O_WRONLY
             | OFlag::O_APPEND
             | OFlag::O_CREAT
@@ -45,7 +45,7 @@ impl Save {
         if !metadata.is_file() {
             return Err(io::Error::other("it is no regular file"));
         }
-        // A thread that takes a caller's rights keeps its groups: what is another's is left alone.
+        // A thread that takes a caller's rights keeps the daemon's groups, so other users' files are refused.
         if writer.is_some_and(|peer| metadata.uid() != peer.uid) {
             return Err(io::Error::other("it belongs to somebody else"));
         }

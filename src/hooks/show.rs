@@ -18,7 +18,7 @@ pub fn file(read: &ReadFile) -> Value {
     json!({ "disabled": read.disabled, "hooks": hooks, "warnings": read.warnings })
 }
 
-/// Returns a hook as one JSON object, without default members. Of its environment it has the names alone.
+/// Returns a hook as one JSON object, without default members. Of its environment it has only the names.
 pub(crate) fn object(hook: &Registered) -> Value {
     let defaults = hook.mode.defaults(&hook.point);
     let timeout = hook.entry.timeout.or(defaults.timeout);
@@ -190,7 +190,7 @@ pub(crate) fn lines(hook: &Registered) -> String {
         .enumerate()
         .map(|(index, line)| format!("{}{line}\n", if index == 0 { "  " } else { "      " }))
         .collect();
-    // A name or matcher is somebody's text, and the terminal is not theirs.
+    // Names and matchers are untrusted text, which must not control the terminal.
     let is_unsafe = |c: char| c.is_control() && c != '\n';
     lines.concat().replace(is_unsafe, " ")
 }

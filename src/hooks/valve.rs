@@ -12,7 +12,7 @@ const FORGET: Duration = Duration::from_secs(24 * 60 * 60);
 /// The maximum number of sessions. Of the uid that has most, the one idle for longest is forgotten first.
 const SESSIONS: usize = 4096;
 
-/// Counts turns by session.
+/// A counter of turns by session.
 #[derive(Debug)]
 pub struct Valve {
     limit: u32,
@@ -23,7 +23,7 @@ pub struct Valve {
 /// A session: the caller's uid, and the session's id.
 pub(crate) type Session = (u32, String);
 
-/// The configured action at the cap. It is reported; the runtime carries it out.
+/// Configured action at the cap; hookjail reports it, and the runtime carries it out.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum OnLimit {
     /// End the session's work.
@@ -71,11 +71,11 @@ pub(crate) struct State {
 #[derive(Debug)]
 struct Count {
     count: u32,
-    heard: Instant,
+    counted_at: Instant,
 }
 
 impl Valve {
-    /// Caps at `limit` turns; 0 = never.
+    /// Creates a valve with a cap of `limit` turns; 0 = none.
     pub fn new(limit: u32, on_limit: OnLimit) -> Self {
         Self {
             limit,
@@ -84,8 +84,8 @@ impl Valve {
         }
     }
 
-    /// Counts a dispatch. One in a human's turn starts anew, one whose pushes wake opens one turn, however many they
-    /// are. With `ends` the session is forgotten.
+    /// Counts a dispatch. A dispatch in a human's turn resets the count; one with pushes that wake the agent opens one
+    /// turn, however many they are. With `ends` the session is forgotten.
     pub(crate) fn count(&self, session: Session, human: bool, wakes: bool, ends: bool) -> State {
         self.count_at(Instant::now(), session, human, wakes, ends)
     }
@@ -99,7 +99,7 @@ impl Valve {
         ends: bool,
     ) -> State {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.retain(|_, count| now.saturating_duration_since(count.heard) < FORGET);
+        sessions.retain(|_, count| now.saturating_duration_since(count.counted_at) < FORGET);
         let mut count = sessions.get(&session).map_or(0, |count| count.count);
         if human {
             count = 0;
@@ -116,16 +116,22 @@ impl Valve {
                 for (uid, _) in sessions.keys() {
                     *of_each.entry(*uid).or_default() += 1;
                 }
-                // Of whoever has most: nobody is to have another's forgotten.
+                // Of the uid with the most sessions, so that no user can evict another's.
                 let most = of_each.iter().max_by_key(|(_, count)| **count);
                 let of_most = sessions
                     .iter()
                     .filter(|((uid, _), _)| most.is_some_and(|(most, _)| most == uid));
-                let oldest = of_most.min_by_key(|(_, count)| count.heard);
+                let oldest = of_most.min_by_key(|(_, count)| count.counted_at);
                 let oldest = oldest.map(|(session, _)| session.clone());
                 oldest.map(|oldest| sessions.remove(&oldest));
             }
-            sessions.insert(session, Count { count, heard: now });
+            sessions.insert(
+                session,
+                Count {
+                    count,
+                    counted_at: now,
+                },
+            );
         }
         State {
             capped: self.limit > 0 && count >= self.limit,

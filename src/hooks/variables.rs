@@ -1,5 +1,5 @@
-//! Expands a runtime's variables in hook commands. A consent is then for the script that a command runs and for no
-//! other that a variable could lead to.
+//! Expands a runtime's variables in hook commands. A consent then covers the script that the command runs, and no other
+//! that a variable could name.
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path};
 
@@ -36,7 +36,7 @@ impl Known<'_> {
         let workspace = || self.workspace?.to_str().map(str::to_owned);
         let value = match holds {
             Holds::Cwd => member("cwd").or_else(workspace),
-            // Known where its file is read.
+            // Set when the hook's file is loaded.
             Holds::Plugin => None,
             Holds::Project => workspace(),
             Holds::Session => member("session_id").or_else(|| Some(self.envelope.session.clone())),
@@ -47,9 +47,9 @@ impl Known<'_> {
     }
 }
 
-/// Sets the plugin's directory in a hook's variables. It is the operator's base of relative paths, else the file's
-/// directory, which is the plugin's or `hooks` in it.
-pub(super) fn tell_plugin(hook: &mut Registered, base: Option<&Path>, file: &Path) {
+/// Sets the plugin's directory in a hook's variables. That is the operator's base of relative paths, else the file's
+/// directory, or the one above if that is named `hooks`.
+pub(super) fn set_plugin_directory(hook: &mut Registered, base: Option<&Path>, file: &Path) {
     let Owner::Plugin(_) = hook.owner else {
         return;
     };
@@ -71,9 +71,9 @@ pub(super) fn tell_plugin(hook: &mut Registered, base: Option<&Path>, file: &Pat
     }
 }
 
-/// Returns a hook's command and its configured environment, with its runtime's variables. What the hook has already, by
-/// its configuration or by its request, stays.
-pub(crate) fn told(
+/// Returns a hook's command and configured environment, with its runtime's variables. Variables of its configuration or
+/// request take precedence.
+pub(crate) fn expanded(
     hook: &Registered,
     command: Command,
     known: Known<'_>,
@@ -92,7 +92,7 @@ pub(crate) fn told(
         if own.is_none() {
             environment.insert((*name).to_owned(), value.clone().into());
         }
-        // What an event says would make another command of each.
+        // A value from the event would make the command another one for each event.
         if matches!(holds, Holds::Plugin | Holds::Project) {
             values.insert(*name, value);
         }
@@ -100,8 +100,8 @@ pub(crate) fn told(
     (put_in(hook.mode, command, &values), environment)
 }
 
-/// Expands variables in a command. It does so in a line that is one command and, where its runtime does, in the
-/// arguments of a program.
+/// Expands variables in a command. Does so in a line that is one command and, where the runtime does too, in the words
+/// of an argv.
 fn put_in(mode: Mode, command: Command, values: &BTreeMap<&str, String>) -> Command {
     match command {
         Command::Argv(argv) if mode.expands_words() => {
@@ -131,11 +131,11 @@ fn put_in(mode: Mode, command: Command, values: &BTreeMap<&str, String>) -> Comm
     }
 }
 
-/// Splits a line that is one command like its shell; otherwise returns `None`. It does so too where only the shell can
+/// Splits a line that is one command like its shell; otherwise returns `None`. Also `None` where only the shell can
 /// expand it. `value` looks up variables.
 pub(crate) fn words(line: &str, value: impl Fn(&str) -> Option<String>) -> Option<Vec<String>> {
     let has_variables = line.contains(['$', '~']);
-    // In single quotes they would be themselves.
+    // In single quotes variables are not expanded.
     if line.contains(SHELLS) || has_variables && line.contains('\'') || line.contains("\"~") {
         return None;
     }
@@ -149,7 +149,7 @@ pub(crate) fn words(line: &str, value: impl Fn(&str) -> Option<String>) -> Optio
     Some(words)
 }
 
-/// Expands variables in a word. It is `None` where one is not known, or a brace is another's.
+/// Expands variables in a word. `None` where a variable is unknown, or a brace is left.
 fn expand(word: &str, value: &impl Fn(&str) -> Option<String>) -> Option<String> {
     let mut out = String::new();
     let mut rest = word;

@@ -1,4 +1,4 @@
-//! The form of one line: how it is sealed, and how it is read back.
+//! The format of one line: sealing it and reading it back.
 
 use std::{borrow::Cow, io::Write};
 
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::{record::Record, verify::ChainBreak};
 
-/// The largest line, newline included. What is larger is neither written nor read.
+/// The largest line, newline included. Larger ones are neither written nor read.
 pub(crate) const MAX_LINE_BYTES: usize = 8 << 20;
 
 /// The last record of a chain.
@@ -40,7 +40,8 @@ impl Head {
             .map_err(serde_json::Error::io)?;
         let body = line.len();
         serde_json::to_writer(&mut line, record)?;
-        // A record is an object that is never empty, for it has its kind: the braces make room for its neighbours.
+        // A record is a JSON object and never empty, since it has its kind: its opening brace becomes the comma, and
+        // its closing one is dropped for the hash.
         line[body] = b',';
         line.pop();
         let hash = sha256(&line);
@@ -70,7 +71,7 @@ pub(crate) struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
-    /// Reads a line, without its newline, whose hash fits its bytes.
+    /// Reads a line, without its newline, and checks its hash.
     pub(crate) fn read(line: &'a [u8]) -> Result<Self, ChainBreak> {
         let (sealed, rest) = line
             .len()
@@ -98,7 +99,7 @@ impl<'a> Link<'a> {
     }
 }
 
-/// Returns a SHA-256 as records spell it: lower-case hexadecimal digits.
+/// Returns a SHA-256 in lower-case hex.
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     format!("{:x}", Sha256::digest(bytes))
 }

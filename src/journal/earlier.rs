@@ -1,8 +1,8 @@
 //! Idempotency across restarts: runs with callers' ids that an earlier daemon started. A request under such an id does not run
 //! again.
 //!
-//! The journal says which those are. It is read at the first request that could be one of them, from its end, and once: what this
-//! daemon starts itself it answers from memory.
+//! The journal records those runs. Its end is read once, at the first request that could repeat one of them; runs that
+//! this daemon starts are answered from memory.
 
 use std::{
     borrow::Cow,
@@ -26,7 +26,7 @@ use crate::{
     util::heavy,
 };
 
-/// How long an id stands for its run, counted from the last record or reply.
+/// The retention of an id's run, from the last record or reply.
 pub(crate) const RETENTION: Duration = Duration::from_secs(600);
 
 /// The longest run time that is searched for, the longest of shipped profiles.
@@ -35,7 +35,7 @@ const MAX_RUN_TIME: Duration = Duration::from_secs(1800);
 /// The most of the journal's end that is read.
 const MAX_SCANNED_BYTES: u64 = 64 << 20;
 
-/// The runs of before.
+/// The runs of earlier daemons.
 #[derive(Debug)]
 pub(crate) struct Earlier {
     began: Instant,
@@ -51,7 +51,7 @@ pub(crate) struct Earlier {
 #[derive(Debug, Default)]
 struct Runs {
     by_id: HashMap<(u32, String), Vec<EarlierRun>>,
-    /// When the last of them is too old.
+    /// When the last run expires.
     until: Option<Instant>,
 }
 
@@ -62,7 +62,7 @@ struct EarlierRun {
     request_sha256: String,
     run_id: String,
     started_sequence: u64,
-    /// Until when its id stands for it.
+    /// When the run's id expires.
     until: Instant,
 }
 
@@ -71,15 +71,15 @@ struct EarlierRun {
 enum RunEnd {
     /// The daemon that ran it died.
     Interrupted,
-    /// It came to its end.
+    /// The run ended by itself or was ended.
     Outcome {
         exit_code: Option<i32>,
         outcome: OutcomeKind,
         signal: Option<i32>,
     },
-    /// It was refused after it was let go.
+    /// The run was refused after its release.
     Refused,
-    /// Nothing: it may still run, under another daemon.
+    /// None: the run may still go on, under another daemon.
     Unknown,
 }
 
@@ -136,7 +136,7 @@ impl Earlier {
         let mut known = self.known.lock().await;
         let runs = match &mut *known {
             Some(runs) => runs,
-            // Whatever there was is too old by now.
+            // Every earlier run has expired by now.
             unread if self.began.elapsed() >= RETENTION => unread.insert(Runs::default()),
             unread => {
                 let (directory, instance) = (self.directory.clone(), self.instance.clone());
@@ -167,70 +167,70 @@ impl Earlier {
             let seconds = i64::try_from(seconds).ok()?;
             Timestamp::new(seconds, nanos.cast_signed()).ok()
         });
-        // One of the future was made by a clock that has been set back since.
+        // A future time comes from a clock that has been set back since.
         made.is_some_and(|made| (self.opened..=Timestamp::now()).contains(&made))
     }
 }
 
 impl Runs {
-    /// Reads the end of a directory's journal back to runs that are too old. No more than that many bytes are read.
+    /// Reads the end of a directory's journal back to runs that are too old. Reads at most `bytes`.
     fn read(directory: &Path, instance: &str, bytes: u64) -> io::Result<Self> {
         let (now, clock) = (Instant::now(), Timestamp::now());
         let age = |time: &str| {
             let time = time.parse::<Timestamp>().ok()?;
-            // A time to come is one of a clock that has been set back since: as good as now.
+            // A future time comes from a clock that has been set back since, and counts as now.
             Some(Duration::try_from(clock.duration_since(time)).unwrap_or_default())
         };
         let is_old = |time: &str| age(time).is_some_and(|age| age > RETENTION + MAX_RUN_TIME);
         let mut reader = JournalReader::since(directory, is_old, bytes)?;
-        // By their own ids.
+        // By run id.
         let mut runs: HashMap<String, ((u32, String), EarlierRun)> = HashMap::new();
         while let Some(line) = reader.next_line()? {
-            // A line that is no record tells nothing about a run; naming it is the business of `verify`.
-            let Ok(said) = serde_json::from_slice::<RecordOutline<'_>>(line) else {
+            // A malformed line is skipped; `verify` reports it.
+            let Ok(fields) = serde_json::from_slice::<RecordOutline<'_>>(line) else {
                 continue;
             };
-            let end = match &*said.record {
+            let end = match &*fields.record {
                 "started" => {
-                    if let Some(peer) = said.peer
-                        && !said.request_sha256.is_empty()
-                        && said.instance != instance
+                    if let Some(peer) = fields.peer
+                        && !fields.request_sha256.is_empty()
+                        && fields.instance != instance
                     {
-                        let key = (peer.uid, said.request_id.into_owned());
+                        let key = (peer.uid, fields.request_id.into_owned());
                         let run = EarlierRun {
                             end: RunEnd::Unknown,
-                            request_sha256: said.request_sha256.into_owned(),
-                            run_id: said.run_id.clone().into_owned(),
-                            started_sequence: said.sequence,
+                            request_sha256: fields.request_sha256.into_owned(),
+                            run_id: fields.run_id.clone().into_owned(),
+                            started_sequence: fields.sequence,
                             until: now + RETENTION,
                         };
-                        runs.insert(said.run_id.into_owned(), (key, run));
+                        runs.insert(fields.run_id.into_owned(), (key, run));
                     }
                     continue;
                 }
                 "interrupted" => Some(RunEnd::Interrupted),
-                "refused" if said.released => Some(RunEnd::Refused),
+                "refused" if fields.released => Some(RunEnd::Refused),
                 "refused" => None,
-                _ => match said.outcome {
+                _ => match fields.outcome {
                     Some(outcome) => Some(RunEnd::Outcome {
-                        exit_code: said.exit_code,
+                        exit_code: fields.exit_code,
                         outcome,
-                        signal: said.signal,
+                        signal: fields.signal,
                     }),
                     None => continue,
                 },
             };
-            let run = runs.get_mut(&*said.run_id).map(|(_, run)| run);
+            let run = runs.get_mut(&*fields.run_id).map(|(_, run)| run);
             let Some(run) = run.filter(|run| run.end == RunEnd::Unknown) else {
                 continue;
             };
             match end {
                 Some(end) => {
-                    let age = age(&said.time).unwrap_or_default();
+                    let age = age(&fields.time).unwrap_or_default();
                     (run.end, run.until) = (end, now + RETENTION.saturating_sub(age));
                 }
-                // Nothing ran: the same may be asked for again.
-                None => drop(runs.remove(&*said.run_id)),
+                // Nothing ran: the request may be repeated.
+                None => drop(runs.remove(&*fields.run_id)),
             }
         }
         let mut runs: Vec<_> = runs.into_values().collect();
@@ -247,9 +247,9 @@ impl Runs {
     fn find(&self, key: (u32, String), sha256: &str, now: Instant) -> Option<Refusal> {
         let of_id = self.by_id.get(&key)?;
         let runs: Vec<_> = of_id.iter().filter(|run| run.until > now).collect();
-        // Of several, as a dispatch has them, the one of which least is known.
-        let told = runs.iter().find(|run| !run.end.is_known());
-        let run = told.or(runs.last())?;
+        // Of several runs of a dispatch, one without a known outcome goes first.
+        let unknown = runs.iter().find(|run| !run.end.is_known());
+        let run = unknown.or(runs.last())?;
         if run.request_sha256 != sha256 {
             return Some(conflict());
         }

@@ -18,7 +18,7 @@ pub(super) const LOCK: &str = "journal.lock";
 /// The head file.
 pub(super) const HEAD: &str = "head.json";
 
-/// A file that is not written any more, named after its first record.
+/// A rotated file, named after its first record.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct Older {
     pub(super) first: u64,
@@ -76,16 +76,16 @@ pub(super) fn time_claimed(file: &File, at: u64) -> io::Result<Option<String>> {
         .map(|(time, _)| time.to_owned()))
 }
 
-/// A file's identity, whatever it is called.
+/// A file's device and inode.
 pub(super) type FileId = (u64, u64);
 
-/// Returns which file this is.
+/// Returns a file's identity.
 pub(super) fn identity(file: &File) -> io::Result<FileId> {
     let found = file.metadata()?;
     Ok((found.dev(), found.ino()))
 }
 
-/// Returns which file is at a path, if there is one, and its length.
+/// Returns the identity and length of the file at a path, if there is one.
 pub(super) fn at(path: &Path) -> io::Result<Option<(FileId, u64)>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(((found.dev(), found.ino()), found.len()))),
@@ -94,7 +94,7 @@ pub(super) fn at(path: &Path) -> io::Result<Option<(FileId, u64)>> {
     }
 }
 
-/// Lists a directory's files while no writer is in the middle of a line.
+/// Calls `look` under a shared lock, while no writer is within a line.
 pub(super) fn settled<T>(directory: &Path, look: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let lock = match File::open(directory.join(LOCK)) {
         Ok(lock) => lock,
@@ -115,7 +115,7 @@ pub(super) fn line_start(file: &File, floor: u64, end: u64) -> io::Result<u64> {
         let chunk = &mut chunk[..size];
         end -= chunk.len() as u64;
         match file.read_exact_at(chunk, end) {
-            // It is shorter than somebody says.
+            // The file is shorter than `end`.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(floor),
             read => read?,
         }

@@ -1,9 +1,9 @@
 //! The head file `head.json`: where the chain ended, so that truncation is detected.
 //!
 //! It is one line of a fixed length, sealed like a record and written over in place, with one call and under the
-//! journal's lock. Why not a new file renamed over it: that costs many times as much, at every record; and a line
-//! that fits a page is written whole or not at all, whenever its writer dies. Should it be torn all the same, its seal
-//! does not fit, and that is said.
+//! journal's lock. Why not a new file renamed over it: that costs many times as much, at every record; and a line that
+//! fits a page is written whole or not at all, whenever its writer dies. If it is torn all the same, its seal does not
+//! match, and the file counts as damaged.
 
 use std::{
     fs::{File, OpenOptions},
@@ -37,14 +37,14 @@ pub(super) struct HeadRecord {
 pub(super) enum HeadState {
     /// Nothing: it is absent or empty.
     Absent,
-    /// Something that no writer wrote.
+    /// Content that no writer wrote.
     Damaged,
     /// Where the chain ended.
     Said(HeadRecord),
 }
 
 impl HeadState {
-    /// Reads the note of a directory. Whoever wants it to fit the journal holds the journal's lock.
+    /// Reads a directory's head file. It is sure to match the journal only under the journal's lock.
     pub(super) fn of(directory: &Path) -> io::Result<Self> {
         match File::open(directory.join(files::HEAD)) {
             Ok(file) => read(&file),
@@ -59,7 +59,7 @@ impl HeadState {
 pub(super) struct HeadFile(File);
 
 impl HeadFile {
-    /// Opens it, and makes it where it is missing.
+    /// Opens the head file, and creates it where it is missing.
     pub(super) fn open(directory: &Path) -> Result<Self, Untrusted> {
         let options = &mut OpenOptions::new();
         let path = directory.join(files::HEAD);
@@ -72,7 +72,7 @@ impl HeadFile {
 
     pub(super) fn write(&self, noted: &HeadRecord) -> io::Result<()> {
         let mut line = serde_json::to_vec(noted)?;
-        // An object that is never empty: its closing brace makes room for the seal.
+        // The object is never empty: its closing brace is replaced by the seal.
         line.pop();
         let seal = sha256(&line);
         line.extend_from_slice(SEAL_KEY);
@@ -80,7 +80,7 @@ impl HeadFile {
         line.extend_from_slice(b"\"}");
         line.resize(HEAD_BYTES - 1, b' ');
         line.push(b'\n');
-        // One call: what is written by halves is not repaired by a second.
+        // One call: a partial write is an error, and not completed by a second call.
         match self.0.write_at(&line, 0)? {
             HEAD_BYTES => Ok(()),
             _ => Err(io::ErrorKind::WriteZero.into()),

@@ -1,8 +1,9 @@
-//! The journal: what was started, what became of it, and what was refused.
+//! The journal: hash-chained records of runs and refusals.
 //!
-//! [`record`] says what is written down, [`append`] writes it, [`mod@read`] reads it, [`verify`] checks that nobody
-//! changed it since. Event bodies and hook output are written down only where the operator says so, and never whole; their
-//! sizes and digests are, and numbers and short words by names that the contract has for measures. Environment values are not. Registered secrets are taken out of all of it first.
+//! [`record`] defines the records, [`append`] writes them, [`mod@read`] reads them, [`verify`] detects changes. Event
+//! bodies and hook output are recorded only if the operator configures that, and only their beginnings; their sizes and
+//! digests always are, and so are measures: numbers and short words under names that the contract defines. Environment
+//! values never are. Registered secrets are redacted first.
 //!
 //! # The file
 //!
@@ -14,15 +15,16 @@
 //! What this proves: a record changed, removed, inserted or moved without rewriting every line after it is found and
 //! named. What a file alone cannot prove: what came before its first record, and that nothing was cut off at its end.
 //!
-//! `head.json` notes where the chain ended: sequence, hash, file and length, the oldest file that is kept, under a
-//! checksum. It is written after each record, under the same lock: a journal that goes on beyond it is whole, one that
-//! ends before it was cut. Nothing here proves that somebody who may write both did not rewrite both.
+//! `head.json`, the head file, records where the chain ended: sequence, hash, file and length, and the oldest file that
+//! is kept, under a checksum. It is written after each record, under the same lock: a journal that goes on beyond it is
+//! whole, one that ends before it was cut. It does not protect against a user who can rewrite both.
 //!
 //! # Several files
 //!
-//! Before a record that would make `journal.jsonl` too large, it is renamed to `journal.N.jsonl`, N being the sequence of
-//! its first record in twenty digits, and a new one is begun. The chain goes on: the first record of the new file has the
-//! hash of the last one of the old. No more older files are kept than wanted; the note says which is the oldest.
+//! Before a record that would make `journal.jsonl` too large, it is renamed to `journal.N.jsonl`, N being the sequence
+//! of its first record in twenty digits, and a new one is begun. The chain goes on: the first record of the new file
+//! has the hash of the last one of the old. The oldest files beyond the configured number are removed; the head file
+//! names the oldest that is kept.
 //!
 //! # A line that was not finished
 //!
@@ -31,15 +33,17 @@
 //! off and appends a `torn` record with its size and beginning; the chain goes on from the last whole record. A line
 //! that has its newline is never cut off: if the last one is not intact, the journal is not continued.
 //!
-//! Where the journal ends before the record that was noted, or the note is missing or damaged beside records, the next
-//! writer appends a `lost` record with what was noted and goes on. A chain with such a record does not verify.
+//! Where the journal ends before the record of the head file, or the head file is missing or damaged beside records,
+//! the next writer appends a `lost` record with what the head file had, and goes on. A chain with such a record does
+//! not verify.
 //!
 //! # Several writers
 //!
 //! Appending takes an exclusive `flock` on `journal.lock` and reads the last line again if the file has grown; where
-//! another writer has begun the next file, the chain is followed there. Every
-//! writer holds an `flock` on `instances/<instance>.lock` while it lives. A mark that nobody holds belonged to a writer
-//! that died: the next one to start writes an `interrupted` record for each run it left open, and removes the mark.
+//! another writer has begun the next file, the chain is followed there. Every writer holds an `flock` on
+//! `instances/<instance>.lock`, its mark, while it lives. A mark without a lock belonged to a writer that died: the
+//! next writer to start, or to remove old files, writes an `interrupted` record for each run that the dead one left
+//! open, and removes the mark.
 
 pub(crate) mod append;
 pub(crate) mod chain;

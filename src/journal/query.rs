@@ -1,4 +1,4 @@
-//! Selects records by a filter. An end record carries its run's id only, so it is selected where its start was.
+//! Selects records by a filter. An end record has only its run's id, so it is selected if its start was.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -69,7 +69,7 @@ impl RequestEnd {
 pub(crate) struct RecordFields<'a> {
     /// Its sequence number.
     pub sequence: u64,
-    /// When it was written.
+    /// The time of writing.
     #[serde(borrow)]
     pub time: Cow<'a, str>,
     /// Its kind.
@@ -98,31 +98,31 @@ pub(crate) struct RecordFields<'a> {
     pub profile: Option<Cow<'a, str>>,
     /// The caller.
     pub peer: Option<Asker>,
-    /// What is run.
+    /// The command.
     pub command: Option<super::record::CommandLine>,
-    /// How the run ended.
+    /// The outcome of the run.
     pub outcome: Option<OutcomeKind>,
     /// The exit code.
     pub exit_code: Option<i32>,
     /// The signal.
     pub signal: Option<i32>,
-    /// Why it was refused.
+    /// The reason of a refusal.
     #[serde(borrow)]
     pub reason: Cow<'a, str>,
-    /// What was wrong.
+    /// The message of a refusal.
     #[serde(borrow)]
     pub message: Cow<'a, str>,
-    /// Whether nothing confined it.
+    /// Whether the run was unconfined.
     pub unconfined: bool,
-    /// What the contract made of it.
+    /// The contract's verdict.
     pub verdict: Option<super::record::VerdictLine>,
     /// The contract's own event.
     pub event: Option<super::record::EventLine>,
-    /// How many refusals a record stands for.
+    /// The number of refusals that the record stands for.
     pub count: Option<u64>,
-    /// What the hook measured.
+    /// The hook's measures.
     pub measures: serde_json::Map<String, serde_json::Value>,
-    /// What the run took.
+    /// The run's use of time and memory.
     pub usage: Option<super::record::Usage>,
 }
 
@@ -136,8 +136,8 @@ pub(crate) struct Asker {
 impl<'a> RecordFields<'a> {
     /// Reads a line; `None` if it is no record.
     pub(crate) fn read(line: &'a [u8]) -> Option<Self> {
-        let told: Self = serde_json::from_slice(line).ok()?;
-        (told.sequence > 0).then_some(told)
+        let fields: Self = serde_json::from_slice(line).ok()?;
+        (fields.sequence > 0).then_some(fields)
     }
 
     /// Returns how the request ended, if this record has its end.
@@ -151,7 +151,7 @@ impl<'a> RecordFields<'a> {
     }
 }
 
-/// Selects records of a journal, read in order.
+/// A selector of records, which are passed in order.
 #[derive(Debug)]
 pub(crate) struct RecordMatcher {
     filter: RecordFilter,
@@ -160,7 +160,7 @@ pub(crate) struct RecordMatcher {
 }
 
 impl RecordMatcher {
-    /// Begins with the first record.
+    /// Creates a matcher, before the first record.
     pub(crate) const fn new(filter: RecordFilter) -> Self {
         Self {
             filter,
@@ -169,23 +169,23 @@ impl RecordMatcher {
     }
 
     /// Returns whether the next record is selected.
-    pub(crate) fn takes(&mut self, told: &RecordFields<'_>) -> bool {
-        let run = self.takes_run(told);
+    pub(crate) fn takes(&mut self, fields: &RecordFields<'_>) -> bool {
+        let run = self.takes_run(fields);
         let RecordFilter {
             end, since, until, ..
         } = &self.filter;
-        let time = || told.time.parse::<Timestamp>().ok();
-        run && end.is_none_or(|end| told.end() == Some(end))
+        let time = || fields.time.parse::<Timestamp>().ok();
+        run && end.is_none_or(|end| fields.end() == Some(end))
             && since.is_none_or(|since| time().is_some_and(|time| time >= since))
             && until.is_none_or(|until| time().is_some_and(|time| time <= until))
     }
 
-    fn takes_run(&mut self, told: &RecordFields<'_>) -> bool {
+    fn takes_run(&mut self, fields: &RecordFields<'_>) -> bool {
         if !self.filter.asks_for_runs() {
             return true;
         }
-        let known = match &*told.record {
-            "ended" | "interrupted" | "refused" => self.runs.remove(&*told.run_id),
+        let known = match &*fields.record {
+            "ended" | "interrupted" | "refused" => self.runs.remove(&*fields.run_id),
             _ => false,
         };
         if known {
@@ -202,17 +202,17 @@ impl RecordMatcher {
         let same = |wanted: &Option<String>, found: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted == found)
         };
-        let takes = same(hook, &told.hook)
-            && same(session, &told.session)
-            && same(profile, told.profile.as_deref().unwrap_or_default())
-            && same(run_id, &told.run_id)
-            && peer_uid.is_none_or(|uid| told.peer.is_some_and(|peer| peer.uid == uid));
-        if takes && told.record == "started" {
-            // Ids begin with the time of the run: what goes first is the oldest, whose end will not come any more.
+        let takes = same(hook, &fields.hook)
+            && same(session, &fields.session)
+            && same(profile, fields.profile.as_deref().unwrap_or_default())
+            && same(run_id, &fields.run_id)
+            && peer_uid.is_none_or(|uid| fields.peer.is_some_and(|peer| peer.uid == uid));
+        if takes && fields.record == "started" {
+            // Ids begin with the time of the run, so the first is the oldest, whose end is the least likely to come.
             if self.runs.len() >= MAX_OPEN_RUNS {
                 self.runs.pop_first();
             }
-            self.runs.insert(told.run_id.clone().into_owned());
+            self.runs.insert(fields.run_id.clone().into_owned());
         }
         takes
     }

@@ -1,6 +1,6 @@
 //! Reads a journal's lines from the oldest file on, across rotations.
 //!
-//! Reading takes no lock and holds no writer up. It proves nothing: that is the business of [`super::verify`].
+//! Reading takes no lock and holds no writer up. Nothing is verified; [`super::verify`] does that.
 
 use std::{
     fs::File,
@@ -14,7 +14,7 @@ use super::{
     head::HeadState,
 };
 
-/// A place in a journal.
+/// A reader at a position of a journal.
 #[derive(Debug)]
 pub struct JournalReader {
     at: Option<OpenFile>,
@@ -28,14 +28,14 @@ pub struct JournalReader {
 struct OpenFile {
     file: BufReader<File>,
     identity: FileId,
-    /// Whether it is not written any more: its end is final.
+    /// Whether the file is no longer written, so that its end is final.
     over: bool,
-    /// Where the next line begins.
+    /// The offset of the next line.
     offset: u64,
 }
 
 impl JournalReader {
-    /// Begins with the oldest record of a directory's journal.
+    /// Starts at the oldest record of a directory's journal.
     pub fn open(directory: &Path) -> Self {
         Self {
             at: None,
@@ -45,12 +45,12 @@ impl JournalReader {
         }
     }
 
-    /// Starts behind the last record of a directory's journal, or `from_start` with the oldest. Returns the last record's sequence,
-    /// too.
+    /// Starts behind the last record of a directory's journal, or `from_start` with the oldest. Also returns the last
+    /// record's sequence.
     ///
     /// # Errors
     ///
-    /// Returns what the system says.
+    /// Returns the error of the system.
     pub(crate) fn at_end(directory: &Path, from_start: bool) -> io::Result<(Self, u64)> {
         let mut reader = Self::open(directory);
         let (live, end, last) = settled(directory, || {
@@ -59,7 +59,7 @@ impl JournalReader {
                 HeadState::Said(noted) => noted.sequence,
                 HeadState::Absent | HeadState::Damaged => 0,
             };
-            // Behind it may be what a writer left that died.
+            // After it may come the unfinished line of a writer that died.
             let end = line_start(&live, 0, live.metadata()?.len())?;
             Ok((live, end, last))
         })?;
@@ -72,19 +72,19 @@ impl JournalReader {
         Ok((reader, last))
     }
 
-    /// Starts where all records before are too old, by the times they claim. Goes back no more than so many bytes; starts with the
+    /// Starts where all earlier records are too old, by their own times. Goes back at most `bytes`; starts at the
     /// oldest record if none is too old.
     ///
     /// # Errors
     ///
-    /// Returns what the system says.
+    /// Returns the error of the system.
     pub(super) fn since(
         directory: &Path,
         is_old: impl Fn(&str) -> bool,
         bytes: u64,
     ) -> io::Result<Self> {
         let mut reader = Self::open(directory);
-        // The live file first: if it is left meanwhile, it is found once more as an older one.
+        // The live file first: if it is rotated meanwhile, it is found again as an older one.
         let live = match File::open(directory.join(LIVE)) {
             Ok(live) => live,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(reader),
@@ -121,7 +121,7 @@ impl JournalReader {
     ///
     /// # Errors
     ///
-    /// Returns what the system says; a line longer than any record is invalid data.
+    /// Returns the error of the system; a line longer than any record is invalid data.
     pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
         loop {
             let Some(at) = &mut self.at else {
@@ -144,7 +144,7 @@ impl JournalReader {
             if live.is_some_and(|(identity, _)| identity == at.identity) {
                 return Ok(None);
             }
-            // It may have been written to since its end was seen, and before it was left: once more.
+            // A writer may have appended after the end was seen and before the rotation, so read once more.
             at.over = true;
         }
     }
@@ -152,7 +152,7 @@ impl JournalReader {
     /// Opens the file after the one that was read.
     fn next_file(&self) -> io::Result<Option<OpenFile>> {
         loop {
-            // In this order: what was the live file when it was opened is found as an older one, if it was left since.
+            // In this order: if the live file is rotated after it was opened, it is found as an older one.
             let live = match File::open(self.directory.join(LIVE)) {
                 Ok(file) => Some(file),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -191,8 +191,8 @@ impl JournalReader {
 /// The distance between records whose times are compared.
 const SEARCH_STEP_BYTES: u64 = 1 << 20;
 
-/// Returns where the last record begins, of those sampled, that is too old. If none is before the last so many bytes, returns
-/// another line's start there, and 0 if the file is shorter.
+/// Returns the offset of the last sampled record that is too old. Without one in the last `bytes`, returns the start of
+/// a line there, or 0 if the file is shorter.
 fn begin(file: &File, end: u64, is_old: impl Fn(&str) -> bool, bytes: u64) -> io::Result<u64> {
     let floor = end.saturating_sub(bytes);
     let mut at = end;
@@ -215,7 +215,7 @@ impl OpenFile {
         })
     }
 
-    /// Reads one whole line; if there is none, nothing is taken.
+    /// Reads one whole line; without one, the position stays.
     fn line(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         line.clear();
         let limit = u64::try_from(MAX_LINE_BYTES).unwrap_or(u64::MAX);
@@ -228,7 +228,7 @@ impl OpenFile {
             let message = format!("a line at byte {} is longer than any record", self.offset);
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
-        // Its writer may not be done, or may yet cut it off: it is read again from where it begins.
+        // The writer may still complete the line, or cut it off: it is read again from its start.
         self.file.seek(SeekFrom::Start(self.offset))?;
         Ok(false)
     }

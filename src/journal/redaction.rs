@@ -11,12 +11,12 @@ use crate::{
     util::swap::Current,
 };
 
-/// The registered secrets, and what of events and output the journal keeps.
+/// The registered secrets, and the texts of runs that the journal keeps.
 #[derive(Debug, Default)]
 pub(crate) struct Redaction {
-    /// What is kept.
+    /// The texts that are kept.
     pub capture: Capture,
-    /// Takes the secrets out.
+    /// The redactor of the secrets.
     pub redactor: Redactor,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Capture {
     pub stdout: bool,
 }
 
-/// The redaction that holds now: all who have it see a new one at once.
+/// The current redaction, replaced atomically for all its users.
 pub(crate) type CurrentRedaction = Arc<Current<Redaction>>;
 
 impl Redaction {
@@ -57,7 +57,7 @@ impl Redaction {
 
     /// Returns the first bytes of a text, of which more may have been dropped before.
     fn kept(&self, bytes: &[u8], dropped: bool) -> CapturedText {
-        // Further than what is kept: a marker is shorter than most secrets, and at the end something is dropped.
+        // More than is kept: a marker is shorter than most secrets, and redaction drops some bytes at a cut end.
         let enough = self.capture.max_bytes.saturating_mul(2) + self.redactor.reach();
         let looked_at = &bytes[..bytes.len().min(enough)];
         let cut = Cut {
@@ -88,7 +88,7 @@ pub(crate) struct RedactedOutput {
 }
 
 impl RedactedOutput {
-    /// Takes the secrets out of an output.
+    /// Redacts the secrets of an output.
     pub(crate) fn of(captured: &Captured, redactor: &Redactor) -> Self {
         let after = captured.truncated();
         let head = Cut {
@@ -107,8 +107,8 @@ impl RedactedOutput {
 }
 
 impl Record {
-    /// Goes through every text that a request, a hook or an operator wrote. Every field is named: a new one is to be decided
-    /// about here.
+    /// Goes through every text that a request, a hook or an operator wrote. Every field is named, so that a new one
+    /// does not compile before it is handled here.
     fn each_text(&mut self, mut act: impl FnMut(&mut String)) {
         match self {
             Self::Ended(ended) => {

@@ -1,7 +1,7 @@
 //! Statistics of records by contract, point, hook or profile: counts, latency, measures.
 //!
-//! It goes through any number of records and keeps a bounded amount: so many groups, open runs, measures of a group and words of a
-//! measure. What does not fit is counted, and said.
+//! Memory is bounded for any number of records: groups, open runs, measures of a group and words of a measure are
+//! limited. Values beyond a limit are counted and reported.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(crate) enum GroupBy {
 }
 
 impl GroupBy {
-    /// Every one.
+    /// Every key.
     pub(crate) const ALL: [Self; 4] = [Self::Contract, Self::Hook, Self::Point, Self::Profile];
 
     /// Returns its name.
@@ -40,17 +40,17 @@ impl GroupBy {
         }
     }
 
-    /// Returns the one with a name.
+    /// Returns the key with a name.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|by| by.name() == name)
     }
 
-    fn of<'t>(self, told: &'t RecordFields<'_>) -> &'t str {
+    fn of<'t>(self, fields: &'t RecordFields<'_>) -> &'t str {
         match self {
-            Self::Contract => &told.contract,
-            Self::Hook => &told.hook,
-            Self::Point => &told.point,
-            Self::Profile => told.profile.as_deref().unwrap_or_default(),
+            Self::Contract => &fields.contract,
+            Self::Hook => &fields.hook,
+            Self::Point => &fields.point,
+            Self::Profile => fields.profile.as_deref().unwrap_or_default(),
         }
     }
 }
@@ -74,14 +74,14 @@ pub(crate) struct Stats {
     groups: BTreeMap<Vec<String>, StatsGroup>,
     /// The groups of runs that have started and not ended.
     open: BTreeMap<String, Vec<String>>,
-    /// Ends of which no start was seen, which so belong to no group.
+    /// Ends without a start, which belong to no group.
     pub without_start: u64,
-    /// Records of groups beyond the most that there may be.
+    /// Records of groups beyond `MAX_GROUPS`.
     pub without_group: u64,
 }
 
 impl Stats {
-    /// Counts nothing yet.
+    /// Creates empty statistics.
     pub(crate) const fn new(by: Vec<GroupBy>) -> Self {
         Self {
             by,
@@ -92,25 +92,26 @@ impl Stats {
         }
     }
 
-    /// Counts the next record. One outside the `asked` range only tells its run's group, and is not counted.
-    pub(crate) fn take(&mut self, told: &RecordFields<'_>, asked: bool) {
-        let own = || self.by.iter().map(|by| by.of(told).to_owned()).collect();
-        let key = match &*told.record {
+    /// Counts the next record. A record outside the requested range (`counts` is false) only sets its run's group.
+    pub(crate) fn take(&mut self, fields: &RecordFields<'_>, counts: bool) {
+        let own = || self.by.iter().map(|by| by.of(fields).to_owned()).collect();
+        let key = match &*fields.record {
             "started" => {
                 let key = own();
-                // Ids begin with the time of the run: what goes first is the oldest, whose end will not come any more.
+                // Ids begin with the time of the run, so the first is the oldest, whose end is the least likely to
+                // come.
                 if self.open.len() >= MAX_OPEN_RUNS {
                     self.open.pop_first();
                 }
-                self.open.insert(told.run_id.clone().into_owned(), key);
+                self.open.insert(fields.run_id.clone().into_owned(), key);
                 return;
             }
-            "ended" | "interrupted" => self.open.remove(&*told.run_id),
-            // That of a run that was announced says less of it than its start.
-            "refused" => self.open.remove(&*told.run_id).or_else(|| Some(own())),
+            "ended" | "interrupted" => self.open.remove(&*fields.run_id),
+            // The refusal of an announced run has fewer fields than its start.
+            "refused" => self.open.remove(&*fields.run_id).or_else(|| Some(own())),
             _ => return,
         };
-        if !asked {
+        if !counts {
             return;
         }
         let Some(key) = key else {
@@ -121,10 +122,10 @@ impl Stats {
             self.without_group += 1;
             return;
         }
-        self.groups.entry(key).or_default().take(told);
+        self.groups.entry(key).or_default().take(fields);
     }
 
-    /// Returns the groups, each by what it is grouped by, in their order.
+    /// Returns the groups in order, each with its key.
     pub(crate) fn groups(&self) -> impl Iterator<Item = (&[String], &StatsGroup)> {
         self.groups.iter().map(|(key, group)| (&**key, group))
     }
@@ -162,11 +163,11 @@ pub(crate) struct StatsGroup {
     contexts: u64,
     failed: u64,
     interrupted: u64,
-    /// How long runs took, from their arrival to their end, microseconds.
+    /// The time of runs from arrival to end, microseconds.
     pub latency: Latency,
     /// What hooks measured, by name.
     pub measures: BTreeMap<String, Measure>,
-    /// How many values had no room.
+    /// The number of values beyond a limit.
     pub measures_dropped: u64,
     refused: u64,
     rewrites: u64,
@@ -176,7 +177,7 @@ pub(crate) struct StatsGroup {
 }
 
 impl StatsGroup {
-    /// Returns what is counted, by name.
+    /// Returns the counters by name.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [
             ("runs", self.runs),
@@ -192,24 +193,27 @@ impl StatsGroup {
         .into_iter()
     }
 
-    fn take(&mut self, told: &RecordFields<'_>) {
-        match &*told.record {
+    fn take(&mut self, fields: &RecordFields<'_>) {
+        match &*fields.record {
             "interrupted" => self.interrupted += 1,
-            "refused" => self.refused += told.count.unwrap_or(1),
+            "refused" => self.refused += fields.count.unwrap_or(1),
             _ => {
                 self.runs += 1;
-                self.timed_out += u64::from(told.outcome == Some(OutcomeKind::TimedOut));
+                self.timed_out += u64::from(fields.outcome == Some(OutcomeKind::TimedOut));
                 self.latency
-                    .take(told.usage.map_or(0, |usage| usage.wall_us));
-                told.verdict.iter().for_each(|verdict| self.judge(verdict));
-                for (name, value) in &told.measures {
+                    .take(fields.usage.map_or(0, |usage| usage.wall_us));
+                fields
+                    .verdict
+                    .iter()
+                    .for_each(|verdict| self.take_verdict(verdict));
+                for (name, value) in &fields.measures {
                     self.measure(name, value);
                 }
             }
         }
     }
 
-    fn judge(&mut self, verdict: &VerdictLine) {
+    fn take_verdict(&mut self, verdict: &VerdictLine) {
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         let rewrites = [
             &verdict.summary_sha256,
@@ -218,7 +222,7 @@ impl StatsGroup {
             &verdict.updated_output_sha256,
         ];
         self.failed += u64::from(verdict.failed);
-        // What it says counts for nothing.
+        // An observer's verdict has no effect.
         if verdict.only_looked_on {
             return;
         }
@@ -229,7 +233,7 @@ impl StatsGroup {
     }
 
     fn measure(&mut self, name: &str, value: &Value) {
-        // Of one session each: nothing to count.
+        // Differs in every session, so a count means nothing.
         if name == "correlationId" {
             return;
         }
@@ -250,11 +254,11 @@ pub(crate) struct Latency {
     count: u64,
     /// The largest.
     pub max: u64,
-    /// How many lie in each step.
+    /// The number of durations in each step.
     steps: BTreeMap<u64, u64>,
 }
 
-/// Into how many steps each doubling is divided, as a power of two.
+/// The steps that each doubling is divided into, as a power of two.
 const STEP_BITS: u32 = 6;
 
 impl Latency {
@@ -264,7 +268,7 @@ impl Latency {
         *self.steps.entry(step(micros)).or_default() += 1;
     }
 
-    /// Returns what so many of a hundred did not exceed.
+    /// Returns the value that `percent` of the durations do not exceed.
     pub(crate) fn quantile(&self, percent: u64) -> u64 {
         let wanted = self.count.saturating_mul(percent).div_ceil(100);
         let mut seen = 0;
@@ -297,7 +301,7 @@ const fn most(step: u64) -> u64 {
 pub(crate) struct Measure {
     #[serde(flatten)]
     numbers: Option<Numbers>,
-    /// How often each word was said.
+    /// The count of each word.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     words: BTreeMap<String, u64>,
 }
@@ -312,7 +316,7 @@ struct Numbers {
 }
 
 impl Measure {
-    /// Takes a value; `false` if there is no room for it.
+    /// Adds a value; `false` if it is beyond a limit.
     fn take(&mut self, value: &Value) -> bool {
         if let Some(number) = value.as_f64() {
             let numbers = self.numbers.get_or_insert(Numbers {
@@ -334,7 +338,7 @@ impl Measure {
         has_room
     }
 
-    /// Returns it in words.
+    /// Describes the measure in words.
     pub(crate) fn words(&self) -> String {
         let numbers = self.numbers.map(|it| {
             let (times, min, max, mean) = (it.count, it.min, it.max, it.mean);
@@ -362,7 +366,7 @@ impl Numbers {
             reason = "nobody has so many records that a mean would suffer"
         )]
         let count = self.count as f64;
-        // No sum, which could grow beyond all numbers.
+        // Why no sum: it could overflow to infinity.
         self.mean += number / count - self.mean / count;
     }
 }

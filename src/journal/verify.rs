@@ -12,32 +12,32 @@ use super::{
     head::{HeadRecord, HeadState},
 };
 
-/// A chain that holds.
+/// A verified chain.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use]
 pub struct Verified {
-    /// How many files it takes.
+    /// The number of files.
     pub files: usize,
     /// The sequence of the first record; 1 if there is none.
     pub first: u64,
     /// The hash of the last record; 64 zeros if there is none.
     pub head: String,
-    /// How many records there are.
+    /// The number of records.
     pub records: u64,
-    /// Whether it is known that nothing was cut off at the end.
+    /// Whether truncation at the end is ruled out.
     pub tail: Tail,
 }
 
 /// The state of a chain's end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Tail {
-    /// It goes as far as was noted.
+    /// The chain reaches the record of the head file.
     Noted,
-    /// A file alone: what was cut off leaves no trace in it.
+    /// Unknown: a truncated file alone shows no trace of it.
     Unproven,
 }
 
-/// The first record that does not hold.
+/// The first defect of a chain.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{}`, line {line}: {why}", .file.display())]
 pub struct BrokenAt {
@@ -45,9 +45,9 @@ pub struct BrokenAt {
     pub file: PathBuf,
     /// Its line, counted from 1.
     pub line: u64,
-    /// The sequence that belongs there, where that is known.
+    /// The expected sequence, if known.
     pub record: Option<u64>,
-    /// What is wrong with it.
+    /// The defect.
     pub why: ChainBreak,
 }
 
@@ -57,21 +57,21 @@ pub enum ChainBreak {
     /// The records from here on were cut off.
     #[error("record {} and all up to record {noted} are gone: they were cut off, or lost with the machine", .last + 1)]
     Cut {
-        /// The last record there is.
+        /// The last record found.
         last: u64,
-        /// The last record that was noted.
+        /// The record of the head file.
         noted: u64,
     },
-    /// Its hash does not fit its bytes.
+    /// The hash does not match the bytes.
     #[error("was edited: its hash does not fit its bytes")]
     Edited,
     /// Records were missing at the journal's end when a writer came to go on.
     #[error("records that belong before this one are gone: it says so itself")]
     Lost,
-    /// It is not a record at all.
+    /// The line is not a record.
     #[error("is not a record")]
     Malformed,
-    /// It is not the next one.
+    /// The record is not the next one.
     #[error(
         "is record {found} where record {expected} belongs: records were removed, inserted or moved"
     )]
@@ -81,7 +81,7 @@ pub enum ChainBreak {
         /// The sequence found.
         found: u64,
     },
-    /// A file is not there.
+    /// A file is missing.
     #[error("the file with record {from} and all up to record {to} is missing")]
     MissingFile {
         /// The first record that is missing.
@@ -89,18 +89,18 @@ pub enum ChainBreak {
         /// The last.
         to: u64,
     },
-    /// The note of where the journal ends is missing or damaged.
+    /// The head file is missing or damaged.
     #[error(
         "is missing or damaged, so nobody knows where the journal ended; the next start records that"
     )]
     NoNote,
-    /// Another record than this one was noted.
+    /// The head file has another hash for this record.
     #[error("is not the record that was written: the journal was rewritten from some record on")]
     Rewritten,
-    /// It has no newline.
+    /// The line has no newline.
     #[error("is unfinished: its writer died, or the file was cut; the next start sets it off")]
     Unfinished,
-    /// It was not written after the record before it.
+    /// The record was not written after the one before it.
     #[error("does not follow from the record before: one of the two was replaced")]
     Unlinked,
 }
@@ -123,7 +123,7 @@ impl ChainBreak {
     }
 }
 
-/// Verifying a journal failed.
+/// Error of verifying a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
     /// The chain does not hold.
@@ -134,7 +134,7 @@ pub enum VerifyError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -142,12 +142,12 @@ pub enum VerifyError {
 
 /// Verifies every record of one file: hash, position, and link to the one before.
 ///
-/// A live journal is checked up to where it ended at the time of the call. What came before the file's first record, and
-/// whether something was cut off after its last, a file alone cannot tell.
+/// A live journal is checked up to where it ended at the time of the call. A file alone does not show what came before
+/// its first record, nor whether records were cut off after its last.
 ///
 /// # Errors
 ///
-/// [`VerifyError::Broken`] names the first record that does not hold.
+/// [`VerifyError::Broken`] names the first defect; [`VerifyError::Unreadable`], a file that cannot be read.
 pub fn verify_file(path: &Path) -> Result<Verified, VerifyError> {
     let unreadable = unreadable(path);
     let metadata = path.metadata().map_err(unreadable)?;
@@ -167,16 +167,16 @@ pub fn verify_file(path: &Path) -> Result<Verified, VerifyError> {
 
 /// Verifies all files of a journal, and its end against the head file.
 ///
-/// Where the oldest files were removed because no more were to be kept, it begins with the oldest that is.
+/// Where the oldest files were removed by rotation, verification begins with the oldest that is kept.
 ///
 /// # Errors
 ///
-/// [`VerifyError::Broken`] names the first record that does not hold.
+/// [`VerifyError::Broken`] names the first defect; [`VerifyError::Unreadable`], a file that cannot be read.
 pub fn verify_journal(directory: &Path) -> Result<Verified, VerifyError> {
     loop {
         let seen = settled(directory, || Snapshot::of(directory)).map_err(unreadable(directory))?;
         match seen.verify(directory) {
-            // Meanwhile a writer removed what was the oldest file.
+            // Meanwhile a writer removed the oldest file.
             Err(VerifyError::Unreadable { source, .. })
                 if source.kind() == io::ErrorKind::NotFound
                     && Older::list(directory)
@@ -189,7 +189,7 @@ pub fn verify_journal(directory: &Path) -> Result<Verified, VerifyError> {
 /// A journal's directory while no writer was in the middle of a line.
 struct Snapshot {
     length: u64,
-    /// Absent where a writer died between two files, or somebody removed it.
+    /// Absent where a writer died during rotation, or the file was removed.
     live: Option<File>,
     note: HeadState,
     older: Vec<Older>,
@@ -201,7 +201,7 @@ impl Snapshot {
         let live = match File::open(directory.join(files::LIVE)) {
             Ok(live) => Some(live),
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            // Nothing at all is no journal.
+            // An empty directory is no journal.
             Err(error) if note == HeadState::Absent && older.is_empty() => return Err(error),
             Err(_) => None,
         };
@@ -224,7 +224,7 @@ impl Snapshot {
                 why: ChainBreak::NoNote,
             }));
         };
-        // What a writer could not remove, or is about to.
+        // Files before `oldest` are left over, or about to be removed.
         let older = self.older.iter();
         let kept: Vec<_> = older.filter(|older| older.first >= noted.oldest).collect();
         let mut walk = Walk::new(Some(noted));
@@ -250,12 +250,12 @@ impl Snapshot {
     }
 }
 
-/// A way through a chain.
+/// State of a walk through a chain.
 struct Walk<'a> {
     files: usize,
     first: Option<u64>,
     head: Option<Head>,
-    /// The line of the last file that was read last.
+    /// The last line read of the current file.
     line: u64,
     noted: Option<&'a HeadRecord>,
     records: u64,
@@ -273,7 +273,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Checks that the next file is the one that belongs there.
+    /// Checks that no file is missing before the next one.
     fn expect_file(&self, first: u64) -> Result<(), VerifyError> {
         let expected = self.expected();
         if first > expected {
@@ -314,7 +314,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Checks that the end is not before the one that was noted.
+    /// Checks that the chain reaches the record of the head file.
     fn check_end(&mut self, live: &Path) -> Result<(), VerifyError> {
         let last = self.expected() - 1;
         match self.noted {
@@ -327,7 +327,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes on by one line.
+    /// Checks the next line.
     fn follow(&mut self, line: &[u8], full: bool) -> Result<(), ChainBreak> {
         let Some(line) = line.strip_suffix(b"\n") else {
             return Err(if full {
@@ -375,7 +375,7 @@ impl<'a> Walk<'a> {
     }
 
     fn broken(&self, file: &Path, why: ChainBreak) -> VerifyError {
-        // Of a file alone it is not known with which record it begins.
+        // The first record of a file alone is not known.
         let known = self.head.is_some() || self.noted.is_some();
         VerifyError::Broken(BrokenAt {
             file: file.to_owned(),

@@ -20,8 +20,8 @@ use super::{
 };
 use crate::refusal::chain;
 
-/// The most starts and refusals in the queue; more wait for room. Ends always have some: there are no more of them than hooks that
-/// run.
+/// The most starts and refusals in the queue; more wait for room. End records need none: their number is bounded by the
+/// running hooks.
 const MAX_QUEUED: usize = 1024;
 
 /// The most records that are written under one lock and synced together.
@@ -30,32 +30,32 @@ const MAX_GROUP: usize = 64;
 /// The interval between attempts to write ends that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long shutdown waits for queued records. The next daemon records runs without an end as interrupted.
+/// The time that shutdown waits for queued records. The next daemon records runs without an end as interrupted.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The journal's writer.
 #[derive(Debug)]
 pub(crate) struct Writer {
     directory: PathBuf,
-    /// Nothing is ever sent: it ends with the thread.
+    /// Nothing is sent on it: it closes when the thread ends.
     ended: Mutex<mpsc::Receiver<()>>,
-    /// What keeps records from being written.
+    /// The problem that prevents writing.
     problem: watch::Receiver<Option<Problem>>,
-    /// `None` once no more is written.
+    /// `None` once the writer is being dropped.
     queue: Option<mpsc::Sender<QueuedRecord>>,
     room: Arc<Semaphore>,
 }
 
-/// The error that keeps records from being written, so that nothing runs.
+/// A problem that prevents writing, so that no hook runs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Problem {
     /// Whether this process writes no record any more. Otherwise it tries again every second, and goes on once all are written.
     pub is_final: bool,
-    /// What it is.
+    /// Its description.
     pub why: String,
 }
 
-/// A record could not be written.
+/// Error of writing a record, with the cause.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unwritten(String);
@@ -63,14 +63,14 @@ pub(crate) struct Unwritten(String);
 #[derive(Debug)]
 struct QueuedRecord {
     record: Record,
-    /// Whether it is not to be written once nobody waits for it.
+    /// Whether the record is dropped if its caller no longer waits.
     revocable: bool,
     _room: Option<OwnedSemaphorePermit>,
     written: oneshot::Sender<Result<Appended, Unwritten>>,
 }
 
 impl QueuedRecord {
-    /// Returns whether it is still to be written; `runs`: whether runs are started.
+    /// Returns whether the record is still to be written; `runs`: whether runs may start.
     fn is_wanted(&self, runs: bool) -> bool {
         !self.revocable || (runs && !self.written.is_closed())
     }
@@ -97,7 +97,7 @@ impl Writer {
             .name("journal".to_owned())
             .spawn(move || {
                 thread.serve(&entries);
-                // With the journal its mark goes.
+                // Dropping the journal removes its mark.
                 drop(thread);
                 drop(end);
             })?;
@@ -114,23 +114,23 @@ impl Writer {
         &self.directory
     }
 
-    /// Returns what keeps records from being written, as it is now and whenever it changes.
+    /// Returns the problem that prevents writing, as a value to watch.
     pub(crate) const fn problem(&self) -> &watch::Receiver<Option<Problem>> {
         &self.problem
     }
 
-    /// Writes the start of a run. If this is dropped before it is done, it is not written, or was.
+    /// Writes the start of a run. If this future is dropped early, the record may or may not be written.
     pub(crate) async fn start_of_run(&self, record: Record) -> Result<Appended, Unwritten> {
         let room = self.room().await?;
         self.write(record, true, Some(room)).await
     }
 
-    /// Writes the end of a run. Once this is first polled, it is written even if this is dropped.
+    /// Writes the end of a run. Once the future was polled, the record is written even if the future is dropped.
     pub(crate) async fn end_of_run(&self, record: Record) -> Result<Appended, Unwritten> {
         self.write(record, false, None).await
     }
 
-    /// Writes a refusal. Once there is room for it, it is written even if this is dropped.
+    /// Writes a refusal. Once there is room, the record is written even if the future is dropped.
     pub(crate) async fn refusal(&self, record: Record) -> Result<Appended, Unwritten> {
         let room = self.room().await?;
         self.write(record, false, Some(room)).await
@@ -180,8 +180,8 @@ fn gone() -> Unwritten {
 /// State of the writer thread.
 struct WriterThread {
     journal: Journal,
-    /// Ends that could not be written yet, the oldest first. No run is started meanwhile, so there are no more of them than hooks
-    /// could run.
+    /// End records that could not be written yet, the oldest first. No run is started meanwhile, so the concurrent
+    /// hooks bound their number.
     late: VecDeque<Record>,
     /// Runs whose start was written and whose end was not submitted yet.
     open: HashSet<String>,
@@ -189,7 +189,7 @@ struct WriterThread {
 }
 
 impl WriterThread {
-    /// Writes what comes until nobody can send any more.
+    /// Writes records until every sender is gone.
     fn serve(&mut self, entries: &mpsc::Receiver<QueuedRecord>) {
         let mut group = Vec::with_capacity(MAX_GROUP);
         let mut retry = Instant::now();
@@ -217,11 +217,11 @@ impl WriterThread {
         self.write_late();
     }
 
-    /// Writes records one after another, and answers each.
+    /// Writes a group of records, and sends each its result.
     fn write_group(&mut self, group: &mut Vec<QueuedRecord>) {
         let mut wanted = Vec::with_capacity(group.len());
         let appended = {
-            // Looked at under the journal's lock, for which others may have waited long.
+            // Evaluated under the journal's lock, since waiting for it may have taken long.
             let runs = self.tell.borrow().is_none();
             let wanted_records = group.iter().filter_map(|entry| {
                 let is_wanted = entry.is_wanted(runs);
@@ -232,7 +232,7 @@ impl WriterThread {
         };
         let appended = match appended {
             Ok(appended) => appended,
-            // Each for itself: an error belongs to one.
+            // Retried one by one, so that each record gets its own error.
             Err(_) if group.len() > 1 => {
                 for entry in std::mem::take(group) {
                     self.write_group(&mut vec![entry]);
@@ -241,19 +241,19 @@ impl WriterThread {
             }
             Err(error) => vec![Err(error)],
         };
-        // Where nothing was written there is nothing to be looked at.
+        // After an error the iterator was not read, so every record counts as wanted.
         wanted.resize(group.len(), true);
         let mut appended = appended.into_iter();
         for (entry, wanted) in group.drain(..).zip(wanted) {
             match wanted.then(|| appended.next()).flatten() {
                 Some(result) => self.answer(entry, result),
-                // Who still waits for a start does so while none is written.
+                // The start of a run, withheld while a problem prevents runs or because its caller is gone.
                 None => drop(entry.written.send(Err(self.unwritten()))),
             }
         }
     }
 
-    /// Sends a record's result, and handles it here where nobody waits for it any more.
+    /// Sends a record's result, and handles failures of the record here.
     fn answer(&mut self, entry: QueuedRecord, result: Result<Appended, JournalError>) {
         let QueuedRecord {
             record, written, ..
@@ -277,11 +277,11 @@ impl WriterThread {
             }
             Unwritten(why)
         });
-        // Nobody may wait any more.
+        // The caller may be gone.
         written.send(result).ok();
     }
 
-    /// Notes which runs are open. Returns whether a record ends one: a run that was announced and then refused has no other end.
+    /// Tracks the open runs. Returns whether a record ends one, as the refusal of an announced run does.
     fn follow(&mut self, record: &Record, is_written: bool) -> bool {
         match record {
             Record::Started(started) => {
@@ -302,9 +302,10 @@ impl WriterThread {
         }
     }
 
-    /// Has nothing run until the ends that are late are written, or for good. The first reason stays.
+    /// Stops runs until the late end records are written, or for good. The first reason stays, unless a final one
+    /// follows.
     fn stop_runs(&self, error: &JournalError, why: String) {
-        // An end that no file takes is for the next writer to find missing.
+        // An end record that is too large is never written; the next writer records the run as interrupted.
         let is_final = error.is_final() || matches!(error, JournalError::TooLarge { .. });
         self.tell.send_if_modified(|problem| {
             let is_new = problem.as_ref().is_none_or(|it| is_final && !it.is_final);
@@ -321,7 +322,7 @@ impl WriterThread {
         Unwritten(why.unwrap_or("nobody waits for it").to_owned())
     }
 
-    /// Tries again to write the ends that are late. Once all are written, hooks run again.
+    /// Writes the late end records. Once all are written, hooks run again.
     fn write_late(&mut self) {
         let behind = self.late.len();
         while let Some(record) = self.late.front() {

@@ -14,9 +14,9 @@ use uuid::Uuid;
 
 use crate::util::trusted_file::{self, Untrusted};
 
-/// A writer's lock file, held by this process: its own, or a dead writer's.
+/// A locked mark, as writers' lock files are called: this process's own, or a dead writer's.
 ///
-/// The kernel lets go of it when its holder ends, however it ends.
+/// The kernel releases the lock when its holder ends, however it ends.
 #[derive(Debug)]
 pub(super) struct WriterLock {
     id: String,
@@ -25,9 +25,9 @@ pub(super) struct WriterLock {
 }
 
 impl WriterLock {
-    /// Makes the mark of a new writer.
+    /// Creates the mark of a new writer.
     ///
-    /// The caller holds the journal's lock: between making and locking, the mark looks like a dead writer's.
+    /// The caller holds the journal's lock: between creation and locking, the mark looks like a dead writer's.
     pub(super) fn make(directory: &Path) -> Result<Self, WriterLockError> {
         let id = Uuid::now_v7().to_string();
         let path = directory.join(format!("{id}.{EXTENSION}"));
@@ -46,7 +46,7 @@ impl WriterLock {
         })
     }
 
-    /// Takes over the marks of writers that died. Whoever holds such a mark is the only one to settle its runs.
+    /// Takes over the marks of writers that died. Only the holder of such a mark settles its runs.
     ///
     /// The caller holds the journal's lock.
     pub(super) fn take_dead(directory: &Path) -> Result<Vec<Self>, WriterLockError> {
@@ -75,7 +75,7 @@ impl WriterLock {
         &self.id
     }
 
-    /// Removes the mark: every run of its writer is settled.
+    /// Removes the mark, once every run of its writer is settled.
     pub(super) fn remove(&self) -> Result<(), WriterLockError> {
         match fs::remove_file(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(WriterLockError {
@@ -87,14 +87,14 @@ impl WriterLock {
     }
 }
 
-/// Handling a mark failed.
+/// Error of handling a mark.
 #[derive(Debug)]
 pub(super) struct WriterLockError {
     pub(super) cause: Untrusted,
     pub(super) path: PathBuf,
 }
 
-/// Returns the id that a mark's name carries. Other files are none of ours.
+/// Returns the id in a mark's name; `None` for other files.
 fn id(path: &Path) -> Option<String> {
     if path.extension()? != EXTENSION {
         return None;
@@ -104,7 +104,7 @@ fn id(path: &Path) -> Option<String> {
     Some(id.to_owned())
 }
 
-/// Locks a mark, unless its writer lives or has just removed it.
+/// Locks a mark, unless its writer is alive or has just removed it.
 fn take(path: &Path) -> Result<Option<Flock<File>>, WriterLockError> {
     let failed = |cause| WriterLockError {
         path: path.to_owned(),

@@ -129,7 +129,7 @@ impl<T> Axes<T> {
         }
     }
 
-    /// Makes a value for every axis.
+    /// Creates a value for every axis.
     pub fn from_fn(mut f: impl FnMut(Axis) -> T) -> Self {
         Self {
             cpu: f(Axis::Cpu),
@@ -155,12 +155,12 @@ impl<T> Axes<T> {
     }
 }
 
-/// Whether a profile insists on an axis.
+/// A profile's demand on an axis.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Demand {
-    /// Not enforced means refused.
+    /// A run is refused if the axis is not enforced.
     Required,
-    /// Not enforced is reported.
+    /// A missing enforcement is only reported.
     Wanted,
 }
 
@@ -169,14 +169,14 @@ pub enum Demand {
 pub enum Coverage {
     /// The axis holds but for `gap`.
     Degraded {
-        /// What enforces it as far as it goes.
+        /// The mechanism that enforces the rest.
         by: &'static str,
-        /// What is missing.
+        /// The missing part.
         gap: &'static str,
     },
     /// The axis holds as the profile says.
     Enforced {
-        /// What enforces it.
+        /// The mechanism that enforces it.
         by: &'static str,
     },
     /// The backend does nothing about it.

@@ -1,6 +1,6 @@
-//! Events as callers send them: what is checked before one may reach a hook.
+//! Checks of callers' events before they may reach a hook.
 //!
-//! The bytes are checked and then passed on as they are. What they mean is the contract's business.
+//! The bytes are checked and then passed on as they are. The contract interprets them.
 
 use std::str;
 
@@ -12,13 +12,13 @@ use crate::model::{InvalidField, json};
 /// The field a malformed event is reported on.
 const FIELD: &str = "event.json";
 
-/// An event is not accepted.
+/// Error of an event that is not accepted.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum EventError {
-    /// It is not JSON that every reader understands alike.
+    /// The event is not JSON that all parsers read alike.
     #[error(transparent)]
     Malformed(#[from] InvalidField),
-    /// It is larger than the daemon takes.
+    /// The event is larger than the daemon accepts.
     #[error("the event is {size} bytes long; at most {max} are accepted")]
     TooLarge {
         /// The largest accepted size, bytes.
@@ -31,8 +31,8 @@ pub enum EventError {
 /// Checks that an event is one JSON document without duplicate keys. It is UTF-8, has at most `max_bytes`, and is nested at most
 /// 128 deep.
 ///
-/// Two parsers may read a repeated key differently, so a hook could decide about another event than the one that happens.
-/// An event that was not given is the caller's to handle: no bytes are not a JSON document.
+/// Two parsers may read a repeated key differently, so a hook could decide about another event than the one that
+/// happens. Empty input is no JSON document: callers handle an absent event themselves.
 pub fn parse_event(event: Bytes, max_bytes: usize) -> Result<Bytes, EventError> {
     if event.len() > max_bytes {
         return Err(EventError::TooLarge {
@@ -47,7 +47,7 @@ pub fn parse_event(event: Bytes, max_bytes: usize) -> Result<Bytes, EventError> 
 fn check(event: &[u8]) -> Result<(), String> {
     let text = str::from_utf8(event)
         .map_err(|error| format!("is not UTF-8 at byte {}", error.valid_up_to()))?;
-    // Reading into `IgnoredAny` does not recurse, so depth is no danger before it is checked.
+    // Parsing into `IgnoredAny` does not recurse, so depth can be checked afterwards.
     serde_json::from_str::<IgnoredAny>(text)
         .map_err(|error| format!("is not one JSON document: {error}"))?;
     if let Some(at) = json::first_too_deep(text) {

@@ -1,17 +1,17 @@
-//! Fields of requests that are not acceptable.
+//! The error of a request's field.
 
-/// A field of a request is not acceptable. The message completes "error: …".
+/// Error of a request's field. The message completes "error: …".
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{field}` {problem}")]
 pub struct InvalidField {
     /// The field's path in the request, for example `hook.argv[0]`.
     pub field: String,
-    /// What is wrong with it and, where that helps, what would be right.
+    /// The problem and, where that helps, a valid value.
     pub problem: String,
 }
 
 impl InvalidField {
-    /// Names a field and its problem.
+    /// Creates the error of a field.
     pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
             field: field.into(),

@@ -29,7 +29,7 @@ pub enum OnDisconnect {
     Kill,
 }
 
-/// Whether the contract's failure policy is tightened.
+/// The treatment of a hook's failure.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum OnFailure {
     /// A failure denies or blocks.
@@ -60,9 +60,9 @@ pub struct Narrow {
 /// The hook itself.
 #[derive(Clone, Debug)]
 pub struct Hook {
-    /// Whether it starts in a bound and granted workspace even if its profile does not.
+    /// Whether it starts in a bound and granted workspace, whatever its profile's default.
     pub at_workspace: bool,
-    /// Where the paths in its command start that are relative; absolute. `None` = where the hook does.
+    /// The base of relative paths in its command; absolute. `None` = its working directory.
     pub base: Option<PathBuf>,
     /// The command.
     pub command: Command,
@@ -74,7 +74,7 @@ pub struct Hook {
     pub name: String,
     /// Binds `${source}`; absolute.
     pub source: Option<PathBuf>,
-    /// Where it starts; absolute.
+    /// Its working directory; absolute.
     pub working_dir: Option<PathBuf>,
     /// Binds `${workspace}`; absolute.
     pub workspace: Option<PathBuf>,
@@ -106,10 +106,10 @@ pub struct Event {
 /// The backing of a command beside a consent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Backing {
-    /// A runtime's list of commands, which the operator has stand for one.
+    /// A runtime's list of commands, which the operator lets count as consent.
     List,
     /// Nothing.
     None,
-    /// Its words are hookjail's own, and no text of anybody's.
+    /// hookjail itself supplies the words of the command.
     Own,
 }

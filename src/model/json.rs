@@ -1,4 +1,4 @@
-//! JSON text, looked at without building a tree.
+//! Scans of JSON text that build no tree.
 //!
 //! Everything here takes text whose grammar `serde_json` has already accepted, so none of it needs to report a fault. Why
 //! not a visitor that decodes the values: it would refuse what is valid JSON but has no Rust value, such as numbers beyond
@@ -157,7 +157,7 @@ pub(crate) fn string_values(json: &str) -> impl Iterator<Item = StringValue> {
 struct OpenKey {
     /// A hash keyed by a secret of this pass, against prepared collisions.
     hash: u64,
-    /// Where its text starts, behind the quote.
+    /// The offset of its text, after the quote.
     start: usize,
 }
 
@@ -211,7 +211,7 @@ fn repeated_key(json: &str, keys: &mut [OpenKey]) -> Option<usize> {
         .min()
 }
 
-/// Returns where the string whose text starts at `at` ends: at its closing quote.
+/// Returns the offset of the closing quote of a string whose text starts at `at`.
 fn string_end(json: &[u8], mut at: usize) -> usize {
     while let Some(byte) = json.get(at).filter(|byte| **byte != b'"') {
         at += if *byte == b'\\' { 2 } else { 1 };

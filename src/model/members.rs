@@ -1,7 +1,7 @@
 //! The members of a JSON object, as they are written.
 //!
-//! Which of several members with one name counts, how keys are compared, and what a value of the wrong type means: each
-//! contract says so itself. This only takes apart.
+//! This only splits objects. Each contract decides which of several members with one name counts, how keys are
+//! compared, and what a value of the wrong type means.
 
 use std::{borrow::Cow, fmt};
 
@@ -13,14 +13,14 @@ use serde_json::{Map, Value, value::RawValue};
 
 use super::{InvalidField, json};
 
-/// A text is not one JSON object.
+/// Reason why a text is not one JSON object.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fault {
-    /// It is no JSON document, or something follows it.
+    /// The text is no JSON document, or more follows it.
     NotJson,
-    /// It is a JSON document of another kind.
+    /// The document is no object.
     NotObject,
-    /// It nests deeper than [`json::MAX_DEPTH`].
+    /// The document nests deeper than [`json::MAX_DEPTH`].
     TooDeep,
 }
 
@@ -28,22 +28,22 @@ pub(crate) enum Fault {
 #[derive(Debug, Default)]
 pub(crate) struct Members<'a>(Vec<(Key, &'a RawValue)>);
 
-/// A decoded key; half of a surrogate pair, valid JSON, is three bytes. They are those that UTF-8 would have for it.
+/// A decoded key. Half of a surrogate pair, which is valid JSON, is encoded as UTF-8 would, in three bytes (WTF-8).
 #[derive(Debug, PartialEq)]
 pub(crate) struct Key(Vec<u8>);
 
 impl Key {
-    /// Returns whether it is this name.
+    /// Returns whether the key is this name.
     pub(crate) fn is(&self, name: &str) -> bool {
         self.0 == name.as_bytes()
     }
 
-    /// Returns it as text, with U+FFFD for half of a surrogate pair.
+    /// Returns the key as text, with U+FFFD for half of a surrogate pair.
     pub(crate) fn text(&self) -> Cow<'_, str> {
         lossy(&self.0)
     }
 
-    /// Appends it as a JSON string that every reader takes for this key.
+    /// Appends the key as a JSON string.
     pub(crate) fn write(&self, out: &mut String) {
         out.push('"');
         pieces(&self.0, |piece| match piece {
@@ -101,7 +101,7 @@ fn lossy(bytes: &[u8]) -> Cow<'_, str> {
 }
 
 impl<'a> Members<'a> {
-    /// Takes a document apart. White space around it is JSON's own; a repeated key is no fault here.
+    /// Splits a document. White space around it is allowed, and so are repeated keys.
     pub(crate) fn parse(text: &'a str) -> Result<Self, Fault> {
         if serde_json::from_str(text)
             .is_ok_and(|document: &RawValue| json::first_too_deep(document.get()).is_some())
@@ -117,8 +117,8 @@ impl<'a> Members<'a> {
         Self::of(document).ok_or(Fault::NotObject)
     }
 
-    /// Takes an accepted event apart; one that was not given has no members. This is how every matcher, template, built-in
-    /// hook and contract reads an event: whatever is accepted is read, and nothing in one member hides another.
+    /// Splits an accepted event; an absent event has no members. Every matcher, template, built-in hook and contract
+    /// reads events this way: every accepted event can be read, and no member hides another.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl<'a> Members<'a> {
         Self::parse_at_any_depth(text).map_err(|_| wrong())
     }
 
-    /// Takes a value of a document apart; `None` if it is no object.
+    /// Splits a value of a document; `None` if it is no object.
     pub(crate) fn of(value: &'a RawValue) -> Option<Self> {
         serde_json::from_str(value.get()).ok()
     }
@@ -246,7 +246,7 @@ impl Visitor<'_> for Bytes {
     }
 }
 
-// As bytes, `serde_json` takes strings that hold half of a surrogate pair.
+// As bytes, `serde_json` accepts strings with half of a surrogate pair.
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_bytes(Bytes).map(Self)

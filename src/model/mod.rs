@@ -1,4 +1,4 @@
-//! Values that the stages and the libraries share. Knows no other module.
+//! Values that the stages and the libraries share. Imports no other module.
 
 pub mod axis;
 mod consent;

@@ -1,10 +1,11 @@
-//! Names and paths that mean one thing alone.
+//! Checks of names and paths.
 
 use std::{fmt, os::unix::ffi::OsStrExt, path::Path};
 
 use super::InvalidField;
 
-/// Returns whether a path is absolute and without components `.` and `..`. Anything else could name another file than it seems to.
+/// Returns whether a path is absolute and without components `.` and `..`. Other paths could name another file than
+/// they seem to.
 pub fn is_plain(path: &Path) -> bool {
     let dots = |component: &[u8]| matches!(component, b"." | b"..");
     let mut components = path.as_os_str().as_bytes().split(|byte| *byte == b'/');
@@ -18,7 +19,7 @@ const MAX_NAME_BYTES: usize = 256;
 ///
 /// # Errors
 ///
-/// Says what is wrong with it, as that of this field.
+/// Returns the problem as an error of this field.
 pub fn check_name(field: &str, text: &str) -> Result<(), InvalidField> {
     if text.len() > MAX_NAME_BYTES {
         return Err(InvalidField::new(

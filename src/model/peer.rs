@@ -2,21 +2,21 @@
 
 use std::fmt;
 
-/// A caller, as the kernel names it.
+/// A caller's credentials from the kernel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Peer {
     /// Group id.
     pub gid: u32,
-    /// Process id when it connected, where the kernel reports it. Good for refusing and for the record, never for trust: it may
-    /// have been recycled.
+    /// Process id at connection time, if the kernel reports it. Used for refusals and records, never for permission:
+    /// the id may have been reused.
     pub pid: Option<i32>,
     /// User id.
     pub uid: u32,
 }
 
 impl Peer {
-    /// Returns whether the peer may read a file of this owner and mode. What only its groups may read counts as what it may not:
-    /// its supplementary ones are not known, and a thread that takes its rights keeps the daemon's.
+    /// Returns whether the peer may read a file of this owner and mode. A file that only its groups may read does not
+    /// count: its supplementary groups are not known, and a thread that takes its rights keeps the daemon's.
     pub(crate) const fn may_read(&self, owner: u32, mode: u32) -> bool {
         self.uid == 0 || owner == self.uid || mode & 0o004 != 0
     }

@@ -12,7 +12,7 @@ use std::{
 use super::{Access, GrantPlace, Policy};
 use crate::model::{Hook, InvalidField, is_plain};
 
-/// The nesting depth: how many hooks led to this process. A runtime that a hook starts passes it on with its own requests.
+/// The nesting depth: how many hooks led to this process. A runtime that a hook starts passes it on in its requests.
 pub(crate) const DEPTH: &str = "HOOKJAIL_DEPTH";
 
 /// The variables of a run but for those that name its scratch directory.
@@ -20,13 +20,13 @@ pub(crate) const DEPTH: &str = "HOOKJAIL_DEPTH";
 pub(crate) struct Variables(BTreeMap<OsString, OsString>);
 
 impl Variables {
-    /// Merges the variables of profile, hook and request, and sets the nesting depth. What the operator configured for the hook
-    /// need not be on the profile's list, and goes before what a request says.
+    /// Merges the variables of profile, hook and request, and sets the nesting depth. Variables that the operator
+    /// configured for the hook need not be on the profile's list, and override those of the request.
     ///
     /// # Errors
     ///
-    /// A variable of the request is not on the profile's list or is one that no list can open, one of the configuration
-    /// is one that not even a profile can set, or one of either contains a NUL byte.
+    /// Fails if the request sets a variable that is not on the profile's list or that no list can allow, the
+    /// configuration sets one that not even a profile can set, or a value contains a NUL byte.
     pub(crate) fn resolve(policy: &Policy, hook: &Hook, depth: u32) -> Result<Self, InvalidField> {
         let mut all: BTreeMap<OsString, OsString> = policy
             .environment
@@ -86,7 +86,7 @@ impl Variables {
         }
         all.insert("PATH".into(), path.join(OsStr::new(":")));
         all.insert(DEPTH.into(), depth.saturating_add(1).to_string().into());
-        speak_english(&mut all);
+        set_english_messages(&mut all);
         let home = policy.environment.home.as_ref();
         all.extend(home.map(|home| ("HOME".into(), home.into())));
         Ok(Self(all))
@@ -106,13 +106,14 @@ impl Variables {
     }
 }
 
-/// Sets messages to English: guards' messages about denied calls are recognised by their words. All else of a language stays.
-fn speak_english(all: &mut BTreeMap<OsString, OsString>) {
+/// Sets the language of messages to English. Guards' messages about denied calls are recognised by their text. Other
+/// locale settings stay.
+fn set_english_messages(all: &mut BTreeMap<OsString, OsString>) {
     let [everything, messages, language] = ["LC_ALL", "LC_MESSAGES", "LANG"].map(OsStr::new);
-    let mut said = [everything, messages, language]
+    let mut set = [everything, messages, language]
         .into_iter()
         .filter_map(|name| all.get(name));
-    let is_english = said.find(|value| !value.is_empty()).is_none_or(|value| {
+    let is_english = set.find(|value| !value.is_empty()).is_none_or(|value| {
         let value = value.as_bytes();
         matches!(value, b"C" | b"POSIX") || value.starts_with(b"C.")
     });
@@ -120,14 +121,14 @@ fn speak_english(all: &mut BTreeMap<OsString, OsString>) {
         return;
     }
     if let Some(value) = all.remove(everything).filter(|value| !value.is_empty()) {
-        // It goes before all of its kind, which therefore nobody saw.
+        // `LC_ALL` overrides the other `LC_*`, which had no effect.
         all.retain(|name, _| !name.as_bytes().starts_with(b"LC_"));
         all.insert(language.into(), value);
     }
     all.insert(messages.into(), "C".into());
 }
 
-/// Returns the directories of a request's `PATH` that lie in grants to execute. All others are of no use to a hook.
+/// Returns the directories of a request's `PATH` in which hooks may execute files.
 fn executable<'a>(policy: &Policy, path: &'a OsStr) -> Vec<&'a Path> {
     let granted = |dir: &Path| {
         let grants = policy.files.system.iter().chain(&policy.files.named);
@@ -152,7 +153,7 @@ pub(crate) fn admits(policy: &Policy, name: &str) -> bool {
 ///
 /// # Errors
 ///
-/// What is wrong with its name.
+/// Returns the problem of its name.
 pub(crate) fn settable(name: &str) -> Result<(), &'static str> {
     if !is_name(name) {
         return Err("is no name of a variable: letters, digits and `_`, not first a digit");
@@ -215,8 +216,8 @@ const CLOSED: [&str; 19] = [
     "TMPDIR",
 ];
 
-/// Variables that a profile, being the operator's, can set, and no request. They make interpreters and common tools load code, read
-/// other files or start other programs.
+/// Variables that a profile can set, since operators write it, and no request can. They make interpreters and common
+/// tools load code, read other files or start other programs.
 const PROFILE_ONLY: [&str; 100] = [
     "AWKLIBPATH",
     "AWKPATH",

@@ -1,6 +1,6 @@
 //! Paths that no grant may reach: the daemon's own state, socket and configuration.
 //!
-//! Reads the file system, because a path says little: the same directory may be reached through a link or a bind mount.
+//! Reads the file system, because the same directory may be reached by other paths, through a link or a bind mount.
 
 use std::{
     io,
@@ -18,7 +18,7 @@ impl Forbidden {
     ///
     /// # Errors
     ///
-    /// One of them cannot be examined.
+    /// Fails if one of them cannot be examined.
     pub fn locate(paths: &[PathBuf]) -> io::Result<Self> {
         paths
             .iter()
@@ -30,11 +30,11 @@ impl Forbidden {
     /// Returns the forbidden path that a grant equals, contains or lies in.
     ///
     /// Paths are compared as the file system resolves them and by device and inode, so that an alias by link or bind
-    /// mount is seen. A grant that *contains* the mount point of such an alias is not.
+    /// mount is found. A grant that *contains* the mount point of such an alias is not.
     ///
     /// # Errors
     ///
-    /// The granted path cannot be examined.
+    /// Fails if the granted path cannot be examined.
     pub fn reached_by(&self, grant: &Path) -> io::Result<Option<&Path>> {
         if self.0.is_empty() {
             return Ok(None);

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A path and what it stands for, as the file system resolves it.
+/// A path and its resolution by the file system.
 #[derive(Clone, Debug)]
 pub struct Located {
     /// Device and inode of every existing directory on the way, the root last.
@@ -24,7 +24,7 @@ impl Located {
     ///
     /// # Errors
     ///
-    /// Something on its way cannot be examined.
+    /// Fails if a directory on the way cannot be examined.
     pub fn find(given: &Path) -> io::Result<Self> {
         Self::at(given, resolve(given)?)
     }
@@ -33,7 +33,7 @@ impl Located {
     ///
     /// # Errors
     ///
-    /// Something on its way cannot be examined.
+    /// Fails if a directory on the way cannot be examined.
     pub fn name(given: &Path) -> io::Result<Self> {
         let (Some(parent), Some(name)) = (given.parent(), given.file_name()) else {
             return Self::find(given);
@@ -88,17 +88,17 @@ impl Located {
         self.inode.is_some()
     }
 
-    /// Returns whether `other` is this or lies in it.
+    /// Returns whether `other` is this path or below it.
     pub fn holds(&self, other: &Self) -> bool {
         other.path.starts_with(&self.path)
             || self.inode.is_some_and(|inode| other.chain.contains(&inode))
     }
 
-    /// Returns where the directory lies that holds this name.
+    /// Returns the directory that holds this name.
     ///
     /// # Errors
     ///
-    /// Something on its way cannot be examined.
+    /// Fails if a directory on the way cannot be examined.
     pub fn parent(&self) -> io::Result<Self> {
         let parent = self.path.parent().unwrap_or(&self.path);
         if self.chain.is_empty() {

@@ -1,4 +1,5 @@
-//! Profiles and what they become: profile files → [`Policy`] → plan. Pure: knows neither tokio nor tonic nor the kernel.
+//! Profiles and their resolved form: profile files → [`Policy`] → plan. Synchronous, and without system calls but to
+//! read files.
 
 pub(crate) mod environment;
 pub(crate) mod explain;
@@ -31,36 +32,36 @@ use crate::model::{
 /// A profile, resolved: inheritance applied, every key present, validated whole.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// In one line, what it is for.
+    /// Its purpose, in one line.
     pub description: String,
     /// SHA-256 of the resolved profile but for its name and description, lower-case hex. Equal digests mean equal
     /// profiles. A policy that a request narrowed keeps its profile's digest, so this is no key for what a run may do.
     pub digest: String,
-    /// Which axes must be enforced.
+    /// The demand on each axis.
     pub demands: Axes<Demand>,
-    /// What the hook finds in its environment.
+    /// The hook's environment.
     pub environment: Arc<Environment>,
-    /// Which files it can reach.
+    /// The files that the hook can reach.
     pub files: Files,
-    /// Who can have a hook run under it.
+    /// Whether a request may name it, or only the operator's configuration.
     pub granted_by: GrantedBy,
     /// Resource limits.
     pub limits: Limits,
     /// Its own name, and then those of the profiles that it extends, the nearest first.
     pub line: Arc<[ProfileName]>,
-    /// Whether it may change modes, owners, times and extended attributes.
+    /// Whether the hook may change modes, owners, times and extended attributes.
     pub metadata: Metadata,
     /// Its name.
     pub name: ProfileName,
-    /// What it may do on the network.
+    /// The hook's access to the network.
     pub network: Network,
-    /// Whether registered secrets are taken out of what its hooks have a reply say.
+    /// Whether registered secrets are redacted in a reply's parts that the hook wrote.
     pub redact_output: bool,
-    /// Which new tasks it may start.
+    /// The new tasks that the hook may start.
     pub spawn: Spawn,
-    /// How long it may take.
+    /// Limits of the run's duration.
     pub time: Time,
-    /// Where it starts.
+    /// The hook's default start directory.
     pub working_dir: WorkingDir,
 }
 
@@ -88,7 +89,7 @@ pub struct Environment {
     pub caller_path: bool,
     /// `HOME`; `None` = the scratch directory.
     pub home: Option<PathBuf>,
-    /// `PATH`, and where programs without a slash are looked for: absolute directories.
+    /// `PATH`, also for finding programs named without a slash: absolute directories.
     pub path: Vec<PathBuf>,
     /// Variables the profile sets, `LANG` among them.
     pub set: BTreeMap<String, String>,
@@ -99,22 +100,22 @@ pub struct Environment {
 pub struct Files {
     /// Granted beside the system's: a request can narrow these.
     pub named: Vec<GrantSpec>,
-    /// What of the workspace stays read-only, whatever is granted around it.
+    /// Paths of the workspace that stay read-only within writable grants.
     pub read_only: Vec<ReadOnly>,
-    /// What programs need to run at all. An entry marked `optional` may be absent from a host.
+    /// Grants that programs need to run at all. An entry marked `optional` may be absent from a host.
     pub system: Arc<[GrantSpec]>,
 }
 
 /// One granted path, before it is opened.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct GrantSpec {
-    /// How it may be used.
+    /// The granted access.
     pub access: Access,
-    /// Whether the file is made where it is absent.
+    /// Whether the file is created where it is absent.
     pub create: bool,
     /// Whether a host without it is acceptable (`/lib64` on some distributions).
     pub optional: bool,
-    /// Where.
+    /// The location.
     pub place: GrantPlace,
 }
 
@@ -137,9 +138,9 @@ impl GrantSpec {
 /// A path below the workspace that stays read-only.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct ReadOnly {
-    /// What follows `${workspace}/`.
+    /// The path below `${workspace}`.
     pub below: PathBuf,
-    /// Whether it is a directory. It is made where it is missing and its parent exists.
+    /// Whether it is a directory. It is created where it is missing and its parent exists.
     pub directory: bool,
 }
 
@@ -157,14 +158,14 @@ pub enum GrantPlace {
     Path(PathBuf),
     /// `${source}`, or a path below it: of the tree that a worktree was made from. Never writable.
     Source {
-        /// What follows `${source}/`; empty for the tree itself.
+        /// The path below `${source}`; empty for the tree itself.
         below: PathBuf,
         /// Whether the grant is dropped, instead of the request refused, without a source.
         if_bound: bool,
     },
     /// `${workspace}`, or a path below it.
     Workspace {
-        /// What follows `${workspace}/`; empty for the workspace itself.
+        /// The path below `${workspace}`; empty for the workspace itself.
         below: PathBuf,
         /// Whether the grant is dropped, instead of the request refused, without a workspace.
         if_bound: bool,
@@ -212,7 +213,7 @@ impl Access {
         }
     }
 
-    /// Returns whether it changes nothing.
+    /// Returns whether the access is read-only.
     pub const fn is_read_only(self) -> bool {
         match self {
             Self::Execute | Self::Read => true,
@@ -246,7 +247,7 @@ pub struct Limits {
     pub file_size: u64,
     /// The cgroup's memory limit for all processes of the run, bytes; `None` = no limit.
     pub memory: Option<u64>,
-    /// What happens to a hook that prints more than `output_bytes`.
+    /// The action on a hook that prints more than `output_bytes`.
     pub on_output_limit: OnOutputLimit,
     /// RLIMIT_NOFILE.
     pub open_files: u64,
@@ -319,9 +320,9 @@ impl Spawn {
 /// Limits of a run's duration.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Time {
-    /// Where neither request nor hook nor contract has one.
+    /// The time where neither request nor hook nor contract sets one.
     pub default: Duration,
-    /// More than this is refused.
+    /// The longest time; a request for more is refused.
     pub maximum: Duration,
 }
 

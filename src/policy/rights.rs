@@ -2,7 +2,7 @@
 
 use super::Access;
 
-/// One thing that can be done with a file or in a directory.
+/// A right on a file or a directory.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum FileRight {
     /// Execute a file.
@@ -27,7 +27,7 @@ pub enum FileRight {
     ReadDirectory,
     /// Read a file.
     ReadFile,
-    /// Take a file from one directory to another, by name or by a second one.
+    /// Rename or link a file into another directory.
     Refer,
     /// Remove an empty directory.
     RemoveDirectory,
@@ -35,7 +35,7 @@ pub enum FileRight {
     RemoveFile,
     /// Connect to a socket with a path.
     ResolveSocket,
-    /// Cut a file's content off.
+    /// Truncate a file.
     Truncate,
     /// Write a file.
     WriteFile,
@@ -151,7 +151,7 @@ pub enum Rights {
 }
 
 impl Rights {
-    /// Returns what an access means on a directory or on anything else.
+    /// Returns the rights of an access to a directory or to another file.
     pub const fn of(access: Access, is_directory: bool) -> Self {
         if is_directory {
             Self::Directory(access)
@@ -160,7 +160,7 @@ impl Rights {
         }
     }
 
-    /// Returns what is allowed on the path and below it.
+    /// Returns the rights on the path and below it.
     pub const fn allowed(self) -> FileRights {
         match self {
             Self::Directory(access) => on_directory(access),
@@ -187,8 +187,8 @@ const fn on_directory(access: Access) -> FileRights {
 /// Reading.
 const READ: FileRights = FileRights::of(&[FileRight::ReadDirectory, FileRight::ReadFile]);
 
-/// Reading and changing. A socket or pipe in a granted directory could trap whoever opens it, a device node more than that:
-/// nobody makes one.
+/// Reading and changing, without making sockets, pipes and device nodes. A process that opens one in a granted
+/// directory could be blocked or worse.
 const CHANGE: FileRights = READ.and(FileRights::of(&[
     FileRight::MakeDirectory,
     FileRight::MakeFile,
@@ -201,7 +201,7 @@ const CHANGE: FileRights = READ.and(FileRights::of(&[
     FileRight::WriteFile,
 ]));
 
-/// Rights that mean something on a file itself; the others are rights of directories.
+/// Rights that apply to files themselves; the others apply to directories.
 pub(crate) const OF_FILES: FileRights = FileRights::of(&[
     FileRight::Execute,
     FileRight::IoctlDevice,

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{GrantPlace, Policy, WorkingDir};
 use crate::model::Hook;
 
-/// Returns where a hook starts; `None` = in its scratch directory.
+/// Returns a hook's start directory; `None` = its scratch directory.
 pub fn starts_in<'a>(policy: &Policy, hook: &'a Hook) -> Option<&'a Path> {
     let workspace = hook.workspace.as_deref();
     let is_granted = |workspace: &Path| {

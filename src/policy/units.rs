@@ -74,7 +74,7 @@ impl Serialize for Size {
     }
 }
 
-/// A limit that a profile can leave out by saying `none`.
+/// A limit that a profile can switch off by `none`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum OptionalSize {
     /// This many bytes.
@@ -189,7 +189,7 @@ impl Visitor<'_> for Bytes {
     }
 }
 
-/// Reads digits and a unit; `None` if it is anything else, or too much.
+/// Parses digits and a unit; `None` for anything else, and for too large numbers.
 fn count(text: &str, units: &[(u64, &str)]) -> Option<u64> {
     let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit())?);
     let (per, _) = units.iter().find(|(_, name)| *name == unit)?;

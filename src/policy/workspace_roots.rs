@@ -1,16 +1,16 @@
-//! The roots below which a workspace may lie.
+//! Checks workspaces against their roots.
 
 use std::path::{Path, PathBuf};
 
 use super::profile::references::never_of_home;
 
-/// Below which directories a workspace may lie.
+/// Directories below which workspaces are accepted.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct WorkspaceRoots {
-    /// The spellings of the user's home, where the configuration names no roots. A workspace may be anything in it but what keeps
-    /// keys, or what others run later.
+    /// The spellings of the user's home, where the configuration names no roots. A workspace may be any directory in
+    /// it, except those with keys and those whose files are later run unconfined.
     pub homes: Vec<PathBuf>,
-    /// The operator's.
+    /// The operator's roots.
     pub named: Vec<PathBuf>,
 }
 
@@ -19,7 +19,7 @@ impl WorkspaceRoots {
     ///
     /// # Errors
     ///
-    /// Says why not, as what follows its path, and what the operator would do.
+    /// Returns the reason, worded to follow the path, and the operator's fix.
     pub fn admit(&self, workspace: &Path) -> Result<(), String> {
         if self.named.iter().any(|root| workspace.starts_with(root)) {
             return Ok(());

@@ -27,12 +27,12 @@ pub(crate) enum Stream {
 /// A chunk of output, for callers that watch a run.
 pub(crate) type Chunk = (Stream, Bytes);
 
-/// Captured output of one stream. It has the first bytes, the last bytes beyond the cap, and the total.
+/// Captured output of one stream. Consists of the first bytes, the last bytes beyond the cap, and the total.
 #[derive(Debug, Default)]
 pub(crate) struct Captured {
     /// The first bytes, up to the cap.
     pub head: Vec<u8>,
-    /// The last bytes, up to 64 KiB, if the output was longer than the cap. They overlap nothing of `head`.
+    /// The last bytes, up to 64 KiB, if the output was longer than the cap. They do not overlap `head`.
     pub tail: Vec<u8>,
     /// Number of bytes printed.
     pub total: u64,
@@ -45,7 +45,7 @@ impl Captured {
     }
 }
 
-/// Bytes of an output that are kept whatever memory other requests hold. The hook's verdict is read from them.
+/// Bytes of an output that are kept, whatever memory other requests hold. The verdict is read from them.
 const ALWAYS: usize = 64 * 1024;
 
 /// Memory budget of captured outputs.
@@ -53,7 +53,7 @@ const ALWAYS: usize = 64 * 1024;
 struct Budget {
     /// The caller's share; `None` = only the cap limits it.
     memory: Option<Arc<Share>>,
-    /// Whether the memory was short once. Later output is then dropped too, or there would be a gap.
+    /// Whether the share was once too small. Later output is then dropped too, so that there is no gap.
     spent: bool,
 }
 
@@ -72,14 +72,13 @@ impl Budget {
 /// Bytes per read.
 const PIECE: usize = 16 * 1024;
 
-/// Number of chunks after which the task yields. What is ready is read, but a hook that never lets its output run dry keeps no
-/// thread.
+/// Number of chunks after which the task yields. So a hook that writes without a pause does not occupy a thread.
 const TURN: u32 = 4;
 
-/// Number of chunks read from an output after the run's last writer is gone. More than any pipe holds.
+/// Number of chunks read from an output after the run's last writer is gone. It exceeds a pipe's capacity.
 const REST: u32 = 128;
 
-/// Reads one output to its end within the cap and the budget.
+/// A reader of one output, bounded by the cap and the budget.
 #[derive(Debug)]
 pub(super) struct Capture {
     budget: Budget,
@@ -150,7 +149,7 @@ impl Capture {
     /// Reads the rest of a pipe after its run has ended. Returns whether the pipe is at its end.
     pub(super) fn rest(&mut self, pipe: &pipe::Receiver, watched: bool) -> io::Result<bool> {
         for _ in 0..REST {
-            // Not through the runtime, which may not have heard of the last that was written.
+            // Not through the runtime, which may not have polled the last write yet.
             match self.piece(|buffer| Ok(unistd::read(pipe, buffer)?), watched)? {
                 Read::End => return Ok(true),
                 Read::Dry => return Ok(false),
@@ -164,7 +163,7 @@ impl Capture {
     pub(super) async fn send(&mut self, chunks: &mpsc::Sender<Chunk>) {
         while !self.unsent.is_empty() {
             let Ok(permit) = chunks.reserve().await else {
-                // A client that is gone; the run's cancellation deals with that.
+                // The client is gone; the run's cancellation handles that.
                 self.unsent.clear();
                 return;
             };
@@ -174,7 +173,7 @@ impl Capture {
         }
     }
 
-    /// Reads one chunk. The buffer is on the stack: no memory is held while no data comes, for thousands of hooks may be waiting.
+    /// Reads one chunk. The buffer is on the stack, so that thousands of waiting hooks hold no memory.
     fn piece(
         &mut self,
         read: impl Fn(&mut [u8]) -> io::Result<usize>,

@@ -1,6 +1,6 @@
 //! Enforces deadlines and reaps remains of runs, on a thread that waits only for deadlines.
 //!
-//! Whatever occupies the threads of the runtime, a process group is killed on time: its signal is sent from here.
+//! So a process group is killed on time even if all threads of the runtime are busy.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -43,7 +43,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By deadline; the number distinguishes those of the same instant.
+    /// The scheduled kills by deadline; the number distinguishes those of the same instant.
     alarms: BTreeMap<(Instant, u64), Alarm>,
     closed: bool,
     left: Vec<Left>,
@@ -55,7 +55,7 @@ struct State {
 /// Result of a kill at a deadline.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kill {
-    /// Nothing to kill, or it had ended by itself.
+    /// No process to kill, or it had ended by itself.
     NotNeeded,
     /// The signal was sent to a live process.
     Sent,
@@ -85,8 +85,8 @@ struct Left {
     _hold: Hold,
 }
 
-/// Resources of a process group. It has a place in the keeper's table, and whatever must not be used again while anything of the
-/// group lives.
+/// Resources of a process group. They are a place in the keeper's table, and values that must not be reused while any
+/// process of the group is alive.
 #[derive(Debug)]
 pub(crate) struct Hold {
     _kept: Option<Arc<dyn fmt::Debug + Send + Sync>>,
@@ -153,8 +153,7 @@ impl Hold {
         self.place.entry()
     }
 
-    /// Returns where and how the group is recorded for the next daemon. The record has the group's uid, and whether filters
-    /// decide about its calls.
+    /// Returns the group's record for the next daemon. It has the uid, and whether system calls are filtered.
     #[cfg_attr(
         not(target_os = "linux"),
         expect(dead_code, reason = "groups that are left are found on Linux alone")
@@ -187,7 +186,7 @@ impl Hold {
         }
     }
 
-    /// Leaves a killed group to be reaped whenever it ends. Its resources stay occupied until then.
+    /// Leaves a killed group to be reaped when it ends. Its resources stay occupied until then.
     pub(crate) fn leave(self, group: Pid) {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
@@ -215,7 +214,7 @@ impl Drop for Armed {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Each change of what it guards is one call: a panic leaves nothing half done.
+        // Each change of the state is one call, so a panic leaves it consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -253,14 +252,14 @@ impl Shared {
             };
         }
         let left = std::mem::take(&mut state.left);
-        // What they hold refers to this.
+        // Each holds an `Arc` of this value: dropping them here breaks the cycle.
         drop(state);
         drop(left);
     }
 
-    /// Reaps ended children of no known run. They are orphans that left their group, as an unconfined hook's may, and those that
-    /// a fault of ours left. Only those that the sweep before had seen already, so that a thread that waits for one has had a
-    /// second for it.
+    /// Reaps ended children of no known run. They are orphans that left their group, as an unconfined hook's may, or
+    /// are left over from a fault of the daemon. Only those already seen by the previous sweep are reaped, so that a
+    /// thread waiting for one has had a second.
     fn reap_strays(&self, seen: &mut HashSet<i32>) {
         let found = match sys::strays() {
             Ok(found) => found,
@@ -307,7 +306,7 @@ impl State {
     }
 }
 
-/// Kills the groups once more, and reaps their ended processes.
+/// Kills the groups again, reaps their ended processes, and returns the groups that are left.
 fn still_there(left: Vec<Left>) -> Vec<Left> {
     let is_there = |left: &Left| {
         loop {
@@ -317,7 +316,7 @@ fn still_there(left: Vec<Left>) -> Vec<Left> {
                     kill_group(left.group);
                     return true;
                 }
-                // ECHILD: nothing left.
+                // ECHILD: no process is left.
                 Err(_) => return false,
             }
         }
@@ -328,7 +327,7 @@ fn still_there(left: Vec<Left>) -> Vec<Left> {
 /// Kills a process group with processes that are not reaped yet.
 pub(super) fn kill_group(group: Pid) {
     match killpg(group, Signal::SIGKILL) {
-        // ESRCH: all of it is gone already.
+        // ESRCH: the whole group is gone already.
         Ok(()) | Err(Errno::ESRCH) => {}
         Err(error) => {
             tracing::error!(%error, group = group.as_raw(), "process group cannot be killed")

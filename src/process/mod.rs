@@ -1,6 +1,6 @@
-//! Supervises the running child. Feeds stdin, captures output, keeps the deadline, kills the tree, reaps.
+//! Supervises a running child: stdin, output, deadline, and the end of the tree.
 //!
-//! This module knows nothing of confinement: it is handed a started child and its pipes.
+//! Independent of confinement: callers pass a started child and its pipes.
 
 mod capture;
 mod deadlines;

@@ -25,8 +25,8 @@ use crate::{
     util::shares::Share,
 };
 
-/// Time limit for the end of an output after the tree's death. Nothing of the run is left by then, so this only runs out where a
-/// foreign process holds the pipe.
+/// Time limit for the end of an output after the tree's death. No process of the run is left by then, so it only passes
+/// where a foreign process holds the pipe.
 const DRAIN: Duration = Duration::from_millis(250);
 
 /// Time limit for reaping the rest of a killed tree. After it, the failure is reported.
@@ -48,7 +48,7 @@ pub(crate) struct Pipes {
 pub(crate) struct Supervision {
     /// Ends the run when cancelled.
     pub cancel: CancellationToken,
-    /// Receiver of output as it comes, if any.
+    /// The channel to a caller that watches the output, if any.
     pub chunks: Option<mpsc::Sender<Chunk>>,
     /// Ends the run when it passes.
     pub deadline: Instant,
@@ -65,7 +65,7 @@ pub(crate) struct Supervision {
 pub(crate) enum Cause {
     /// The caller's cancellation.
     Canceled,
-    /// Our deadline.
+    /// The run's deadline.
     Deadline,
     /// The child's own end.
     Itself,
@@ -79,7 +79,7 @@ pub(crate) enum Cause {
     OutputLimit,
 }
 
-/// A run's end: facts only.
+/// A run's end, not interpreted.
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// Cause of the end.
@@ -102,7 +102,7 @@ pub(crate) struct Running {
     /// The kill armed at its launch. Declared before the group, which may be reaped once it is dropped.
     launch: Option<Armed>,
     group: Group,
-    /// Why it was killed before it came here, if it was.
+    /// The cause, if it was killed before this value was made.
     killed: Option<Cause>,
     pipes: Pipes,
     released: Instant,
@@ -114,24 +114,24 @@ pub(crate) struct Running {
 struct Group {
     /// The first process of a container, which the group's leader waits for. Everything else in the container dies with it.
     first: Option<Arc<Process>>,
-    /// Given back after the group's end.
+    /// Released after the group's end.
     hold: Option<Hold>,
     id: Pid,
     reaped: bool,
 }
 
-/// What is captured of a child's output, and the pipes it comes by.
+/// Captures of a child's output, with their pipes.
 struct Outputs {
     stderr: (Capture, pipe::Receiver),
     stdout: (Capture, pipe::Receiver),
 }
 
 impl Outputs {
-    /// Reads both to their ends, as it comes.
+    /// Reads both outputs to their ends, while the child runs.
     async fn read(&mut self, chunks: Option<&mpsc::Sender<Chunk>>, on_over: Option<&Notify>) {
         let (stdout, out_pipe) = &mut self.stdout;
         let (stderr, err_pipe) = &mut self.stderr;
-        // A pipe that cannot be read is a pipe at its end: the capture says how much came.
+        // A read error counts as the end of the pipe: the captures have the data so far.
         let (out, err) = tokio::join!(
             stdout.read(out_pipe, chunks, on_over),
             stderr.read(err_pipe, chunks, on_over),
@@ -139,14 +139,14 @@ impl Outputs {
         drop((out, err));
     }
 
-    /// Reads what is left once nothing of the run writes any more. Returns whether somebody else holds a pipe open. It is not sent
-    /// as it is read: a caller that does not listen costs no output.
+    /// Reads the rest after the tree's death. Returns whether a foreign process holds a pipe open. Chunks are only
+    /// queued here, so that a caller that does not read them loses no captured output.
     async fn read_rest(&mut self, watching: bool) -> bool {
         let (stdout, out_pipe) = &mut self.stdout;
         let (stderr, err_pipe) = &mut self.stderr;
         let give_up = Instant::now() + DRAIN;
         loop {
-            // One that cannot be read is at its end.
+            // A read error counts as the end of the pipe.
             let ended = stdout.rest(out_pipe, watching).unwrap_or(true)
                 & stderr.rest(err_pipe, watching).unwrap_or(true);
             let held_open = !ended && Instant::now() >= give_up;
@@ -168,7 +168,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// Returns the error of having the runtime watch the child; the tree is then killed.
+    /// Returns the error of watching the child; the tree is then killed.
     pub(crate) fn new(
         pid: i32,
         child: Process,
@@ -185,7 +185,7 @@ impl Running {
         let watched = match sys::watch(child) {
             Ok(watched) => watched,
             Err(error) => {
-                // Before the group goes, which may be reaped then.
+                // Before the group is dropped, which may be reaped then.
                 drop(launch);
                 return Err(error);
             }
@@ -200,7 +200,7 @@ impl Running {
         })
     }
 
-    /// Sets the cause for which it was killed already.
+    /// Sets the cause of an earlier kill.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub(crate) fn killed_for(mut self, cause: Cause) -> Self {
@@ -238,7 +238,7 @@ impl Running {
             watched,
         } = self;
         let armed = group.arm(deadline);
-        // The other one is armed already: there is no moment without.
+        // The group's kill is armed already, so that there is no gap.
         let late = launch.is_some_and(Armed::disarm);
         let Pipes {
             stderr,
@@ -279,7 +279,7 @@ impl Running {
         } else if killed.is_some() {
             killed
         } else if group.has_ended() {
-            // Whatever woke this, the child was first.
+            // The child had ended before any other condition was handled.
             None
         } else {
             Some(asked).filter(|asked| *asked != Cause::Itself)
@@ -290,7 +290,7 @@ impl Running {
         let wall = released.elapsed();
         let output_held_open = reading && outputs.read_rest(chunks.is_some()).await;
         if let Some(chunks) = chunks {
-            // All of it is in the answer, too: who does not listen until the deadline gets it there.
+            // The reply has all output too, so a caller that does not read until the deadline loses nothing.
             let send = outputs.send(chunks);
             tokio::select! {
                 () = cancel.cancelled() => {}
@@ -298,7 +298,7 @@ impl Running {
             }
         }
         let cause = match (killed, leader) {
-            // It ended in the moment before the signal came.
+            // The child ended just before the signal arrived.
             (Some(_), Some(leader)) if group.first.is_none() && !leader.was_killed() => {
                 Cause::Itself
             }
@@ -315,12 +315,13 @@ impl Running {
         }
     }
 
-    /// Waits for the child's end, ignoring its output, and kills it at a deadline. Reaps the tree; returns how the child ended.
+    /// Waits for the child's end, ignoring its output, and kills it at a deadline. Reaps the tree, and returns the
+    /// child's end.
     #[cfg(target_os = "linux")]
     pub(crate) async fn wait(mut self, deadline: Instant) -> Option<Reaped> {
         let armed = self.group.arm(deadline);
         drop(self.launch.take());
-        // Too late is killed, too.
+        // On a timeout the child is killed below.
         timeout_at(deadline.into(), exited(&self.watched))
             .await
             .ok();
@@ -369,7 +370,7 @@ impl Group {
                 kill_group(id);
                 Kill::NotNeeded
             }
-            // It is no child any more, and its number may be another's.
+            // The process is no child any more, and its id may have been reused.
             Err(_) => Kill::NotNeeded,
         };
         Some(self.hold.as_ref()?.arm(deadline, kill))
@@ -393,7 +394,8 @@ impl Group {
         reap_leader(child, self.id).await
     }
 
-    /// Reaps what the leader left: orphans of a subreaper are its children. Returns whether nothing is left.
+    /// Reaps the leader's descendants, which become children of this process as their subreaper. Returns whether none
+    /// is left.
     async fn reap(&mut self) -> bool {
         let give_up = Instant::now() + REAP;
         loop {
@@ -407,7 +409,7 @@ impl Group {
                     );
                     return false;
                 }
-                // ECHILD: nothing left.
+                // ECHILD: no process is left.
                 Err(_) => {
                     self.reaped = true;
                     return true;
@@ -434,7 +436,7 @@ impl Drop for Group {
 fn kill(first: Option<&Process>, group: Pid) {
     match first {
         None => kill_group(group),
-        // An error is ESRCH: it is gone.
+        // An error is ESRCH: the process is gone.
         Some(first) => drop(sys::kill(first)),
     }
 }
@@ -467,7 +469,7 @@ async fn feed(stdin: pipe::Sender, event: Bytes) {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // EPIPE: it closed its stdin.
+            // EPIPE: the hook closed its stdin.
             Err(_) => return,
         }
     }

@@ -15,7 +15,7 @@ pub(super) fn of(value: &[u8]) -> BTreeSet<Vec<u8>> {
     forms.insert(text.as_bytes().to_vec());
     for style in JsonStyle::all() {
         let once = style.escape(&text);
-        // JSON that is a string of other JSON, as a tool's input often is.
+        // JSON within a JSON string, as a tool's input often is.
         forms.insert(style.escape(&once).into_bytes());
         forms.insert(once.into_bytes());
     }
@@ -27,12 +27,12 @@ pub(super) fn of(value: &[u8]) -> BTreeSet<Vec<u8>> {
 /// A JSON writer's way to spell a string, beyond what it must escape.
 #[derive(Clone, Copy)]
 struct JsonStyle {
-    /// Everything that is not ASCII is escaped (Python).
+    /// Whether non-ASCII characters are escaped (Python).
     ascii: bool,
     digits: Digits,
-    /// `<`, `>`, `&` and the line separators are escaped (Go).
+    /// Whether `<`, `>`, `&` and the line separators are escaped (Go).
     html: bool,
-    /// `/` is escaped (PHP).
+    /// Whether `/` is escaped (PHP).
     slash: bool,
 }
 
@@ -92,8 +92,8 @@ impl JsonStyle {
     }
 }
 
-/// Characters, beside letters and digits, that URL encoders leave alone. In this order: RFC 3986; `encodeURIComponent`; Python's
-/// `quote`; forms.
+/// Characters beside letters and digits that URL encoders do not encode. In this order: RFC 3986; `encodeURIComponent`;
+/// Python's `quote`; forms.
 const PLAIN: [&[u8]; 4] = [b"-._~", b"-._~!*'()", b"-._~/", b"*-._"];
 
 fn percent(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
@@ -120,10 +120,11 @@ fn percent(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
-/// Returns the base64 characters that the value alone decides, for each alignment. A value can begin at three places of a group.
+/// Returns the base64 characters that only the value determines, for each of three alignments.
 ///
-/// Three bytes are four characters. A value that begins behind one or two bytes of a group shares a character with them, and
-/// one that ends within a group shares its last with what follows; those are left out, as is the padding.
+/// Three bytes are four characters. A value that begins after one or two bytes of a group shares a character with them,
+/// and one that ends within a group shares its last character with the bytes after it; shared characters and the
+/// padding are left out.
 fn base64(value: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let alphabets = [STANDARD_NO_PAD, URL_SAFE_NO_PAD];
     alphabets.into_iter().flat_map(move |alphabet| {

@@ -1,4 +1,4 @@
-//! JSON text whose strings are rewritten, and nothing else of it.
+//! Rewrites the strings of JSON text, and leaves the rest byte for byte.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -6,8 +6,8 @@ use serde_json::{Value, value::RawValue};
 
 use crate::model::{json, members};
 
-/// Returns a JSON value whose strings were rewritten; `None` where none was. Keys, numbers and what is between them stay as
-/// they are written, and so do the strings under these keys.
+/// Rewrites the strings of a JSON value; `None` if none changed. Everything else stays byte for byte, also the strings
+/// under the `opaque` keys.
 pub(crate) fn rewrite_strings(
     json: &str,
     opaque: &[&str],
@@ -36,7 +36,7 @@ pub(crate) fn rewrite_strings(
     Some(out)
 }
 
-/// Returns the string whose text, without the quotes, is written there.
+/// Returns the decoded string at a range, which excludes the quotes.
 fn decoded(json: &str, text: Range<usize>) -> Option<Cow<'_, str>> {
     if !json[text.clone()].contains('\\') {
         return Some(Cow::Borrowed(&json[text]));

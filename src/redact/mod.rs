@@ -1,7 +1,7 @@
 //! Removes registered secrets from texts: values, their encodings, and matches of patterns.
 //!
-//! Pure: [`secret`] reads the values, nothing here knows where a text goes. What is covered is written down in
-//! `docs/threat-model.md`; a secret in an encoding that is not listed there passes.
+//! Pure: only [`secret`] reads values, and the use of a redacted text is not known here. `docs/threat-model.md` lists
+//! the covered encodings; a secret in another one is not found.
 
 mod forms;
 mod json;
@@ -15,13 +15,13 @@ use regex::bytes::Regex;
 pub(crate) use self::json::rewrite_strings;
 use self::secret::{Needle, Secret};
 
-/// How far a pattern's match may reach across a cut end.
+/// The longest part of a pattern's match that may be hidden by a cut end.
 const PATTERN_REACH: usize = 4096;
 
-/// The longest marker for a secret, of which one byte may have been found.
+/// The longest marker of a secret, which may replace a single byte.
 pub(crate) const MARKER_BYTES: usize = secret::MAX_NAME + "[redacted:]".len();
 
-/// Replaces every occurrence of the registered secrets by `[redacted:NAME]`.
+/// A redactor: replaces every occurrence of the registered secrets by `[redacted:NAME]`.
 #[derive(Default)]
 pub(crate) struct Redactor {
     literals: Option<AhoCorasick>,
@@ -29,11 +29,11 @@ pub(crate) struct Redactor {
     /// The secret of each literal.
     owners: Vec<usize>,
     patterns: Vec<(usize, Regex)>,
-    /// One less than the longest literal. As much of a secret may lie at a cut end without being found.
+    /// One less than the longest literal. So much of a secret may be at a cut end without being found.
     reach: usize,
 }
 
-/// The names alone: the literals are the secrets.
+/// Shows only the names: the literals are the secrets.
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redactor")
@@ -45,16 +45,16 @@ impl fmt::Debug for Redactor {
 /// The ends at which a text was cut.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Cut {
-    /// Something stood before it.
+    /// Whether its beginning was cut off.
     pub before: bool,
-    /// Something followed.
+    /// Whether its end was cut off.
     pub after: bool,
 }
 
-/// Making a redactor failed.
+/// Error of creating a redactor.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RedactorError {
-    /// A secret would stand in the texts that it is taken out of.
+    /// A secret is part of a marker, and would appear in redacted texts.
     #[error(
         "the secret `{secret}` is part of `{marker}`, which stands where a secret was; change its value or that name"
     )]
@@ -64,7 +64,7 @@ pub(crate) enum RedactorError {
         /// The secret's name.
         secret: String,
     },
-    /// They are too large together.
+    /// The secrets are too large together.
     #[error("the secrets are too large together; register fewer or shorter ones")]
     TooLarge(#[source] BuildError),
 }
@@ -74,7 +74,7 @@ impl Redactor {
     ///
     /// # Errors
     ///
-    /// A secret is part of what stands in the place of one, or all are too large.
+    /// Fails if a secret is part of a marker, or the secrets are too large together.
     pub(crate) fn new(secrets: Vec<Secret>) -> Result<Self, RedactorError> {
         let markers: Vec<_> = secrets.iter().map(Secret::marker).collect();
         let (mut literals, mut owners, mut patterns) = (Vec::new(), Vec::new(), Vec::new());
@@ -119,19 +119,19 @@ impl Redactor {
         })
     }
 
-    /// Returns whether nothing is registered.
+    /// Returns whether no secret is registered.
     pub(crate) fn is_empty(&self) -> bool {
         self.markers.is_empty()
     }
 
-    /// Returns how much of a text at most is dropped at a cut end.
+    /// Returns the most bytes of a text that are dropped at a cut end.
     pub(crate) const fn reach(&self) -> usize {
         self.reach
     }
 
     /// Returns bytes without secrets.
     ///
-    /// At a cut end, as much is dropped as the part of a secret could be long that lies on this side of the cut.
+    /// At a cut end, as many bytes are dropped as an incomplete secret could have there.
     pub(crate) fn bytes<'a>(&self, bytes: &'a [u8], cut: Cut) -> Cow<'a, [u8]> {
         if self.is_empty() {
             return Cow::Borrowed(bytes);
@@ -148,7 +148,7 @@ impl Redactor {
             bytes.len()
         };
         for (span, _) in &spans {
-            // Found whole: nothing of it is left either way, and its marker is worth more than its loss.
+            // A complete match is kept as its marker instead of being dropped.
             if span.start < to && to < span.end {
                 to = span.end;
             }
@@ -172,12 +172,12 @@ impl Redactor {
     pub(crate) fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.bytes(text.as_bytes(), Cut::default()) {
             Cow::Borrowed(_) => Cow::Borrowed(text),
-            // Of a secret that is no UTF-8, a part could be; what is left of its neighbours need not be any more.
+            // A secret that is no UTF-8 may have matched a part of a character, so the rest may be no UTF-8.
             Cow::Owned(bytes) => Cow::Owned(lossy(bytes)),
         }
     }
 
-    /// Takes secrets out of a text.
+    /// Redacts the secrets in a text.
     pub(crate) fn clean(&self, text: &mut String) {
         if let Cow::Owned(clean) = self.text(text) {
             *text = clean;
@@ -186,8 +186,8 @@ impl Redactor {
 
     /// Redacts a JSON document so that it stays one; `None` where nothing was found.
     ///
-    /// Strings are searched as they read. Where a secret is left in a key, a number or across several values, a string
-    /// with its marker takes the place of the whole.
+    /// Strings are searched as decoded. If a secret remains in a key, a number or across several values, a string with
+    /// its marker replaces the whole document.
     pub(crate) fn json(&self, json: &str) -> Option<String> {
         if self.is_empty() {
             return None;
@@ -216,7 +216,7 @@ impl Redactor {
     }
 }
 
-/// Joins spans that overlap, each under the name of its first.
+/// Joins overlapping spans, each under the owner of its first.
 fn merged(mut spans: Vec<(Range<usize>, usize)>) -> Vec<(Range<usize>, usize)> {
     spans.sort_unstable_by_key(|(span, _)| (span.start, span.end));
     let mut merged: Vec<(Range<usize>, usize)> = Vec::new();
@@ -229,7 +229,8 @@ fn merged(mut spans: Vec<(Range<usize>, usize)>) -> Vec<(Range<usize>, usize)> {
     merged
 }
 
-/// Puts markers into the places of spans; `None` where there are none. What is gone already needs no second marker.
+/// Replaces spans by markers; `None` where there are none. A span that overlaps an earlier one gets no marker of its
+/// own.
 pub(crate) fn replaced(bytes: &[u8], mut spans: Vec<(Range<usize>, &str)>) -> Option<Vec<u8>> {
     spans.sort_unstable_by_key(|(span, _)| (span.start, span.end));
     let mut out = Vec::new();
@@ -248,7 +249,7 @@ pub(crate) fn replaced(bytes: &[u8], mut spans: Vec<(Range<usize>, &str)>) -> Op
     Some(out)
 }
 
-/// Returns bytes as text, without a copy where they are.
+/// Converts bytes to text, without a copy if they are UTF-8.
 pub(crate) fn lossy(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())

@@ -1,4 +1,4 @@
-//! The secrets an operator registers: where their values are, and how those are read.
+//! Registered secrets: their sources, and reading their values.
 
 use std::{
     ffi::OsString,
@@ -28,9 +28,9 @@ pub(crate) const MAX_SECRETS: usize = 64;
 /// A secret as the configuration names it: never its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Registration {
-    /// What stands for it in texts.
+    /// The name in its marker.
     pub name: String,
-    /// Where it comes from.
+    /// The source of its value.
     pub source: SecretSource,
 }
 
@@ -43,11 +43,11 @@ pub(crate) enum SecretSource {
     Env(String),
     /// A file.
     File(PathBuf),
-    /// Whatever looks like this.
+    /// A pattern; every match is a secret.
     Pattern(Regex),
 }
 
-/// A secret with its value. It shows its name and nothing else.
+/// A secret with its value. Its `Debug` output has only the name.
 pub(crate) struct Secret {
     pub(super) name: String,
     pub(super) what: Needle,
@@ -68,11 +68,11 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Takes a value.
+    /// Creates a secret from a value.
     ///
     /// # Errors
     ///
-    /// It is too short or too long.
+    /// Fails if the value is too short or too long.
     pub(crate) fn new(name: &str, value: Vec<u8>) -> Result<Self, SecretProblem> {
         match value.len() {
             bytes @ ..MIN_BYTES => Err(SecretProblem::TooShort { bytes }),
@@ -92,13 +92,13 @@ impl Secret {
         }
     }
 
-    /// Returns what stands in its place.
+    /// Returns its marker.
     pub(super) fn marker(&self) -> String {
         format!("[redacted:{}]", self.name)
     }
 }
 
-/// Reading a secret failed. Nothing of its value is in it.
+/// Error of reading a secret, without any part of its value.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use the secret `{name}`")]
 pub(crate) struct SecretError {
@@ -121,19 +121,19 @@ pub(crate) enum SecretProblem {
         /// The variable.
         variable: String,
     },
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("`{path}` cannot be read")]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It is longer than any that is searched for.
+    /// The value is too long.
     #[error("it has more than {MAX_BYTES} bytes")]
     TooLong,
-    /// It is so short that it would be found everywhere.
+    /// The value is so short that it would match ordinary text.
     #[error(
         "it has {bytes} bytes; {MIN_BYTES} is the least, as shorter ones stand in ordinary texts"
     )]
@@ -141,12 +141,12 @@ pub(crate) enum SecretProblem {
         /// Its length.
         bytes: usize,
     },
-    /// Others could have changed it.
+    /// Another user could have changed the file.
     #[error("`{path}` cannot be used")]
     Untrusted {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Untrusted,
     },
@@ -157,7 +157,8 @@ impl Registration {
     ///
     /// # Errors
     ///
-    /// It is not there, others could have changed it, or it is too short or too long.
+    /// Fails if the value cannot be found or read, another user could have changed its file, or it is too short or too
+    /// long.
     pub(crate) fn read(
         &self,
         env: impl Fn(&str) -> Option<OsString>,
@@ -195,7 +196,7 @@ fn content(path: &Path) -> Result<Vec<u8>, SecretProblem> {
         source,
     })?;
     let mut value = Vec::new();
-    // Enough to see that there is too much.
+    // Enough to detect a value that is too long, followed by CR LF.
     file.take(MAX_BYTES as u64 + 3)
         .read_to_end(&mut value)
         .map_err(|source| SecretProblem::Read {

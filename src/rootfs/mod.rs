@@ -1,4 +1,4 @@
-//! The root of containers: an unpacked image, identified by a digest of its tree.
+//! The root directory of containers: an unpacked image, identified by a digest of its tree.
 
 mod tree;
 
@@ -20,40 +20,40 @@ use crate::{
     sys::{BY_NAME, Links, locate, open_in_root},
 };
 
-/// The program that every root must have: most hooks are lines of it.
+/// The program that every root must have: most hooks are shell commands.
 const SHELL: &str = "/bin/sh";
 
-/// A root, as the operator names it.
+/// A root, as the operator configures it.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct RootSpec {
-    /// Of all that is in it.
+    /// The digest of its tree.
     pub digest: TreeDigest,
-    /// Where it lies: absolute.
+    /// Its absolute path.
     pub path: PathBuf,
 }
 
-/// A root that cannot be used.
+/// Error of a root that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RootError {
-    /// Its content is not what the operator named.
+    /// Its tree does not have the configured digest.
     #[error(
         "it has the digest `{found}`, and `container.root_digest` is `{expected}`: find out who changed it, or write the new digest"
     )]
     Digest {
         /// The digest in the configuration.
         expected: TreeDigest,
-        /// What it is.
+        /// The digest of its tree.
         found: TreeDigest,
     },
-    /// It is not there, or is no directory.
+    /// The root cannot be opened as a directory.
     #[error("it cannot be opened as a directory: {0}")]
     Open(#[source] io::Error),
-    /// Hooks would find no shell in it.
+    /// The root has no shell.
     #[error(
         "it has no program `{SHELL}`: unpack a whole system, with a shell, its libraries and what hooks need"
     )]
     Shell,
-    /// Something in it is not as it must be.
+    /// Its tree has no digest.
     #[error(transparent)]
     Tree(#[from] TreeError),
 }
@@ -66,11 +66,11 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// Opens a root. What is in it is looked at by [`Self::verify`].
+    /// Opens a root, without the checks of [`Self::verify`].
     ///
     /// # Errors
     ///
-    /// It is not there, or is no directory.
+    /// The root cannot be opened as a directory.
     pub(crate) fn open(spec: &RootSpec) -> Result<Self, RootError> {
         let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
         let directory = locate(&spec.path, flags, Links::Followed)
@@ -85,7 +85,7 @@ impl Root {
     ///
     /// # Errors
     ///
-    /// Names what is not as it must be.
+    /// Fails if a file cannot be read or trusted, the digest differs, or there is no shell.
     pub(crate) fn verify(&self, spec: &RootSpec) -> Result<(), RootError> {
         let found = digest(&self.path)?;
         if found != spec.digest {
@@ -100,18 +100,18 @@ impl Root {
         }
     }
 
-    /// Returns where it lies.
+    /// Returns its path.
     #[cfg(target_os = "linux")]
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns whether the root provides a path. Devices and processes are the host's and the container's.
+    /// Returns whether the root provides a path. `/dev` and `/proc` are provided otherwise.
     pub(crate) fn has(path: &Path) -> bool {
         !["/dev", "/proc"].iter().any(|own| path.starts_with(own))
     }
 
-    /// Opens what an absolute path leads to in it; symbolic links lead nowhere else.
+    /// Opens a file by an absolute path in the root. Symbolic links are resolved in it too.
     ///
     /// # Errors
     ///
@@ -121,12 +121,12 @@ impl Root {
     }
 }
 
-/// Resolves a hook's paths: system grants in the root, anything else on the host.
+/// A resolver of hooks' paths: system grants in the root, others on the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a>(Option<(&'a Root, &'a Files)>);
 
 impl<'a> View<'a> {
-    /// Every path is the host's.
+    /// The view without a root: every path is the host's.
     pub(crate) const HOST: View<'static> = View(None);
 
     /// Returns the view of hooks under a profile that grants these files.
@@ -134,7 +134,7 @@ impl<'a> View<'a> {
         Self(root.map(|root| (root, files)))
     }
 
-    /// Opens what a path leads to.
+    /// Opens the file at a path.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Looks at what a path leads to.
+    /// Returns the metadata of the file at a path.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl<'a> View<'a> {
         self.open(path, BY_NAME)?.metadata()
     }
 
-    /// Returns the root, if it is there that a path leads to. Of two grants, one below the other, the nearer one decides.
+    /// Returns the root if a path is resolved in it. Of nested grants, the innermost decides.
     pub(crate) fn root_of(&self, path: &Path) -> Option<&'a Root> {
         let (root, files) = self.0?;
         let nearest = |grants: &[GrantSpec]| {

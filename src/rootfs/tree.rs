@@ -1,4 +1,4 @@
-//! The digest of a tree of files, and whether anybody else could change it.
+//! Computes the digest of a tree of files that no other user can change.
 
 use std::{
     fmt,
@@ -33,27 +33,27 @@ impl fmt::Display for TreeDigest {
     }
 }
 
-/// A tree that has no digest.
+/// Error of computing a tree's digest.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}`: {cause}", path.display())]
 pub(crate) struct TreeError {
-    /// Why.
+    /// The cause.
     #[source]
     pub cause: TreeCause,
-    /// What in it.
+    /// The file at fault.
     pub path: PathBuf,
 }
 
 /// The problem with a file of a tree.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TreeCause {
-    /// It is neither file, directory nor link.
+    /// The file is no regular file, directory or symbolic link.
     #[error("it is a device, a socket or a pipe; remove it: devices come from the host")]
     Kind,
-    /// The system refused.
+    /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// Others could change it.
+    /// Another user could change the file.
     #[error(transparent)]
     Untrusted(#[from] Untrusted),
 }
@@ -62,8 +62,8 @@ pub(crate) enum TreeCause {
 ///
 /// # Errors
 ///
-/// Names the first thing in it that cannot be read, that others than root and this process's user can change, or that is
-/// neither file, directory nor link.
+/// Names the first file that cannot be read, that users other than root and this process's can change, or that is no
+/// regular file, directory or symbolic link.
 pub(crate) fn digest(tree: &Path) -> Result<TreeDigest, TreeError> {
     let mut hasher = Sha256::new();
     let mut waiting = vec![tree.to_owned()];
@@ -74,7 +74,7 @@ pub(crate) fn digest(tree: &Path) -> Result<TreeDigest, TreeError> {
     Ok(TreeDigest(format!("{:x}", hasher.finalize())))
 }
 
-/// Adds one path of a tree; returns what lies in it, the last one first.
+/// Hashes one path of a tree; returns a directory's entries in reverse order.
 fn enter(hasher: &mut Sha256, tree: &Path, path: &Path) -> Result<Vec<PathBuf>, TreeCause> {
     let found = fs::symlink_metadata(path)?;
     let name = path.strip_prefix(tree).unwrap_or(path);
@@ -97,7 +97,7 @@ fn enter(hasher: &mut Sha256, tree: &Path, path: &Path) -> Result<Vec<PathBuf>, 
         head(b'f', &found);
         content(hasher, &mut file, found.len())?;
     } else if found.is_symlink() {
-        // Its mode says nothing, and who can replace it is the directory's to say.
+        // A link's mode has no effect, and the directory's decides who can replace it.
         hasher.update(b"l");
         text(hasher, name.as_os_str().as_bytes());
         text(hasher, fs::read_link(path)?.as_os_str().as_bytes());
@@ -107,7 +107,7 @@ fn enter(hasher: &mut Sha256, tree: &Path, path: &Path) -> Result<Vec<PathBuf>, 
     Ok(Vec::new())
 }
 
-/// Hashes a text behind its length, so that no text ends in another's beginning.
+/// Hashes a text after its length, so that texts cannot run into each other.
 fn text(hasher: &mut Sha256, text: &[u8]) {
     hasher.update((text.len() as u64).to_le_bytes());
     hasher.update(text);

@@ -1,4 +1,4 @@
-//! Runs expensive work on blocking threads, not on those that serve everybody.
+//! Runs expensive work on blocking threads instead of the runtime's.
 
 use std::{future::pending, panic::resume_unwind, sync::LazyLock};
 
@@ -6,18 +6,18 @@ use tokio::task::spawn_blocking;
 
 use crate::util::turns::Turns;
 
-/// Work on fewer bytes is done in place: handing it over takes as long.
+/// The size from which work moves to another thread. Below it, the switch takes as long as the work.
 const LARGE_BYTES: usize = 256 * 1024;
 
-/// The most pieces of such work at the same time. More would only share the processors, and each holds its memory.
+/// The most pieces of such work at the same time. More would only share the processors, and hold memory.
 const MAX_AT_ONCE: usize = 3;
 
-/// The most of them of one uid.
+/// The most pieces of one uid.
 const MAX_OF_EACH: usize = 2;
 
 static TURNS: LazyLock<Turns> = LazyLock::new(|| Turns::new(MAX_AT_ONCE, MAX_OF_EACH));
 
-/// Runs a uid's work in place, or elsewhere in turn where bytes are many.
+/// Runs a uid's work in place, or by [`beside`] where there are many bytes.
 pub(crate) async fn sized<T: Send + 'static>(
     uid: u32,
     bytes: usize,
@@ -30,14 +30,14 @@ pub(crate) async fn sized<T: Send + 'static>(
     }
 }
 
-/// Does work for a uid elsewhere, and in turn with other uids.
+/// Runs a uid's work on a blocking thread, in turn with other uids.
 pub(crate) async fn beside<T: Send + 'static>(
     uid: u32,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
     let turn = TURNS.turn(uid).await;
     let done = spawn_blocking(move || {
-        // Until the thread is done with it, whether anybody waits or not.
+        // Held until the thread is done, even if the caller no longer waits.
         let _turn = turn;
         work()
     });

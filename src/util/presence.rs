@@ -1,4 +1,4 @@
-//! Whether files and directories that this process made are still where it made them.
+//! Checks whether files that this process created are still at their paths.
 
 use std::{
     fs, io,
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A file or directory at its path.
+/// A file's path and identity.
 #[derive(Clone, Debug)]
 pub struct Presence {
     identity: (u64, u64),
@@ -14,11 +14,11 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Notes what is at a path now; a symbolic link is itself.
+    /// Records the file at a path; a symbolic link is not followed.
     ///
     /// # Errors
     ///
-    /// There is nothing, or it cannot be looked at.
+    /// Fails if the file does not exist or cannot be examined.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let found = fs::symlink_metadata(path)?;
         Ok(Self {
@@ -36,7 +36,7 @@ impl Presence {
     ///
     /// # Errors
     ///
-    /// It cannot be looked at.
+    /// Fails if the path cannot be examined.
     pub(crate) fn is_there(&self) -> io::Result<bool> {
         match Self::of(&self.path) {
             Ok(found) => Ok(found.identity == self.identity),
@@ -49,7 +49,7 @@ impl Presence {
     ///
     /// # Errors
     ///
-    /// It cannot be looked at or removed.
+    /// Fails if the file cannot be examined or removed.
     pub(crate) fn remove_file(&self) -> io::Result<()> {
         if self.is_there()? {
             fs::remove_file(&self.path)?;

@@ -1,8 +1,8 @@
 //! Divides a bounded resource, such as memory or connections, fairly among uids.
 //!
-//! Who has some may take more only while at most three quarters of what it then has and what is then left are its own. Alone
-//! it can have three quarters of all; whoever comes next finds a quarter, of which it can have three quarters, and so on. Who
-//! has nothing may take anything that is left.
+//! A uid that has some may take more only while its own part is at most three times the rest left. Alone it can have
+//! three quarters of all; the next uid finds a quarter, of which it can have three quarters, and so on. A uid without
+//! any may take all that is left.
 
 use std::{
     collections::HashMap,
@@ -20,16 +20,16 @@ pub(crate) struct Shares {
     taken: Mutex<Taken>,
 }
 
-/// The uids' shares. A uid that has nothing is not in it.
+/// The uids' shares. A uid without any is absent.
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
     by_uid: HashMap<u32, usize>,
-    /// The peak since the last look.
+    /// The peak since the last call of `peak_when_idle`.
     peak: usize,
 }
 
-/// A holder's share. Given back when dropped.
+/// A holder's share, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     of: Arc<Shares>,
@@ -38,7 +38,7 @@ pub(crate) struct Share {
 }
 
 impl Shares {
-    /// Divides so much.
+    /// Creates shares of an amount.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             most,
@@ -46,7 +46,7 @@ impl Shares {
         }
     }
 
-    /// Returns a share of a uid's, which has nothing yet.
+    /// Returns a new, empty share of a uid.
     pub(crate) fn share(self: &Arc<Self>, uid: u32) -> Share {
         Share {
             held: Mutex::new(0),
@@ -55,7 +55,7 @@ impl Shares {
         }
     }
 
-    /// Returns how much there is in all.
+    /// Returns the whole amount.
     pub(crate) const fn most(&self) -> usize {
         self.most
     }
@@ -66,7 +66,7 @@ impl Shares {
         (taken.all == 0).then(|| mem::take(&mut taken.peak))
     }
 
-    /// Takes as much as `wanted` makes of what may be had.
+    /// Takes the amount that `wanted` returns for the amount available to a uid.
     fn take(&self, uid: u32, wanted: impl FnOnce(usize) -> usize) -> usize {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let own = taken.by_uid.get(&uid).copied().unwrap_or_default();
@@ -74,7 +74,7 @@ impl Shares {
         let may = if own == 0 {
             left
         } else {
-            // As much as makes its own so many times what is left then.
+            // At most as much that its own is then `TIMES_WHAT_IS_LEFT` times the rest.
             let most = left.saturating_mul(TIMES_WHAT_IS_LEFT);
             most.saturating_sub(own) / (TIMES_WHAT_IS_LEFT + 1)
         };
@@ -98,14 +98,14 @@ impl Shares {
 }
 
 impl Share {
-    /// Takes so much more, all or nothing. Returns whether it was available.
+    /// Takes `more`, all or nothing; returns whether it was available.
     #[must_use]
     pub(crate) fn grow(&self, more: usize) -> bool {
         let all_of_it = |may| if more <= may { more } else { 0 };
         self.add(self.of.take(self.uid, all_of_it)) == more
     }
 
-    /// Takes up to so much more, as far as it is available. It counts what exists already, whether there is room for it or not.
+    /// Takes up to `more`, as far as available. For values that exist already, whether there is room or not.
     pub(crate) fn grow_up_to(&self, more: usize) {
         self.add(self.of.take(self.uid, |may| more.min(may)));
     }
@@ -115,18 +115,18 @@ impl Share {
         taken
     }
 
-    /// Returns how much it has.
+    /// Returns the amount that it holds.
     pub(crate) fn held(&self) -> usize {
         *self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns another share of the same uid, which has nothing yet.
+    /// Returns a new, empty share of the same uid.
     #[must_use]
     pub(crate) fn another(&self) -> Self {
         self.of.share(self.uid)
     }
 
-    /// Returns how much there is for all uids.
+    /// Returns the whole amount for all uids.
     pub(crate) fn most(&self) -> usize {
         self.of.most()
     }

@@ -1,6 +1,7 @@
-//! Opens files on which decisions rest, and refuses those that somebody else could have changed.
+//! Opens trusted files, and refuses those that another user could have changed.
 //!
-//! It says nothing about content, and does not judge the directories above: who can rename there owns what results.
+//! Only owner, mode and kind of the file are checked, and not the directories above it: a user who can rename there can
+//! replace it.
 
 use std::{
     fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions},
@@ -11,19 +12,19 @@ use std::{
 
 use nix::{fcntl::OFlag, unistd::geteuid};
 
-/// Opening a file or directory that must be trusted failed.
+/// Error of opening a trusted file or directory.
 #[derive(Debug, thiserror::Error)]
 pub enum Untrusted {
-    /// The system refused.
+    /// A system call failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is neither a regular file nor, if expected, a directory.
+    /// The file is not of the expected kind.
     #[error("it is not a {expected}; move it away")]
     Kind {
-        /// What it ought to be.
+        /// The expected kind.
         expected: &'static str,
     },
-    /// Somebody else owns it.
+    /// Another user owns the file.
     #[error(
         "it belongs to uid {found}; it must belong to uid {expected}: `chown` it or move it away"
     )]
@@ -33,10 +34,10 @@ pub enum Untrusted {
         /// The owner's uid.
         found: u32,
     },
-    /// Its last component is a symbolic link.
+    /// The last component of the path is a symbolic link.
     #[error("it is a symbolic link; put the file itself there")]
     Symlink,
-    /// Its group or everybody can write it.
+    /// The file's group or everybody can write it.
     #[error("others can write it (mode {mode:04o}); check its content, then `chmod go-w` it")]
     Writable {
         /// The permission bits.
@@ -44,7 +45,7 @@ pub enum Untrusted {
     },
 }
 
-/// Opens a regular file that this process's effective uid owns and nobody else can write.
+/// Opens a regular file that this process's effective uid owns and no other can write.
 pub(crate) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, Untrusted> {
     open_of(path, options, false)
 }
@@ -55,7 +56,7 @@ pub(crate) fn open_own_or_roots(path: &Path, options: &mut OpenOptions) -> Resul
 }
 
 fn open_of(path: &Path, options: &mut OpenOptions, or_roots: bool) -> Result<File, Untrusted> {
-    // Without O_NONBLOCK a FIFO in the file's place would stop us for ever.
+    // Without O_NONBLOCK a FIFO in the file's place would block for ever.
     let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
     let file = match options.mode(0o600).custom_flags(flags.bits()).open(path) {
         Ok(file) => file,
@@ -81,7 +82,7 @@ pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> 
     let write = || {
         let mut options = OpenOptions::new();
         let mut file = options.write(true).create_new(true).mode(mode).open(&new)?;
-        // Whatever the process's mask takes away.
+        // Sets the mode regardless of the umask.
         file.set_permissions(Permissions::from_mode(mode))?;
         file.write_all(content)?;
         file.sync_all()?;
@@ -93,7 +94,7 @@ pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> 
         File::open(directory.unwrap_or_else(|| Path::new(".")))?.sync_all()
     };
     write().inspect_err(|_| {
-        // There is none where it could not be made, or has its place already.
+        // Fails harmlessly where the file was not created, or is renamed already.
         drop(fs::remove_file(&new));
     })
 }
@@ -102,7 +103,7 @@ pub(crate) fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> 
 pub(crate) fn directory(path: &Path) -> Result<(), Untrusted> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     let found = match made {
-        // It says so, too, of a directory that it could not look at.
+        // The error also comes for a directory that could not be examined.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fs::metadata(path)?,
         Err(error) => return Err(error.into()),
         Ok(()) => fs::metadata(path)?,
@@ -115,7 +116,7 @@ pub(crate) fn directory(path: &Path) -> Result<(), Untrusted> {
     check(&found, false)
 }
 
-/// Checks that only this process's effective user and root can change what this is about.
+/// Checks that only this process's effective user and root can change a file.
 pub(crate) fn check_own_or_roots(metadata: &Metadata) -> Result<(), Untrusted> {
     check(metadata, true)
 }

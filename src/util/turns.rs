@@ -1,4 +1,4 @@
-//! Runs work of many uids, a few pieces at a time, each uid in turn. Whoever has many pieces waiting holds up nobody else.
+//! Limits concurrent work, in total and of each uid. A uid with much work does not delay others.
 
 use std::{
     collections::HashMap,
@@ -12,16 +12,17 @@ use tokio::{
     time::timeout,
 };
 
-/// Work in progress by uid.
+/// A limiter of concurrent work.
 #[derive(Debug)]
 pub(crate) struct Turns {
     all: Arc<Semaphore>,
     of_each: usize,
-    /// Each uid's own, as long as somebody waits for one or has it.
+    /// Each uid's semaphore, while a turn of it is held or waited for.
     uids: Mutex<HashMap<u32, Weak<Semaphore>>>,
 }
 
-/// A turn, held while the work lasts. It does not end with whoever waits for it, or those that go away would make room for more.
+/// A turn, held while the work lasts. It must not end when the caller stops waiting, or cancelled calls would make room
+/// for more work.
 #[derive(Debug)]
 pub(crate) struct Turn {
     all: Option<OwnedSemaphorePermit>,
@@ -29,8 +30,8 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// Allows so many pieces at the same time, and so many of each uid. The latter are fewer, so that there is a turn for another,
-    /// unless there is but one.
+    /// Allows `all` pieces at the same time, `of_each` of them of one uid. `of_each` should be less than `all`, so that
+    /// a turn is left for another uid.
     pub(crate) fn new(all: usize, of_each: usize) -> Self {
         Self {
             all: Arc::new(Semaphore::new(all)),
@@ -39,7 +40,7 @@ impl Turns {
         }
     }
 
-    /// Waits for a turn of a uid's. Who drops this waits no more.
+    /// Waits for a turn of a uid. Dropping the future ends the wait.
     pub(crate) async fn turn(&self, uid: u32) -> Turn {
         let own = {
             let mut uids = self.uids.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,8 +52,8 @@ impl Turns {
                 own
             })
         };
-        // Its own first: in the queue for all there are then a few of each uid. Neither is ever closed: an error would mean no
-        // more than work without a bound.
+        // The uid's own semaphore first, so that the queue for `all` has only a few of each uid. Neither semaphore is
+        // ever closed; an error would only mean unlimited work.
         let own = own.acquire_owned().await.ok();
         let all = Arc::clone(&self.all).acquire_owned().await.ok();
         Turn { all, own }
@@ -60,8 +61,8 @@ impl Turns {
 }
 
 impl Turn {
-    /// Does work of this turn. Work that takes longer than `patience` ends the turn and goes on without: what hangs, or has to
-    /// wait, holds up nobody else.
+    /// Runs work of this turn. Work that takes longer than `patience` gives up the turn and goes on, so that it does
+    /// not delay others.
     pub(crate) async fn spend<T>(
         &mut self,
         patience: Duration,

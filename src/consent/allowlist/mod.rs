@@ -1,8 +1,9 @@
-//! Keeps what the operator consented to: one JSON file, in a form that a runtime has for its own.
+//! The allowlist: the operator's consents in one JSON file.
 //!
-//! The file is an array of entries. A runtime's entry has `command`, `approved_at` and `script_mtime`; those written
-//! here add the digests and the profile that the consent is bound to, the profile by its name and its digest. Keys that are not known here are kept as they are,
-//! since runtimes and later versions may add their own: none of them can make an entry count for more.
+//! The file is an array of entries, in a format that a runtime also uses for its own. A runtime's entry has `command`,
+//! `approved_at` and `script_mtime`; entries written here add the digests and the profile that the consent is bound to,
+//! the profile by name and digest. Unknown keys are preserved, since runtimes and later versions may add their own:
+//! none of them can make an entry allow more.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -45,8 +46,8 @@ impl Allowlist {
     ///
     /// # Errors
     ///
-    /// Fails if somebody else could write the file, or if it is not a list of entries. (A runtime may take a broken file for an
-    /// empty one; here the operator gets to know.)
+    /// Fails if the file cannot be read, another user could write it, or it is not a list of entries. Why not an empty
+    /// list for a malformed file, as a runtime may read it: the operator would not notice.
     pub(crate) fn load(path: &Path) -> Result<Self, AllowlistError> {
         let mut file = match trusted_file::open(path, OpenOptions::new().read(true)) {
             Ok(file) => file,
@@ -71,14 +72,16 @@ impl Allowlist {
         Ok(Self { entries })
     }
 
-    /// Adds an entry to the file and returns the list as it is now.
+    /// Adds an entry to the file and returns the new list.
     ///
-    /// It replaces entries for the same command under the same profile and in the same directory, unless its words named other files
-    /// from where it started then, and runtimes' entries for it, which know neither. Other writers are waited for; the file is whole at every moment, and on disk when this returns.
+    /// Replaces entries for the same command with the same profile and directory, unless relative paths in the command
+    /// named other files then, and a runtime's own entries for the command. Blocks while another writer holds the lock.
+    /// The file is replaced atomically, and on disk when this returns.
     ///
     /// # Errors
     ///
-    /// As [`Allowlist::load`], and if the file cannot be written; it is then as it was.
+    /// As [`Allowlist::load`], and if the file cannot be locked or written. The file is then unchanged, unless only the
+    /// sync of its directory failed.
     pub(crate) fn record(path: &Path, entry: Entry) -> Result<Self, AllowlistError> {
         let (_held, mut list) = Self::load_to_change(path)?;
         list.put(entry);
@@ -128,24 +131,24 @@ impl Allowlist {
     }
 
     /// Looks a command up.
-    pub(crate) fn check(&self, asked: &Lookup<'_>) -> Check {
+    pub(crate) fn check(&self, lookup: &Lookup<'_>) -> Check {
         self.entries
             .iter()
-            .filter(|entry| !entry.is_unbound() && entry.command == asked.command)
+            .filter(|entry| !entry.is_unbound() && entry.command == lookup.command)
             .filter(|entry| {
                 entry
                     .profile
                     .as_deref()
-                    .map_or(!asked.is_grant, |name| name == asked.profile)
+                    .map_or(!lookup.is_grant, |name| name == lookup.profile)
             })
-            .filter(|entry| entry.is_for(asked.working_dir, asked.workspace))
-            .map(|entry| entry.check(asked))
+            .filter(|entry| entry.is_for(lookup.working_dir, lookup.workspace))
+            .map(|entry| entry.check(lookup))
             // There may be several entries for a command, for different directories: one that fits is enough.
             .reduce(|first, next| if next == Check::Hit { next } else { first })
             .unwrap_or(Check::Missing)
     }
 
-    /// Returns the arguments that consents for a command under a profile call data.
+    /// Returns the arguments that valid consents for a command and profile mark as data.
     pub(crate) fn data(&self, command: &str, profile: &str, now: Timestamp) -> Vec<OsString> {
         let entries = self.entries.iter().filter(|entry| {
             !entry.is_unbound()
@@ -158,13 +161,13 @@ impl Allowlist {
             .collect()
     }
 
-    /// Returns whether any consent, under whatever profile, binds this command to content.
+    /// Returns whether any consent, under any profile, binds this command to content.
     pub(crate) fn binds(&self, command: &str) -> bool {
         let bound = |entry: &Entry| !entry.is_unbound() && entry.command == command;
         self.entries.iter().any(bound)
     }
 
-    /// Returns whether any consent names this command, whatever its files and profile contain.
+    /// Returns whether any consent names this command, and no other profile. Digests are not compared.
     pub(crate) fn names(&self, command: &str, profile: &str) -> bool {
         self.entries.iter().any(|entry| {
             let of_profile = entry.profile.as_deref();
@@ -172,7 +175,7 @@ impl Allowlist {
         })
     }
 
-    /// Returns the entries that a runtime made for a command, which is spelled as its configuration spells it.
+    /// Returns a runtime's own entries for a command, in the spelling of the runtime's configuration.
     pub(crate) fn unbound<'a>(&'a self, spelled: &'a str) -> impl Iterator<Item = &'a Entry> {
         let entries = self.entries.iter();
         entries.filter(move |entry| entry.is_unbound() && entry.command == spelled)
@@ -204,7 +207,7 @@ impl Allowlist {
         let write = || {
             let mut text = serde_json::to_vec_pretty(&self.entries)?;
             text.push(b'\n');
-            // One that is there was left by a writer that died: nobody else has the lock.
+            // A file of this name is left over from a writer that died, since this process holds the lock.
             match fs::remove_file(&new) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Ok(()) | Err(_) => {}
@@ -229,9 +232,9 @@ impl Allowlist {
 pub(crate) struct Lookup<'a> {
     /// The command, as [`command_line`] writes it, its program by absolute path.
     pub command: &'a str,
-    /// What its files contain.
+    /// The digests of its files.
     pub digests: &'a [Digest],
-    /// Whether the consent is to grant the profile, too: one that names none does not.
+    /// Whether the consent must grant the profile too, and therefore name it.
     pub is_grant: bool,
     /// The time.
     pub now: Timestamp,
@@ -239,9 +242,9 @@ pub(crate) struct Lookup<'a> {
     pub profile: &'a str,
     /// SHA-256 of that profile, resolved.
     pub profile_digest: &'a str,
-    /// Where the request has it start.
+    /// The request's working directory.
     pub working_dir: Option<&'a Path>,
-    /// The workspace that it would get.
+    /// The request's workspace.
     pub workspace: Option<&'a Path>,
 }
 
@@ -285,14 +288,14 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Makes a consent that begins now and has no end.
+    /// Creates a consent that begins now and does not expire.
     pub(crate) fn new(
         command: String,
         digests: Vec<Digest>,
         policy: Option<&Policy>,
         approved_by: String,
     ) -> Self {
-        // The script as a runtime sees it: the first word, if it is a file.
+        // Runtimes compare the modification time of the first word, if it is a file.
         let program = digests.iter().find(|digest| digest.role == Role::Program);
         let script_mtime = program.and_then(|digest| {
             let modified = fs::metadata(&digest.path).ok()?.modified().ok()?;
@@ -318,12 +321,12 @@ impl Entry {
         }
     }
 
-    /// Says whether it is bound to no content, as only a runtime's own is.
+    /// Returns whether the entry binds no content, as only a runtime's own entries do.
     pub(crate) const fn is_unbound(&self) -> bool {
         self.digests.is_empty()
     }
 
-    /// Returns whether a word of the same command names a file of that name elsewhere.
+    /// Returns whether an argument has the same file name in both entries, but another directory.
     fn starts_elsewhere(&self, other: &Self) -> bool {
         let named = |entry: &Self| -> Vec<PathBuf> {
             let digests = entry.digests.iter();
@@ -342,16 +345,16 @@ impl Entry {
         let Some(scope) = &self.working_dir_scope else {
             return true;
         };
-        // Both: a hook that starts in it and is given more could do its work there.
+        // Both must be in the scope: a hook that starts inside could still work on a workspace outside.
         let mut places = working_dir.into_iter().chain(workspace).peekable();
         places.peek().is_some() && places.all(|place| place.starts_with(scope))
     }
 
-    fn check(&self, asked: &Lookup<'_>) -> Check {
-        if self.expires_at.is_some_and(|end| end <= asked.now) {
+    fn check(&self, lookup: &Lookup<'_>) -> Check {
+        if self.expires_at.is_some_and(|end| end <= lookup.now) {
             return Check::Expired;
         }
-        match difference(&self.digests, asked.digests) {
+        match difference(&self.digests, lookup.digests) {
             Some(digest) => Check::Changed {
                 path: digest.path.clone(),
                 role: digest.role,
@@ -362,7 +365,7 @@ impl Entry {
                     .map(|old| old.sha256.clone()),
             },
             None if self.profile.is_some()
-                && self.profile_digest.as_deref() != Some(asked.profile_digest) =>
+                && self.profile_digest.as_deref() != Some(lookup.profile_digest) =>
             {
                 Check::OtherProfile {
                     was: self.profile_digest.clone(),
@@ -373,8 +376,8 @@ impl Entry {
     }
 }
 
-/// Returns a file that is in one list and not, with equal content, in the other. One that a consent does not name is as much a
-/// change as one that is missing.
+/// Returns a file whose digest is in only one of the lists. A file that the consent does not name is as much a change
+/// as one that is missing.
 pub(super) fn difference<'a>(old: &'a [Digest], new: &'a [Digest]) -> Option<&'a Digest> {
     let added = new.iter().find(|digest| !old.contains(digest));
     let gone = || old.iter().find(|digest| !new.contains(digest));
@@ -425,44 +428,44 @@ impl Role {
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub(crate) enum Check {
-    /// There is a consent, but this file is not what it was given for.
+    /// A consent exists, but this file differs from the one it was given for.
     Changed {
         /// The file.
         path: String,
-        /// What it is to the command.
+        /// Its role in the command.
         role: Role,
-        /// What it contained when the consent was given, if it was named then.
+        /// Its digest in the consent; `None` if the consent does not name it.
         was: Option<String>,
     },
-    /// There was a consent; its time is over.
+    /// The consent has expired.
     Expired,
-    /// There is a consent for exactly this.
+    /// A consent covers this command, its content and the profile.
     Hit,
-    /// There is none, for this profile at least.
+    /// No consent applies to this command and profile.
     Missing,
-    /// There is one for exactly these files, under the profile of this name as it was then.
+    /// A consent covers these files, but the profile has changed since.
     OtherProfile {
         /// The profile's digest then; `None` in an entry that was made before entries had one.
         was: Option<String>,
     },
 }
 
-/// Reads the list anew only when its file has changed.
+/// A cache of the list, reread when its file has changed.
 #[derive(Debug, Default)]
 pub(crate) struct AllowlistReader {
     seen: Mutex<Option<(Stamp, Arc<Allowlist>)>>,
 }
 
 impl AllowlistReader {
-    /// Returns the list as the file has it now.
+    /// Returns the list as currently stored in the file.
     ///
     /// # Errors
     ///
     /// As [`Allowlist::load`].
     pub(crate) fn load(&self, path: &Path) -> Result<Arc<Allowlist>, AllowlistError> {
-        // Where there is no file, `load` says what that means.
+        // `Allowlist::load` handles a missing file.
         let found = fs::symlink_metadata(path).ok();
-        // Taken before the list is read: a change in between makes the next stamp another one.
+        // Taken before the list is read, so that a change in between shows in the next stamp.
         let stamp = found
             .filter(|metadata| settled(metadata, SystemTime::now()))
             .map(|metadata| Stamp::of(&metadata));
@@ -478,35 +481,35 @@ impl AllowlistReader {
     }
 }
 
-/// Reading or changing the allowlist failed.
+/// Error of reading or changing the allowlist.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AllowlistError {
-    /// It is not a list of entries.
+    /// The file is not a list of entries.
     #[error("the allowlist `{path}` is not a list of entries; mend it or move it away")]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Where and why.
+        /// The parse error.
         #[source]
         source: serde_json::Error,
     },
-    /// It cannot be opened, or somebody else could write it.
+    /// The file cannot be opened, or another user could write it.
     #[error("cannot use `{path}` for the allowlist")]
     Untrusted {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Untrusted,
     },
     /// Reading, writing or locking failed.
     #[error("cannot {doing} the allowlist `{path}`")]
     Unusable {
-        /// What was attempted.
+        /// The attempted operation.
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -532,8 +535,8 @@ pub(crate) fn command_line(argv: &[OsString]) -> Option<String> {
     Some(words?.join(" "))
 }
 
-/// Quotes a command as [`command_line`] does, printable in one line and typeable as it stands. Characters that are not seen become
-/// escapes in `$'…'`, which shells read back.
+/// Makes a command quoted by [`command_line`] printable on one line. Invisible characters become escapes in `$'…'`,
+/// which shells read back.
 #[must_use]
 pub(crate) fn typed(command: &str) -> String {
     let mut out = String::with_capacity(command.len());
@@ -557,7 +560,7 @@ pub(crate) fn typed(command: &str) -> String {
     out
 }
 
-/// Quotes a word with escapes.
+/// Quotes a word as `$'…'`, with escapes.
 fn escaped(word: &str) -> String {
     let mut out = String::from("$'");
     for c in word.chars() {

@@ -1,6 +1,6 @@
 //! SHA-256 digests of files, cached for files that cannot have changed.
 //!
-//! It reads the file it is handed and never opens one: the file that is hashed is the file the caller holds.
+//! Files are passed in open and never opened here, so that the hashed file is the one that the caller holds.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,14 +18,16 @@ use sha2::{Digest, Sha256};
 
 use crate::sys::stores_change_times;
 
-/// The largest file that is hashed, 512 MiB. A sparse file of a terabyte would otherwise cost its owner nothing and us hours.
+/// The largest file that is hashed, 512 MiB. A sparse file of a terabyte would otherwise cost its owner nothing and the
+/// daemon hours.
 pub(crate) const MAX_FILE_BYTES: u64 = 512 << 20;
 
 /// Hashes a regular file from its first byte, whatever its offset. Returns lower-case hex.
 ///
 /// # Errors
 ///
-/// Fails if the file is no regular file, is larger than `MAX_FILE_BYTES`, or was changed while it was read.
+/// Fails if the file cannot be read, is no regular file, is larger than `MAX_FILE_BYTES`, or was changed while it was
+/// read.
 pub fn hash_file(file: &File) -> Result<String, HashError> {
     hash_unless(file, &AtomicBool::new(false))
 }
@@ -43,7 +45,7 @@ fn hash_unless(file: &File, stop: &AtomicBool) -> Result<String, HashError> {
     let mut hasher = Sha256::new();
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut offset = 0;
-    // The end is read as well: a file that grows all the time ends here nevertheless.
+    // Reads past the size once at most, so that a growing file does not keep this loop running.
     while offset <= size {
         if stop.load(Ordering::Relaxed) {
             return Err(HashError::Abandoned);
@@ -64,22 +66,22 @@ fn hash_unless(file: &File, stop: &AtomicBool) -> Result<String, HashError> {
     Ok(format!("{:x}", hasher.finalize()))
 }
 
-/// Hashing a file failed.
+/// Error of hashing a file.
 #[derive(Debug, thiserror::Error)]
 pub enum HashError {
-    /// Nobody waits for it any more.
+    /// The caller no longer waits for the digest.
     #[error("the deadline passed while the file was read")]
     Abandoned,
-    /// It was changed meanwhile.
+    /// The file was changed while it was read.
     #[error("the file was changed while it was read; try again")]
     Changed,
     /// Reading failed.
     #[error("the file cannot be read")]
     Io(#[from] io::Error),
-    /// It is a directory, a device or the like.
+    /// The file is a directory, a device or the like.
     #[error("it is not a regular file")]
     Irregular,
-    /// It is too large.
+    /// The file is too large.
     #[error("a file of {bytes} bytes is too large; {MAX_FILE_BYTES} is the most")]
     TooLarge {
         /// Its size.
@@ -87,15 +89,15 @@ pub enum HashError {
     },
 }
 
-/// Remembers the digests of files that cannot have changed unnoticed.
+/// A cache of the digests of files that cannot have changed unnoticed.
 ///
-/// A digest is remembered only for a file that
+/// A digest is cached only for a file that
 ///
-/// - *root alone can write*, or *that is leased*, when it is hashed and whenever its digest is asked for, *on a file system
-///   whose times tell of every store.* A store through a shared mapping leaves the times alone on tmpfs, and elsewhere where
-///   the page was written through that mapping before. There is no lease while anybody has the file open or mapped for
-///   writing; so who writes to it between two leases opens it anew, and both a write and the first store to a page of a new
-///   mapping set the change time, which nobody but a clock can set to what it was.
+/// - *only root can write*, or *that is leased* when it is hashed and at every lookup, *on a file system where every
+///   store changes the times.* A store through a shared mapping leaves the times unchanged on tmpfs, and elsewhere
+///   where the page was written through that mapping before. There is no lease while any process has the file open or
+///   mapped for writing; so a writer between two leases opens it anew, and both a write and the first store to a page
+///   of a new mapping set the change time, which can be set back only by setting the clock.
 /// - *was last changed more than two seconds ago.* The kernel takes times from a clock that ticks every few
 ///   milliseconds (two seconds on the coarsest file systems): a change within the tick in which it was read leaves
 ///   the times equal.
@@ -107,7 +109,7 @@ pub(crate) struct DigestCache {
 }
 
 impl DigestCache {
-    /// Returns the digest of a file, as [`hash_file`] does. `leased` says whether a lease keeps writers out.
+    /// Returns the digest of a file, as [`hash_file`] does. With `leased`, a lease keeps writers out.
     ///
     /// # Errors
     ///
@@ -127,16 +129,16 @@ impl DigestCache {
             return Ok(digest.clone());
         }
         let digest = hash_unless(file, stop)?;
-        // What was hashed must be what the stamp was taken of.
+        // The hashed content must be that of the stamp.
         if Stamp::of(&file.metadata()?) == stamp {
             self.known().insert(stamp, digest.clone());
         }
         Ok(digest)
     }
 
-    /// Returns how many bytes have to be read for a file's digest; none if cached.
+    /// Returns how many bytes have to be read for a file's digest; 0 if cached.
     pub(crate) fn unknown_bytes(&self, file: &File, leased: bool) -> u64 {
-        // One that cannot be examined is not read either.
+        // A file that cannot be examined is not read either.
         let Ok(metadata) = file.metadata() else {
             return 0;
         };
@@ -153,7 +155,7 @@ impl DigestCache {
 #[derive(Debug, Default)]
 struct KnownDigests {
     digests: HashMap<Stamp, String>,
-    /// The stamps in the order in which they came, to forget the oldest.
+    /// The stamps in order of insertion, to evict the oldest.
     order: VecDeque<Stamp>,
 }
 
@@ -171,7 +173,7 @@ impl KnownDigests {
     }
 }
 
-/// What distinguishes two states of a file, and two files.
+/// The metadata that distinguish files, and two states of a file.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Stamp {
     changed: (i64, i64),

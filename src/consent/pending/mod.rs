@@ -1,4 +1,4 @@
-//! Questions to operators: which are open, who listens, and what was answered.
+//! Open questions to operators, their listeners and the answers.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,8 @@ use crate::{model::Peer, policy::Policy};
 /// The most questions that may be open at once.
 const MAX_OPEN: usize = 256;
 
-/// The most news queued for a slow listener before it is dropped. It is enough for all open questions, and how each was settled.
+/// The most news queued for a slow listener before it is dropped. It is enough for all open questions and their
+/// settlements.
 const MAX_NEWS: usize = 2 * MAX_OPEN;
 
 /// A question for an operator.
@@ -32,7 +33,7 @@ pub(crate) struct Question {
     pub peer: Peer,
     /// The caller's id of the request.
     pub request_id: String,
-    /// What it is about.
+    /// The subject.
     pub subject: Subject,
     /// Why consent is needed.
     pub why: String,
@@ -47,7 +48,7 @@ pub(crate) enum Subject {
     Command {
         /// The command, as the allowlist spells it.
         command: String,
-        /// What changed in a file since its last approval, as a unified diff; or empty.
+        /// The unified diff of a file or profile against its approved content; may be empty.
         diff: String,
         /// The content it would be bound to.
         digests: Vec<Digest>,
@@ -56,7 +57,7 @@ pub(crate) enum Subject {
     },
     /// Whether a tool may be called.
     Tool {
-        /// What it would be called with, as JSON.
+        /// The input of the call, as JSON.
         input: String,
         /// Its name.
         name: String,
@@ -83,7 +84,7 @@ impl Subject {
 /// A question that is open.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenQuestion {
-    /// When silence becomes a no.
+    /// When the question expires, which counts as a no.
     pub expires_at: Timestamp,
     /// Its id.
     pub id: String,
@@ -102,10 +103,10 @@ pub(crate) enum OperatorAnswer {
     Once,
 }
 
-/// An answer, and whose it is.
+/// An answer and its author.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Decided {
-    /// Who answered.
+    /// The peer that answered.
     pub by: Peer,
     /// The answer.
     pub decision: OperatorAnswer,
@@ -114,29 +115,29 @@ pub(crate) struct Decided {
 /// News for listeners.
 #[derive(Clone, Debug)]
 pub(crate) enum News {
-    /// There is a new question.
+    /// A new question.
     Asked(Arc<OpenQuestion>),
     /// A question is over.
     Settled {
-        /// The answer; no where nobody gave one.
+        /// The answer; [`OperatorAnswer::No`] where there was none.
         decision: OperatorAnswer,
-        /// Whether nobody answered in time.
+        /// Whether the question expired without an answer.
         expired: bool,
         /// The question's id.
         id: String,
     },
 }
 
-/// Why a question is not opened.
+/// Reason why a question is not opened.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum NotAsked {
-    /// Nobody listens.
+    /// No operator listens to the request.
     NobodyListens,
-    /// Too many are open.
+    /// Too many questions are open.
     TooMany,
 }
 
-/// The questions that are open and those who listen.
+/// The open questions and their listeners.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pending(Arc<Mutex<PendingState>>);
 
@@ -162,10 +163,10 @@ struct OpenEntry {
 }
 
 impl PendingState {
-    /// Sends news to the listeners concerned. One that is too slow is dropped, and learns that by the end of its news.
-    fn tell(&mut self, request_id: &str, news: &News) {
+    /// Sends news to the listeners concerned. A listener that is too slow is dropped, which ends its news.
+    fn notify(&mut self, request_id: &str, news: &News) {
         self.listeners.retain(|_, listener| {
-            !listener.hears(request_id) || listener.news.try_send(news.clone()).is_ok()
+            !listener.covers(request_id) || listener.news.try_send(news.clone()).is_ok()
         });
     }
 
@@ -183,18 +184,18 @@ impl PendingState {
             expired,
             id: id.to_owned(),
         };
-        self.tell(&open.asked.question.request_id, &news);
+        self.notify(&open.asked.question.request_id, &news);
         Some(open)
     }
 }
 
 impl QuestionListener {
-    fn hears(&self, request_id: &str) -> bool {
+    fn covers(&self, request_id: &str) -> bool {
         is_about(&self.request_id, request_id)
     }
 }
 
-/// Returns whether a request is the wanted one; none named = every one.
+/// Returns whether a request is the wanted one; every request is if `wanted` is empty.
 fn is_about(wanted: &str, request_id: &str) -> bool {
     wanted.is_empty() || wanted == request_id
 }
@@ -207,17 +208,18 @@ impl Pending {
     /// Returns whether a listener would get a question about a request.
     pub(crate) fn is_listened_to(&self, request_id: &str) -> bool {
         let state = self.state();
-        state.listeners.values().any(|l| l.hears(request_id))
+        state.listeners.values().any(|l| l.covers(request_id))
     }
 
-    /// Returns what is open, about one request only if it is named.
+    /// Returns the open questions; those of one request unless `request_id` is empty.
     pub(crate) fn open(&self, request_id: &str) -> Vec<Arc<OpenQuestion>> {
         self.state().open_about(request_id)
     }
 
-    /// Subscribes to questions from now on, about one request only if it is named. Returns those that are open already, too.
+    /// Subscribes to questions; those of one request unless `request_id` is empty. Also returns those that are open
+    /// already.
     pub(crate) fn listen(&self, request_id: &str) -> (Listening, Vec<Arc<OpenQuestion>>) {
-        let (news, heard) = mpsc::channel(MAX_NEWS);
+        let (news, receiver) = mpsc::channel(MAX_NEWS);
         let mut state = self.state();
         let id = state.next_listener;
         state.next_listener += 1;
@@ -230,8 +232,8 @@ impl Pending {
             state.listeners.insert(id, listener);
         }
         let listening = Listening {
-            heard,
             id,
+            news: receiver,
             pending: self.clone(),
         };
         (listening, open)
@@ -241,7 +243,7 @@ impl Pending {
     ///
     /// # Errors
     ///
-    /// Says why nobody is asked.
+    /// Fails if no operator listens, or too many questions are open.
     pub(crate) fn ask(
         &self,
         question: Question,
@@ -249,10 +251,10 @@ impl Pending {
     ) -> Result<WaitingQuestion, NotAsked> {
         let mut state = self.state();
         let request_id = question.request_id.clone();
-        if !state.listeners.values().any(|l| l.hears(&request_id)) {
+        if !state.listeners.values().any(|l| l.covers(&request_id)) {
             return Err(NotAsked::NobodyListens);
         }
-        // Each uid leaves as many places as it takes, so that nobody keeps the operator from being asked about others.
+        // Each uid leaves as many places free as it takes, so that no caller can crowd out the others.
         let uid = question.peer.uid;
         let open = state.open.values().map(|open| open.asked.question.peer.uid);
         let own = open.filter(|it| *it == uid).count();
@@ -271,7 +273,7 @@ impl Pending {
             asked: Arc::clone(&asked),
         };
         state.open.insert(asked.id.clone(), open);
-        state.tell(&request_id, &News::Asked(Arc::clone(&asked)));
+        state.notify(&request_id, &News::Asked(Arc::clone(&asked)));
         drop(state);
         Ok(WaitingQuestion {
             answered: Some(answered),
@@ -281,7 +283,8 @@ impl Pending {
         })
     }
 
-    /// Answers a question; the first answer counts. An answer for good settles every open question that is the same.
+    /// Answers a question, and returns whether this answer counts. [`OperatorAnswer::Always`] also settles every open
+    /// question with the same subject.
     pub(crate) fn decide(&self, id: &str, decided: Decided) -> bool {
         let mut state = self.state();
         let Some(asked) = state.open.get(id).map(|open| Arc::clone(&open.asked)) else {
@@ -297,14 +300,14 @@ impl Pending {
         let mut counted = false;
         for settled in settled {
             let open = state.settle(&settled, decided.decision, false);
-            // Who asked may just have given up.
+            // The waiting request may just have been cancelled.
             let delivered = open.is_some_and(|open| open.answer.send(decided).is_ok());
             counted = counted || (settled == id && delivered);
         }
         counted
     }
 
-    /// Ends all that is open with a no, and all listening.
+    /// Settles every open question with a no, and ends every subscription.
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.closed = true;
@@ -316,18 +319,18 @@ impl Pending {
     }
 }
 
-/// One who listens; lets go when dropped.
+/// A subscription to news, which ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Listening {
-    heard: mpsc::Receiver<News>,
     id: u64,
+    news: mpsc::Receiver<News>,
     pending: Pending,
 }
 
 impl Listening {
     /// Waits for news. Returns `None` at shutdown, or when dropped for being too slow.
     pub(crate) async fn next(&mut self) -> Option<News> {
-        self.heard.recv().await
+        self.news.recv().await
     }
 
     /// Returns whether the news ended because of shutdown.
@@ -342,7 +345,7 @@ impl Drop for Listening {
     }
 }
 
-/// One who waits for an answer; the question is over when it is dropped.
+/// The waiting side of an open question; dropping it settles the question.
 #[derive(Debug)]
 pub(crate) struct WaitingQuestion {
     answered: Option<oneshot::Receiver<Decided>>,
@@ -352,7 +355,7 @@ pub(crate) struct WaitingQuestion {
 }
 
 impl WaitingQuestion {
-    /// Waits for the answer; `None` where none came in time, or the asker has gone.
+    /// Waits for the answer; `None` where none came in time, or `gone` was cancelled.
     pub(crate) async fn answer(mut self, gone: &CancellationToken) -> Option<Decided> {
         let answered = self.answered.take()?;
         tokio::select! {

@@ -9,7 +9,7 @@ const NAMED: usize = 100;
 /// The maximum number of entries that are read.
 const SEEN: usize = 10_000;
 
-/// Names the first of its visible entries in their order. Nothing in a name can look like another line.
+/// Lists the directory's first visible entries in order. Names are made plain, so that none can look like another line.
 pub(super) fn findings(place: &Place) -> Findings {
     let (mut entries, more) = match place.list(SEEN) {
         Ok(listed) => listed,

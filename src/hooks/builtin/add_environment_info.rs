@@ -1,13 +1,13 @@
 //! `add_environment_info`: adds the working directory and system at the start of a session.
 //!
-//! The runtime connects over a socket of this machine, so its system and processor are the daemon's own. Its shell is
-//! left out: its runtime's newest code names that too, and it is not known here.
+//! The runtime connects over a socket of this machine, so its system and processor are the daemon's own. The user's
+//! shell, which the runtime's newest code names too, is left out: the daemon does not know it.
 
 use super::findings::Place;
 use crate::contract::{Findings, plain};
 
-/// Returns working directory, repository and system as context. A repository that begins above the workspace is none
-/// here.
+/// Returns working directory, repository and system as context. A repository whose root is above the workspace does not
+/// count.
 pub(super) fn findings(place: &Place) -> Findings {
     let path = plain(&place.path().to_string_lossy(), &[]);
     let repository = if place.is_below(".git") { "Yes" } else { "No" };
@@ -16,7 +16,7 @@ pub(super) fn findings(place: &Place) -> Findings {
         "macos" => "MacOS",
         other => other,
     };
-    // As Go calls them, and the runtime the first.
+    // Go's name, except `x64`, which is the runtime's own.
     let processor = match std::env::consts::ARCH {
         "x86_64" => "x64",
         "aarch64" => "arm64",

@@ -8,8 +8,8 @@ use crate::contract::{Findings, plain};
 /// The longest file that is read, bytes.
 const BYTES: usize = 64 * 1024;
 
-/// Returns each file's content, the nearest in the working directory or above it. One that is there and not read is a
-/// warning: its entry relies on it.
+/// Returns the content of each file, the nearest in the working directory or above it. A file that exists and cannot be
+/// read is a warning: the entry relies on it.
 pub(super) fn findings(names: &[String], place: &Place) -> Findings {
     let mut findings = Findings::default();
     let mut texts = Vec::new();

@@ -1,7 +1,7 @@
 //! `add_user_info`: adds the user's and host's name at the start of a session.
 //!
-//! The runtime connects over a socket of this machine, whose kernel reports the user. One that runs in a container has
-//! another name for itself there.
+//! The runtime connects over a socket of this machine, whose kernel reports the user. A runtime in a container may have
+//! another user name there.
 
 use nix::unistd::{Uid, User, gethostname};
 

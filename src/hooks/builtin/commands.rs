@@ -17,7 +17,7 @@ pub(super) enum Class {
     Unknown,
 }
 
-/// Something that destroys.
+/// A destructive operation and the words that identify it.
 ///
 /// The first of `words` is the program, the others stand behind it in this order with anything between. Those that start
 /// with `-` are options and stand anywhere behind it, letters also among others (`-rf` has `-r`). A word that ends in `*` is
@@ -67,7 +67,7 @@ impl Operation {
         let Some(program) = wanted.next() else {
             return false;
         };
-        // What stands behind a later occurrence stands behind the first one, too.
+        // Words after a later occurrence also come after the first one.
         let Some(at) = words.iter().position(|word| is_program(program, word)) else {
             return false;
         };
@@ -110,7 +110,7 @@ const fn medium(words: &'static str, category: &'static str) -> Operation {
 /// The maximum length of a command that is classified, bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// A file that is emptied by the shell itself.
+/// A redirection by which the shell itself empties a file.
 static REDIRECTION: Operation = medium("> <file>", "fs-overwrite");
 
 static OPERATIONS: [Operation; 105] = [
@@ -296,7 +296,8 @@ const SAFE: [(&str, &[&str]); 65] = [
     ("whoami", &[]),
 ];
 
-/// Classifies a command. Of several operations the worst counts, of equals the first. One that is too long is unknown.
+/// Classifies a command. Of several operations the worst counts, of equals the first. A command that is too long is
+/// unknown.
 pub(super) fn class(command: &str) -> Class {
     if command.len() > LONGEST {
         return Class::Unknown;
@@ -350,8 +351,8 @@ fn is_safe(command: &str) -> bool {
     })
 }
 
-/// Returns whether options begin as one of these. Programs take the beginning of a long option for it, and quotes that
-/// hide one from this are no plain argument.
+/// Returns whether an option begins with one of these. Programs accept abbreviated long options, and a quoted word
+/// counts as one because quotes can hide an option.
 fn has_option(mut words: SplitWhitespace<'_>, beginnings: &[&str]) -> bool {
     words.any(|word| {
         let hides = !beginnings.is_empty() && word.contains(['\'', '"']);
@@ -359,7 +360,7 @@ fn has_option(mut words: SplitWhitespace<'_>, beginnings: &[&str]) -> bool {
     })
 }
 
-/// Returns whether a word is the program, by whatever path.
+/// Returns whether a word is the program, in any directory.
 fn is_program(wanted: &str, word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
     is_word(wanted, name)

@@ -1,5 +1,5 @@
-//! hookjail as a built-in hook: looks at the directory in which it was started. It is confined like every hook; what it may not read
-//! it does not see.
+//! hookjail as a built-in hook: reports on the directory in which it was started. It is confined like every hook, so it
+//! finds only files that its profile lets it read.
 
 use std::{
     env,
@@ -36,7 +36,7 @@ pub(super) struct Named {
 /// Content of a file, if it was read.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Content {
-    /// There is no such file.
+    /// The file does not exist.
     Absent,
     /// Not read, for this reason.
     Refused(String),
@@ -44,11 +44,12 @@ pub(super) enum Content {
     Text(String),
 }
 
-/// Does what a built-in hook does, by its name and arguments, in the current directory.
+/// Runs a built-in hook, by name and arguments, in the current directory.
 ///
 /// # Errors
 ///
-/// There is none of that name that hookjail itself is, its arguments are others, or the current directory is unknown.
+/// Fails if no built-in hook of this name looks at a workspace, its arguments are invalid, or the current directory is
+/// unknown.
 pub(crate) fn findings(name: &str, args: &[String]) -> Result<Findings, InvalidField> {
     let look = Look::parse(name, args).unwrap_or_else(|| {
         let problem = format!("`{name}` is none that looks at a workspace");
@@ -81,7 +82,7 @@ impl Place {
         above.take_while(|path| path.starts_with(&self.workspace))
     }
 
-    /// Lists at most this many entries without a leading dot, and whether more exist.
+    /// Lists the visible entries among the first `most`, and whether more entries exist.
     ///
     /// # Errors
     ///
@@ -89,7 +90,7 @@ impl Place {
     pub(super) fn list(&self, most: usize) -> io::Result<(Vec<Named>, bool)> {
         let mut all = Vec::new();
         for (seen, entry) in fs::read_dir(&self.directory)?.enumerate() {
-            // Hidden ones too take their time.
+            // Hidden entries count too, since reading them takes as long.
             if seen == most {
                 return Ok((all, true));
             }
@@ -103,7 +104,7 @@ impl Place {
         Ok((all, false))
     }
 
-    /// Returns whether the directory or one above it has an entry of this name, up to the workspace.
+    /// Returns whether a directory, from this one up to the workspace, has this entry.
     pub(super) fn is_below(&self, name: &str) -> bool {
         let mut upwards = self.upwards();
         upwards
@@ -111,7 +112,7 @@ impl Place {
     }
 }
 
-/// Reads a file of at most so many bytes. What is no UTF-8 in it is replaced.
+/// Reads a file of at most `most` bytes. Invalid UTF-8 is replaced.
 pub(super) fn read(path: &Path, most: usize) -> Content {
     match bytes(path, most) {
         Ok(Some(bytes)) => Content::Text(String::from_utf8_lossy(&bytes).into_owned()),
@@ -132,7 +133,7 @@ fn bytes(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
     if !metadata.is_file() {
         return refused("it is no regular file".to_owned());
     }
-    // What took the file's place since then must not hold us up.
+    // A FIFO that replaced the file since then must not block.
     let flags = nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY;
     let file = OpenOptions::new()
         .read(true)

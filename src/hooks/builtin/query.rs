@@ -1,7 +1,7 @@
-//! The built-in hooks that are commands in the pipeline: git, and hookjail itself where one looks at the workspace.
+//! Built-in hooks that run as commands in the pipeline: git, and hookjail itself.
 //!
-//! A workspace is not to be trusted with the programs that its configuration starts: the profile allows no process
-//! beside the command.
+//! The programs that a workspace's git configuration starts are not trusted: the profile allows no process beside the
+//! command.
 
 use std::{
     collections::BTreeMap,
@@ -24,8 +24,8 @@ pub(crate) const PROFILE: &str = "strict";
 pub(super) const WORKSPACE: &str = "HOOK_WORKSPACE";
 
 impl Query {
-    /// Sets a request's command and its start directory, the entry's or the runtime's. A returned verdict is the whole answer,
-    /// where the command need not run.
+    /// Sets a request's environment and its start directory, the entry's or the runtime's. A returned verdict is the
+    /// whole answer; the command then does not run.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl Query {
         Ok(None)
     }
 
-    /// Returns the words to start it by: of hookjail itself, with the path of this program.
+    /// Returns the command's words; for hookjail itself, with the path of this program.
     pub(crate) fn command(&self) -> Vec<OsString> {
         let mut words: Vec<_> = self.argv().into_iter().map(OsString::from).collect();
         if matches!(self, Self::Look(_))
@@ -73,8 +73,8 @@ impl Query {
     }
 }
 
-/// Returns a hook's start directory: the entry's, else the event's, else the workspace. `None` where it does not lie in the
-/// workspace, compared as text; the gate has the last word.
+/// Returns a hook's start directory: the entry's, else the event's, else the workspace. `None` where it does not lie in
+/// the workspace, compared as text; admission checks the resolved path.
 fn directory(event: &Members<'_>, own: Option<&Path>, workspace: &Path) -> Option<PathBuf> {
     let directory = match own {
         Some(own) => own.to_owned(),

@@ -14,7 +14,7 @@ const OPAQUE: [&str; 5] = [
     "url",
 ];
 
-/// Redacts secrets at this point; does nothing where there is none.
+/// Redacts the secrets in an event, by its point.
 pub(super) fn verdict(point: &str, event: &Members<'_>) -> Verdict {
     match point {
         "before_llm_call" => messages(event),

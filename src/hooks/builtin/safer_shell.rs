@@ -6,8 +6,8 @@ use crate::contract::{Decision, Json, Members, Verdict, text};
 /// The tool that runs shell commands.
 const TOOL: &str = "shell";
 
-/// Asks about a destructive, unknown or unreadable command. For one that only reads, and for other tools, it decides
-/// nothing.
+/// Asks about a destructive, unknown or unreadable command. Decides nothing for a command that only reads, and for
+/// other tools.
 pub(super) fn verdict(event: &Members<'_>) -> Verdict {
     let tool = event.last("tool_name").and_then(text);
     if tool.is_some_and(|tool| tool != TOOL) {

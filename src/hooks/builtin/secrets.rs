@@ -1,7 +1,7 @@
 //! Patterns of secrets, and their redaction in texts.
 //!
-//! Every pattern is independent: none depends on the text before or after it but those that name their context. So a
-//! text in which secrets have been replaced holds no new ones, and doing it again changes nothing.
+//! Apart from those that name their context, no pattern depends on the text around a match. So redaction makes no new
+//! matches, and is idempotent.
 
 use std::{ops::Range, sync::LazyLock};
 
@@ -135,21 +135,21 @@ pub(super) const PATTERNS: [(&str, &str); 62] = [
     ),
 ];
 
-/// The patterns, ready for use. That each can be is tested.
+/// The compiled patterns. A test compiles each.
 static PREPARED: LazyLock<Prepared> = LazyLock::new(|| Prepared {
     hints: RegexSet::new(PATTERNS.map(|(hint, _)| hint)).ok(),
     patterns: PATTERNS.map(|(_, pattern)| Regex::new(pattern).ok()),
 });
 
 struct Prepared {
-    /// All at once: most texts hold none, and are read once for all patterns. All patterns at once would be too large to be
-    /// fast.
+    /// The set of all hints. Most texts contain none, and are searched once for all patterns. A set of the patterns
+    /// would be too large to be fast.
     hints: Option<RegexSet>,
     patterns: [Option<Regex>; PATTERNS.len()],
 }
 
-/// Redacts secrets in strings of a JSON value; `None` if there are none. Keys, numbers and what is between them stay as
-/// they are written, and so do the strings under the `opaque` keys.
+/// Redacts secrets in strings of a JSON value; `None` if there are none. Everything else stays byte for byte, also the
+/// strings under the `opaque` keys.
 pub(super) fn redacted_json(json: &str, opaque: &[&str]) -> Option<String> {
     rewrite_strings(json, opaque, redacted)
 }
@@ -177,7 +177,7 @@ fn spans(text: &str) -> Vec<Range<usize>> {
                 break;
             };
             spans.push(secret.range());
-            // What follows the secret may be how the next one is known.
+            // The text after the secret may be the context of the next one.
             at = secret.end();
         }
     }

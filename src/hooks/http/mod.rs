@@ -17,7 +17,7 @@ use crate::{
     request::Request,
 };
 
-/// The profile that all of them run under: the smallest with outbound network.
+/// The profile of all HTTP hooks: the smallest with outbound network.
 pub(crate) const PROFILE: &str = "network";
 
 /// The program that posts.
@@ -31,11 +31,12 @@ const VARIABLE: &str = "HOOK_REQUEST";
 /// The largest configuration for curl, bytes. A variable's value is bounded by the kernel, and a line by curl.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Posts stdin. Whatever goes wrong ends with 1, for curl's own codes mean something else to runtimes: 2 would be a no.
+/// The shell script that posts stdin. Every failure exits with 1, since curl's own codes have another meaning for
+/// runtimes: 2 would be a denial.
 ///
-/// A redirection is no answer, for it would lead where nobody allowed it. A proxy of the environment, curl's own configuration,
-/// names in URLs and patterns in them count for nothing. What is longer than a hook's output may be is no answer either; of
-/// what a server sends without saying how much, the profile's limit for files stops the rest.
+/// Redirects are not followed, since the operator did not allow their targets. Proxies of the environment, curl's own
+/// configuration, user names in URLs and URL patterns are switched off. A reply longer than a hook's output may be is a
+/// failure; where the server does not announce its length, the profile's limit for files stops it.
 const SCRIPT: &str = r#"[ -x /usr/bin/curl ] || { echo "there is no /usr/bin/curl, which posts such hooks" >&2; exit 1; }
 umask 077
 cd "$TMPDIR" && printf %s "$HOOK_REQUEST" >request || exit 1
@@ -66,7 +67,7 @@ impl Post {
     ///
     /// # Errors
     ///
-    /// The operator does not let it through.
+    /// Fails if the operator's configuration denies the post, or was not applied to it.
     pub(crate) fn put(&self, request: &mut Request) -> Result<(), Denied> {
         let allowed = match &self.standing {
             PostDecision::Allowed(allowed) => allowed,
@@ -76,7 +77,7 @@ impl Post {
             }
         };
         let by = allowed.by.to_string();
-        // Who hands on a payload takes no answer, and what a server says is not the agent's to read.
+        // A webhook only forwards a payload: the server's reply must not reach the agent.
         let kind = if self.payload.is_none() {
             "http"
         } else {
@@ -87,7 +88,7 @@ impl Post {
         let carried = OsString::from_vec(allowed.request.clone());
         request.hook.configured_env = BTreeMap::from([(VARIABLE.to_owned(), carried)]);
         request.narrow.without_named_grants = true;
-        // As of the shell: of a curl that somebody else can change, a person decides.
+        // As for the shell: a curl that another user can replace needs a consent.
         let is_roots =
             File::open(CURL).is_ok_and(|file| only_roots(Path::new(CURL), &file).is_some());
         if is_roots {
@@ -130,7 +131,7 @@ impl Post {
                     Piece::Variable(variable) if self.variables.iter().any(|it| it == variable) => {
                         filled.extend(egress.value(variable, &environment)?);
                     }
-                    // As the runtimes have it.
+                    // A variable that is not declared is empty, as in the runtimes.
                     Piece::Variable(_) => {}
                 }
             }
@@ -207,7 +208,8 @@ pub(crate) fn decide(
     }
 }
 
-/// Grants the profile. No other is of use to it, so that what an operator says of a file's profile is said of its commands.
+/// Grants the profile of HTTP hooks. No other is of use to them, so a profile that the operator sets for a file applies
+/// to its commands only.
 fn grant(hook: &mut Registered) {
     hook.profile = ProfileName::parse(PROFILE);
     hook.profile_granted = true;

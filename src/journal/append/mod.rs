@@ -1,7 +1,7 @@
 //! Appends records to the journal, so that several writers share one chain.
 //!
-//! Writing reaches the kernel: what was appended survives the end of this process. Whether it survives the end of the
-//! machine is a matter of [`Fsync`].
+//! Records are written to the kernel: an appended record survives a crash of this process. Whether it survives a crash
+//! of the machine depends on [`Fsync`].
 
 mod state;
 mod sync;
@@ -40,11 +40,11 @@ pub use self::sync::Fsync;
 /// Settings of a journal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Settings {
-    /// When records are written to the disk.
+    /// When records are synced to the disk.
     pub fsync: Fsync,
-    /// How many files are kept beside the one that is written; 0 = all.
+    /// The number of rotated files that are kept; 0 = all.
     pub keep_files: usize,
-    /// How large a file may become before the next one is begun.
+    /// The size of a file before rotation, bytes.
     pub rotate_bytes: u64,
 }
 
@@ -52,7 +52,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             fsync: Fsync::Never,
-            // With the one that is written 1 GiB, some 350,000 hooks.
+            // With the current file 1 GiB, some 350,000 hooks.
             keep_files: 15,
             rotate_bytes: 64 << 20,
         }
@@ -61,14 +61,14 @@ impl Default for Settings {
 
 /// A journal open for appending.
 ///
-/// While it lives it holds the mark of its instance. Dropping it removes the mark, unless it started a run whose end
-/// it could not write: the next writer then finds that run interrupted.
+/// While it lives it holds the lock file of its instance, its mark. Dropping it removes the mark, unless it started a
+/// run whose end it could not write: the next writer then records that run as interrupted.
 #[derive(Debug)]
 pub struct Journal {
     directory: PathBuf,
     mark: WriterLock,
     shared: Arc<Shared>,
-    /// Ends before the mark goes.
+    /// Stopped before the mark is removed.
     ticker: Option<Ticker>,
 }
 
@@ -80,12 +80,13 @@ struct Shared {
 }
 
 impl Journal {
-    /// Opens a directory's journal and records which runs of dead writers were interrupted. Directory and journal are made where
-    /// they are missing. Records missing at its end are recorded as lost.
+    /// Opens a directory's journal, and records the interrupted runs of dead writers. Directory and journal are created
+    /// where they are missing. Records missing at its end are recorded as lost.
     ///
     /// # Errors
     ///
-    /// Fails if somebody else could write the files, if they cannot be written, or if the last record is not intact.
+    /// Fails if another user could write the files, if they cannot be read or written, or if the last record is not
+    /// intact.
     pub fn open(dir: &Path, settings: Settings) -> Result<Self, JournalError> {
         let instances = dir.join(INSTANCES);
         for path in [dir, &instances] {
@@ -135,24 +136,24 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// If this fails, the record does not count as written: what reached the file of it is cut off again, by this
-    /// writer or by the next one.
+    /// After an error the record does not count as written: a part that reached the file is cut off again, by this
+    /// writer or the next one. [`Fsync::Always`] is an exception: a record whose sync failed stays in the file.
     pub fn append(&self, record: &Record) -> Result<Appended, JournalError> {
         self.append_through(record, write_whole)
     }
 
-    /// Returns the directory it is in.
+    /// Returns the journal's directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Returns the id under which it writes.
+    /// Returns this writer's instance id.
     pub fn instance(&self) -> &str {
         self.mark.id()
     }
 
-    /// Appends records under one lock, each as [`Journal::append`] does. Takes the records once the lock is held, and returns a
-    /// result for each.
+    /// Appends records under one lock, each as [`Journal::append`] does. Draws the records from the iterator once the
+    /// lock is held, and returns a result for each.
     ///
     /// # Errors
     ///
@@ -182,7 +183,7 @@ impl Journal {
         Ok(appended)
     }
 
-    /// Settles the runs of writers that died meanwhile, on a separate thread. Reading the journal takes long.
+    /// Settles the runs of writers that died meanwhile. On a separate thread, because reading the journal takes long.
     fn settle_beside(&self, dead: Vec<WriterLock>) {
         let (shared, directory) = (Arc::clone(&self.shared), self.directory.clone());
         let settle = move || {
@@ -219,7 +220,7 @@ impl Shared {
         if fsync != Fsync::Always {
             return Ok(appended);
         }
-        // The first wait for the disk is for all of them.
+        // The first sync covers all of them.
         let synced = appended.into_iter().map(|appended| {
             let appended = appended?;
             self.sync(appended.sequence)?;
@@ -258,17 +259,17 @@ impl Shared {
         let mut state = self.state();
         self.synced.check(state.path())?;
         let _held = hold(state.lock(), state.path())?;
-        // Before anything is written: who made another lock holds that one, and writes at the same time.
+        // Before any write: a process that replaced the lock file holds another lock, and could write at the same time.
         state.check_lock()?;
         act(&mut state)
     }
 
     fn state(&self) -> MutexGuard<'_, WriterState> {
-        // The state changes only after a write succeeded, so a panic elsewhere leaves it true.
+        // The state changes only after a write succeeded, so it is consistent even after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Syncs every record up to one to the disk. Of several writers that wait, one syncs for all.
+    /// Syncs every record up to one to the disk. Of several threads that wait, one syncs for all.
     fn sync(&self, sequence: u64) -> Result<(), JournalError> {
         self.synced.through(sequence, || {
             let state = self.state();
@@ -294,11 +295,11 @@ impl Drop for Journal {
 pub struct Appended {
     /// Its hash.
     pub hash: String,
-    /// Its place, counted from 1.
+    /// Its sequence number, counted from 1.
     pub sequence: u64,
 }
 
-/// Opening or appending to a journal failed.
+/// Error of opening or appending to a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The last record was changed, so nothing can follow it.
@@ -338,23 +339,23 @@ pub enum JournalError {
         /// The journal.
         path: PathBuf,
     },
-    /// A file cannot be opened, or somebody else could write it.
+    /// A file cannot be opened, or another user could write it.
     #[error("cannot use `{path}` for the journal")]
     Untrusted {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Untrusted,
     },
     /// Reading, writing or locking failed.
     #[error("cannot {doing} `{path}`")]
     Unusable {
-        /// What was attempted.
+        /// The attempted operation.
         doing: &'static str,
         /// The journal.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -384,12 +385,12 @@ impl From<WriterLockError> for JournalError {
 
 type WriteLine = fn(&File, &[u8]) -> io::Result<()>;
 
-/// Returns the runs that dead writers started and nobody settled, in order of start.
+/// Returns the runs that dead writers left without an end, in order of start.
 fn left_open(dir: &Path, dead: &[WriterLock]) -> io::Result<Vec<Interrupted>> {
     let mut reader = JournalReader::open(dir);
     let mut open = BTreeMap::new();
     while let Some(line) = reader.next_line()? {
-        // A line that is no record tells nothing about a run; naming it is the business of `verify`.
+        // A malformed line is skipped; `verify` reports it.
         if let Ok(link) = serde_json::from_slice::<Link<'_>>(line)
             && let Some(run_id) = link.run_id
         {
@@ -429,8 +430,8 @@ impl Drop for Held {
     }
 }
 
-/// Keeps other processes from appending, for as long as the returned value lives. It takes no descriptor: the end of a run is
-/// written where there is none left.
+/// Keeps other processes from appending, for as long as the returned value lives. It opens no descriptor, so that the
+/// end of a run can be written when none is left.
 fn hold(lock: &Arc<File>, path: &Path) -> Result<Held, JournalError> {
     #[expect(
         deprecated,

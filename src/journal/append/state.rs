@@ -24,7 +24,7 @@ use crate::sys;
 #[derive(Debug)]
 pub(super) struct WriterState {
     at: Position,
-    /// Marks of dead writers whose runs have to be settled before old files go.
+    /// Marks of dead writers, whose runs have to be settled before old files are removed.
     dead: Dead,
     directory: PathBuf,
     instance: String,
@@ -32,7 +32,7 @@ pub(super) struct WriterState {
     note: HeadFile,
     /// The first record of the oldest file that is kept.
     oldest: u64,
-    /// The runs this instance started and did not end.
+    /// The runs that this instance started and has not ended.
     open: HashSet<String>,
     settings: Settings,
 }
@@ -42,7 +42,7 @@ pub(super) struct WriterState {
 enum Dead {
     /// Their marks are to be settled.
     Found(Vec<WriterLock>),
-    /// Nobody has looked since the last were settled.
+    /// Not searched for since the last ones were settled.
     Unknown,
     /// Their runs are being settled.
     Settling,
@@ -57,10 +57,10 @@ struct Position {
     /// The last record seen.
     head: Head,
     identity: FileId,
-    /// Where the line of `head` ends in this file; 0 if it is in the previous one.
+    /// The end of the line of `head`; 0 if it is in the previous file.
     length: u64,
     path: PathBuf,
-    /// Up to where the disk keeps room.
+    /// The file length up to which disk space is reserved.
     reserved: u64,
 }
 
@@ -106,7 +106,7 @@ impl WriterState {
             }
             HeadState::Absent | HeadState::Damaged => {
                 self.oldest = first;
-                // Before the first record there is nothing to be noted.
+                // Before the first record there is no head to compare with.
                 let fresh = note == HeadState::Absent && self.at.head.sequence == 0;
                 (!fresh).then_some(Lost {
                     hash: None,
@@ -129,7 +129,7 @@ impl WriterState {
         self.record_torn(torn)
     }
 
-    /// Makes sure that the lock that is held is the one that others take.
+    /// Checks that the held lock file is still the one at its path.
     pub(super) fn check_lock(&self) -> Result<(), JournalError> {
         let path = self.directory.join(files::LOCK);
         let own = files::identity(&self.lock);
@@ -146,14 +146,14 @@ impl WriterState {
     pub(super) fn catch_up(&mut self) -> Result<(), JournalError> {
         match files::at(&self.at.path).map_err(|error| self.at.unusable("look at", error))? {
             Some((identity, length)) if identity == self.at.identity => {
-                // The usual case: nobody else has written.
+                // The usual case: no other writer has appended.
                 if length == self.at.length {
                     return Ok(());
                 }
                 self.at.read_on()?;
             }
             Some(_) => self.follow()?,
-            // Why not go on with the descriptor: records appended to a file that was removed would be gone with us.
+            // Why not go on with the descriptor: records appended to a removed file would be gone with this process.
             None if self.was_renamed()? => self.follow()?,
             None => return Err(self.replaced()),
         }
@@ -184,7 +184,8 @@ impl WriterState {
             self.reserve(end)?;
         }
         let noted = self.noted(&head, end);
-        // The note comes after the record: whoever dies in between leaves a journal that goes on beyond its note.
+        // The head file is written after the record: a crash in between leaves a journal that goes beyond its head
+        // file.
         let written = write(&self.at.file, &line).and_then(|()| self.note.write(&noted));
         if let Err(error) = written {
             if let Err(error) = self.at.file.set_len(self.at.length) {
@@ -210,8 +211,8 @@ impl WriterState {
         })
     }
 
-    /// Reserves disk space for the end records of running hooks. A full disk then keeps hooks from starting, and no end from being
-    /// written.
+    /// Reserves disk space for the end records of running hooks. So a full disk prevents starts, and never the record
+    /// of an end.
     fn reserve(&mut self, end: u64) -> Result<(), JournalError> {
         let runs = u64::try_from(self.open.len()).unwrap_or(u64::MAX);
         let needed = end
@@ -229,7 +230,7 @@ impl WriterState {
         Ok(())
     }
 
-    /// Returns the locks of dead writers, once. Callers call [`Self::settled`] when the runs of these are settled, or cannot be.
+    /// Returns the locks of dead writers, once. The caller then calls [`Self::settled`], also after a failure.
     pub(super) fn take_dead(&mut self) -> Vec<WriterLock> {
         let Dead::Found(marks) = &mut self.dead else {
             return Vec::new();
@@ -239,7 +240,7 @@ impl WriterState {
         marks
     }
 
-    /// Has dead writers be looked for again.
+    /// Makes the next rotation search for dead writers again.
     pub(super) fn settled(&mut self) {
         self.dead = Dead::Unknown;
     }
@@ -269,7 +270,7 @@ impl WriterState {
         self.settings
     }
 
-    /// Goes on in the file that another writer began, if the chain does.
+    /// Switches to the file that another writer began, if the chain continues there.
     fn follow(&mut self) -> Result<(), JournalError> {
         if !self.was_left()? {
             return Err(self.replaced());
@@ -307,7 +308,7 @@ impl WriterState {
     /// Begins the next file.
     fn rotate(&mut self) -> Result<(), JournalError> {
         self.leave()?;
-        // The room that was kept in it is the next one's.
+        // Gives back the reserved space.
         let kept = self.at.file.set_len(self.at.length);
         kept.map_err(|error| self.at.unusable("give back the room kept in", error))?;
         let older = Older::new(&self.directory, self.at.first);
@@ -325,7 +326,7 @@ impl WriterState {
         self.sync_directory()
     }
 
-    /// Removes the older files that are too many.
+    /// Removes the oldest files beyond the number to keep.
     fn remove_oldest(&mut self) -> Result<(), JournalError> {
         let keep = self.settings.keep_files;
         if keep == 0 {
@@ -333,7 +334,7 @@ impl WriterState {
         }
         let older = Older::list(&self.directory)
             .map_err(|error| self.at.unusable("look for the files before", error))?;
-        // They may have the starts of runs that are to be settled first.
+        // They may contain the starts of runs that have to be settled first.
         if matches!(self.dead, Dead::Unknown) {
             let dead = WriterLock::take_dead(&self.directory.join(INSTANCES))?;
             if !dead.is_empty() {
@@ -347,7 +348,7 @@ impl WriterState {
         let Some(oldest) = kept.first().filter(|_| !gone.is_empty()) else {
             return Ok(());
         };
-        // Noted first: a file that is there beyond the note is nothing, one that is not there is missing.
+        // The head file first: an extra file older than it says is harmless, a missing one counts as a defect.
         self.oldest = oldest.first;
         self.write_note()?;
         for older in gone {
@@ -358,7 +359,7 @@ impl WriterState {
         Ok(())
     }
 
-    /// Leaves a file behind: what is in it is synced now or never.
+    /// Syncs the current file before the writer switches to the next one.
     fn leave(&self) -> Result<(), JournalError> {
         if self.settings.fsync == Fsync::Never {
             return Ok(());
@@ -400,7 +401,7 @@ impl WriterState {
         Ok(found.is_some_and(|head| head.sequence == noted.sequence && head.hash == noted.hash))
     }
 
-    /// Cuts off what follows the last whole line, and returns what it was.
+    /// Cuts off an unfinished line at the end, and returns it.
     fn take_unfinished(&mut self) -> Result<Option<Torn>, JournalError> {
         let bytes = self.at.file_length()?.saturating_sub(self.at.length);
         if bytes == 0 {
@@ -438,7 +439,7 @@ impl WriterState {
         self.note.read().map_err(|error| self.note_unusable(error))
     }
 
-    /// Notes the end as it is. Between two files it stays where it was noted last.
+    /// Writes the head file with the current `oldest`. An intact record of the chain's end stays as it is.
     fn write_note(&self) -> Result<(), JournalError> {
         let noted = match self.read_note()? {
             HeadState::Said(noted) => HeadRecord {
@@ -580,14 +581,14 @@ fn record_ending_at(file: &File, floor: u64, end: u64) -> io::Result<Option<Head
 }
 
 fn bytes(of: &[u8]) -> u64 {
-    // There is no address space in which this does not fit.
+    // Cannot fail: `usize` has at most 64 bits.
     u64::try_from(of.len()).unwrap_or(u64::MAX)
 }
 
-/// Room for the end of a run: all but those with much output written down.
+/// Space for the end record of a run, unless much output is captured in it.
 const END_RECORD_BYTES: u64 = 8 << 10;
 
-/// Room beyond the ends of what runs, for longer ones.
+/// Space beyond the end records of running hooks, for longer ones.
 const RESERVE_BYTES: u64 = 64 << 10;
 
 /// The step of preallocation, so that few records need a call.

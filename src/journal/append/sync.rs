@@ -1,4 +1,4 @@
-//! When records are synced to the disk, and what follows from a failed sync.
+//! Syncs records to the disk, and stops the journal after a failed sync.
 
 use std::{
     fs::File,
@@ -14,14 +14,14 @@ use std::{
 
 use super::{JournalError, Shared};
 
-/// When records are written to the disk.
+/// When records are synced to the disk.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fsync {
     /// Before they count as written. No run starts and no reply is sent before its record is on disk.
     Always,
-    /// So often.
+    /// At this interval.
     Every(Duration),
-    /// When the kernel sees fit.
+    /// At the kernel's discretion.
     Never,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Synced {
 }
 
 impl Synced {
-    /// Fails once the disk has.
+    /// Fails for ever after a sync has failed.
     ///
     /// Why for ever: after a failed sync the kernel forgets which pages it did not write, and the next sync succeeds.
     pub(super) fn check(&self, path: &Path) -> Result<(), JournalError> {
@@ -50,7 +50,7 @@ impl Synced {
         *self.through.lock().unwrap()
     }
 
-    /// Has the disk hold the chain up to a record. `now` tells which file is written, its last record and its path.
+    /// Syncs the chain up to a record. `now` returns the current file, its last record and its path.
     pub(super) fn through(
         &self,
         sequence: u64,
@@ -71,17 +71,17 @@ impl Synced {
                 source: error,
             });
         }
-        // A file that was begun since: those before were synced when they were left.
+        // Also after a rotation: earlier files were synced before the writer switched.
         *through = last;
         Ok(())
     }
 }
 
-/// Syncs at intervals until it is dropped, and once more then.
+/// A thread that syncs at intervals until this is dropped, and once more then.
 #[derive(Debug)]
 pub(super) struct Ticker {
     thread: Option<JoinHandle<()>>,
-    /// Never sent on: the thread ends when it is gone.
+    /// Nothing is sent on it: the thread ends when it is dropped.
     until: Option<mpsc::Sender<()>>,
 }
 
@@ -123,6 +123,6 @@ impl Drop for Ticker {
 
 fn sync(shared: &Shared) {
     let last = shared.state().last();
-    // It has been logged, and the next record fails for it.
+    // The failure is logged, and makes the next record fail.
     drop(shared.sync(last));
 }

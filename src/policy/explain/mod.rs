@@ -1,8 +1,8 @@
-//! Explains what a policy allows by the table that rulesets are built from.
+//! Explains what a policy allows, by the table that rulesets are built from.
 //!
-//! Two steps. [`Target::locate`] and [`Reach::locate`] look at the file system, because a grant is an inode and not a
-//! text; [`Reach::decide`] is pure. Rights that no rule can say anything about (file permissions, what a system call
-//! filter refuses) are not asked here: [`crate::sandbox::explain`] puts both together.
+//! Two steps. [`Target::locate`] and [`Reach::locate`] look at the file system, because a grant applies to an inode and
+//! not to a path's text; [`Reach::decide`] is pure. File permissions and system call filters are not considered here:
+//! [`crate::sandbox::explain`] combines both.
 
 mod mounts;
 mod operation;
@@ -52,11 +52,11 @@ impl fmt::Display for Grantor {
 /// One granted place.
 #[derive(Clone, Debug)]
 pub struct GrantedPath {
-    /// Who grants it.
+    /// The source of the grant.
     pub by: Grantor,
-    /// Where it leads.
+    /// The resolved path.
     pub place: Located,
-    /// What may be done there.
+    /// The granted rights.
     pub rights: Rights,
 }
 
@@ -67,7 +67,7 @@ pub struct Reach {
     granted: Vec<GrantedPath>,
     handled: FileRights,
     missing: Vec<GrantSpec>,
-    /// What is mounted in the workspace for a run, the outermost first.
+    /// The mount points in the workspace for a run, the outermost first.
     mounts: Vec<MountPoint>,
     workspace: Option<PathBuf>,
 }
@@ -78,7 +78,7 @@ impl Reach {
     ///
     /// # Errors
     ///
-    /// A granted path cannot be examined.
+    /// Fails if a granted path cannot be examined.
     pub fn locate(
         files: &Files,
         workspace: Option<&Path>,
@@ -138,7 +138,7 @@ impl Reach {
     ///
     /// # Errors
     ///
-    /// It cannot be examined.
+    /// Fails if the file cannot be examined.
     pub fn with_program(mut self, path: &Path) -> io::Result<Self> {
         self.granted.push(GrantedPath {
             by: Grantor::Program(path.to_owned()),
@@ -148,7 +148,7 @@ impl Reach {
         Ok(self)
     }
 
-    /// Iterates over what is granted.
+    /// Iterates over the granted places.
     pub fn granted(&self) -> impl Iterator<Item = &GrantedPath> {
         self.granted.iter()
     }
@@ -158,7 +158,7 @@ impl Reach {
         self.missing.iter()
     }
 
-    /// Returns the rights on a path: the sum of the grants it lies in.
+    /// Returns the rights on a path: the union of the grants that contain it.
     fn rights_on(&self, place: &Located) -> FileRights {
         self.holding(place)
             .fold(FileRights::default(), |sum, granted| {
@@ -218,7 +218,7 @@ impl Reach {
             && self.mounted(operation, target, destination).is_none()
     }
 
-    /// Compares an operation with the grants alone. Returns who grants it.
+    /// Compares an operation with the grants alone, without mounts. Returns the sources of the grants.
     fn judge<'a>(
         &'a self,
         operation: Operation,
@@ -227,7 +227,8 @@ impl Reach {
     ) -> Result<Vec<Grantor>, Lack<'a>> {
         let needs = needs(operation, target, destination);
         let refer = FileRights::of(&[FileRight::Refer]);
-        // Taking a file elsewhere is refused by every ruleset of every kernel unless it is allowed: handled or not.
+        // Every ruleset refuses moving a file to another directory unless it is allowed, whether the right is handled
+        // or not.
         let checked = self.handled.and(refer);
         let lacks: Vec<(&Located, FileRights)> = needs
             .iter()
@@ -237,7 +238,7 @@ impl Reach {
             })
             .filter(|(_, lacking)| !lacking.is_empty())
             .collect();
-        // What is plainly not granted comes first; the kernel answers EACCES for it, and EXDEV for the rest.
+        // Missing rights other than `Refer` come first: the kernel returns EACCES for them, and EXDEV for `Refer`.
         if let Some(&(at, rights)) = lacks
             .iter()
             .find(|(_, lacking)| !lacking.without(refer).is_empty())
@@ -284,49 +285,49 @@ impl Reach {
     }
 }
 
-/// What an operation lacks.
+/// The rights that an operation lacks.
 struct Lack<'a> {
     at: &'a Located,
     how: How,
-    /// What is not granted where; nothing where the new place of a file allows more than the old one.
+    /// The missing rights by place. Empty where the new place of a file allows more than the old one.
     lacks: Vec<(&'a Located, FileRights)>,
 }
 
 /// The decision of a policy's grants.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GrantDecision {
-    /// It does not refuse it.
+    /// The grants allow the operation.
     Allowed {
-        /// Who grants it; nobody where it takes no grant.
+        /// The sources of the grants; empty where none is needed.
         by: Vec<Grantor>,
     },
-    /// It refuses it.
+    /// The grants refuse the operation.
     Refused(GrantRefusal),
 }
 
 /// A refusal by the grants.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct GrantRefusal {
-    /// The path on which something is not granted.
+    /// The path on which a right is missing.
     pub at: PathBuf,
-    /// How it is refused.
+    /// The kind of refusal.
     pub how: How,
-    /// What would allow it.
+    /// The change that would allow it.
     pub remedy: Remedy,
 }
 
 /// The kind of a refusal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum How {
-    /// Its name is that of a mount point.
+    /// The path is a mount point, which cannot be removed or renamed.
     MountPoint,
-    /// It may not change directory, because it would gain, or lacks, these rights.
+    /// The file may not change directory, because it would gain, or lacks, these rights.
     NotBetween(FileRights),
     /// These rights are not granted.
     NotGranted(FileRights),
-    /// It would go from one mount to another.
+    /// The file would move from one mount to another.
     OtherMount,
-    /// It stays read-only.
+    /// The path stays read-only.
     ReadOnly,
 }
 

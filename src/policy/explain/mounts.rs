@@ -1,4 +1,4 @@
-//! What is mounted in the workspace for a run, and what that refuses.
+//! Mount points in the workspace for a run, and the operations that they refuse.
 
 use std::{io, path::Path};
 
@@ -15,7 +15,7 @@ pub(super) struct MountPoint {
     read_only: bool,
 }
 
-/// Finds what is mounted for a run, as [`Files::read_only`] has it.
+/// Finds the mount points for a run, by [`Files::read_only`].
 pub(super) fn mounts(files: &Files, workspace: Option<&Path>) -> io::Result<Vec<MountPoint>> {
     let Some(workspace) = workspace else {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! Operations on paths, what lies there, and the rights that each needs.
+//! Operations on paths, and the rights that each needs.
 
 use std::{fs, io, path::Path};
 
@@ -82,7 +82,7 @@ pub enum FileKind {
     Missing,
     /// A device node, named pipe or socket.
     Special,
-    /// It cannot be examined.
+    /// The file cannot be examined.
     Unknown,
 }
 
@@ -149,12 +149,13 @@ pub struct Target {
 }
 
 impl Target {
-    /// Looks for what an operation on a path would reach. What cannot be examined is judged by its path alone.
+    /// Locates the file that an operation on a path would reach. A file that cannot be examined is located by its path
+    /// alone.
     pub fn locate(operation: Operation, path: &Path) -> Self {
         Self::find(path, operation.follows())
     }
 
-    /// Looks for where an operation's second path leads.
+    /// Locates an operation's second path.
     pub fn destination(path: &Path) -> Self {
         Self::find(path, false)
     }
@@ -170,7 +171,7 @@ impl Target {
     }
 
     fn find(path: &Path, follow: bool) -> Self {
-        // Links in /proc lead elsewhere for every process: they say nothing about a hook's.
+        // Links in /proc lead elsewhere for every process, so the daemon's do not apply to a hook.
         if path.starts_with("/proc") {
             return Self::imagined(path, FileKind::Unknown);
         }
@@ -189,7 +190,7 @@ impl Target {
         }
     }
 
-    /// Returns what lies there.
+    /// Returns the type of the file.
     pub const fn kind(&self) -> FileKind {
         self.kind
     }
@@ -205,7 +206,7 @@ impl Target {
     }
 }
 
-/// Returns where an operation needs which rights.
+/// Returns the rights that an operation needs, by place.
 pub(super) fn needs<'a>(
     operation: Operation,
     target: &'a Target,
@@ -216,7 +217,7 @@ pub(super) fn needs<'a>(
     let make: &[FileRight] = &[FileRight::MakeFile, FileRight::WriteFile];
     match operation {
         Operation::Create => at(parent, make),
-        // The kernel opens a program to read it, too.
+        // The kernel also opens a program for reading.
         Operation::Execute => at(object, &[FileRight::Execute, FileRight::ReadFile]),
         Operation::Link => between(target, destination.unwrap_or(target), false),
         Operation::Read if target.kind != FileKind::Directory => at(object, &[FileRight::ReadFile]),
@@ -228,7 +229,7 @@ pub(super) fn needs<'a>(
     }
 }
 
-/// Returns the rights that renaming a file takes, within a directory or across two.
+/// Returns the rights for renaming or linking a file, within a directory or across two.
 fn between<'a>(from: &'a Target, to: &'a Target, removes: bool) -> Vec<(&'a Located, FileRights)> {
     let mut source = FileRights::default();
     let mut goal = from.kind.made_by();

@@ -1,4 +1,4 @@
-//! The smallest change of a profile that would allow what is refused.
+//! Finds the smallest change of a profile that would allow a refused operation.
 
 use std::{fmt, path::Path};
 
@@ -15,12 +15,12 @@ use crate::policy::{
     rights::{FileRight, FileRights, Rights},
 };
 
-/// The smallest thing that would allow what is refused.
+/// The smallest change of a profile that would allow a refused operation.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Remedy {
     /// These grants under `files.named`.
     Grants(Vec<GrantSpec>),
-    /// Nothing can, for this reason.
+    /// No change can, for this reason.
     Never(String),
     /// A key of the profile with another value.
     Setting(&'static str, &'static str),
@@ -70,7 +70,7 @@ impl Reach {
             && target.kind == FileKind::Missing
             && target.parent.exists()
         {
-            // A file that is made before the hook starts is less than the directory in which the hook could make it.
+            // A grant of a file created before the start is smaller than one of the directory in which to create it.
             let lacking = FileRights::of(&[FileRight::WriteFile]);
             let found = self.grants_for(vec![(&target.object, lacking)], &target.object, forbidden);
             if let Ok((_, grants)) = found {
@@ -81,7 +81,7 @@ impl Reach {
             Ok(found) => found,
             Err(remedy) => return remedy,
         };
-        // What comes out is tried: two grants may contradict each other.
+        // The result is checked: two grants may contradict each other.
         match extended.judge(operation, target, destination) {
             Ok(_) => Remedy::Grants(grants),
             Err(_) => {
@@ -90,9 +90,9 @@ impl Reach {
         }
     }
 
-    /// Finds the smallest grants for the rights that are lacking. They are on as little as can be named, with as little access as
-    /// does it. `object` is the path in question, and not a directory on the way. Returns what would be reached with them, and them
-    /// as a profile spells them; or why the rules for profiles forbid it.
+    /// Finds the smallest grants for the rights that are lacking. They cover the smallest places, with the smallest
+    /// access. `object` is the operation's own path; other places are directories. Returns the extended reach and the
+    /// grants as a profile spells them, or why the rules for profiles forbid them.
     fn grants_for(
         &self,
         lacks: Vec<(&Located, FileRights)>,
@@ -124,7 +124,7 @@ impl Reach {
         Ok((extended, grants))
     }
 
-    /// Finds the smallest grant for the rights that are lacking on a place, and what is reached by it.
+    /// Finds the smallest grant for rights lacking on a place, and the granted place.
     fn grant_for(
         &self,
         place: &Located,
@@ -132,8 +132,8 @@ impl Reach {
         lacking: FileRights,
         forbidden: &Forbidden,
     ) -> Result<(GrantSpec, GrantedPath), Remedy> {
-        // What is to be made needs a directory that is there. What is to be read can be named before it is, and what
-        // cannot be examined from here may well be there.
+        // Creating a file needs a directory that exists. A file to be read can be named before it exists, and one that
+        // cannot be examined from here may exist.
         let there = |path: &&Path| is_object || path.try_exists().unwrap_or(true);
         let path = place.path().ancestors().find(there);
         let path = path.unwrap_or(place.path());
@@ -158,7 +158,7 @@ impl Reach {
             }
             FileKind::File | FileKind::Link | FileKind::Special => false,
         };
-        // A grant takes the place of one on the same path, so it must allow what that one did.
+        // A grant replaces an earlier one on the same path, so it must allow as much.
         let is_same =
             |grant: &&GrantSpec| matches!(&grant.place, GrantPlace::Path(of) if of == path);
         let before = self.files.named.iter().filter(is_same);
@@ -177,7 +177,7 @@ impl Reach {
         })?;
         let grant = GrantSpec {
             access,
-            // What is missing would have every run refused.
+            // A missing file would make every run be refused.
             create: access == Access::WriteFile && kind == FileKind::Missing,
             optional: false,
             place: GrantPlace::Path(path.to_owned()),

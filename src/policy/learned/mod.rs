@@ -1,6 +1,7 @@
-//! Builds the smallest profile that allows what a hook did. It is a shipped one, parts, or single grants.
+//! Builds the smallest profile that allows what a hook did. It is a shipped profile, with parts and single grants where
+//! needed.
 //!
-//! It looks at what profiles come to by [`Reach`], the table that rulesets are built from, and knows no second copy of it.
+//! The effect of profiles is taken from [`Reach`], the table that rulesets are built from, and not from a second copy.
 
 use std::{
     collections::BTreeSet,
@@ -31,9 +32,9 @@ pub(crate) struct Use {
     pub destination: Option<Target>,
     /// The path as it was given, absolute.
     pub given: PathBuf,
-    /// What was done.
+    /// The operation.
     pub operation: Operation,
-    /// Where the path led.
+    /// The resolved path.
     pub target: Target,
 }
 
@@ -54,16 +55,16 @@ impl Use {
     }
 }
 
-/// A hook's needs, beside the paths that its own files are.
+/// A hook's needs, beside its own files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Needs {
     /// Whether it changed modes, owners or times.
     pub metadata: bool,
-    /// Whether it spoke to other hosts.
+    /// Whether it connected to other hosts.
     pub network: bool,
     /// Whether it made processes.
     pub processes: bool,
-    /// What it did with paths.
+    /// Its accesses to paths.
     pub uses: Vec<Use>,
 }
 
@@ -72,9 +73,9 @@ pub(crate) struct Needs {
 pub(crate) struct Site<'a> {
     /// The directories of the caller's `PATH`.
     pub path: &'a [PathBuf],
-    /// What profiles mean by places of the user's.
+    /// The user's directories that profiles name by references.
     pub references: &'a References,
-    /// What `${workspace}` is bound to.
+    /// The path of `${workspace}`.
     pub workspace: &'a Path,
 }
 
@@ -83,7 +84,7 @@ pub(crate) struct Site<'a> {
 pub(crate) struct Under {
     /// The profile.
     pub policy: Arc<Policy>,
-    /// What a hook reaches under it.
+    /// The paths that a hook reaches under it.
     pub reach: Reach,
 }
 
@@ -95,7 +96,7 @@ enum Workspace {
     Write,
 }
 
-/// A profile that is not written down yet.
+/// A profile that is not written to a file yet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Draft {
     caller_path: bool,
@@ -103,14 +104,14 @@ pub(crate) struct Draft {
     /// Grants that no part has, those that follow links last.
     grants: [BTreeSet<GrantSpec>; 2],
     home: bool,
-    /// Whether something of a writable workspace stays read-only, as under the widest profile.
+    /// Whether parts of a writable workspace stay read-only, as under the widest profile.
     keeps: bool,
     metadata: Metadata,
     network: Network,
     parts: Vec<&'static str>,
-    /// What of the workspace stays read-only and its base leaves open.
+    /// Read-only paths of the workspace that its base does not have.
     read_only: Vec<ReadOnly>,
-    /// What the user's places are called in it.
+    /// The references by which it names the user's directories.
     references: References,
     spawn: Spawn,
     workspace: Workspace,
@@ -240,7 +241,7 @@ impl Draft {
 /// Returns the grants of a profile that allow a use.
 fn granting(wanted: &Use, reach: &Reach) -> Vec<GrantSpec> {
     let destination = wanted.destination.as_ref();
-    // Nobody asks what would allow it.
+    // The remedy is not used, so no path needs to be forbidden.
     let nothing = Forbidden::default();
     match reach.decide(wanted.operation, &wanted.target, destination, &nothing) {
         GrantDecision::Allowed { by } => by

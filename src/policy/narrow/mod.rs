@@ -1,6 +1,6 @@
 //! Binds and narrows a policy for one request: never more than the profile allows.
 //!
-//! Pure: paths are compared as text. That a path is what it says, and not a link, is settled where it is opened.
+//! Pure: paths are compared as text. Links are refused later, when the path is opened.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -32,7 +32,7 @@ impl<'a> Bindings<'a> {
     }
 }
 
-/// Applies to a policy what a request binds and takes away. All named grants of the result are absolute paths.
+/// Applies a request's bindings and restrictions to a policy. All named grants of the result are absolute paths.
 ///
 /// A path under `narrow.read` keeps read and execute as far as the grant it lies in has them; one under `narrow.write`
 /// is writable. An empty list leaves the profile's grants of that kind as they are. A hook whose workspace is no longer
@@ -40,8 +40,8 @@ impl<'a> Bindings<'a> {
 ///
 /// # Errors
 ///
-/// The profile needs a workspace and none is bound, the bound one cannot be granted, or the request asks for more than
-/// the profile allows.
+/// Fails if the profile needs a workspace or source and none is bound, the bound one cannot be granted, the request
+/// exceeds the profile, or a read-only grant would be below a writable one.
 pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<Policy, Widened> {
     let granted = bind(policy, bound)?;
 
@@ -61,7 +61,7 @@ pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<P
         write
     };
     for grant in read {
-        // Asking to read what one also asks to write, or to read it twice, adds nothing.
+        // A path that is also listed for writing, or listed twice, adds nothing.
         if !named.iter().any(|other| other.place == grant.place) {
             named.push(grant);
         }
@@ -119,7 +119,7 @@ pub fn narrow(policy: &Policy, bound: Bindings<'_>, narrow: &Narrow) -> Result<P
     Ok(narrowed)
 }
 
-/// A request exceeds its profile, or leaves out what the profile needs.
+/// Error of a request that exceeds its profile, or lacks a binding for it.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Widened {
     /// A read-only grant would lie below a writable one.
@@ -135,26 +135,26 @@ pub enum Widened {
         /// The writable one.
         outer: String,
     },
-    /// More output would be kept.
+    /// The request asks for a larger output limit.
     #[error(
         "`narrow.output_bytes` asks for {asked}, and profile `{profile}` allows {allowed} (`limits.output`)"
     )]
     Output {
-        /// What the profile allows.
+        /// The profile's limit.
         allowed: u64,
         /// The number in the request.
         asked: u64,
         /// The profile.
         profile: ProfileName,
     },
-    /// A path lies in no grant that could be narrowed to it.
+    /// No grant contains the path, or none with the needed access.
     #[error(
         "`{field}` asks for `{path}`, which lies in none of profile `{profile}`'s {grants} (`files.named`)"
     )]
     Path {
         /// The field of the request.
         field: String,
-        /// Which grants could have covered it.
+        /// The kind of grants that could contain it.
         grants: &'static str,
         /// The path in the request.
         path: PathBuf,
@@ -166,7 +166,7 @@ pub enum Widened {
     Unbound {
         /// The field of the request.
         field: &'static str,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
@@ -270,10 +270,10 @@ enum List {
 }
 
 impl List {
-    /// Returns what of a grant's access a path under this list keeps.
+    /// Returns the access that a path under this list keeps of a grant.
     const fn keeps(self, access: Access) -> Option<Access> {
         match (self, access) {
-            // Who may write may execute: what remains without writing is what a `workspace-ro` would have.
+            // Write access includes execution: without writing, `Execute` remains, as in `workspace-ro`.
             (Self::Read, Access::Execute | Access::Write) => Some(Access::Execute),
             (Self::Read, Access::Read) => Some(Access::Read),
             // Reading a tree is more than reading one file.
@@ -297,7 +297,7 @@ impl List {
     }
 }
 
-/// Finds the access to each requested path. It is what the grants it lies in allow together.
+/// Finds the access to each requested path: the most that a grant containing it allows.
 fn pick(
     policy: &Policy,
     granted: &[GrantSpec],

@@ -23,7 +23,7 @@ pub(super) struct FilesSection {
     named: Vec<NamedGrant>,
     /// What stays read-only in a workspace that `named` makes writable: paths below `${workspace}`. One that ends in `/` is a
     /// directory, and is made where it is missing.
-    // Left out where it says nothing: a profile's digest is that of what it says.
+    // Left out where it is empty, so that the digests of profiles without it stay the same.
     #[schemars(with = "Vec<String>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     read_only: Vec<ReadOnlyPath>,
@@ -71,7 +71,7 @@ impl FilesSection {
         self
     }
 
-    /// Makes the grants; those below a reference that stands for nothing fall away.
+    /// Resolves the grants; those below an unbound reference are dropped.
     pub(super) fn resolve(self, references: &References) -> Result<Files, ProfileCause> {
         let named = self.named.into_iter();
         let mut named: Vec<_> = named.filter_map(|it| it.0.bind(references)).collect();
@@ -81,7 +81,7 @@ impl FilesSection {
         system.sort_by(|a, b| a.place.cmp(&b.place));
         let mut read_only: Vec<_> = self.read_only.into_iter().map(|path| path.0).collect();
         read_only.sort();
-        // Of two that differ in the last slash alone, the one with it: it says more.
+        // Of two paths that differ only in the last slash, the one with it is kept: it is the more specific.
         read_only.dedup_by(|later, kept| {
             let same = later.below == kept.below;
             kept.directory |= same && later.directory;
@@ -130,8 +130,8 @@ impl Files {
         self.named.iter().any(|grant| grant.place == whole)
     }
 
-    /// Keeps the `read_only` paths that a writable grant contains or lies in. Nothing else could be written anyhow. `path` resolves
-    /// a place, if that is known, and `workspace` is the workspace's.
+    /// Keeps the `read_only` paths that a writable grant contains or that contain one. Others cannot be written anyway.
+    /// `path` resolves a place, if it is known; `workspace` is the workspace's path.
     pub(in crate::policy) fn keep_read_only(
         &mut self,
         workspace: &Path,
@@ -149,8 +149,8 @@ impl Files {
         });
     }
 
-    /// Returns a read-only grant that lies at or below a writable one, and that one. What the kernel allows is the sum
-    /// of all grants, so the read-only one would say something untrue.
+    /// Returns a read-only grant at or below a writable one, and the writable one. The kernel allows the union of all
+    /// grants, so the read-only one would be misleading.
     pub(in crate::policy) fn below_writable(&self) -> Option<(&GrantSpec, &GrantSpec)> {
         let all = || self.system.iter().chain(&self.named);
         let above = |inner: &GrantSpec| {
@@ -195,7 +195,8 @@ impl From<ReadOnlyPath> for String {
     }
 }
 
-/// Returns containment; each of `${workspace}` and `${source}`, unknown until bound, only contains itself.
+/// Returns whether one place contains another. `${workspace}` and `${source}`, unknown until bound, contain only places
+/// below themselves.
 fn lies_in(inner: &GrantPlace, outer: &GrantPlace) -> bool {
     match (inner, outer) {
         (GrantPlace::Path(inner), GrantPlace::Path(outer))
@@ -222,7 +223,7 @@ struct GrantEntry {
 /// The location of a grant in a profile.
 #[derive(Clone, Debug)]
 enum GrantSpot {
-    /// Below a place of the user's.
+    /// Below a directory of the user's.
     Below(Reference, PathBuf),
     /// Anywhere else.
     Elsewhere(GrantPlace),
@@ -257,7 +258,7 @@ impl From<&GrantSpec> for GrantEntry {
     }
 }
 
-/// Its path.
+/// The path of the grant.
 impl fmt::Display for GrantEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.spot {
@@ -343,7 +344,7 @@ impl TryFrom<NamedEntry> for NamedGrant {
     }
 }
 
-/// Reads what follows a reference; `None` where that is no plain path.
+/// Parses the path after a reference; `None` where it is no plain path.
 fn below(rest: &str) -> Option<PathBuf> {
     if rest.is_empty() {
         return Some(PathBuf::new());
@@ -352,7 +353,7 @@ fn below(rest: &str) -> Option<PathBuf> {
     Some(path.strip_prefix("/").unwrap_or(&path).to_owned())
 }
 
-/// Reads an absolute path, or one below a place of the user's.
+/// Parses an absolute path, or one below a directory of the user's.
 fn spot(text: &str, access: Access) -> Result<GrantSpot, String> {
     let Some((reference, rest)) = Reference::split(text) else {
         return Ok(GrantSpot::Elsewhere(GrantPlace::Path(grantable(text)?)));
@@ -433,7 +434,7 @@ impl From<SystemGrant> for SystemEntry {
     }
 }
 
-/// Reads a path that a grant can name.
+/// Parses a path that a grant can name.
 fn grantable(text: &str) -> Result<PathBuf, String> {
     let path = absolute(text)?;
     match ungrantable(&path) {

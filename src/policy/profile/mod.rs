@@ -1,7 +1,7 @@
 //! Profile files: format, inheritance, and the rules for a resolved profile.
 //!
 //! A file starts from its parent: a single value replaces the parent's; lists add to the parent's, and a grant on a
-//! path that the parent also grants takes that grant's place. This module sees text only; [`super::registry`] reads
+//! path that the parent also grants replaces that grant. This module only handles text; [`super::registry`] reads
 //! directories.
 
 pub(super) mod grants;
@@ -67,7 +67,7 @@ pub struct ProfileFile {
     #[serde(default)]
     limits: LimitsSection,
     /// What becomes of what it printed, on its way to the caller.
-    // Left out where it says nothing: a profile's digest is that of what it says.
+    // Left out where it is empty, so that the digests of profiles without it stay the same.
     #[serde(default, skip_serializing_if = "OutputSection::is_silent")]
     output: OutputSection,
     /// How long it may take.
@@ -85,7 +85,8 @@ impl ProfileFile {
     ///
     /// # Errors
     ///
-    /// The text is not TOML, a key is unknown or has a value that cannot be, or a list names something twice.
+    /// Fails if the text is not TOML, a key is unknown or has an invalid value, a list names something twice, or a part
+    /// extends something.
     pub fn parse(text: &str) -> Result<Self, ProfileCause> {
         let deserializer = toml::Deserializer::parse(text)
             .map_err(|error| ProfileCause::Syntax(Box::new(error)))?;
@@ -106,7 +107,7 @@ impl ProfileFile {
         Ok(file)
     }
 
-    /// Returns what it starts from, as written: a profile, and parts.
+    /// Returns the names under `extends`: a profile, and parts.
     pub(super) fn extends(&self) -> &[String] {
         match &self.extends {
             None => &[],
@@ -142,7 +143,7 @@ impl ProfileFile {
         }
     }
 
-    /// Makes the policy: every key present, every rule kept.
+    /// Resolves the policy, and checks that every key is present and every rule kept.
     pub(super) fn resolve(
         self,
         name: ProfileName,
@@ -191,7 +192,7 @@ impl ProfileFile {
         Ok(policy)
     }
 
-    /// Hashes everything but the description as JSON. Its form, unlike that of TOML, does not change with the writer.
+    /// Hashes everything but the description as JSON. Why not as TOML: its form changes with the writer's version.
     fn digest(mut self) -> String {
         self.description.clear();
         let canonical = serde_json::to_vec(&self)
@@ -260,7 +261,7 @@ impl Policy {
     }
 }
 
-/// Why a profile cannot be loaded.
+/// Reason why a profile cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileCause {
     /// A read-only grant lies below a writable one.
@@ -279,12 +280,12 @@ pub enum ProfileCause {
         "`extends` goes round in a circle ({0}); let one of them extend nothing or another profile"
     )]
     Circle(String),
-    /// A grant reaches what belongs to the daemon.
+    /// A grant reaches a path of the daemon's own.
     #[error(
         "`files` grants `{grant}`, which reaches the daemon's own `{forbidden}`; grant something beside it"
     )]
     Forbidden {
-        /// What belongs to the daemon.
+        /// The daemon's path.
         forbidden: PathBuf,
         /// The granted path.
         grant: PathBuf,
@@ -292,12 +293,12 @@ pub enum ProfileCause {
     /// A file or directory that others than root and the daemon's user can change.
     #[error("{0}")]
     Insecure(&'static str),
-    /// A key is unknown or its value cannot be.
+    /// A key is unknown or its value is invalid.
     #[error("`{key}` cannot be read")]
     Key {
         /// The path of the key.
         key: String,
-        /// What is wrong.
+        /// The problem.
         source: Box<toml::de::Error>,
     },
     /// Neither the file nor what it extends has a key.
@@ -313,18 +314,18 @@ pub enum ProfileCause {
     Rule {
         /// The path of the key.
         key: String,
-        /// Which rule, and what would be right.
+        /// The rule, and a valid value.
         rule: String,
     },
     /// The text is not TOML.
     #[error("it is not TOML")]
     Syntax(#[source] Box<toml::de::Error>),
-    /// What it extends cannot stand at that place.
+    /// A name under `extends` is a part instead of a profile, or the reverse.
     #[error("`extends` names `{name}`, which {problem}")]
     Parent {
         /// The name.
         name: String,
-        /// Why not.
+        /// The problem.
         problem: &'static str,
     },
     /// The parent does not exist.
@@ -332,7 +333,7 @@ pub enum ProfileCause {
         "`extends` names `{0}`, and no profile has that name; `hookjail profile list` shows those there are"
     )]
     UnknownParent(String),
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("it cannot be read")]
     Unreadable(#[from] std::io::Error),
 }
@@ -453,7 +454,7 @@ impl EnvironmentSection {
                 );
                 return Err(broken("environment.allow", rule));
             }
-            // A shorter prefix such as `G*` stays acceptable: what it must not open is refused name by name.
+            // A shorter prefix such as `G*` is accepted: variables that it must not open are refused one by one.
             if environment::is_closed_to_requests(stem) {
                 let rule = format!(
                     "has `{pattern}`, which no profile can open to requests; leave it out, or give it a value in `environment.set`"

@@ -1,10 +1,10 @@
-//! `${home}` and `${cache}` in profiles: places of the user for whom hooks run.
+//! `${home}` and `${cache}` in profiles: directories of the user for whom hooks run.
 
 use std::path::{Path, PathBuf};
 
 use crate::policy::{Access, GrantPlace};
 
-/// What references stand for. One that stands for nothing takes whatever names it out of a profile.
+/// Values of references. Entries of a profile that name an unbound reference are dropped.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct References {
     /// `${cache}`: a directory that hooks share and that outlasts them.
@@ -13,7 +13,7 @@ pub struct References {
     pub home: Option<PathBuf>,
 }
 
-/// A place of the user's.
+/// A reference to a directory of the user's.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Reference {
     Cache,
@@ -23,7 +23,7 @@ pub(super) enum Reference {
 impl Reference {
     const ALL: [Self; 2] = [Self::Cache, Self::Home];
 
-    /// Returns how profiles write it.
+    /// Returns its spelling in profiles.
     pub(super) const fn spelling(self) -> &'static str {
         match self {
             Self::Cache => "${cache}",
@@ -31,7 +31,7 @@ impl Reference {
         }
     }
 
-    /// Splits a text that begins with a reference: what follows is empty or begins with a slash.
+    /// Splits a leading reference off a text. The rest is empty or begins with a slash.
     pub(super) fn split(text: &str) -> Option<(Self, &str)> {
         Self::ALL.into_iter().find_map(|reference| {
             let rest = text.strip_prefix(reference.spelling())?;
@@ -41,7 +41,7 @@ impl Reference {
 }
 
 impl References {
-    /// Returns the place, if there is one.
+    /// Returns the reference's directory, if it is bound.
     pub(super) fn place(&self, reference: Reference) -> Option<&Path> {
         match reference {
             Reference::Cache => self.cache.as_deref(),
@@ -49,7 +49,7 @@ impl References {
         }
     }
 
-    /// Puts the place where a text begins with a reference; `None` where that stands for nothing.
+    /// Replaces a leading reference by its directory; `None` if it is unbound.
     pub(super) fn bind(&self, text: &str) -> Option<String> {
         let Some((reference, rest)) = Reference::split(text) else {
             return Some(text.to_owned());
@@ -59,11 +59,11 @@ impl References {
 }
 
 impl References {
-    /// Says why a path of the user's is never granted unless an operator writes it out in a profile, if so.
+    /// Returns why no learned profile may grant a path of the home, if so. Operators can write it out in a profile.
     #[must_use]
     pub fn never(&self, path: &Path, read_only: bool) -> Option<&'static str> {
         let below = path.strip_prefix(self.home.as_deref()?).ok()?;
-        // What lies in the cache is the hooks' own.
+        // Files in the cache are the hooks' own.
         let is_cache = self
             .cache
             .as_deref()
@@ -71,7 +71,7 @@ impl References {
         never_of_home(below, read_only).filter(|_| !is_cache)
     }
 
-    /// Returns how a profile names a place: by a reference where there is one for it and the rules allow that.
+    /// Returns a place's spelling in a profile, by a reference where possible and allowed.
     #[cfg_attr(
         not(target_os = "linux"),
         expect(dead_code, reason = "hooks are observed on Linux alone")
@@ -95,9 +95,9 @@ impl References {
     }
 }
 
-/// Says why no profile can grant a path of the home by `${home}`, if so. An operator who wants it names it whole.
+/// Returns why no profile can grant a path by `${home}`, if so. Operators can grant it by its absolute path.
 pub(in crate::policy) fn never_of_home(below: &Path, read_only: bool) -> Option<&'static str> {
-    // Some file systems take another spelling for the same name.
+    // Some file systems ignore case.
     let fold = |text: &str| PathBuf::from(text.to_lowercase().to_uppercase());
     let below = fold(&below.to_string_lossy());
     let is_in = |list: &[&str]| {
@@ -115,7 +115,7 @@ pub(in crate::policy) fn never_of_home(below: &Path, read_only: bool) -> Option<
     }
 }
 
-/// Below the home: keys, tokens, sessions, and what agents know of the user.
+/// Paths below the home with keys, tokens, sessions and histories.
 const SECRETS: [&str; 46] = [
     ".aws",
     ".azure",
@@ -165,7 +165,7 @@ const SECRETS: [&str; 46] = [
     ".zsh_history",
 ];
 
-/// Below the home: what somebody else's shell, tool or agent runs or obeys later.
+/// Paths below the home that the user's shells, tools or agents run or obey, unconfined.
 const RUN_LATER: [&str; 44] = [
     ".asdf",
     ".bash_aliases",

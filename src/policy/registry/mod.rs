@@ -1,4 +1,4 @@
-//! The profiles a daemon serves: those compiled in, and those of the operator's directories.
+//! Registry of a daemon's profiles: the shipped ones, and those of the operator's directories.
 
 use std::{
     collections::BTreeMap,
@@ -28,19 +28,19 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// As [`Registry::load`]; a test shows that it does not happen.
+    /// As [`Registry::load`]; a test checks that shipped profiles load.
     pub fn builtin() -> Result<Self, ProfileError> {
         Self::load(&[], &[], &References::default())
     }
 
-    /// Reads the profiles of `dirs` (every `NAME.toml` in them) on top of the shipped ones. A profile takes the place
-    /// of one with the same name that is shipped or lies in an earlier directory.
+    /// Reads the profiles of `dirs` (every `NAME.toml` in them) on top of the shipped ones. A profile replaces one of
+    /// the same name that is shipped or in an earlier directory.
     ///
     /// # Errors
     ///
-    /// One profile cannot be loaded, shipped or not, used or not; or a directory does not exist. Directories and files
-    /// must not be links, must belong to root or the effective user, and must not be writable by others. No grant may
-    /// reach one of the `forbidden` paths: the daemon's own state, socket and configuration.
+    /// Fails if any profile cannot be loaded, used or not, or a directory cannot be read. Directories and files must
+    /// not be links, must belong to root or the effective user, and must not be writable by others. No grant may reach
+    /// one of the `forbidden` paths: the daemon's own state, socket and configuration.
     pub fn load(
         dirs: &[PathBuf],
         forbidden: &[PathBuf],
@@ -81,7 +81,7 @@ impl Registry {
         })?;
         let resolve = |source: &ProfileSource| {
             let (mut file, line) = inherit(source, &sources)?;
-            // What a part leaves out is for others to have: what it has is looked at on top of one that has everything.
+            // A part lacks keys: to validate it, it is put on top of a complete profile.
             if let Some(whole) = sources
                 .values()
                 .find(|it| it.name.as_str() == BASE && file.is_part())
@@ -119,18 +119,18 @@ impl Registry {
     }
 }
 
-/// Loading a profile failed.
+/// Error of loading a profile.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot load profile `{origin}`")]
 pub struct ProfileError {
-    /// Why.
+    /// The cause.
     #[source]
     pub cause: ProfileCause,
-    /// The file or directory, or which shipped profile.
+    /// The file, the directory or the shipped profile.
     pub origin: String,
 }
 
-/// A profile file and where it is from.
+/// A profile file and its origin.
 #[derive(Debug)]
 struct ProfileSource {
     file: ProfileFile,
@@ -153,7 +153,7 @@ impl ProfileSource {
     }
 }
 
-/// Merges a profile with all it extends, each with its parts. Returns their names, its own first.
+/// Merges a profile with all profiles and parts that it extends. Returns the names of the profiles, its own first.
 fn inherit(
     source: &ProfileSource,
     sources: &BTreeMap<ProfileName, ProfileSource>,
@@ -164,7 +164,7 @@ fn inherit(
     };
     let mut line = vec![source];
     let mut youngest = source;
-    // What goes on top of the oldest, from the youngest on.
+    // The files to merge, the youngest first.
     let mut layers = Vec::new();
     loop {
         layers.push(&youngest.file);
@@ -206,7 +206,7 @@ fn inherit(
 
 fn check_grants(policy: &Policy, forbidden: &Forbidden) -> Result<(), ProfileCause> {
     for grant in policy.files.system.iter().chain(&policy.files.named) {
-        // Where `${workspace}` and `${source}` lie is known only when a request binds them.
+        // The paths of `${workspace}` and `${source}` are known only when a request binds them.
         let GrantPlace::Path(path) = &grant.place else {
             continue;
         };
@@ -251,8 +251,8 @@ fn read_dir(dir: &Path) -> Result<Vec<ProfileSource>, ProfileError> {
     Ok(sources)
 }
 
-/// Reads a file that nobody but root and the effective user can have written. It is opened once and examined through
-/// the descriptor, so that what is checked is what is read.
+/// Reads a file that only root and the effective user can write. It is opened once and checked through the descriptor
+/// (TOCTOU).
 fn read_file(path: &Path) -> Result<String, ProfileCause> {
     // Without O_NONBLOCK, opening a named pipe would wait for a writer.
     let opened = OpenOptions::new()
