@@ -53,7 +53,7 @@ use crate::{
 /// Limit on the kept output of a self-test's child, bytes.
 const PROBE_OUTPUT_BYTES: usize = 64 * 1024;
 
-/// Starts hooks from this process itself.
+/// A launcher of hooks as direct children of the daemon.
 #[derive(Debug)]
 pub(in crate::sandbox) struct Launcher {
     /// The daemon's own paths.
@@ -77,7 +77,7 @@ impl Launcher {
     ///
     /// # Errors
     ///
-    /// Fails where this program's own file is not found: it is what self-tests and profiles execute.
+    /// Fails where this program's own file is not found, which self-tests and profiles execute.
     pub(in crate::sandbox) fn new(parts: &SandboxParts) -> io::Result<Self> {
         Ok(Self {
             own: parts.own.clone(),
@@ -90,7 +90,7 @@ impl Launcher {
 ///
 /// # Errors
 ///
-/// Refuses where a part of its confinement cannot be had or is not seen; then it is dead.
+/// Refuses where a part of the confinement cannot be applied or confirmed. The child is dead then.
 pub(in crate::sandbox) async fn start(
     runner: &Runner,
     is_confined: bool,
@@ -165,7 +165,7 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
     })
 }
 
-/// Makes the attempts of a self-test; returns their results. Their child is this program once more.
+/// Runs this program as a self-test's child; returns the results of the attempts.
 async fn probe(
     runner: &Runner,
     is_confined: bool,
@@ -206,7 +206,7 @@ async fn probe(
     let begun = if is_confined {
         let canary = runner.granted_canary();
         let reach = Reach {
-            // What these attempts are made on lies in the daemon's own: by their being closed nothing would be shown.
+            // The fixture lies in the daemon's own directory: if that were closed, denials would prove nothing about grants.
             closed: Vec::new(),
             granted: grants,
             kept,
@@ -268,8 +268,7 @@ async fn start_unconfined(
     start::unconfined(start, what.pipes, what.hold, until).await
 }
 
-/// Starts a program under `sandbox-exec`. That executes this program, which executes the other one once it has observed its
-/// confinement.
+/// Starts a program under `sandbox-exec`, through the witness, which tests the confinement first.
 async fn start_confined(
     runner: &Runner,
     policy: &Policy,
@@ -295,7 +294,7 @@ async fn start_confined(
     let argv = argv.iter().map(|argument| c_string(argument));
     let start = sys::Start {
         argv: argv.collect::<Result<_, _>>()?,
-        // The hook's is in the order.
+        // The hook's environment is in the order.
         environment: Vec::new(),
         group: what.hold.entry(),
         kept: Vec::new(),
@@ -313,7 +312,7 @@ async fn start_confined(
 }
 
 impl Launcher {
-    /// Returns the daemon's own paths as the kernel names them. A missing one has its future name.
+    /// Returns the daemon's own paths as the kernel names them. A missing one gets its future name.
     fn closed(&self) -> Vec<PathBuf> {
         let named = |path: &PathBuf| {
             let directory = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
@@ -324,7 +323,7 @@ impl Launcher {
     }
 }
 
-/// This program's own file, as it was when the daemon started.
+/// The identity of this program's own file at the daemon's start.
 #[derive(Debug)]
 struct This {
     mark: (u64, u64, i64, i64),
@@ -342,7 +341,7 @@ impl This {
     ///
     /// # Errors
     ///
-    /// Refuses where it has changed: another program's word would be taken for this one's.
+    /// Refuses where the file has changed: another program's report would be trusted.
     fn path(&self) -> Result<&Path, Refusal> {
         match Self::mark(&self.path) {
             Ok(mark) if mark == self.mark => Ok(&self.path),
@@ -466,8 +465,9 @@ fn setup(proof: Option<&Proof>) -> Setup {
     }
 }
 
-/// Returns the child's `setrlimit` values, never above the daemon's own hard limits. Memory is not among them: no limit on it is
-/// kept by all of these systems.
+/// Returns the child's `setrlimit` values, never above the daemon's own hard limits.
+///
+/// Memory is not among them: not all of these systems enforce a limit on it.
 fn limits(limits: &Limits) -> Vec<(Resource, libc::rlim_t)> {
     [
         (Resource::RLIMIT_CORE, 0),

@@ -1,4 +1,4 @@
-//! Self-test: a real child can use a policy's grants and cannot exceed them. It runs on this very host.
+//! Self-test: shows on this host that a child can use a policy's grants and cannot exceed them.
 //!
 //! The same attempts are made twice: by a child without confinement, where each must succeed (the positive control: an
 //! attempt that fails everywhere proves nothing), and by a child under the policy, where each must end as the policy says.
