@@ -1,4 +1,4 @@
-//! Runs all hooks due at a lifecycle point through the pipeline, in the contract's order, and merges their verdicts.
+//! Runs all hooks due at a lifecycle point, in the contract's order, and merges their verdicts.
 
 use std::{
     path::PathBuf,

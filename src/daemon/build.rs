@@ -228,11 +228,11 @@ impl Assembly {
         .map_err(AssemblyError::new("read this process's own status"))
     }
 
-    /// Opens the root of containers, if one is configured.
+    /// Opens the root of containers, if one is configured, without verifying its content.
     ///
     /// # Errors
     ///
-    /// It cannot be opened.
+    /// Fails where the root cannot be opened.
     pub(crate) fn root(config: &Config) -> Result<Option<Root>, AssemblyError> {
         let spec = config.container.as_ref();
         let spec = spec.and_then(|runtime| runtime.root.as_ref());

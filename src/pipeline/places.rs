@@ -232,7 +232,7 @@ pub(crate) struct Place {
 /// The queue is full, or a queued request was removed from it.
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) struct Full {
-    /// The retry delay: the estimated queue time and a random part of up to a quarter, so that callers do not return at once.
+    /// The retry delay: the estimated queue time and up to a quarter more, at random, to spread retries.
     pub(crate) retry: Duration,
 }
 

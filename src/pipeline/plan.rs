@@ -42,7 +42,7 @@ pub(crate) struct Run {
     pub(crate) held: Arc<Share>,
     /// The run's id.
     pub(crate) id: String,
-    /// The backends that the operator prefers to the selected one, each with the reason why it was skipped.
+    /// The skipped backends, which the operator prefers to the selected one, each with its reason.
     pub(crate) passed_over: Vec<Skipped>,
     /// The caller.
     pub(crate) peer: Peer,

@@ -1,4 +1,4 @@
-//! Applies a caller's offer as far as the profile needs it, so that the caller need not know the profile.
+//! Applies a caller's offer as far as the profile needs it. The caller need not know the profile.
 
 use super::decode;
 use crate::{

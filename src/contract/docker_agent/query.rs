@@ -38,7 +38,7 @@ const OPTIONS: [&str; 14] = [
     "safe.directory=*",
 ];
 
-/// The command line of hookjail as such a command, before the name and arguments of a built-in hook.
+/// The words before the name and arguments of a built-in hook that hookjail itself executes.
 const OWN: [&str; 2] = ["hookjail", "builtin"];
 
 /// A built-in hook that is a command.

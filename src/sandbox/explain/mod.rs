@@ -1,4 +1,4 @@
-//! Explains the kernel's decisions about a hook by evaluating the rule table and the grants, without enforcing them.
+//! Explains the kernel's decisions about a hook, by evaluating the rule table and the grants.
 //!
 //! The answers come from [`rule`], from which the filters are built, and from [`Reach`], which reads the table that
 //! rulesets are built from. There is no second copy of either.

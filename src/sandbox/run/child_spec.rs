@@ -247,7 +247,7 @@ const MAX_NEIGHBOURS: usize = 4096;
 ///
 /// # Errors
 ///
-/// Refuses where the system lacks resources to list them: `OVERLOADED`. The hook would miss files.
+/// Refuses where resources to list the directories are lacking, as the hook would miss files: `OVERLOADED`.
 fn around(task: HookTask<'_>, script: &Path, file: &File) -> Result<Around, Refusal> {
     let files = &task.policy.files;
     let peer = &task.caller;

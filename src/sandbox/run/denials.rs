@@ -1,5 +1,4 @@
-//! Records system calls that hooks were denied, by seccomp user notification: the daemon refuses each notified call and
-//! records it.
+//! Denies system calls by seccomp user notification, and records the denials of each hook.
 //!
 //! The records are the daemon's own observations, not claims of the hook.
 
@@ -74,7 +73,7 @@ impl Denied {
         syscalls::name(self.number).map_or_else(|| self.number.to_string(), str::to_owned)
     }
 
-    /// Returns whether C libraries, shells and basic tools make the call on their own and work without it.
+    /// Returns whether common programs make the call on their own and work without it.
     ///
     /// If such calls counted, every hook that copies a file would seem to have been denied an access.
     #[must_use]

@@ -152,11 +152,11 @@ impl Identities {
 
     /// Kills processes under uids that hooks have had and no daemon uses.
     ///
-    /// Daemons that were killed together with their keepers left them. A uid with another process, or with one that
-    /// does not end, is not leased.
+    /// Daemons that were killed together with their keepers left them. A uid with an unrelated process, or with one
+    /// that does not end, is not leased.
     ///
-    /// A process is another one where no hook has had the uid since boot, or where it is in another user namespace,
-    /// such as a container's.
+    /// A process is unrelated if no hook has had its uid since boot, or if it is in another user namespace, such as a
+    /// container's.
     ///
     /// # Errors
     ///
@@ -403,7 +403,7 @@ fn lacking(capabilities: u64) -> Vec<&'static str> {
     lacking.map(|(_, name)| *name).collect()
 }
 
-/// Returns whether, under a value of `fs.suid_dumpable`, a process that changed its uid can be traced under that uid.
+/// Returns whether a value of `fs.suid_dumpable` lets a process's new uid trace it.
 fn may_be_traced(suid_dumpable: &str) -> bool {
     !matches!(suid_dumpable.trim(), "0" | "2")
 }

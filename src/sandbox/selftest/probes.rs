@@ -119,7 +119,7 @@ fn create(path: &Path) -> Option<Attempt> {
 }
 
 impl Fixture {
-    /// Returns the attempts for a policy with claimed `axes`, without those that this system does not have.
+    /// Returns the attempts for a policy with claimed `axes`, without those that this system lacks.
     pub(in crate::sandbox) fn attempts(
         &self,
         policy: &Policy,
