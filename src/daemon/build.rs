@@ -425,10 +425,10 @@ pub(super) async fn confirm_all(sandbox: &Sandbox, registry: &Registry) -> Vec<P
     let mut unconfirmed = Vec::new();
     for policy in registry.iter() {
         // The workspace's own grants differ with each request; the means that enforce them do not.
-        let standings = sandbox.survey(policy).await;
-        let chosen = standings.iter().position(BackendStatus::serves);
-        for (index, standing) in standings.iter().enumerate() {
-            let BackendStatus::Skipped(passed_over) = standing else {
+        let statuses = sandbox.survey(policy).await;
+        let chosen = statuses.iter().position(BackendStatus::serves);
+        for (index, status) in statuses.iter().enumerate() {
+            let BackendStatus::Skipped(passed_over) = status else {
                 continue;
             };
             let (profile, backend) = (&policy.name, passed_over.backend);
@@ -441,9 +441,9 @@ pub(super) async fn confirm_all(sandbox: &Sandbox, registry: &Registry) -> Vec<P
                 tracing::warn!(%profile, %backend, %reason, "{message}");
             }
         }
-        match chosen.map(|chosen| &standings[chosen]) {
-            Some(standing) if !standing.confines() => {
-                let backend = standing.backend();
+        match chosen.map(|chosen| &statuses[chosen]) {
+            Some(status) if !status.confines() => {
+                let backend = status.backend();
                 tracing::warn!(profile = %policy.name, %backend, "hooks under this profile run UNCONFINED");
             }
             Some(_) => {}
