@@ -128,7 +128,7 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
         path: program,
         program: _,
     } = execution;
-    let what = What {
+    let child = ChildSpec {
         argv,
         environment,
         hold: runner.hold(Some(resources))?,
@@ -149,10 +149,10 @@ async fn hook(runner: &Runner, is_confined: bool, task: Task<'_>) -> Result<Rele
             own: own.iter().chain([&canary]).collect(),
             scratch,
         };
-        let (begun, proof) = start_confined(runner, policy, what, reach, until).await?;
+        let (begun, proof) = start_confined(runner, policy, child, reach, until).await?;
         (begun, Some(proof))
     } else {
-        (start_unconfined(what, scratch, until).await?, None)
+        (start_unconfined(child, scratch, until).await?, None)
     };
     let start = match begun {
         Ok(running) => Start::Running(Box::new(running)),
@@ -189,7 +189,7 @@ async fn probe(
     let asked = serde_json::to_vec(&attempts).map_err(|e| broken(e.into()))?;
     let (stdio, pipes) = pipes(&asked.into()).map_err(broken)?;
     let scratch = scratch_fd(directory)?;
-    let what = What {
+    let child = ChildSpec {
         argv: vec![
             c_string(program.as_os_str())?,
             c_string(attempts::COMMAND.as_ref())?,
@@ -213,10 +213,10 @@ async fn probe(
             own: vec![&canary],
             scratch,
         };
-        let (begun, _proof) = start_confined(runner, policy, what, reach, until).await?;
+        let (begun, _proof) = start_confined(runner, policy, child, reach, until).await?;
         begun
     } else {
-        start_unconfined(what, scratch, until).await?
+        start_unconfined(child, scratch, until).await?
     };
     let running = begun.map_err(|errno| not_executed(&program, errno))?;
     let supervision = Supervision {
@@ -251,34 +251,34 @@ fn results(stdout: &[u8], stderr: &[u8], attempts: &[Attempt]) -> Result<Vec<Opt
 }
 
 async fn start_unconfined(
-    what: What,
+    child: ChildSpec,
     scratch: Arc<OwnedFd>,
     until: Until,
 ) -> Result<Result<start::Started, Errno>, Stop> {
     let start = sys::Start {
-        argv: what.argv,
-        environment: what.environment,
-        group: what.hold.entry(),
+        argv: child.argv,
+        environment: child.environment,
+        group: child.hold.entry(),
         kept: Vec::new(),
-        limits: what.limits,
-        program: c_string(what.program.as_os_str())?,
-        stdio: what.stdio,
-        working_dir: what.working_dir.unwrap_or(scratch),
+        limits: child.limits,
+        program: c_string(child.program.as_os_str())?,
+        stdio: child.stdio,
+        working_dir: child.working_dir.unwrap_or(scratch),
     };
-    start::unconfined(start, what.pipes, what.hold, until).await
+    start::unconfined(start, child.pipes, child.hold, until).await
 }
 
 /// Starts a program under `sandbox-exec`, through the witness, which tests the confinement first.
 async fn start_confined(
     runner: &Runner,
     policy: &Policy,
-    what: What,
+    child: ChildSpec,
     reach: Reach<'_>,
     until: Until,
 ) -> Result<(Result<start::Started, Errno>, Proof), Stop> {
     let (this, program) = (
         name_at(runner.launcher.this.path()?)?,
-        name_at(&what.program)?,
+        name_at(&child.program)?,
     );
     let generated = reach.profile(policy, &this, &program)?;
     let line = Line::new().map_err(|e| Fault::new("cannot make pipes", e))?;
@@ -296,19 +296,19 @@ async fn start_confined(
         argv: argv.collect::<Result<_, _>>()?,
         // The hook's environment is in the order.
         environment: Vec::new(),
-        group: what.hold.entry(),
+        group: child.hold.entry(),
         kept: Vec::new(),
-        limits: what.limits,
+        limits: child.limits,
         program: c_string(SANDBOX_EXEC.as_ref())?,
-        stdio: what.stdio,
-        working_dir: what.working_dir.unwrap_or(reach.scratch),
+        stdio: child.stdio,
+        working_dir: child.working_dir.unwrap_or(reach.scratch),
     };
     let order = Order {
-        argv: what.argv,
-        environment: what.environment,
+        argv: child.argv,
+        environment: child.environment,
         program: c_string(program.as_os_str())?,
     };
-    start::witnessed(start, line, &order, what.pipes, what.hold, until).await
+    start::witnessed(start, line, &order, child.pipes, child.hold, until).await
 }
 
 impl Launcher {
@@ -362,8 +362,8 @@ impl This {
     }
 }
 
-/// The program, and its inputs except confinement.
-struct What {
+/// The inputs of a child except its confinement.
+struct ChildSpec {
     argv: Vec<CString>,
     environment: Vec<CString>,
     hold: Hold,
